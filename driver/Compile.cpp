@@ -233,7 +233,7 @@ static bool choosesSchedule(const Source &source, const CompileOptions &options,
   if (source.variant)
     return true;
   Expected<IrSummary> start = describe(*source.text);
-  return start && start->stage == Stage::Attn && source.text->text.find("tile.plan") == std::string::npos;
+  return start && start->stage == Stage::Attn && source.text->text.find("attn.plan") == std::string::npos;
 }
 
 static CompileOptions withPlan(CompileOptions options, const Plan &plan) {

@@ -7,11 +7,13 @@
 #include "codegen/cpu/Cpu.h"
 #include "codegen/cuda/Printer.h"
 #include "dsl/PlainIndices.h"
+#include "ir/NestedOps.h"
 #include "ir/attn/FromVariant.h"
 #include "ir/sched/Sched.h"
 #include "ir/tile/Signature.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
+#include "passes/analysis/CopiedTiles.h"
 #include "passes/attn/TileSize.h"
 #include "runtime/Launch.h"
 
@@ -182,7 +184,7 @@ template <typename KernelLike> IrSummary summarize(KernelLike op, KernelSignatur
   return summary;
 }
 
-Plan planOf(tile::PlanAttr attr) {
+Plan planOf(attn::PlanAttr attr) {
   Plan plan;
   plan.tileQ = int(attr.getTileQ());
   plan.tileK = int(attr.getTileK());
@@ -198,6 +200,59 @@ Plan planOf(tile::PlanAttr attr) {
   plan.turns = attr.getTurns();
   plan.overlap = attr.getOverlap();
   plan.stageBiases = attr.getStageBiases();
+  return plan;
+}
+
+/// What a kernel's plan and marks say.
+template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
+  Plan plan;
+  const tile::PlanAttr sizes = kernel.getPlan();
+  plan.tileQ = int(sizes.getTileQ());
+  plan.tileK = int(sizes.getTileK());
+  plan.warps = int(sizes.getWarps());
+  plan.blocksPerSm = int(sizes.getBlocksPerSm());
+  plan.dvWarps = int(sizes.getDvWarps());
+  plan.longestFirst = kernel->hasAttr(sched::longestFirstAttr);
+  plan.persistent = kernel->hasAttr(sched::persistentAttr);
+  plan.turns = kernel->hasAttr(sched::turnsAttr);
+  plan.overlap = kernel->hasAttr(sched::overlapAttr);
+  return plan;
+}
+
+Plan planOf(tile::KernelOp kernel) {
+  Plan plan = sizesAndMarksOf(kernel);
+  plan.copyWarps = int(sched::fillingWarps(kernel));
+  plan.stageBiases = kernel->hasAttr(sched::stageBiasesAttr);
+  plan.stages = 1;
+  kernel.walk([&](tile::LoadOp load) {
+    if (isCopied(load))
+      (load->getParentOp() == kernel ? plan.queryStages : plan.stages) = int(ringDepth(load));
+  });
+  plan.qRegisters = llvm::any_of(kernel.getBody().getOps<tile::ConvertOp>(), [](tile::ConvertOp convert) {
+    return convert.getTile().getType().getSpace() == tile::MemorySpace::Shared;
+  });
+  return plan;
+}
+
+/// Copies in loops over tiles are of rings of `stages`, those before them of Q's.
+Plan planOf(sched::KernelOp kernel) {
+  Plan plan = sizesAndMarksOf(kernel);
+  plan.copyWarps = int(kernel.getThreads() / 32) - plan.warps;
+  plan.stages = 1;
+  auto note = [&](Operation *copy, Value shared) {
+    const auto type = cast<tile::TileType>(shared.getType());
+    (copy->getParentOfType<sched::ForTilesOp>() ? plan.stages : plan.queryStages) = int(type.size("stage"));
+  };
+  kernel.walk([&](sched::LoadBoxOp copy) { note(copy, copy.getShared()); });
+  if (!plan.copyWarps)
+    kernel.walk([&](sched::CopyAsyncOp copy) {
+      if (copy->getParentOfType<sched::ForTilesOp>())
+        plan.stages = int(cast<tile::TileType>(copy.getShared().getType()).size("stage"));
+    });
+  plan.qRegisters = !plan.copyWarps && holds<sched::LoadMatrixOp>(kernel, [](sched::LoadMatrixOp load) {
+    return !load->getParentOfType<sched::ForTilesOp>();
+  });
+  plan.stageBiases = holds<sched::IsMappedOp>(kernel);
   return plan;
 }
 
@@ -266,7 +321,7 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
       entry.symbol = codegen::kernelSymbol(scheduled);
       entry.threads = int(scheduled.getThreads());
       entry.sharedBytes = size_t(scheduled.getSharedBytes());
-      entry.persistent = scheduled.getPlan().getPersistent();
+      entry.persistent = sched::isPersistent(scheduled);
       entry.claimsWork = sched::claimsWork(scheduled);
       entry.dependent = sched::waitsForLaunch(scheduled); // else it must not start early
     }
@@ -291,7 +346,7 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
     auto textOf = [](ModuleOp holder) {
       OwningOpRef<ModuleOp> copy = holder.clone();
       auto op = *copy->getOps<attn::AttentionOp>().begin();
-      op->removeAttr("tile.plan");
+      op->removeAttr(attn::planAttr);
       std::string text;
       llvm::raw_string_ostream stream(text);
       op.print(stream);
@@ -500,7 +555,7 @@ Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options,
   if (sizes.headsKv)
     request.headsKv = sizes.headsKv;
   request.sramBudget = int64_t(options.sramBudget);
-  if (auto given = op->getAttrOfType<tile::PlanAttr>("tile.plan")) {
+  if (auto given = op->getAttrOfType<attn::PlanAttr>(attn::planAttr)) {
     Plan plan = planOf(given);
     request.fixed = {plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters, plan.dvWarps};
   }
@@ -585,7 +640,7 @@ void describeTile(ModuleOp module, const Request &request, Lowered &result) {
   const LaunchedKernels kernels = *tile::launchedKernels(module);
   auto kernel = mainKernel<tile::KernelOp>(kernels);
   const KernelSignature signature = tile::signatureOf(ArrayRef(kernels));
-  result.plan = planOf(kernel.getPlan());
+  result.plan = planOf(kernel);
   result.entries = entriesOf(kernels);
   result.summary.signature.operands = signature.operands;
   if (request.stage > Stage::Tile && request.target.isCuda())
@@ -596,7 +651,7 @@ void describeTile(ModuleOp module, const Request &request, Lowered &result) {
 void describeSched(ModuleOp module, Lowered &result) {
   const LaunchedKernels kernels = *tile::launchedKernels(module);
   auto kernel = mainKernel<sched::KernelOp>(kernels);
-  result.plan = planOf(kernel.getPlan());
+  result.plan = planOf(kernel);
   result.entries = entriesOf(kernels);
   result.threads = int(kernel.getThreads());
   result.path = kernel.getBody().getOps<sched::RoleOp>().empty() ? "mma.sync" : "wgmma";

@@ -77,12 +77,12 @@ static bool holdsMaxima(sched::KernelOp kernel) {
 }
 
 static std::string overlapText(sched::KernelOp kernel) {
-  const tile::PlanAttr plan = kernel.getPlan();
-  if (plan.getTurns()) {
+  const bool overlaps = kernel->hasAttr(sched::overlapAttr);
+  if (kernel->hasAttr(sched::turnsAttr)) {
     std::string text = "products of one warpgroup beside the softmax of another, in turn";
-    if (plan.getOverlap() && !holdsMaxima(kernel))
+    if (overlaps && !holdsMaxima(kernel))
       text += "; that with V beside its own too";
-    else if (plan.getOverlap() && plan.getTileK() >= 32) // a half of whole blocks of 16 columns
+    else if (overlaps && kernel.getPlan().getTileK() >= 32) // a half of whole blocks of 16 columns
       text += "; that with V beside half of its own too";
     return text;
   }
@@ -100,7 +100,7 @@ static std::string orderText(sched::KernelOp kernel) {
   });
   if (!work)
     return "";
-  const bool longest = kernel.getPlan().getLongestFirst();
+  const bool longest = kernel->hasAttr(sched::longestFirstAttr);
   if (work.getOrder() == sched::WorkOrder::Grid)
     return longest ? "a block a tile, a head's last tile first" : "a block a tile";
   if (!work.getBody().getOps<sched::ClaimWorkOp>().empty())

@@ -61,7 +61,7 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"granularity", "granularity", "int64_t", "8",
                         "head dims are padded to a multiple of this: the target's matrix instruction">];
-  let dependentDialects = ["::attune::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+  let dependentDialects = ["::attune::tile::TileDialect", "::attune::sched::SchedDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
 def ScaleQueries : Pass<"tile-scale-queries", "::mlir::ModuleOp"> {

@@ -53,13 +53,10 @@ static void describePlan(KernelOp kernel, const KernelSignature &signature, Rows
       traits += std::string(", ") + name;
   rows.push_back(
       {"variant", kernel.getSymName().str() + ", " + text(kernel.getDtype()) + fixedExtents(signature) + traits});
-  rows.push_back(
-      {"plan", "tiles " + std::to_string(plan.getTileQ()) + " x " + std::to_string(plan.getTileK()) + ", " +
-                   std::to_string(plan.getWarps()) + " warps" +
-                   (plan.getDvWarps() > 1 ? " (" + std::to_string(plan.getDvWarps()) + " split dv), " : ", ") +
-                   std::to_string(plan.getStages()) + (plan.getStages() == 1 ? " stage" : " stages") +
-                   (plan.getQRegisters() ? ", Q in registers" : ", Q in shared memory") +
-                   (plan.getLongestFirst() ? ", last query tile first" : "")});
+  rows.push_back({"plan", "tiles " + std::to_string(plan.getTileQ()) + " x " + std::to_string(plan.getTileK()) + ", " +
+                              std::to_string(plan.getWarps()) + " warps" +
+                              (plan.getDvWarps() > 1 ? " (" + std::to_string(plan.getDvWarps()) + " split dv)" : "") +
+                              (kernel->hasAttr(sched::longestFirstAttr) ? ", last query tile first" : "")});
   rows.push_back({"block", std::to_string(kernel.getThreads()) + " threads, at least " +
                                std::to_string(kernel.getBlocksPerSm()) + " blocks on a multiprocessor, " +
                                std::to_string(kernel.getSharedBytes()) + " bytes of shared memory"});

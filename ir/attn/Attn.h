@@ -29,6 +29,9 @@ namespace attune::attn {
 /// The module's attribute that holds the variant it was made from, an #attn.variant.
 inline constexpr llvm::StringLiteral variantAttr = "attn.variant";
 
+/// The plan of an attention: a PlanAttr.
+inline constexpr llvm::StringLiteral planAttr = "attn.plan";
+
 /// The type that an element of `type` has inside expressions: f16 and bf16 widen to f32, i8 is bool.
 mlir::Type valueType(mlir::Type type);
 

@@ -100,6 +100,13 @@ LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribu
     return op->emitOpError("has a sched.ring, but gives no tile in shared memory");
   if (attribute.getName() == rolesAttr)
     return verifyRoles(op, attribute.getValue());
+  const bool isMark = llvm::is_contained({persistentAttr, longestFirstAttr, turnsAttr, overlapAttr, stageBiasesAttr},
+                                         attribute.getName().getValue());
+  if (isMark && (!isa<attune::tile::KernelOp, KernelOp>(op) || !isa<UnitAttr>(attribute.getValue())))
+    return op->emitOpError() << "has " << attribute.getName() << ", which is a mark of a kernel";
+  if (isMark && attribute.getName() != longestFirstAttr && isa<attune::tile::KernelOp>(op) && !fillingWarps(op))
+    return op->emitOpError() << "has " << attribute.getName()
+                             << ", which is for a role that computes beside one that fills rings; give sched.roles";
   if (attribute.getName() == asyncAttr && !isa<tile::MmaOp>(op))
     return op->emitOpError("is marked sched.async, but only products start and are waited for later");
   return success();
@@ -184,7 +191,7 @@ LogicalResult RoleAttr::verify(function_ref<InFlightDiagnostic()> emitError, Str
     return emitError() << "a role needs a name";
   if (warps < 1 || warps > 32)
     return emitError() << "role " << name << " has " << warps << " warps; a block has 1 to 32";
-  if (registers < 24 || registers > 256 || registers % 8)
+  if (registers && (registers < 24 || registers > 256 || registers % 8))
     return emitError() << "role " << name << " has " << registers
                        << " registers; a thread has 24 to 256 of them, a multiple of 8";
   return success();
@@ -620,6 +627,23 @@ Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp vi
   Value parameter = tile::ParamOp::create(builder, loc, type, view.getName());
   return tile::named(TensorMapOp::create(builder, loc, mapType, parameter, swizzle),
                      (view.getOwnName() + "_map").str());
+}
+
+int64_t attune::sched::fillingWarps(Operation *kernel) {
+  auto roles = kernel->getAttrOfType<ArrayAttr>(rolesAttr);
+  return roles && roles.size() > 1 ? cast<RoleAttr>(roles[0]).getWarps() : 0;
+}
+
+int64_t attune::sched::deepestRing(KernelOp kernel) {
+  int64_t stages = 1;
+  for (auto shared : kernel.getBody().getOps<SharedOp>())
+    if (TileType type = shared.getResult().getType(); type.hasAxis("stage"))
+      stages = std::max(stages, type.size("stage"));
+  return stages;
+}
+
+bool attune::sched::isPersistent(KernelOp kernel) {
+  return holds<ForWorkOp>(kernel, [](ForWorkOp work) { return work.getOrder() != WorkOrder::Grid; });
 }
 
 bool attune::sched::claimsWork(KernelOp kernel) { return holds<ClaimWorkOp>(kernel); }

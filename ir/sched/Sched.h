@@ -37,6 +37,13 @@ inline constexpr llvm::StringLiteral ringAttr = "sched.ring";
 /// The roles of a kernel's warps: an array of RoleAttr.
 inline constexpr llvm::StringLiteral rolesAttr = "sched.roles";
 
+/// Of a kernel, what its schedule is to be beside that; each is a mark. Blocks take one tile of work after another, the
+/// tiles with the most work come first, warpgroups start their products in turn, products with what others lead to run
+/// beside it in each warpgroup, and dense biases come to shared memory.
+inline constexpr llvm::StringLiteral persistentAttr = "sched.persistent", longestFirstAttr = "sched.longest_first",
+                                     turnsAttr = "sched.turns", overlapAttr = "sched.overlap",
+                                     stageBiasesAttr = "sched.stage_biases";
+
 } // namespace attune::sched
 
 #include "ir/sched/SchedDialect.h.inc"
@@ -62,6 +69,15 @@ inline AtAttr placeOf(mlir::Operation *op) { return op->getAttrOfType<AtAttr>(at
 /// The ring of the tile that `op` gives; null where nothing says so.
 inline RingAttr ringOf(mlir::Operation *op) { return op->getAttrOfType<RingAttr>(ringAttr); }
 
+/// Warps of the role that fills rings, beside which others compute by warpgroups; 0 where all warps do the same.
+int64_t fillingWarps(mlir::Operation *kernel);
+/// The kernel around `op`.
+inline int64_t fillingWarpsAround(mlir::Operation *op) { return fillingWarps(op->getParentOfType<tile::KernelOp>()); }
+
+/// Stages of the deepest ring in shared memory, 1 at least.
+int64_t deepestRing(KernelOp kernel);
+/// Whether blocks take one tile of work after another.
+bool isPersistent(KernelOp kernel);
 /// Whether blocks claim tiles of work, from a counter that a kernel before resets.
 bool claimsWork(KernelOp kernel);
 /// Whether the kernel waits for the one before itself, so that it may start beside it.

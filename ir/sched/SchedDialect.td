@@ -175,14 +175,14 @@ def RoleAttr : AttrDef<SchedDialect, "Role"> {
   let mnemonic = "role";
   let summary = "warps of a block that do one thing, among a kernel's `sched.roles`";
   let description = [{
-    In the order of their warps. `registers` are those of a thread; all roles have them, or none.
+    In the order of their warps: one that fills rings, and one that computes. `registers` are those of a thread; without them the pass that assigns roles shares them out.
 
     ```mlir
     tile.kernel @k(...) ... attributes {sched.roles = [#sched.role<"producer", warps 4, registers 24>, #sched.role<"consumer", warps 8, registers 240>]}
     ```
   }];
-  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$warps, "int64_t":$registers);
-  let assemblyFormat = "`<` $name `,` `warps` $warps `,` `registers` $registers `>`";
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$warps, DefaultValuedParameter<"int64_t", "0">:$registers);
+  let assemblyFormat = "`<` $name `,` `warps` $warps (`,` `registers` $registers^)? `>`";
   let genVerifyDecl = 1;
 }
 

@@ -146,19 +146,10 @@ def OperandAttr : AttrDef<TileDialect, "Operand"> {
 
 def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let mnemonic = "plan";
-  let summary = "tile sizes and schedule options, chosen by the cost model or given by the user";
+  let summary = "sizes of tiles, and how warps share them";
   let description = [{
-    `tile_q` x `tile_k` is the tile of S; `warps` share its rows; K and V rings have `stages` stages (1: K and V
-    alternate, each with one buffer); `q_registers` keeps the fragments of Q in registers instead of reading them
-    from shared memory for each K tile; `blocks_per_sm` is the occupancy that the register budget aims at;
-    `longest_first` starts with the last query tile. With `copy_warps` that many more warps copy tiles for the others, by the copy
-    engine, and products are warpgroup-level; with 0, the default, all warps copy and products are warp-level. `persistent` blocks
-    take one query tile after another: copies for the next one run beside the end of the one before, for which O has a place of its own and Q
-    a ring of `q_stages` stages. With `overlap` the product with V of a tile runs beside the softmax of the next in each warpgroup of the
-    consumers, which then wait for V before they read it; with `turns` the warpgroups start their products one after another, and one's products
-    run beside another's softmax; with both the first half of the exponentials of a softmax whose maximum is held runs beside its warpgroup's own product with V as well, in
-    registers beside P's; with neither they do as they come. With `stage_biases`
-    copy warps bring dense biases (bias[h, q, k]) to shared memory with the K tile; without, each lane loads its elements.
+    `tile_q` x `tile_k` is the tile of S; `warps` share its rows, and `blocks_per_sm` blocks a multiprocessor: the occupancy that the register budget aims at. What else a
+    schedule says stands on the kernel and on its ops ([scheduling.md](../scheduling.md)).
 
     `dv_warps` (1 unless it is given) warps share the same rows and split the columns of V and O: each computes S for
     all keys of the tile and accumulates its own Dv / dv_warps columns of O, so that wide head dims fit the registers.
@@ -172,16 +163,12 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
         | rows 48 - 63                           | warp 3          | warp 7            |
 
     ```mlir
-    #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
-    #tile.plan<tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = true, dv_warps = 2>
+    #tile.plan<tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
+    #tile.plan<tile_q = 64, tile_k = 16, warps = 8, blocks_per_sm = 1, dv_warps = 2>
     ```
   }];
-  let parameters = (ins "int64_t":$tile_q, "int64_t":$tile_k, "int64_t":$warps, "int64_t":$stages,
-                        "bool":$q_registers, "int64_t":$blocks_per_sm, "bool":$longest_first,
-                        DefaultValuedParameter<"int64_t", "1">:$dv_warps, DefaultValuedParameter<"int64_t", "0">:$copy_warps,
-                        DefaultValuedParameter<"bool", "false">:$persistent, DefaultValuedParameter<"int64_t", "1">:$q_stages,
-                        DefaultValuedParameter<"bool", "false">:$turns, DefaultValuedParameter<"bool", "false">:$overlap,
-                        DefaultValuedParameter<"bool", "false">:$stage_biases);
+  let parameters = (ins "int64_t":$tile_q, "int64_t":$tile_k, "int64_t":$warps, "int64_t":$blocks_per_sm,
+                        DefaultValuedParameter<"int64_t", "1">:$dv_warps);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

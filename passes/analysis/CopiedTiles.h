@@ -1,7 +1,7 @@
 //===- CopiedTiles.h - Loads that are copies to shared memory ----------------===//
 #pragma once
 
-#include "ir/tile/Tile.h"
+#include "ir/sched/Sched.h"
 
 namespace attune {
 
@@ -13,6 +13,20 @@ inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) {
   return llvm::all_of(load->getOperands(), [&](mlir::Value operand) {
     return operand == loop.getOrigin() || !loop->isAncestor(operand.getParentBlock()->getParentOp());
   });
+}
+
+/// How many tiles the ring of what `op` gives holds. Where the text says nothing: one before the loop, in it as many as
+/// that of the loop's first copy, or two.
+inline int64_t ringDepth(mlir::Operation *op) {
+  if (sched::RingAttr ring = sched::ringOf(op))
+    return ring.getStages();
+  auto loop = op->getParentOfType<tile::ForBlocksOp>();
+  if (!loop)
+    return 1;
+  for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
+    if (isCopied(load))
+      return sched::ringOf(load) ? sched::ringOf(load).getStages() : 2;
+  return 2;
 }
 
 } // namespace attune

@@ -612,8 +612,7 @@ LogicalResult attune::verifyCopyOrder(sched::KernelOp kernel) {
   Skeleton skeleton(kernel);
   if (failed(skeleton.verifyCollectives()))
     return failure();
-  int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),
-          stages = kernel.getPlan().getStages();
+  int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(), stages = sched::deepestRing(kernel);
   for (int64_t keys : {int64_t(0), int64_t(1), tileK, tileK + 1, (2 * stages + 1) * tileK}) {
     // As many queries as keys, for masks that compare them, but two tiles at least.
     int64_t queries = std::max(tileQ, keys) + 1, tiles = countTiles(kernel, queries, keys);

@@ -20,7 +20,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/tile/Tile.h"
+#include "ir/sched/Sched.h"
 
 namespace attune {
 
@@ -159,12 +159,12 @@ inline bool isBlockValue(mlir::Value value, mlir::Block *block) {
 inline bool isStaged(mlir::Value term, tile::MapOp map) {
   if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
     return false;
-  tile::PlanAttr plan = map->getParentOfType<tile::KernelOp>().getPlan();
-  if (!plan.getCopyWarps())
+  auto kernel = map->getParentOfType<tile::KernelOp>();
+  if (!sched::fillingWarps(kernel))
     return false;
   auto isSame = [&](mlir::Value index) { return isBlockValue(index, &map.getBody().front()); };
   if (auto load = term.getDefiningOp<tile::ElementOp>();
-      load && plan.getStageBiases() && isDenseBias(map, load, isSame))
+      load && kernel->hasAttr(sched::stageBiasesAttr) && isDenseBias(map, load, isSame))
     return true;
   DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"),
                         [](mlir::BlockArgument) { return false; });

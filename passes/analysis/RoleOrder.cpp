@@ -57,7 +57,7 @@ static int64_t countShares(sched::KernelOp kernel) {
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
   const int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),
-                stages = kernel.getPlan().getStages();
+                stages = sched::deepestRing(kernel);
   SmallVector<Launch> launches;
   auto add = [&](int64_t keys, int64_t queries, int64_t heads, int64_t batches, int64_t blocks,
                  ArrayRef<Values> values) {

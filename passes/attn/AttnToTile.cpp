@@ -36,7 +36,7 @@ namespace {
 /// Writes one kernel; its members are the values that several parts share.
 class KernelWriter {
 public:
-  KernelWriter(attn::AttentionOp op, tile::PlanAttr plan, int64_t granularity)
+  KernelWriter(attn::AttentionOp op, attn::PlanAttr plan, int64_t granularity)
       : op(op), plan(plan), builder(op), loc(op.getLoc()), f32(builder.getF32Type()), i32(builder.getI32Type()),
         depth(llvm::alignTo(op.getHeadDim(), granularity)),
         depthV(llvm::alignTo(op.getHeadDimV(), granularity * plan.getDvWarps())) {}
@@ -44,9 +44,12 @@ public:
   void write() {
     if (!op.getNormaliser())
       writeSoftmax(op);
-    auto kernel = tile::KernelOp::create(builder, loc, op.getSymName(), builder.getArrayAttr({}), gridOfQueries(),
-                                         op.getDtype(), plan, op.getTensorsAttr(), op.getScalarsAttr(),
-                                         op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());
+    auto sizes = tile::PlanAttr::get(builder.getContext(), plan.getTileQ(), plan.getTileK(), plan.getWarps(),
+                                     plan.getBlocksPerSm(), plan.getDvWarps());
+    kernel = tile::KernelOp::create(builder, loc, op.getSymName(), builder.getArrayAttr({}), gridOfQueries(),
+                                    op.getDtype(), sizes, op.getTensorsAttr(), op.getScalarsAttr(), op.getPatternAttr(),
+                                    op.getDropout(), op.getPrecise(), op.getQOffset());
+    annotate();
     builder.createBlock(&kernel.getBody());
     writeBlock();
     kernel.setOperandsAttr(operands());
@@ -55,6 +58,33 @@ public:
   }
 
 private:
+  /// What the plan says of the kernel as a whole.
+  void annotate() {
+    auto mark = [&](bool has, StringRef name) {
+      if (has)
+        kernel->setAttr(name, builder.getUnitAttr());
+    };
+    mark(plan.getLongestFirst(), sched::longestFirstAttr);
+    mark(plan.getPersistent(), sched::persistentAttr);
+    mark(plan.getTurns(), sched::turnsAttr);
+    mark(plan.getOverlap(), sched::overlapAttr);
+    mark(plan.getStageBiases(), sched::stageBiasesAttr);
+    if (!plan.getCopyWarps())
+      return;
+    auto role = [&](StringRef name, int64_t warps) {
+      return sched::RoleAttr::get(builder.getContext(), builder.getStringAttr(name), warps, /*registers=*/0);
+    };
+    kernel->setAttr(sched::rolesAttr,
+                    builder.getArrayAttr({role("producer", plan.getCopyWarps()), role("consumer", plan.getWarps())}));
+  }
+
+  /// A copy to shared memory, whose ring has `stages`.
+  Value copy(TileType type, Value view, ValueRange indices, Value limit, int64_t stages, StringRef name) {
+    auto load = tile::LoadOp::create(builder, loc, type, view, indices, limit);
+    load->setAttr(sched::ringAttr, sched::RingAttr::get(builder.getContext(), stages));
+    return tile::named(load, name);
+  }
+
   ArrayAttr operands() {
     SmallVector<Attribute> declared;
     for (const OperandParam &operand : attune::forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()),
@@ -283,7 +313,7 @@ private:
       tiles.setReverse(true);
     // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
     BlockValues part = block;
-    if (int64_t rows = rowsOfWarpgroup(plan); rows && rows < plan.getTileQ()) {
+    if (int64_t rows = rowsOfWarpgroup(kernel); rows && rows < plan.getTileQ()) {
       part.tileQ = rows;
       part.part = true;
       part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
@@ -319,10 +349,12 @@ private:
     const int64_t rows = plan.getTileQ();
     rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
     outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
-    Value qTile =
-        tile::named(tile::LoadOp::create(builder, loc, shape({{"q", rows}, {"d", depth}}, dtype, MemorySpace::Shared),
-                                         queries, ValueRange{b, h, q0}, queryLength),
-                    "q_tile");
+    Value qTile = copy(shape({{"q", rows}, {"d", depth}}, dtype, MemorySpace::Shared), queries, ValueRange{b, h, q0},
+                       queryLength, plan.getQStages(), "q_tile");
+    if (plan.getQRegisters())
+      qTile = tile::named(tile::ConvertOp::create(
+                              builder, loc, cast<TileType>(qTile.getType()).withSpace(MemorySpace::Register), qTile),
+                          "q_tile_fragment");
     floatConstant(-std::numeric_limits<float>::infinity()); // where maxima start
     zero = floatConstant(0);
     const SmallVector<Value> inits = initialValues();
@@ -365,10 +397,8 @@ private:
     const int64_t columns = plan.getTileK();
     scoreType = shape({{"q", plan.getTileQ()}, {"k", columns}}, f32, MemorySpace::Register);
     Value k0 = loop.getOrigin();
-    Value kTile = tile::named(tile::LoadOp::create(builder, loc,
-                                                   shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared),
-                                                   of.keys, ValueRange{b, of.kvHead, k0}, keyLength),
-                              "k_tile");
+    Value kTile = copy(shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared), of.keys,
+                       ValueRange{b, of.kvHead, k0}, keyLength, plan.getStages(), "k_tile");
     Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
     Value x = maskTile(scoreTile(s, k0), k0, loop.getPartial());
     SmallVector<Value> next;
@@ -377,10 +407,8 @@ private:
       p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold), "p");
     if (!dtype.isF32())
       p = tile::named(tile::ConvertOp::create(builder, loc, scoreType.withElementType(dtype), p), "p");
-    Value vTile = tile::named(tile::LoadOp::create(builder, loc,
-                                                   shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared),
-                                                   of.values, ValueRange{b, of.kvHead, k0}, keyLength),
-                              "v_tile");
+    Value vTile = copy(shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared), of.values,
+                       ValueRange{b, of.kvHead, k0}, keyLength, plan.getStages(), "v_tile");
     next.push_back(tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc), "acc"));
     tile::YieldOp::create(builder, loc, next);
   }
@@ -497,7 +525,8 @@ private:
   }
 
   attn::AttentionOp op;
-  tile::PlanAttr plan;
+  attn::PlanAttr plan;
+  tile::KernelOp kernel;
   OpBuilder builder;
   Location loc;
   Type f32, i32;
@@ -518,9 +547,9 @@ struct AttnToTile : attune::impl::AttnToTileBase<AttnToTile> {
 
   void runOnOperation() override {
     for (auto op : llvm::make_early_inc_range(getOperation().getOps<attn::AttentionOp>())) {
-      auto plan = op->getAttrOfType<tile::PlanAttr>("tile.plan");
+      auto plan = op->getAttrOfType<attn::PlanAttr>(attn::planAttr);
       if (!plan) {
-        op.emitError("has no tile.plan; run attn-tile-size first");
+        op.emitError("has no attn.plan; run attn-tile-size first");
         return signalPassFailure();
       }
       KernelWriter(op, plan, granularity).write();

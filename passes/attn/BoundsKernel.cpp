@@ -66,10 +66,8 @@ private:
   }
 
   tile::PlanAttr plan() {
-    return tile::PlanAttr::get(builder.getContext(), warps * 16, 2 * groupEntries, warps, /*stages=*/1,
-                               /*qRegisters=*/false, /*blocksPerSm=*/1, /*longestFirst=*/false, /*dvWarps=*/1,
-                               /*copyWarps=*/0, /*persistent=*/false, /*queryStages=*/1, /*turns=*/false,
-                               /*overlap=*/false, /*stageBiases=*/false);
+    return tile::PlanAttr::get(builder.getContext(), warps * 16, 2 * groupEntries, warps, /*blocksPerSm=*/1,
+                               /*dvWarps=*/1);
   }
 
   Value number(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }

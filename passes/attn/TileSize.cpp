@@ -338,8 +338,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   return request;
 }
 
-tile::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
-  return tile::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
+attn::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
+  return attn::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
                              plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent,
                              plan.queryStages, plan.turns, plan.overlap, plan.stageBiases);
 }
@@ -370,7 +370,7 @@ private:
   LogicalResult choose(attn::AttentionOp op) {
     PlanRequest request = planRequest(op, arch, {batch, heads, queries, keys});
     request.sramBudget = sramBudget;
-    auto given = op->getAttrOfType<tile::PlanAttr>("tile.plan");
+    auto given = op->getAttrOfType<attn::PlanAttr>(attn::planAttr);
     if (given) {
       request.fixed = {int(given.getTileQ()), int(given.getTileK()),   int(given.getWarps()), int(given.getStages()),
                        given.getQRegisters(), int(given.getDvWarps()), given.getStageBiases()};
@@ -410,7 +410,7 @@ private:
       plan.blocksPerSm = int(given.getBlocksPerSm());
       plan.longestFirst = given.getLongestFirst();
     }
-    op->setAttr("tile.plan", planAttr(op.getContext(), plan));
+    op->setAttr(attn::planAttr, attune::planAttr(op.getContext(), plan));
     return success();
   }
 };

@@ -26,6 +26,6 @@ struct SizeHints {
 PlanRequest planRequest(attn::AttentionOp op, llvm::StringRef arch, const SizeHints &hints = {});
 
 /// The attribute that says `plan`.
-tile::PlanAttr planAttr(mlir::MLIRContext *context, const Plan &plan);
+attn::PlanAttr planAttr(mlir::MLIRContext *context, const Plan &plan);
 
 } // namespace attune

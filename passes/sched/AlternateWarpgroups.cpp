@@ -1,6 +1,6 @@
 //===- AlternateWarpgroups.cpp - Warpgroups start their products in turn -----===//
 //
-// Where the plan says `turns`. Left alone, warpgroups whose products and exponentials take equally long drift into
+// Where the kernel has `sched.turns`. Left alone, warpgroups whose products and exponentials take equally long drift into
 // step: all multiply, then all compute exponentials, and each unit idles while the other works. So the products that a
 // loop starts before it waits for one, those in front and those deferred to the next tile, are a turn: one warpgroup's
 // run beside another's softmax. The pass only says so (`sched.at`, a turn "products").
@@ -12,6 +12,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/CopiedTiles.h"
 #include "passes/analysis/LeadingProducts.h"
 
 namespace attune {
@@ -25,16 +26,20 @@ using sched::AtAttr;
 
 namespace {
 
+bool hasShallowRing(tile::ForBlocksOp loop) {
+  return llvm::any_of(loop.getBody().front().getOps<tile::LoadOp>(),
+                      [](tile::LoadOp load) { return isCopied(load) && ringDepth(load) == 1; });
+}
+
 struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarpgroups> {
   using AlternateWarpgroupsBase::AlternateWarpgroupsBase;
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      tile::PlanAttr plan = kernel.getPlan();
-      if (!plan.getTurns() || !plan.getCopyWarps() || plan.getWarps() <= 4)
+      if (!kernel->hasAttr(sched::turnsAttr) || kernel.getPlan().getWarps() <= 4)
         continue;
       kernel.walk([&](tile::ForBlocksOp loop) {
-        if (plan.getStages() == 1 && !loop.getWithin().empty())
+        if (hasShallowRing(loop) && !loop.getWithin().empty())
           tile::remark(kernel,
                        "warpgroups take no turns: one that passes over a tile would hold it until its turn, and "
                        "rings of one stage have no other");

@@ -252,8 +252,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       map.getResult().setType(type.withLayout(fragment(FragmentRole::Lanes)));
   }
 
-  /// Makes `mma`'s left operand an `a` fragment: P always, Q if the plan keeps it in registers.
-  void assignLeftOperand(tile::MmaOp mma, bool queriesInRegisters) {
+  /// Makes `mma`'s left operand an `a` fragment where registers hold it: P, and Q as the text has it.
+  void assignLeftOperand(tile::MmaOp mma) {
     Value lhs = mma.getLhs();
     auto type = cast<TileType>(lhs.getType());
     // A shared tile may be stored by its columns.
@@ -261,18 +261,13 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     auto wanted = TileType::get(&getContext(), {type.getAxes()[rows], type.getAxes()[along]},
                                 {type.getShape()[rows], type.getShape()[along]}, type.getElementType(),
                                 MemorySpace::Register, rowFragment(FragmentRole::A, type.getShape()[rows]));
-    if (type.getSpace() == MemorySpace::Register) {
-      if (auto convert = lhs.getDefiningOp<tile::ConvertOp>(); convert && lhs.hasOneUse()) {
-        lhs.setType(wanted);
-        return;
-      }
-    } else if (!queriesInRegisters) {
+    if (type.getSpace() == MemorySpace::Shared)
+      return;
+    if (auto convert = lhs.getDefiningOp<tile::ConvertOp>(); convert && lhs.hasOneUse()) {
+      lhs.setType(wanted);
       return;
     }
-    // A converted shared tile is read once, where it is defined; a register tile where it is used.
     OpBuilder builder(mma);
-    if (type.getSpace() == MemorySpace::Shared)
-      builder.setInsertionPointAfterValue(lhs);
     auto convert = tile::ConvertOp::create(builder, mma.getLoc(), wanted, lhs);
     tile::named(convert.getResult(), (tile::nameOf(lhs) + "_fragment").str());
     mma.getLhsMutable().assign(convert);
@@ -282,11 +277,11 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       warps = kernel.getPlan().getRowWarps();
       dvWarps = kernel.getPlan().getDvWarps();
-      copyWarps = kernel.getPlan().getCopyWarps();
+      copyWarps = sched::fillingWarps(kernel);
       SmallVector<tile::MmaOp> products;
       kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
       for (tile::MmaOp mma : products)
-        assignLeftOperand(mma, kernel.getPlan().getQRegisters());
+        assignLeftOperand(mma);
       kernel.walk([&](tile::MapOp map) { assignLanes(map); });
       assignVectors(kernel);
       kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), [&](Value v) { assign(v); }); });

@@ -1,17 +1,17 @@
 //===- AssignRoles.cpp - How deep each ring is, and which warps fill it -------===//
 //
-// Writes what the text leaves open. With copy warps a kernel has two roles, one that fills rings and one that computes:
+// Writes what the text leaves open. A kernel with roles has one that fills rings and one that computes:
 //
 //     what                                     stages     by
 //     ---------------------------------------  ---------  ----------------------------------------------------
-//     copies before the loop                   q_stages   the first warp
-//     copies in the loop                       stages     the first warp; where tiles are searched, which it does,
+//     copies before the loop                   1          the first warp
+//     copies in the loop                       2          the first warp; where tiles are searched, which it does,
 //                                                         too, the second all but the first of them
-//     values by distance                       stages     all warps but the first; beside windows the second
-//     columns, in stages beside the first copy stages     the first warp
-//     windows                                  stages     the last two, where the copy engine cannot
+//     values by distance                       as the     all warps but the first; beside windows the second
+//     columns, in stages beside the first copy   first    the first warp
+//     windows                                    copy     the last two, where the copy engine cannot
 //
-// Without, all warps copy: the rings of a loop are `stages` deep.
+// Without, all warps copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,68 +50,70 @@ public:
 
   void assignCopies() {
     for (Operation *load : streamed)
-      setRing(load, RingAttr::get(kernel.getContext(), plan.getStages()));
+      if (!sched::ringOf(load))
+        setRing(load, {}, 0, 1);
   }
 
   LogicalResult assignRoles() {
     if (failed(nameRoles()))
       return failure();
-    auto assign = [&](ArrayRef<Operation *> ops, int64_t stages, int64_t first, int64_t warps = 1) {
+    auto assign = [&](ArrayRef<Operation *> ops, int64_t first, int64_t warps = 1) {
       for (Operation *op : ops)
-        setRing(op, RingAttr::get(kernel.getContext(), stages, filling, first, warps));
+        if (sched::RingAttr ring = sched::ringOf(op); !ring || !ring.getRole())
+          setRing(op, filling, first, warps);
     };
-    const int64_t stages = plan.getStages(), warps = plan.getCopyWarps();
-    assign(once, plan.getQStages(), 0);
-    assign(ArrayRef(streamed).take_front(1), stages, 0);
-    assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())), stages,
-           searches && byDistance.empty() ? 1 : 0);
-    assign(byDistance, stages, 1, windows.empty() ? warps - 1 : 1);
-    assign(columns, stages, 0);
-    assign(windows, stages, 2, warps - 2);
+    const int64_t warps = sched::fillingWarps(kernel);
+    assign(once, 0);
+    assign(ArrayRef(streamed).take_front(1), 0);
+    assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())), searches && byDistance.empty() ? 1 : 0);
+    assign(byDistance, 1, windows.empty() ? warps - 1 : 1);
+    assign(columns, 0);
+    assign(windows, 2, warps - 2);
     return success();
   }
 
 private:
-  static void setRing(Operation *op, RingAttr ring) {
-    if (!sched::ringOf(op))
-      op->setAttr(sched::ringAttr, ring);
+  static void setRing(Operation *op, StringAttr role, int64_t first, int64_t warps) {
+    op->setAttr(sched::ringAttr, RingAttr::get(op->getContext(), ringDepth(op), role, first, warps));
   }
 
-  /// The kernel's roles, of which the first fills rings: those of the text, or of the plan.
+  /// The kernel's roles, and the registers of their threads.
   LogicalResult nameRoles() {
-    OpBuilder builder(kernel.getContext());
     auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr);
-    if (!roles) {
-      const RoleRegisters registers = roleRegisters(
-          int(plan.getWarps()), int(plan.getCopyWarps()), searches, int(byDistance.size() + 2 * windows.size()),
-          warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
-      auto role = [&](StringRef name, int64_t warps, int count) {
-        return RoleAttr::get(builder.getContext(), builder.getStringAttr(name), warps, count);
-      };
-      roles = builder.getArrayAttr({role("producer", plan.getCopyWarps(), registers.producer),
-                                    role("consumer", plan.getWarps(), registers.consumer)});
-      kernel->setAttr(sched::rolesAttr, roles);
-    }
-    const int64_t wanted[] = {plan.getCopyWarps(), plan.getWarps()};
     if (roles.size() != 2)
       return kernel.emitOpError() << "has " << roles.size() << " roles, where one fills rings and one computes";
-    int64_t threads = 0, registers = 0;
-    for (auto [role, warps] : llvm::zip(roles.getAsRange<RoleAttr>(), wanted)) {
-      if (role.getWarps() != warps)
-        return kernel.emitOpError() << "role " << role.getName() << " has " << role.getWarps()
-                                    << " warps, but the plan " << warps;
-      threads += 32 * warps;
-      registers += 32 * warps * role.getRegisters();
+    auto fills = cast<RoleAttr>(roles[0]), computes = cast<RoleAttr>(roles[1]);
+    if (fills.getWarps() != 4)
+      return kernel.emitOpError() << "role " << fills.getName() << ", which fills rings, has " << fills.getWarps()
+                                  << " warps; give it 4, a warpgroup";
+    if (computes.getWarps() != plan.getWarps())
+      return kernel.emitOpError() << "role " << computes.getName() << " has " << computes.getWarps()
+                                  << " warps, but the plan " << plan.getWarps();
+    if (plan.getDvWarps() != 1 || plan.getWarps() % 4 || plan.getTileQ() != 16 * plan.getWarps())
+      return kernel.emitOpError() << "with a role that fills rings, warps are whole warpgroups that share the rows, 16 "
+                                     "rows of tile_q each";
+    if (!fills.getRegisters() && !computes.getRegisters()) {
+      const RoleRegisters registers = roleRegisters(
+          int(computes.getWarps()), int(fills.getWarps()), searches, int(byDistance.size() + 2 * windows.size()),
+          warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
+      fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
+      computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);
+      kernel->setAttr(sched::rolesAttr, ArrayAttr::get(kernel.getContext(), {fills, computes}));
     }
+    if (!fills.getRegisters() || !computes.getRegisters())
+      return kernel.emitOpError("gives registers to one role alone; give them to both, or to none");
     // Those of the launch, which roles share out among themselves: a role waits for more for ever.
-    const int64_t atLaunch = 65536 / threads / 8 * 8 * threads;
+    const int64_t threads = 32 * (fills.getWarps() + computes.getWarps()),
+                  registers =
+                      32 * (fills.getWarps() * fills.getRegisters() + computes.getWarps() * computes.getRegisters()),
+                  atLaunch = 65536 / threads / 8 * 8 * threads;
     if (registers > atLaunch)
       return kernel.emitOpError() << "roles take " << registers << " registers, of which a block of " << threads
                                   << " threads has " << atLaunch << "; give a role fewer";
-    filling = cast<RoleAttr>(roles[0]).getName();
+    filling = fills.getName();
     for (const auto &ops : {once, streamed, byDistance, columns, windows})
       for (Operation *op : ops)
-        if (failed(checkRing(op, cast<RoleAttr>(roles[0]))))
+        if (failed(checkRing(op, fills)))
           return failure();
     return success();
   }
@@ -119,13 +121,11 @@ private:
   /// A ring of the text is filled by warps that there are.
   static LogicalResult checkRing(Operation *op, RoleAttr role) {
     RingAttr ring = sched::ringOf(op);
-    if (!ring)
+    if (!ring || !ring.getRole())
       return success();
     if (ring.getRole() != role.getName())
-      return op->emitOpError() << "has a ring that "
-                               << (ring.getRole() ? "role \"" + ring.getRole().getValue().str() + "\" fills"
-                                                  : std::string("no role fills"))
-                               << ", but copies and what follows from none of the loop's tiles come from role "
+      return op->emitOpError() << "has a ring that role " << ring.getRole()
+                               << " fills, but copies and what follows from none of the loop's tiles come from role "
                                << role.getName();
     if (ring.getFirstWarp() + ring.getWarps() > role.getWarps())
       return op->emitOpError() << "has a ring that warp " << ring.getFirstWarp() + ring.getWarps() - 1 << " of role "
@@ -146,7 +146,7 @@ struct AssignRoles : attune::impl::AssignRolesBase<AssignRoles> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       RoleAssigner roles(kernel);
-      if (!kernel.getPlan().getCopyWarps())
+      if (!kernel->hasAttr(sched::rolesAttr))
         roles.assignCopies();
       else if (failed(roles.assignRoles()))
         return signalPassFailure();

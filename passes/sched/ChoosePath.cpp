@@ -125,8 +125,7 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      tile::PlanAttr plan = kernel.getPlan();
-      if (!plan.getCopyWarps())
+      if (!sched::fillingWarps(kernel))
         continue;
       const ArchInfo *info = findArch(arch);
       const std::string fault =
@@ -137,12 +136,10 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
         kernel.emitError() << "cannot be scheduled around copy warps, for which some of its ops are: " << fault;
         return signalPassFailure();
       }
-      kernel.setPlanAttr(tile::PlanAttr::get(
-          &getContext(), plan.getTileQ(), plan.getTileK(), plan.getWarps(), plan.getStages(), plan.getQRegisters(),
-          plan.getBlocksPerSm(), plan.getLongestFirst(), plan.getDvWarps(), /*copy_warps=*/0, /*persistent=*/false,
-          /*q_stages=*/1, /*turns=*/false, /*overlap=*/false, /*stage_biases=*/false));
       // Of what a schedule says of rings, the depth of copies is left.
-      kernel->removeAttr(sched::rolesAttr);
+      for (StringRef name : {StringRef(sched::rolesAttr), StringRef(sched::persistentAttr), StringRef(sched::turnsAttr),
+                             StringRef(sched::overlapAttr), StringRef(sched::stageBiasesAttr)})
+        kernel->removeAttr(name);
       kernel.walk([&](Operation *op) {
         if (sched::RingAttr ring = sched::ringOf(op))
           isa<tile::LoadOp>(op) ? op->setAttr(sched::ringAttr, sched::RingAttr::get(&getContext(), ring.getStages()))

@@ -22,7 +22,7 @@
 // S has to outlive the exponentials, which go to P's registers at once, 16 columns at a time. These the product with V
 // before still reads. So the wait for it moves in front: it runs beside another warpgroup's softmax, not beside its
 // own, and this is for warpgroups that take turns. Not for dropout, whose plans have none: its arithmetic takes so long
-// that a wait in front of it is lost. Where the plan says `overlap` too, the wait stands behind the exponentials of the
+// that a wait in front of it is lost. Where the kernel has `sched.overlap` too, the wait stands behind the exponentials of the
 // first half of the columns: they need no register of P's, and P is made of them with the others'.
 //
 // Not in the first tile, whose maximum moves in any case. Nor where the score counts positions and tiles are visited
@@ -326,7 +326,7 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getPlan().getTurns() || !holds<tile::ReduceOp>(kernel, isMaximum))
+      if (!kernel->hasAttr(sched::turnsAttr) || !holds<tile::ReduceOp>(kernel, isMaximum))
         continue;
       if (holds<arith::SIToFPOp>(kernel) && holds<sched::NextVisibleOp>(kernel)) {
         tile::remark(kernel, "rows take the maximum of every tile: the score counts positions, and tiles that follow "
@@ -338,8 +338,8 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
         if (!loop->getParentOfType<sched::ForTilesOp>())
           return;
         std::optional<Softmax> softmax = match(loop);
-        if (softmax && isInOnePiece(*softmax, kernel.getPlan().getOverlap()))
-          holdMaximum(loop, *softmax, kernel.getPlan().getOverlap(),
+        if (softmax && isInOnePiece(*softmax, kernel->hasAttr(sched::overlapAttr)))
+          holdMaximum(loop, *softmax, kernel->hasAttr(sched::overlapAttr),
                       kernel.getDtype().isBF16() && !kernel.getPrecise());
         else if (softmax)
           tile::remark(kernel,

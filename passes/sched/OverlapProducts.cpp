@@ -14,7 +14,7 @@
 //
 // What conditional maps load (tile.map without inputs) is asked for beside the products, order 2.
 //
-// Where the plan says `overlap`, V of a tile is waited for when its softmax ends, order 4, in front of the wait for O:
+// Where the kernel has `sched.overlap`, V of a tile is waited for when its softmax ends, order 4, in front of the wait for O:
 // a device compiler does not move the latter over a loop, and a wait on a barrier is one. Without it, the compiler moved
 // the wait for O up to that for S, and no product ran beside the softmax. Waiting there holds two stages of V, which a
 // ring of one does not have. Else V is waited for where it is read, and one warpgroup's products run beside another's
@@ -26,6 +26,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/CopiedTiles.h"
 #include "passes/analysis/LeadingProducts.h"
 #include "passes/analysis/MapPatterns.h"
 
@@ -53,8 +54,9 @@ struct Deferral {
 
 class ProductOrder {
 public:
-  ProductOrder(tile::ForBlocksOp loop, tile::PlanAttr plan)
-      : loop(loop), body(loop.getBody().front()), plan(plan), dependences(body), products(body.getOps<tile::MmaOp>()) {
+  ProductOrder(tile::ForBlocksOp loop, tile::KernelOp kernel)
+      : loop(loop), body(loop.getBody().front()), kernel(kernel), dependences(body),
+        products(body.getOps<tile::MmaOp>()) {
     llvm::copy_if(products, std::back_inserter(leading),
                   [&](tile::MmaOp product) { return leads(dependences, product); });
   }
@@ -111,7 +113,7 @@ private:
     auto type = dyn_cast<TileType>(tile.getType());
     if (!type || type.getSpace() != tile::MemorySpace::Register || type.rank() != 2)
       return 0;
-    return type.bytes() / 4 / (32 * plan.getWarps());
+    return type.bytes() / 4 / (32 * kernel.getPlan().getWarps());
   }
 
   void findDeferred() {
@@ -145,10 +147,10 @@ private:
   }
 
   void placeDeferred() {
-    const bool early = plan.getOverlap() && plan.getStages() > 1;
+    const bool early = kernel->hasAttr(sched::overlapAttr);
     for (Deferral &deferral : deferred) {
       place(*deferral.product, 1, Deferred);
-      if (deferral.rightOperand && early)
+      if (deferral.rightOperand && early && ringDepth(deferral.rightOperand) > 1)
         place(*deferral.rightOperand, 0, NextWait);
       else if (deferral.rightOperand)
         place(*deferral.rightOperand, 1, Deferred);
@@ -162,7 +164,7 @@ private:
 
   tile::ForBlocksOp loop;
   Block &body;
-  tile::PlanAttr plan;
+  tile::KernelOp kernel;
   BlockDependences dependences;
   SmallVector<tile::MmaOp> products, leading;
   SmallVector<Deferral> deferred;
@@ -173,13 +175,13 @@ struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getPlan().getCopyWarps())
+      if (!sched::fillingWarps(kernel))
         continue;
       kernel.walk([&](tile::ForBlocksOp loop) {
         Block &body = loop.getBody().front();
         if (body.getOps<tile::MmaOp>().empty() || holdsPlaced(body))
           return;
-        ProductOrder order(loop, kernel.getPlan());
+        ProductOrder order(loop, kernel);
         order.run();
         if (!order.defers())
           tile::remark(kernel,

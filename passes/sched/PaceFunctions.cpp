@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/tile/Tile.h"
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Dependences.h"
 #include "passes/analysis/MapPatterns.h"
@@ -66,7 +66,7 @@ struct PaceFunctions : attune::impl::PaceFunctionsBase<PaceFunctions> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
-      if (kernel.getPlan().getCopyWarps() && !kernel.getPrecise())
+      if (sched::fillingWarps(kernel) && !kernel.getPrecise())
         kernel.walk([](tile::MapOp map) {
           const bool summed = llvm::any_of(map.getResult().getUsers(), [](Operation *user) {
             auto sum = dyn_cast<tile::ReduceOp>(user);

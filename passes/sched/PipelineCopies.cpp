@@ -362,7 +362,7 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (kernel.getPlan().getCopyWarps())
+      if (sched::fillingWarps(kernel))
         continue;
       kernel.walk([](tile::LoadOp load) {
         if (load->use_empty())

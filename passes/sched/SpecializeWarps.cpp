@@ -2,7 +2,7 @@
 //
 // The kernel's loads become rings that a producer role fills by the copy engine and a consumer role reads:
 //
-//     producer (4 warps, of which the first copies)      consumers (the plan's warps)
+//     producer (4 warps, of which the first copies)      consumers
 //     -------------------------------------------        ------------------------------------
 //     copy Q, say whose it is                            wait Q, read whose it is
 //     for tiles n:                                       for tiles n:
@@ -121,7 +121,7 @@ LogicalResult WarpSpecializer::run() {
   if (failed(findRings()))
     return failure();
   auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-  claims = plan.getPersistent() && tile::findOperand(kernel, tile::workCounter);
+  claims = persistent && tile::findOperand(kernel, tile::workCounter);
   int64_t followers = 0;
   if (domain.skips())
     for (const auto &[first, rings] : others)
@@ -129,17 +129,17 @@ LogicalResult WarpSpecializer::run() {
 
   builder.setInsertionPointToStart(&body);
   for (Ring &ring : once) // what follows the tiles of work reads the messages with the first
-    declare(ring, /*filledBy=*/1, /*emptiedBy=*/plan.getWarps() + (&ring == &once.front() ? followers : 0));
+    declare(ring, /*filledBy=*/1, /*emptiedBy=*/warps + (&ring == &once.front() ? followers : 0));
   for (Ring &ring : streamed) {
     const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
-    const int64_t readers = plan.getWarps() + (ofKeys ? followers : 0);
+    const int64_t readers = warps + (ofKeys ? followers : 0);
     declare(ring, /*filledBy=*/withColumns ? 33 : 1, /*emptiedBy=*/withColumns ? 32 * readers : readers);
   }
   // Every lane arrives for what it has written.
   for (Ring &ring : staged)
-    declare(ring, /*filledBy=*/32 * ring.is.getWarps(), plan.getWarps());
+    declare(ring, /*filledBy=*/32 * ring.is.getWarps(), warps);
   for (Ring &ring : windows)
-    declare(ring, /*filledBy=*/1, plan.getWarps());
+    declare(ring, /*filledBy=*/1, warps);
   for (Ring &ring : columns) {
     ring.buffer = declareBuffer(ring);
     ring.barriers = streamed.front().barriers;
@@ -152,7 +152,7 @@ LogicalResult WarpSpecializer::run() {
   if (ownBegin && ownBegin.getDomain() == loop.getDomain())
     return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; "
                               "ask one that follows from tile.part_row");
-  if (plan.getPersistent() || domain.skips())
+  if (persistent || domain.skips())
     tasks =
         declareMessages("tasks", once.front().stages(), taskPlaceFields() + (domain.skips() ? 1 : 0) + searchedParts());
   if (domain.skips())
@@ -161,13 +161,12 @@ LogicalResult WarpSpecializer::run() {
   auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr).getAsRange<sched::RoleAttr>();
   Block *producer = writeRole(*roles.begin());
   Block *consumer = writeRole(*std::next(roles.begin()));
-  kernel->removeAttr(sched::rolesAttr);
   if (failed(writeProducer(producer, original)))
     return failure();
   // When the consumers' ops run says nothing of what the producer computes for them.
   producer->walk([](Operation *op) { op->removeAttr(sched::atAttr); });
   builder.setInsertionPointToStart(consumer);
-  auto [work, numbers] = plan.getPersistent() ? receivedWork() : numberedWork(WorkOrder::Deal::Once);
+  auto [work, numbers] = persistent ? receivedWork() : numberedWork(WorkOrder::Deal::Once);
   for (Operation *op : original)
     op->moveBefore(&work.getBody().front(), work.getBody().front().end());
   return writeConsumer(work, numbers, original);
@@ -182,7 +181,7 @@ struct SpecializeWarps : attune::impl::SpecializeWarpsBase<SpecializeWarps> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getPlan().getCopyWarps())
+      if (!sched::fillingWarps(kernel))
         continue;
       if (const int64_t groups = kernel.getPlan().getWarps() / 4; groups > barriers::mostWarpgroups) {
         kernel.emitError() << "has " << groups

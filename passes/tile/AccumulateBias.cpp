@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/tile/Tile.h"
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -33,9 +33,9 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getPlan().getCopyWarps())
+      if (!sched::fillingWarps(kernel))
         continue;
-      const bool alone = kernel.getPlan().getOverlap() && !kernel.getPlan().getTurns();
+      const bool alone = kernel->hasAttr(sched::overlapAttr) && !kernel->hasAttr(sched::turnsAttr);
       SmallVector<tile::MapOp> maps;
       kernel.walk([&](tile::MapOp map) { maps.push_back(map); });
       for (tile::MapOp map : maps)

@@ -16,7 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/tile/Tile.h"
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/LogisticFunction.h"
 
@@ -60,7 +60,7 @@ struct ExpandLogistic : attune::impl::ExpandLogisticBase<ExpandLogistic> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getPlan().getCopyWarps() || !kernel.getDtype().isBF16() || kernel.getPrecise())
+      if (!sched::fillingWarps(kernel) || !kernel.getDtype().isBF16() || kernel.getPrecise())
         continue;
       SmallVector<arith::DivFOp> found;
       kernel.walk([&](arith::DivFOp division) {

@@ -32,7 +32,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/NestedOps.h"
-#include "ir/tile/Tile.h"
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Constants.h"
 #include "passes/analysis/MapPatterns.h"
@@ -224,7 +224,7 @@ struct FuseExponents : attune::impl::FuseExponentsBase<FuseExponents> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getDtype().isBF16() || kernel.getPrecise() || kernel.getPlan().getTurns())
+      if (!kernel.getDtype().isBF16() || kernel.getPrecise() || kernel->hasAttr(sched::turnsAttr))
         continue;
       SmallVector<Softmax> all;
       kernel.walk([&](tile::MapOp map) {
@@ -232,7 +232,7 @@ struct FuseExponents : attune::impl::FuseExponentsBase<FuseExponents> {
           all.push_back(*softmax);
       });
       for (Softmax softmax : all) {
-        if (!kernel.getPlan().getCopyWarps())
+        if (!sched::fillingWarps(kernel))
           Fuser(softmax).withBranch();
         else if (tile::ReduceOp maximum = guardedBy(softmax.base());
                  maximum && softmax.factor() <= 3 && leavesWithSum(maximum))

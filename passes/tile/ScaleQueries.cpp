@@ -16,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Constants.h"
 #include "passes/analysis/Distances.h"
@@ -66,7 +67,7 @@ struct ScaleQueries : attune::impl::ScaleQueriesBase<ScaleQueries> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getPlan().getCopyWarps() || !kernel.getDtype().isBF16() || kernel.getPrecise())
+      if (!sched::fillingWarps(kernel) || !kernel.getDtype().isBF16() || kernel.getPrecise())
         continue;
       SmallVector<tile::MapOp> maps;
       kernel.walk([&](tile::MapOp map) { maps.push_back(map); });

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/MapPatterns.h"
 
@@ -30,7 +31,7 @@ struct SkipRescale : attune::impl::SkipRescaleBase<SkipRescale> {
   void runOnOperation() override {
     SmallVector<tile::MapOp> rescales;
     getOperation().walk([&](tile::ForBlocksOp loop) {
-      if (loop->getParentOfType<tile::KernelOp>().getPlan().getCopyWarps())
+      if (sched::fillingWarpsAround(loop))
         return;
       for (auto map : loop.getBody().getOps<tile::MapOp>())
         if (cast<TileType>(map.getResult().getType()).rank() == 2 &&

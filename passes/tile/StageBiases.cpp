@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Distances.h"
 
@@ -29,7 +30,7 @@ struct StageBiases : attune::impl::StageBiasesBase<StageBiases> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getPlan().getStageBiases())
+      if (!kernel->hasAttr(sched::stageBiasesAttr))
         continue;
       SmallVector<std::pair<tile::MapOp, tile::ElementOp>> loads;
       kernel.walk([&](tile::MapOp map) {

@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/tile/Tile.h"
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 
 namespace attune {
@@ -30,7 +30,7 @@ struct StageColumns : attune::impl::StageColumnsBase<StageColumns> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
-      if (kernel.getPlan().getCopyWarps())
+      if (sched::fillingWarps(kernel))
         kernel.walk([&](tile::MapOp map) {
           if (map.getOnlyIf() && map.getInputs().empty() &&
               map.getResult().getType().getElementType().getIntOrFloatBitWidth() == 32)

@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Distances.h"
 
@@ -34,7 +35,7 @@ struct StageDistances : attune::impl::StageDistancesBase<StageDistances> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getPlan().getCopyWarps())
+      if (!sched::fillingWarps(kernel))
         continue;
       SmallVector<tile::MapOp> maps;
       kernel.walk([&](tile::MapOp map) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
+#include "passes/analysis/CopiedTiles.h"
 #include "passes/analysis/WarpgroupRows.h"
 
 #include "arch/ArchInfo.h"
@@ -66,16 +67,16 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
         convert && convert.getResult().getType().getSpace() == tile::MemorySpace::Shared)
       return verifyStaged(convert, kernel);
     if (auto window = dyn_cast<tile::WindowOp>(op);
-        window && (!kernel.getPlan().getStageBiases() || !isa<tile::ForBlocksOp>(op->getParentOp())))
-      return op->emitOpError("is for loops of kernels whose plan has stage_biases; read the tensor element by element");
-    if (isa<tile::ScaleOp>(op) && !kernel.getPlan().getCopyWarps())
-      return op->emitOpError("multiplies in shared memory, which the plan has no copy_warps for, beside which "
-                             "warpgroups do so; multiply the scores");
+        window && (!kernel->hasAttr(sched::stageBiasesAttr) || !isa<tile::ForBlocksOp>(op->getParentOp())))
+      return op->emitOpError("is for loops of kernels with sched.stage_biases; read the tensor element by element");
+    if (isa<tile::ScaleOp>(op) && !sched::fillingWarps(kernel))
+      return op->emitOpError("multiplies in shared memory, which warpgroups do beside a role that fills rings; "
+                             "give sched.roles, or multiply the scores");
     if (auto map = dyn_cast<tile::MapOp>(op); map && (map.getColumns() || map.getPaced()))
       return map.emitOpError("is paced or computes some columns only, which schedules do; at the end of tile a map "
                              "computes all, as they come");
     if (auto part = dyn_cast<tile::PartRowOp>(op))
-      return verifyPart(part, kernel.getPlan());
+      return verifyPart(part, kernel);
     if (auto touches = dyn_cast<tile::TouchesOp>(op))
       return verifyTouches(touches, kernel.getPlan());
     if (auto param = dyn_cast<tile::ParamOp>(op))
@@ -110,11 +111,11 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
     auto map = convert.getTile().getDefiningOp<tile::MapOp>();
     TileType type = convert.getResult().getType();
-    if (!kernel.getPlan().getCopyWarps() && !tile::isByDistance(type)) // all warps make it together
+    if (!sched::fillingWarps(kernel) && !tile::isByDistance(type)) // all warps make it together
       return success();
-    if (!kernel.getPlan().getCopyWarps())
+    if (!sched::fillingWarps(kernel))
       return convert.emitOpError(
-          "stages values by distance, but the plan has no copy_warps, one of which computes them; "
+          "stages values by distance, which a role that fills rings computes; give sched.roles, or "
           "compute them element by element");
     // Copy warps compute values by distance; of others those that follow from no tile, and all warps that multiply make
     // the rest together.
@@ -135,11 +136,11 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   }
 
   /// Parts are the rows of warpgroups.
-  static LogicalResult verifyPart(tile::PartRowOp part, tile::PlanAttr plan) {
-    const int64_t rows = rowsOfWarpgroup(plan);
+  static LogicalResult verifyPart(tile::PartRowOp part, tile::KernelOp kernel) {
+    const int64_t rows = rowsOfWarpgroup(kernel);
     if (!rows)
-      return part.emitOpError("names a part of the tile, but the plan has no copy_warps, beside which warpgroups hold "
-                              "parts; use the tile's own rows");
+      return part.emitOpError("names a part of the tile, which warpgroups hold beside a role that fills rings; give "
+                              "sched.roles, or use the tile's own rows");
     if (int64_t(part.getRows()) != rows)
       return part.emitOpError() << "has parts of " << part.getRows() << " rows, a warpgroup of the plan holds " << rows;
     return success();
@@ -167,7 +168,6 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     const ArchInfo *info = findArch(arch);
     if (!info || info->isCpu())
       return success();
-    tile::PlanAttr plan = kernel.getPlan();
     int64_t budget = sramBudget ? int64_t(sramBudget) : int64_t(info->sharedBytesPerBlock), total = 0;
     std::string buffers;
     auto count = [&](StringRef name, int64_t stages, int64_t bytes) {
@@ -180,14 +180,9 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
                                                                          : TileType();
       if (!type || type.getSpace() != tile::MemorySpace::Shared)
         return;
-      sched::RingAttr ring = sched::ringOf(op);
-      count(tile::nameOf(op->getResult(0)),
-            ring                                       ? ring.getStages()
-            : op->getParentOfType<tile::ForBlocksOp>() ? plan.getStages()
-                                                       : plan.getQStages(),
-            type.bytes());
+      count(tile::nameOf(op->getResult(0)), ringDepth(op), type.bytes());
     });
-    if (plan.getPersistent())
+    if (kernel->hasAttr(sched::persistentAttr))
       kernel.walk([&](tile::StoreOp store) {
         if (tile::OperandAttr operand = tile::operandOf(store.getView()); operand && operand.isTiled())
           count(operand.getName(), 1,
@@ -197,8 +192,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     if (total <= budget)
       return success();
     return kernel.emitOpError() << "needs " << total << " bytes of shared memory (" << buffers
-                                << "), above the budget of " << budget << "; lower stages, "
-                                << (plan.getQStages() > 1 ? "q_stages, " : "") << "tile_k or tile_q";
+                                << "), above the budget of " << budget << "; lower stages, tile_k or tile_q";
   }
 };
 

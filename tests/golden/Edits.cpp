@@ -26,10 +26,17 @@ const std::vector<Edit> &attune::tests::textEdits() {
   auto plain = [] { return Variant("plain"); };
   auto busy = [] { return Variant("busy").mask(causal()).score(softcap(20)); };
   static const std::vector<Edit> edits = {
-      {"three stages", Stage::Tile, busy, {{"stages = 2", "stages = 3"}}},
-      {"one stage", Stage::Tile, busy, {{"stages = 2", "stages = 1"}}},
-      {"Q in registers", Stage::Tile, busy, {{"q_registers = false", "q_registers = true"}}},
-      {"shortest first", Stage::Tile, busy, {{"longest_first = true", "longest_first = false"}}},
+      {"three stages", Stage::Tile, busy, {{"ring<stages 2>", "ring<stages 3>"}}},
+      {"one stage", Stage::Tile, busy, {{"ring<stages 2>", "ring<stages 1>"}}},
+      {"Q in registers",
+       Stage::Tile,
+       busy,
+       {{"(%q_tile = tile\\.load [^\n]*)",
+         "$1\n%fragments = tile.convert %q_tile : !tile.tile<q 128 x d 64, bf16, shared> -> !tile.tile<q 128 x d 64, "
+         "bf16, register>"},
+        {"tile\\.mma %q_tile, %k_tile : <q 128 x d 64, bf16, shared>",
+         "tile.mma %fragments, %k_tile : <q 128 x d 64, bf16, register>"}}},
+      {"shortest first", Stage::Tile, busy, {{" attributes \\{sched\\.longest_first\\}", ""}}},
       {"one block an SM", Stage::Tile, busy, {{"blocks_per_sm = [0-9]+", "blocks_per_sm = 1"}}},
       // Half the keys a tile: the plan, the tiles' types, the step of the domain, and the sizes in its bounds.
       {"tiles of 32 keys",

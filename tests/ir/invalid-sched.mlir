@@ -57,24 +57,24 @@ func.func private @bad(!tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<96>>
 // -----
 
 // expected-error @+1 {{'sched.kernel' op 0 threads is not a multiple of 32 up to 1024}}
-sched.kernel @bad() grid [] arch "sm_80" threads 0 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 0 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op 100 threads is not a multiple of 32 up to 1024}}
-sched.kernel @bad() grid [] arch "sm_80" threads 100 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 100 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op 1056 threads is not a multiple of 32 up to 1024}}
-sched.kernel @bad() grid [] arch "sm_80" threads 1056 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 1056 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %zero = arith.constant 0 : i32
   %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 128 x d 64, f16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.scale_shared' op multiplies shared elements of bf16, got '!tile.tile<stage 1 x q 128 x d 64, f16, shared, #sched.swizzle<128>>'}}
@@ -84,19 +84,19 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 2 shared_byt
 // -----
 
 // expected-error @+1 {{'sched.kernel' op shared buffers end at byte 9223372036854792064, past shared_bytes 16384}}
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %0 = sched.shared "ring" at 9223372036854775680 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op attribute 'shared_bytes' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes -16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes -16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.shared' op attribute 'offset' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
   %0 = sched.shared "ring" at -128 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
@@ -104,13 +104,13 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 // -----
 
 // expected-error @+1 {{'sched.kernel' op shared buffers end at byte 24576, past shared_bytes 16384}}
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %0 = sched.shared "ring" at 8192 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{expected grid, persistent or received}}
   sched.for_work dynamic (%number) {
   }
@@ -118,7 +118,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80"
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.for_work' op the body takes the number of a tile}}
   sched.for_work grid (%number, %count) {
   }
@@ -126,7 +126,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80"
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op needs at least the tile index}}
   "sched.for_tiles"(%i) <{operandSegmentSizes = array<i32: 0, 1, 0>}> ({
@@ -136,7 +136,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op initial, carried and next values differ in number or type}}
   sched.for_tiles (%n) = (%i) below %i {
@@ -146,7 +146,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op initial, carried and next values differ in number or type}}
   sched.for_tiles (%n) = (%i) below %i {
@@ -156,7 +156,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op initial, carried and next values differ in number or type}}
   sched.for_tiles (%n, %slot) = (%i) below %i {
@@ -173,84 +173,84 @@ func.func @outside() {
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.shared' op needs a shared tile, got '!tile.tile<q 128, f32, register>'}}
   %0 = sched.shared "s" at 0 : !tile.tile<q 128, f32, register>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.shared' op offset 64 is not a multiple of 128, which the swizzle relies on}}
   %0 = sched.shared "s" at 64 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op needs a register tile with a #sched.fragment layout, got '!tile.tile<q 128, f32, register>'}}
   %0 = sched.registers "s" : !tile.tile<q 128, f32, register>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op needs a register tile with a #sched.fragment layout, got '!tile.tile<q 128, f32, shared, #sched.fragment<rows, warps 4>>'}}
   %0 = sched.registers "s" : !tile.tile<q 128, f32, shared, #sched.fragment<rows, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<q 64 x k 64, f32, register, #sched.fragment<c, warps 8>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<q 64 x k 64, f32, register, #sched.fragment<c, warps 8>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the columns of '!tile.tile<q 64 x dv 72, f32, register, #sched.fragment<c, warps 2 x 2>>' do not give each of 2 warps a multiple of 8}}
   %0 = sched.registers "acc" : !tile.tile<q 64 x dv 72, f32, register, #sched.fragment<c, warps 2 x 2>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the block has 4 warps, fewer than the 8 that hold '!tile.tile<q 64 x dv 64, f32, register, #sched.fragment<c, warps 4 x 2>>'}}
   %0 = sched.registers "acc" : !tile.tile<q 64 x dv 64, f32, register, #sched.fragment<c, warps 4 x 2>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<q 128 x d 8, bf16, register, #sched.fragment<a, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<q 128 x d 8, bf16, register, #sched.fragment<a, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<k 64 x d 8, bf16, register, #sched.fragment<b, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<k 64 x d 8, bf16, register, #sched.fragment<b, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<q 48, f32, register, #sched.fragment<rows, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<q 48, f32, register, #sched.fragment<rows, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<k 4, f32, register, #sched.fragment<columns, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<k 4, f32, register, #sched.fragment<columns, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %ring = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.get' op needs a register buffer with a #sched.fragment layout, got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>'}}
@@ -259,7 +259,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   // expected-error @+1 {{'sched.get' op a lane's array has 3 dimensions, got 2 indices}}
@@ -268,7 +268,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %ring = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   %x = arith.constant 0.0 : f32
@@ -278,7 +278,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %m = sched.registers "m" : !tile.tile<q 128, f32, register, #sched.fragment<rows, warps 4>>
@@ -288,7 +288,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %ring = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.slot' op gives the ring's tile without its stage axis}}
@@ -297,7 +297,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %k = sched.shared "k" at 0 : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.slot' op gives the ring's tile without its stage axis}}
@@ -306,7 +306,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.slice' op removes one leading dimension for each index}}
@@ -315,7 +315,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 12
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.slice' op removes one leading dimension for each index}}
@@ -324,7 +324,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 12
 
 // -----
 
-sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %lse = tile.param "lse" : !tile.view<3, f32>
@@ -334,14 +334,14 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.wait_copies' op pending must not be negative}}
   sched.wait_copies pending -1
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   %a = sched.registers "a" : !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>
@@ -352,7 +352,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   %a = sched.registers "a" : !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>
@@ -363,7 +363,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   %a = sched.registers "a" : !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>
@@ -395,7 +395,7 @@ func.func private @bad(!sched.tensor_map<64 x 12, bf16>)
 // -----
 
 // expected-error @+1 {{'sched.kernel' op roles have 4 warps, the block has 12}}
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   sched.role "a" warps 4 {
   }
 }
@@ -404,7 +404,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // Eight registers a warpgroup more than there are: the last one would wait for them for ever.
 // expected-error @+1 {{'sched.kernel' op roles take 65536 registers, a block of 384 threads has 64512 at its launch; give a role fewer}}
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   sched.role "a" warps 4 registers 48 {
   }
   sched.role "b" warps 8 registers 232 {
@@ -413,7 +413,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.role' op needs at least one warp}}
   sched.role "a" warps 0 { }
   sched.role "b" warps 12 { }
@@ -421,7 +421,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.role' op 9223372036854775807 warps are more than a block has, 32}}
   sched.role "a" warps 9223372036854775807 { }
   sched.role "b" warps 12 { }
@@ -429,7 +429,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.role' op 9223372036854775807 registers is not a multiple of 8 from 24 to 256}}
   sched.role "a" warps 4 registers 9223372036854775807 { }
   sched.role "b" warps 8 registers 232 { }
@@ -437,7 +437,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.role' op 6 warps are not whole warpgroups, which `registers` needs}}
   sched.role "a" warps 6 registers 64 { }
   sched.role "b" warps 6 { }
@@ -445,7 +445,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.role' op 20 registers is not a multiple of 8 from 24 to 256}}
   sched.role "a" warps 4 registers 20 { }
   sched.role "b" warps 8 { }
@@ -453,14 +453,14 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.for_work' op `from` and `below` belong to the order persistent, which has both}}
   sched.for_work persistent (%number, %count) { }
 }
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op the body takes the number of a tile, a count, and the carried values}}
   sched.for_work persistent from %z below %z carries (%z, %z) (%number, %count, %stage) {
@@ -470,7 +470,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op initial, carried and next values differ in number or type}}
   sched.for_work persistent from %z below %z carries (%z, %z) (%number, %count, %stage, %phase) {
@@ -480,7 +480,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op `from` and `below` belong to the order persistent, which has both}}
   sched.for_work received from %z below %z carries (%z) (%count, %stage) {
@@ -490,7 +490,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op carries values, but a block has one tile in this order}}
   sched.for_work grid carries (%z) (%number, %stage) {
@@ -500,14 +500,14 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.thread_id' op is `in_role` outside of a role}}
   %i = sched.thread_id in_role : i32
 }
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   sched.role "a" warps 12 {
     sched.for_work grid (%number) {
       // expected-error @+1 {{'sched.thread_id' op is in a role and not `in_role`}}
@@ -518,7 +518,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op `sched.next` must say first which tile of work is the next: its number, i32}}
   sched.for_work persistent from %z below %z (%number, %count) { }
@@ -526,7 +526,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   sched.for_work persistent from %z below %z (%number, %count) {
     %counter = tile.param "q" : !tile.view<4, bf16>
@@ -538,7 +538,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.wait_launch' op is in a kernel that no tile.launch starts beside another}}
   sched.wait_launch
 }
@@ -546,9 +546,9 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 // -----
 
 tile.launch [@first, @bad dependent]
-sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
 }
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   sched.for_work grid (%number) { }
   // expected-error @+1 {{'sched.wait_launch' op stands behind sched.for_work, which may read what the kernel before writes; move it in front of all roles, work and loads}}
   sched.wait_launch
@@ -556,7 +556,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16, counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16, counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   sched.for_work grid (%number) {
     %counter = tile.param "counter" : !tile.view<1, i32>
     // expected-error @+1 {{'sched.claim_work' op is for the order persistent, not grid}}
@@ -566,21 +566,21 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16, counter: workspace [counters 1] i3
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.ring' op offset 4 is not a multiple of 8, the size of a barrier}}
   %r = sched.ring "k" at 4 filled_by 1 emptied_by 1 : !sched.ring<2>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.ring' op needs at least one arrival to fill a stage and one to empty it}}
   %r = sched.ring "k" at 8 filled_by 0 emptied_by 1 : !sched.ring<2>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
@@ -590,7 +590,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.sync_warps' op 100 threads is not a multiple of 32 up to 1024}}
@@ -599,7 +599,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.arrive_warps' op 0 threads is not a multiple of 32 up to 1024}}
@@ -608,7 +608,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.tensor_map' op needs a view of two to four dimensions, rows and columns last, of 'f16'}}
   %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, f16>
@@ -616,7 +616,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.tensor_map' op boxes are 64 bytes wide, panels 128}}
   %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 32, bf16>
@@ -624,7 +624,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
@@ -637,7 +637,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
@@ -650,7 +650,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -662,7 +662,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %K = tile.param "k" : !tile.view<4, bf16>
   %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
@@ -673,7 +673,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 16384 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 16384 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %x = arith.constant 1.0 : f32
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x k 64 x d 64, bf16, shared>
@@ -683,7 +683,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared>
@@ -694,21 +694,21 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.wait_boxes' op pending must not be negative}}
   sched.wait_boxes pending -1
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.mma_wait' op pending must not be negative}}
   sched.mma_wait pending -1
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.mma_wait' op completes register tiles, got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>'}}
   sched.mma_wait pending 0 completes(%k) : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
@@ -716,7 +716,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
@@ -728,7 +728,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 264, f32, register, #sched.fragment<c, warps 8>>
@@ -740,7 +740,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -752,7 +752,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -764,7 +764,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -776,7 +776,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -788,7 +788,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -800,7 +800,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -812,7 +812,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.next_visible' op the region takes a tile's index (i32) and ends with sched.visible}}
   %n:4 = sched.next_visible from %z below %z {
@@ -823,7 +823,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op has 2 values of a search before; its origin, visible and full are needed}}
@@ -835,7 +835,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region asks for 1 parts of the rows, results are for 2}}
@@ -847,7 +847,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op finds parts' first tiles with answers of a search before, which say nothing of parts; search without `seen`}}
@@ -859,7 +859,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region has effects; the lanes of a warp evaluate it for different tiles}}
@@ -872,7 +872,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.for_work' op the body takes a count, and the carried values}}
   sched.for_work received (%b, %h, %q0, %count) {
   }
@@ -880,7 +880,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80"
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.for_work' op `sched.next` must say first whether there is another tile of work: 1 or 0, i32}}
   sched.for_work received (%count) {
   }
@@ -888,7 +888,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80"
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 2 x field 4, i32, shared>
   // expected-error @+1 {{'sched.send' op takes a shared tile of 1 x 2, 4, 8 or 12 i32 a stage, got '!tile.tile<stage 2 x message 2 x field 4, i32, shared>'}}
@@ -897,7 +897,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, f32, shared>
   // expected-error @+1 {{'sched.receive' op takes a shared tile of 1 x 2, 4, 8 or 12 i32 a stage, got '!tile.tile<stage 2 x message 1 x field 4, f32, shared>'}}
@@ -906,7 +906,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
   // expected-error @+1 {{'sched.send' op has 3 values, a message of this tile 1 to 2}}
@@ -915,7 +915,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x distance 127, f32, shared>
   // expected-error @+1 {{'sched.load_pair' op reads 'f32' and 'i32' from '!tile.tile<stage 2 x distance 127, f32, shared>', whose elements are 'f32'}}
@@ -924,7 +924,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x distance 127, f32, shared>
   // expected-error @+1 {{'sched.load_shared' op reads 'i32' from '!tile.tile<stage 2 x distance 127, f32, shared>', whose elements are 'f32'}}
@@ -933,7 +933,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
   %r = sched.registers "r" : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>
@@ -943,7 +943,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
   %r = sched.registers "r" : !tile.tile<k 32, f32, register, #sched.fragment<threads, warps 1>>
@@ -953,9 +953,98 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.extent' op asks for dimension 4 of '!tile.view<4, bf16>'}}
   %n = sched.extent %K, 4 : !tile.view<4, bf16>
 }
 
+// -----
+
+// expected-error @+1 {{has "sched.turns", which is for a role that computes beside one that fills rings; give sched.roles}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.turns} {
+}
+
+// -----
+
+// expected-error @+1 {{has "sched.persistent", which is for a role that computes beside one that fills rings; give sched.roles}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.persistent} {
+}
+
+// -----
+
+// expected-error @+1 {{has "sched.longest_first", which is a mark of a kernel}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.longest_first = 1 : i64} {
+}
+
+// -----
+
+// expected-error @+1 {{has sched.roles of [1]; they stand on a tile.kernel, as [#sched.role<"producer", warps 4, registers 24>, ...]}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [1]} {
+}
+
+// -----
+
+// expected-error @+1 {{has two roles of the name "a"}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"a", warps 8>]} {
+}
+
+// -----
+
+// expected-error @+1 {{role "a" has 33 warps; a block has 1 to 32}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 33>]} {
+}
+
+// -----
+
+// expected-error @+1 {{role "a" has 25 registers; a thread has 24 to 256 of them, a multiple of 8}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4, registers 25>]} {
+}
+
+// -----
+
+// expected-error @+1 {{a role needs a name}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"", warps 4>]} {
+}
+
+// -----
+
+tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  // expected-error @+1 {{'arith.addi' op has a sched.ring, but gives no tile in shared memory}}
+  %x = arith.addi %c0, %c0 {sched.ring = #sched.ring<stages 2>} : i32
+}
+
+// -----
+
+tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  // expected-error @+1 {{'arith.addi' op has a sched.ring of 2 : i64, which does not say how deep it is; write #sched.ring<stages 2>}}
+  %x = arith.addi %c0, %c0 {sched.ring = 2 : i64} : i32
+}
+
+// -----
+
+tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  // expected-error @+1 {{a ring of 0 stages; it has 1 to 64}}
+  %x = arith.addi %c0, %c0 {sched.ring = #sched.ring<stages 0>} : i32
+}
+
+// -----
+
+tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  // expected-error @+1 {{warps 3 to 2 are none of a role}}
+  %x = arith.addi %c0, %c0 {sched.ring = #sched.ring<stages 2, "producer" warps 3 to 2>} : i32
+}
+
+// -----
+
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 16384 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  %ring = sched.shared "s" at 0 : !tile.tile<stage 1 x k 64 x q 64, bf16, shared>
+  %x = sched.registers "x" : !tile.tile<k 64 x q 64, f32, register, #sched.fragment<c, warps 4>>
+  // expected-error @+1 {{'sched.exchange' op goes into a ring of one stage, whose readers it does not wait for}}
+  %s = sched.exchange %x into %ring[%c0] : !tile.tile<k 64 x q 64, f32, register, #sched.fragment<c, warps 4>>, !tile.tile<stage 1 x k 64 x q 64, bf16, shared> -> !tile.tile<k 64 x q 64, bf16, shared>
+}

@@ -32,127 +32,91 @@ func.func private @bad(!tile.tile<q 16, f32, global>)
 // -----
 
 // expected-error @+1 {{tile 120 x 64 is not made of positive multiples of 16}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 120, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 120, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{tile 128 x 0 is not made of positive multiples of 16}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 0, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 0, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
-// expected-error @+1 {{warps, stages and blocks_per_sm must be positive}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 0, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+// expected-error @+1 {{warps and blocks_per_sm must be positive}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 0> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{dv_warps 3 does not divide 4 warps}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, dv_warps = 3> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2, dv_warps = 3> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{dv_warps 0 does not divide 4 warps}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, dv_warps = 0> {
-}
-
-// -----
-
-// expected-error @+1 {{with copy warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 8> {
-}
-
-// -----
-
-// expected-error @+1 {{persistent blocks need copy warps, which run ahead to the next query tile}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, persistent = true> {
-}
-
-// -----
-
-// expected-error @+1 {{q_stages 0 is not 1; only persistent blocks have more}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, q_stages = 0> {
-}
-
-// -----
-
-// expected-error @+1 {{q_stages 2 is not 1; only persistent blocks have more}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, q_stages = 2> {
-}
-
-// -----
-
-// expected-error @+1 {{turns are for warpgroups beside copy warps; give copy_warps}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, turns = true> {
-}
-
-// -----
-
-// expected-error @+1 {{overlap is for warpgroups beside copy warps; give copy_warps}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, overlap = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2, dv_warps = 0> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op dtype 'f64' is not f16, bf16 or f32}}
-tile.kernel @bad() grid [] dtype f64 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype f64 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.param' op parameter 'q' is '!tile.view<4, bf16>', not '!tile.view<4, f16>'}}
   %0 = tile.param "q" : !tile.view<4, f16>
 }
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.param' op parameter 'lse' is '!tile.view<3, f32>', not '!tile.view<4, f32>'}}
   %0 = tile.param "lse" : !tile.view<4, f32>
 }
 
 // -----
 
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.axis_extent' op no operand of the kernel has an axis d whose extent the launch gives}}
   %0 = tile.axis_extent "d" : i32
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.param' op parameter 'keep_scale' is 'f32', not 'i32'}}
   %0 = tile.param "keep_scale" : i32
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.param' op parameter 'seed' is 'i64', not 'i32'}}
   %0 = tile.param "seed" : i32
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<slopes, f32, rank 1>]} {
   // expected-error @+1 {{'tile.param' op parameter 'tensors.slopes' is '!tile.view<1, f32>', not '!tile.view<2, f32>'}}
   %0 = tile.param "tensors.slopes" : !tile.view<2, f32>
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {scalars = [#attn.scalar<cap, f32>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, scalars = [#attn.scalar<cap, f32>]} {
   // expected-error @+1 {{'tile.param' op parameter 'scalars.cap' is 'f32', not 'i32'}}
   %0 = tile.param "scalars.cap" : i32
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.param' op the kernel has no parameter 'tensors.slopes'}}
   %0 = tile.param "tensors.slopes" : !tile.view<1, f32>
 }
@@ -176,56 +140,56 @@ func.func @outside() -> i32 {
 // -----
 
 // expected-error @+1 {{'tile.kernel' op declares operand 'q' twice}}
-tile.kernel @bad(q: in [b, h, q, d 64] bf16, q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has axis d of operand 'k' with another extent than in another operand}}
-tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 128] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 128] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{operand "q" has axis b twice}}
-tile.kernel @bad(q: in [b, b] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, b] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{expected in, out, accumulate or workspace}}
-tile.kernel @bad(q: inout [b] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: inout [b] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{operand "q" has element type 'f64'; use f32, f16, bf16, i32, i64, or i8 for bool}}
-tile.kernel @bad(q: in [b] f64) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b] f64) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{axis "d" has extent -1, required is 1 to 2147483647}}
-tile.kernel @bad(q: in [b, d -1] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, d -1] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.block_index' op the kernel's grid has no axis k}}
   %0 = tile.block_index "k" : i32
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
   %0 = tile.domain k by 64
 }
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
   %0 = "tile.domain"(%i, %i) <{axis = "k", step = 64 : i64, full = array<i1: true, false>, operandSegmentSizes = array<i32: 1, 1>}> ({}) : (i32, i32) -> !tile.domain
@@ -233,7 +197,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{expected 'full' or 'partial'}}
   %0 = tile.domain k by 64 [%i, %i) half
@@ -241,7 +205,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op step must be positive}}
   %0 = tile.domain k by 0 [%i, %i) full
@@ -249,7 +213,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<p, i8, rank 2>]} {
   %i = tile.block_index "b" : i32
   %p = tile.param "tensors.p" : !tile.view<2, i8>
   // expected-error @+1 {{'tile.touches' op takes 2 indices for a pattern of rank 2, the tile's first row and key last; got 1}}
@@ -258,7 +222,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %q = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'tile.touches' op reads flags, elements of i8; got '!tile.view<3, f32>'}}
@@ -267,7 +231,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<p, i8, rank 2>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<p, i8, rank 2>]} {
   %i = tile.block_index "b" : i32
   %p = tile.param "tensors.p" : !tile.view<2, i8>
   // expected-error @+1 {{'tile.touches' op sizes of tiles and blocks must be positive}}
@@ -276,7 +240,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op the region of `where` takes a tile's index (i32) and yields whether it is visited and whether it is full (i1, i1)}}
   %0 = tile.domain k by 64 [%i, %i) partial where {
@@ -287,7 +251,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op the region of `where` has effects}}
   %0 = tile.domain k by 64 [%i, %i) partial where {
@@ -302,7 +266,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   // expected-error @+1 {{'tile.for_blocks' op tiles lie within two ends, a begin and an end}}
@@ -314,7 +278,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   // expected-error @+1 {{'tile.for_blocks' op the body takes the first row (i32), the partial flag (i1) and the carried values}}
@@ -326,7 +290,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   %c = arith.constant 0.0 : f32
@@ -340,7 +304,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   %c = arith.constant 0.0 : f32
@@ -353,7 +317,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   // expected-error @+1 {{'tile.load' op takes 3 indices (the leading dimensions and the first row), got 2}}
@@ -362,7 +326,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   // expected-error @+1 {{'tile.load' op needs a tile of one or two axes, got '!tile.tile<stage 2 x q 128 x d 64, bf16, shared>'}}
@@ -371,7 +335,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -382,7 +346,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %c = arith.constant 0.0 : f32
@@ -393,7 +357,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -404,7 +368,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'tile.element' op a view of rank 3 takes 3 indices and in_range flags}}
@@ -413,7 +377,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'tile.element' op a view of rank 3 takes 3 indices and in_range flags}}
@@ -422,7 +386,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   // expected-error @+1 {{'tile.element' op elements of '!tile.view<4, bf16>' are 'f32'}}
@@ -431,7 +395,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c = arith.constant 0.0 : f32
   // expected-error @+1 {{'tile.splat' op the scalar and the elements differ in type}}
   %0 = tile.splat %c : f32 -> !tile.tile<q 128, bf16, register>
@@ -439,7 +403,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c = arith.constant 0.0 : f32
   %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
   // expected-error @+1 {{'tile.convert' op tiles '!tile.tile<q 128, f32, register>' and '!tile.tile<k 128, f32, register>' have different axes}}
@@ -448,7 +412,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] f16) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] f16) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %b = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, f16>
   %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, f16> -> !tile.tile<q 128 x d 64, f16, shared>
@@ -458,7 +422,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] f16) grid [b, h, q by 128] dtype f16 plan
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %b = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -468,7 +432,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %b = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -479,7 +443,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, shared> -> !tile.tile<q 128, bf16, shared>
@@ -492,7 +456,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -505,7 +469,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -518,7 +482,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -531,7 +495,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -544,7 +508,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -557,7 +521,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -570,7 +534,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -583,7 +547,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -599,7 +563,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -609,7 +573,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -619,7 +583,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -632,7 +596,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -642,7 +606,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, register> -> !tile.tile<q 128 x d 64, f32, register>
@@ -654,7 +618,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 56, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 56, f32, register> -> !tile.tile<q 128 x k 56, f32, register>
@@ -666,7 +630,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -678,7 +642,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c = arith.constant 0.0 : f32
   // expected-error @+1 {{'tile.map' op needs one origin for each coordinate}}
   %0 = "tile.map"() <{axes = ["q"], operandSegmentSizes = array<i32: 0, 0, 0>}> ({
@@ -688,7 +652,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %c = arith.constant 0.0 : f32
   // expected-error @+1 {{'tile.map' op result '!tile.tile<q 128, f32, register>' has no axis k}}
@@ -700,7 +664,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -713,7 +677,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
@@ -726,7 +690,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
@@ -739,7 +703,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.map' op the region must yield one 'f32'}}
   %0 = tile.map() at(q = %i) -> !tile.tile<q 128, f32, register> {
@@ -750,7 +714,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.map' op the region must yield one 'f32'}}
   %0 = tile.map() at(q = %i) -> !tile.tile<q 128, f32, register> {
@@ -761,7 +725,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
@@ -773,7 +737,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
@@ -785,7 +749,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
@@ -797,7 +761,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   // expected-error @+1 {{'tile.map' op with columns the first input must have the type of the result}}
@@ -809,7 +773,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
@@ -823,7 +787,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %zero = arith.constant 0 : i32
   %f = arith.constant true
   // expected-error @+1 {{'tile.map' op holds nothing where its flag is false; only maps with the same only_if may take it}}
@@ -840,7 +804,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "q" : i32
   %t = tile.map() at(distance = %i) -> !tile.tile<distance 192, i32, register> {
   ^bb0(%d: i32):
@@ -855,7 +819,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<bias, bf16, rank 3>]} {
   %i = tile.block_index "q" : i32
   %B = tile.param "tensors.bias" : !tile.view<3, bf16>
   // expected-error @+1 {{'tile.window' op a view of rank 3 takes 3 indices, got 2}}
@@ -864,7 +828,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<bias, bf16, rank 3>]} {
   %i = tile.block_index "q" : i32
   %B = tile.param "tensors.bias" : !tile.view<3, bf16>
   // expected-error @+1 {{'tile.window' op gives a shared tile of two axes with the elements of a view of two dimensions or more, got '!tile.tile<q 128 x k 64, f32, shared>' of '!tile.view<3, bf16>'}}
@@ -873,52 +837,47 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-// expected-error @+1 {{biases are staged by copy warps; give copy_warps, or leave out stage_biases}}
-func.func private @bad() attributes {plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true, stage_biases = true>}
-
-// -----
-
 // expected-error @+1 {{'tile.kernel' op has axis q in its grid, which no operand has; declare an operand with it, or give it an extent}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has axis b twice in its grid}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{operand "k" counts tiles of axis k, which only workspace does}}
-tile.kernel @bad(k: in [b, hkv, k by 16, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(k: in [b, hkv, k by 16, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{axis "d" counts tiles of 2; required is 1 to 2147483647, and 1 for an axis of fixed extent}}
-tile.kernel @bad(k: in [b, hkv, k, d 64 by 2] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @bad(k: in [b, hkv, k, d 64 by 2] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.launch' op the module has no kernel @second}}
 tile.launch @pair [@first, @second dependent]
-tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.launch' op the first kernel depends on none}}
 tile.launch @pair [@first dependent]
-tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.launch' op its kernels declare operand "k" in two ways}}
 tile.launch @pair [@first, @second]
-tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
-tile.kernel @second(k: in [b, hkv, k, d 64] f16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true> {
+tile.kernel @second(k: in [b, hkv, k, d 64] f16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }

@@ -4,12 +4,11 @@
 // RUN: attune-opt %s > %t.once && attune-opt %t.once > %t.twice && cmp %t.once %t.twice
 
 // CHECK-LABEL: tile.kernel @every_op({{.*}}) grid {{.*}} dtype bf16
-// CHECK-SAME: plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
-// CHECK-SAME: dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset, scalars = [#attn.scalar<cap, f32>]
+// CHECK-SAME: plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset, scalars = [#attn.scalar<cap, f32>], sched.longest_first
 // CHECK-SAME: tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>]
 tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 32] bf16, o: out [b, h, q, dv 32] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
-    attributes {dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
+    plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
+    attributes {sched.longest_first, dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
                 tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>]} {
   // CHECK: tile.block_index "b" : i32
   %b = tile.block_index "b" : i32
@@ -185,13 +184,13 @@ func.func private @layouts(!tile.tile<q 64 x k 32, f32, register, #sched.fragmen
                            !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.domain)
 
 // CHECK-LABEL: tile.kernel @split_columns({{.*}}) grid {{.*}} dtype bf16
-// CHECK-SAME: plan <tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 2>
+// CHECK-SAME: plan <tile_q = 64, tile_k = 16, warps = 8, blocks_per_sm = 1, dv_warps = 2>
 tile.kernel @split_columns() grid [] dtype bf16
-    plan <tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 2> {
+    plan <tile_q = 64, tile_k = 16, warps = 8, blocks_per_sm = 1, dv_warps = 2> {
 }
 // One warp for all columns is what a plan says without the field.
 // CHECK-LABEL: tile.kernel @all_columns
 // CHECK-NOT: dv_warps
 tile.kernel @all_columns() grid [] dtype bf16
-    plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 1> {
+    plan <tile_q = 64, tile_k = 16, warps = 4, blocks_per_sm = 1> {
 }

@@ -121,7 +121,9 @@ private:
     if (tile.axes.size() == 1)
       tile.shared = false;
     std::string place, viewType = view(tile, "in", place);
-    line(fmt::format("{} = tile.load {} : {} -> {}", tile.name, place, viewType, type(tile)));
+    const std::string ring =
+        tile.shared && stages != 2 ? fmt::format(" {{sched.ring = #sched.ring<stages {}>}}", stages) : "";
+    line(fmt::format("{} = tile.load {}{} : {} -> {}", tile.name, place, ring, viewType, type(tile)));
     return tile;
   }
 
@@ -315,10 +317,9 @@ private:
     view({"", {"q"}, "f32", false}, "in", place);
     view({"", {"k"}, "f32", false}, "in", place);
     std::string text = fmt::format("tile.kernel @random({}) grid [b, h, q by {}] dtype {} plan <tile_q = {}, tile_k = "
-                                   "{}, warps = {}, stages = {}, "
-                                   "q_registers = {}, blocks_per_sm = 1, longest_first = {}> {{\n{}{}}}\n",
-                                   declarations, size["q"], dtype, size["q"], size["k"], warps, stages, chance(3),
-                                   chance(2), parameters, body);
+                                   "{}, warps = {}, blocks_per_sm = 1>{} {{\n{}{}}}\n",
+                                   declarations, size["q"], dtype, size["q"], size["k"], warps,
+                                   chance(2) ? " attributes {sched.longest_first}" : "", parameters, body);
     Problem made{operands, [](const std::vector<HostOperand> &) { return std::string(); }};
     return {"random", text, {{batch, heads, queries, keys}}, [made](const Sizes &) { return made; }};
   }

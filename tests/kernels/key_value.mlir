@@ -4,7 +4,7 @@
 tile.kernel @key_value(k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 32] bf16, state: out [b, h, d 64, dv 32] f32,
                        sums: out [b, h, d 64] f32)
     grid [b, h] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32
@@ -23,8 +23,8 @@ tile.kernel @key_value(k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 32] bf16, 
   %s0 = tile.splat %zero : f32 -> !state
   %n0 = tile.splat %zero : f32 -> !tile.tile<d 64, f32, register>
   %r:2 = tile.for_blocks (%k0, %partial) in %dom iter_args(%s = %s0 : !state, %n = %n0 : !tile.tile<d 64, f32, register>) {
-    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 32 x d 64, bf16, shared>
-    %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 32 x dv 32, bf16, shared>
+    %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3>} : !tile.view<4, bf16> -> !tile.tile<k 32 x d 64, bf16, shared>
+    %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3>} : !tile.view<4, bf16> -> !tile.tile<k 32 x dv 32, bf16, shared>
     %s1 = tile.mma %k, %v add %s : !state, !tile.tile<k 32 x d 64, bf16, shared>, !tile.tile<k 32 x dv 32, bf16, shared> -> !state
     // The sum of the keys: a reduction along rows.
     %wide = tile.map(%k : !tile.tile<k 32 x d 64, bf16, shared>) -> !tile.tile<k 32 x d 64, f32, register> {

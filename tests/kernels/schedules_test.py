@@ -37,11 +37,11 @@ def scheduled(text, rng):
             product = "tile.mma" in line
             place = f"order {rng.randrange(8)}" + (", stage 1" if late else "") + (', turn "products"' if turns and product else "")
             starts = "sched.async, " if product and rng.random() < 0.8 else ""
-            at = line.rindex("{tile.name")
-            line = line[:at] + "{" + starts + f"sched.at = #sched.at<{place}>, " + line[at + 1 :]
+            at = line.rindex("tile.name")
+            line = line[:at] + starts + f"sched.at = #sched.at<{place}>, " + line[at:]
         if inside and " = tile.load" in line and rng.random() < 0.5:
             warp = 0 if "%k_tile" in line else rng.randrange(4)
-            line = line.replace("{", f'{{sched.ring = #sched.ring<stages {rng.choice("2234")}, "producer" warp {warp}>, ', 1)
+            line = line.replace("<stages 2>", f'<stages {rng.choice("2234")}, "producer" warp {warp}>')
         lines.append(line)
     return "\n".join(lines)
 
@@ -59,7 +59,7 @@ def main():
         file = os.path.join(folder, "scheduled.tile.mlir")
         for seed in range(first, first + count):
             rng = random.Random(seed)
-            text = scheduled(rng.choice(texts), rng).replace("stages = 2", "stages = " + rng.choice("223"))
+            text = scheduled(rng.choice(texts), rng)
             with open(file, "w") as out:
                 out.write(text)
             done = run(attune, "run", file, "--arch", "sm_90a", "--simulate", "2", "--shape", "1,2,1,289,330,64,64")

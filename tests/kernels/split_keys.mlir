@@ -7,7 +7,7 @@ tile.launch @split_keys [@partial, @combine dependent]
 
 tile.kernel @partial(q: in [b, h, q, d 16] f32, k: in [b, h, k, d 16] f32, v: in [b, h, k, dv 24] f32,
                      part_o: workspace [split 4, b, h, q, dv 24] f32, part_lse: workspace [split 4, b, h, q] f32)
-    grid [b, h, q by 16, split 4] dtype f32 plan <tile_q = 16, tile_k = 32, warps = 1, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+    grid [b, h, q by 16, split 4] dtype f32 plan <tile_q = 16, tile_k = 32, warps = 1, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -41,7 +41,7 @@ tile.kernel @partial(q: in [b, h, q, d 16] f32, k: in [b, h, k, d 16] f32, v: in
   %l0 = tile.splat %zero : f32 -> !rows
   %a0 = tile.splat %zero : f32 -> !output
   %r:3 = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !rows, %l = %l0 : !rows, %acc = %a0 : !output) {
-    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, f32> -> !tile.tile<k 32 x d 16, f32, shared>
+    %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 1>} : !tile.view<4, f32> -> !tile.tile<k 32 x d 16, f32, shared>
     %s = tile.mma %q, %k : !tile.tile<q 16 x d 16, f32, shared>, !tile.tile<k 32 x d 16, f32, shared> -> !scores
     %x = tile.map(%s : !scores) at(k = %k0) -> !scores {
     ^bb0(%e: f32, %key: i32):
@@ -74,7 +74,7 @@ tile.kernel @partial(q: in [b, h, q, d 16] f32, k: in [b, h, k, d 16] f32, v: in
       %n = arith.mulf %e, %w : f32
       tile.yield %n : f32
     }
-    %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, f32> -> !tile.tile<k 32 x dv 24, f32, shared>
+    %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 1>} : !tile.view<4, f32> -> !tile.tile<k 32 x dv 24, f32, shared>
     %acc2 = tile.mma %p, %v add %acc1 : !output, !scores, !tile.tile<k 32 x dv 24, f32, shared> -> !output
     tile.yield %m1, %l2, %acc2 : !rows, !rows, !output
   }
@@ -100,7 +100,7 @@ tile.kernel @partial(q: in [b, h, q, d 16] f32, k: in [b, h, k, d 16] f32, v: in
 
 tile.kernel @combine(part_o: workspace [split 4, b, h, q, dv 24] f32, part_lse: workspace [split 4, b, h, q] f32,
                      o: out [b, h, q, dv 24] f32, lse: optional out [b, h, q] f32)
-    grid [b, h, q by 16] dtype f32 plan <tile_q = 16, tile_k = 32, warps = 1, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+    grid [b, h, q by 16] dtype f32 plan <tile_q = 16, tile_k = 32, warps = 1, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

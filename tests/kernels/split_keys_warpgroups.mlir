@@ -11,7 +11,7 @@ tile.launch @split_keys [@partial, @combine dependent]
 
 tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16,
                      part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: workspace [split 4, b, h, q] f32)
-    grid [b, h, q by 192, split 4] dtype bf16 plan <tile_q = 192, tile_k = 128, warps = 12, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2> {
+    grid [b, h, q by 192, split 4] dtype bf16 plan <tile_q = 192, tile_k = 128, warps = 12, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 12>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -40,12 +40,12 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
   %past = arith.addi %first, %each : i32
   %end = arith.minsi %past, %tiles : i32
   %dom = tile.domain k by 128 [%first, %end) partial
-  %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 192 x d 64, bf16, shared>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 2>} : !tile.view<4, bf16> -> !tile.tile<q 192 x d 64, bf16, shared>
   %m0 = tile.splat %hidden : f32 -> !rows
   %l0 = tile.splat %zero : f32 -> !rows
   %a0 = tile.splat %zero : f32 -> !output
   %r:3 = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !rows, %l = %l0 : !rows, %acc = %a0 : !output) {
-    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+    %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3>} : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
     %s = tile.mma %q, %k : !tile.tile<q 192 x d 64, bf16, shared>, !tile.tile<k 128 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0, turn "products">}
     %x = tile.map(%s : !scores) at(k = %k0) -> !scores {
     ^bb0(%e: f32, %key: i32):
@@ -78,7 +78,7 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
       %n = arith.mulf %e, %w : f32
       tile.yield %n : f32
     } {sched.at = #sched.at<order 3>}
-    %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.at = #sched.at<order 1, stage 1>} : !tile.view<4, bf16> -> !tile.tile<k 128 x dv 64, bf16, shared>
+    %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3>, sched.at = #sched.at<order 1, stage 1>} : !tile.view<4, bf16> -> !tile.tile<k 128 x dv 64, bf16, shared>
     %p16 = tile.convert %p {sched.at = #sched.at<order 4>} : !scores -> !rounded
     %acc2 = tile.mma %p16, %v add %acc1 : !output, !rounded, !tile.tile<k 128 x dv 64, bf16, shared> -> !output {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">}
     tile.yield %m1, %l2, %acc2 : !rows, !rows, !output
@@ -105,7 +105,7 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
 
 tile.kernel @combine(part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: workspace [split 4, b, h, q] f32,
                      o: out [b, h, q, dv 64] f32, lse: optional out [b, h, q] f32)
-    grid [b, h, q by 128] dtype f32 plan <tile_q = 128, tile_k = 128, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+    grid [b, h, q by 128] dtype f32 plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

@@ -5,9 +5,10 @@
 // CHECK:         %[[END:.*]] = arith.divsi {{.*}} {tile.name = "tiles_end"}
 // CHECK:         %[[DOM:.*]] = tile.domain k by 32 [%c0_i32, %[[END]]) full{{$}}
 // CHECK:         %[[FROM:.*]] = arith.minsi {{.*}} {tile.name = "full_to"}
-// CHECK:         %[[Q:.*]] = tile.load {{.*}} -> <q 64 x d 64, bf16, shared>
+// CHECK:         %[[Q_TILE:.*]] = tile.load {{.*}} {sched.ring = #sched.ring<stages 1>, tile.name = "q_tile"} {{.*}} -> <q 64 x d 64, bf16, shared>
+// CHECK:         %[[Q:.*]] = tile.convert %[[Q_TILE]] {{.*}} -> <q 64 x d 64, bf16, register>
 // CHECK:         %m_end, %l_end, %acc_end = tile.for_blocks (%[[K0:.*]], %{{.*}}) in %[[DOM]] iter_args(
-// CHECK:           %[[K:.*]] = tile.load {{.*}} -> <k 32 x d 64, bf16, shared>
+// CHECK:           %[[K:.*]] = tile.load {{.*}} {sched.ring = #sched.ring<stages 2>, tile.name = "k_tile"} {{.*}} -> <k 32 x d 64, bf16, shared>
 // CHECK:           %[[S:.*]] = tile.mma %[[Q]], %[[K]]
 // CHECK:           %[[SCALED:.*]] = tile.map(%[[S]] :
 // CHECK:             arith.mulf %s_qk, %c0.125_f32

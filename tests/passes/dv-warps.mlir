@@ -3,7 +3,7 @@
 // RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=16 warps=8 stages=1 q-registers=false dv-warps=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-layouts | FileCheck %s
 // RUN: attune-opt %s -attn-tile-size="tile-q=64 tile-k=16 warps=8 stages=1 q-registers=false dv-warps=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_86 -canonicalize -cse | FileCheck %s --check-prefix=SCHED
 
-// PLAN: #tile.plan<tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = {{[0-9]+}}, longest_first = false, dv_warps = 2>
+// PLAN: #attn.plan<tile_q = 64, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = {{[0-9]+}}, longest_first = false, dv_warps = 2>
 
 // Dv 264 is padded to two shares of 144 columns; a share of 288 bytes starts with a panel of 32. What has no dv is held by four
 // warps, twice.

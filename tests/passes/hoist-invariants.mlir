@@ -15,7 +15,7 @@
 // CHECK-NOT:         math.cos
 // CHECK-NOT:         math.exp2
 // CHECK:             arith.addf %{{.*}}, %[[BLOCK]] : f32
-tile.kernel @levels(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
+tile.kernel @levels(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32
@@ -65,7 +65,7 @@ tile.kernel @levels(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f3
 // COLUMNS:           tile.map(%{{.*}}, %{{.*}}, %[[COLUMN]] : {{.*}} only_if %[[PARTIAL]]
 // COLUMNS-NOT:         tile.element
 // COLUMNS:             arith.divsi
-tile.kernel @conditional(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+tile.kernel @conditional(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32

@@ -1,6 +1,6 @@
 // RUN: attune-opt %s -split-input-file -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -verify-diagnostics
 
-tile.kernel @gap() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
+tile.kernel @gap() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %c4 = arith.constant 4 : i32
@@ -16,7 +16,7 @@ tile.kernel @gap() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4,
 
 // -----
 
-tile.kernel @reversed() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 4, longest_first = false> {
+tile.kernel @reversed() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %c8 = arith.constant 8 : i32

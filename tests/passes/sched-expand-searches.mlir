@@ -19,7 +19,7 @@
 // CHECK:           %[[ON:.*]] = arith.select %[[SOME]], %[[BOUND]], %[[AFTER]]
 // CHECK:           sched.next %[[ON]], %[[NEXT]] : i32, i32
 // CHECK:         arith.sitofp %[[END]]
-sched.kernel @search(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @search(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %c5 = arith.constant 5 : i32
   %bound = arith.constant 60 : i32
   %lse = tile.param "lse" : !tile.view<3, f32>
@@ -43,7 +43,7 @@ sched.kernel @search(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch 
 // CHECK:         sched.for_tiles
 // CHECK:           sched.for_tiles
 // CHECK:             tile.element {{.*}} in_range [false, true, true]
-sched.kernel @pattern(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false>
+sched.kernel @pattern(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1>
     attributes {tensors = [#attn.tensor<pattern, i8, rank 3>], pattern = #attn.blocks<pattern, 64 x 64>} {
   %c0 = arith.constant 0 : i32
   %one = arith.constant 1.0 : f32

@@ -1,7 +1,7 @@
 // Every error of sched-verify, to the letter.
 // RUN: attune-opt %s -split-input-file -sched-verify -verify-diagnostics
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -20,7 +20,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -42,7 +42,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -64,7 +64,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -87,7 +87,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -112,7 +112,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -134,7 +134,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -157,7 +157,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -178,7 +178,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -197,7 +197,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -217,7 +217,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -241,7 +241,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -262,7 +262,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -288,7 +288,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -311,7 +311,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -331,7 +331,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -363,7 +363,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -386,7 +386,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -408,7 +408,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -422,7 +422,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %tiles = arith.ceildivsi %Sk, %c32 : i32
     sched.for_tiles (%i, %slot) = (%c0, %c0) below %tiles {
       // expected-error @below {{'sched.copy_async' op writes stage 2 of k_ring, which has 2}}
-      // expected-note @below {{with Sq 161 and Sk 160, in tile of work 0}}
+      // expected-note @below {{with Sq 97 and Sk 96, in tile of work 0}}
       sched.copy_async %keys[%c0, %c0] to %ring[%slot, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
       sched.commit_copies
       sched.wait_copies pending 0
@@ -438,7 +438,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -463,7 +463,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -486,7 +486,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -505,7 +505,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -523,7 +523,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -550,7 +550,7 @@ func.func private @other()
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k at bytes 32744 to 32776 ends past shared_bytes 32768}}
@@ -564,7 +564,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k at bytes 8184 to 8216 overlaps k_ring at bytes 0 to 8192}}
@@ -578,7 +578,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
@@ -595,7 +595,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is never filled; a role must commit or expect bytes on it}}
@@ -608,7 +608,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is never read; a role must wait for it}}
@@ -621,7 +621,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is filled in a loop without being acquired; its writer must wait until a stage is empty}}
@@ -639,7 +639,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is acquired but never released; its readers must release what they have read}}
@@ -654,7 +654,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is released but never acquired; its writer must wait until a stage is empty}}
@@ -670,7 +670,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 // -----
 
 // Each read behind its wait and a barrier; the second barrier frees stage 0.
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -702,7 +702,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 // -----
 
 // A ring that is filled once needs no empty barrier.
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   %kr = sched.ring "k" at 8192 filled_by 128 emptied_by 4 : !sched.ring<2>
@@ -721,7 +721,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+sched.kernel @kernel() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %true = arith.constant true
   sched.role "consumer" warps 4 {
     %moves = sched.any_lane %true

@@ -16,7 +16,7 @@
 // CHECK-NEXT:    tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 3>}
 // CHECK-NEXT:    tile.mma {{.*}} {sched.at = #sched.at<order 0>}
 tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.turns} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -44,7 +44,7 @@ tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in
 // CHECK-NOT:     turn "products"
 // CHECK-LABEL: tile.kernel @plan_without
 tile.kernel @written(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.turns} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -68,7 +68,7 @@ tile.kernel @written(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
 // The plan asks for none.
 // CHECK-NOT:     turn "
 tile.kernel @plan_without(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -93,7 +93,7 @@ tile.kernel @plan_without(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16
 // CHECK-LABEL: tile.kernel @one_warpgroup
 // CHECK-NOT:     turn "
 tile.kernel @one_warpgroup(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.turns} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -119,7 +119,7 @@ tile.kernel @one_warpgroup(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
 // CHECK-SAME:    tile.remarks = ["warpgroups take no turns: one that passes over a tile would hold it until its turn, and rings of one stage have no other"]
 // CHECK-NOT:     turn "
 tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.turns} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -129,8 +129,8 @@ tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v
   %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
   %none = tile.splat %zero : f32 -> !sums
   %r:2 = tile.for_blocks (%k0, %partial) in %dom within [%i, %i) iter_args(%acc = %none : !sums, %other = %none : !sums) {
-    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
-    %v = tile.load %V[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !values
+    %k = tile.load %K[%i, %i, %k0] limit %i {sched.ring = #sched.ring<stages 1>} : !tile.view<4, bf16> -> !keys
+    %v = tile.load %V[%i, %i, %k0] limit %i {sched.ring = #sched.ring<stages 1>} : !tile.view<4, bf16> -> !values
     %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
     %p = tile.convert %s {sched.at = #sched.at<order 3>} : !scores -> !rounded
     %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}
@@ -143,7 +143,7 @@ tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v
 // CHECK-LABEL: tile.kernel @two_stages
 // CHECK:         turn "products"
 tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.turns} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -168,7 +168,7 @@ tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, 
 // CHECK-LABEL: tile.kernel @all_tiles
 // CHECK:         turn "products"
 tile.kernel @all_tiles(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true> {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.turns} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -178,8 +178,8 @@ tile.kernel @all_tiles(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v
   %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
   %none = tile.splat %zero : f32 -> !sums
   %r:2 = tile.for_blocks (%k0, %partial) in %dom iter_args(%acc = %none : !sums, %other = %none : !sums) {
-    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
-    %v = tile.load %V[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !values
+    %k = tile.load %K[%i, %i, %k0] limit %i {sched.ring = #sched.ring<stages 1>} : !tile.view<4, bf16> -> !keys
+    %v = tile.load %V[%i, %i, %k0] limit %i {sched.ring = #sched.ring<stages 1>} : !tile.view<4, bf16> -> !values
     %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
     %p = tile.convert %s {sched.at = #sched.at<order 3>} : !scores -> !rounded
     %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}

@@ -7,16 +7,16 @@
 
 // One loop, a copy before it and one in it; a product of 64 rows a warpgroup and 16-bit operands. The plan stays on an architecture that has warpgroups.
 // CHECK-LABEL: tile.kernel @taken
-// CHECK-SAME:    copy_warps = 4, persistent = true, q_stages = 2, turns = true, overlap = true> {
+// CHECK-SAME:    sched.overlap, sched.persistent, sched.roles = [{{.*}}], sched.turns} {
 // OTHER-LABEL: tile.kernel @taken
-// OTHER-SAME:    longest_first = false> attributes {tile.remarks = ["products are warp-level and all warps copy: sm_90 has no warpgroup-level products"]}
+// OTHER-SAME:    blocks_per_sm = 1> attributes {tile.remarks = ["products are warp-level and all warps copy: sm_90 has no warpgroup-level products"]}
 tile.kernel @taken(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true, overlap = true> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.turns} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
   %dom = tile.domain k by 32 [%i, %i) full
-  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %q = tile.load %Q[%i, %i, %i] limit %i {sched.ring = #sched.ring<stages 2>} : !tile.view<4, bf16> -> !queries
   tile.for_blocks (%k0, %partial) in %dom {
     %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
     %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
@@ -27,9 +27,9 @@ tile.kernel @taken(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 
 // What the plan says of copy warps, and of what goes with them, is gone.
 // CHECK-LABEL: tile.kernel @no_loop
-// CHECK-SAME:    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {tile.remarks = ["products are warp-level and all warps copy: it has 0 loops over tiles, not one"]}
+// CHECK-SAME:    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {tile.remarks = ["products are warp-level and all warps copy: it has 0 loops over tiles, not one"]}
 tile.kernel @no_loop(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true, overlap = true, stage_biases = true> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.stage_biases, sched.turns} {
 }
 
 // -----
@@ -41,7 +41,7 @@ tile.kernel @no_loop(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
 // CHECK-LABEL: tile.kernel @two_loops
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it has 2 loops over tiles, not one"]
 tile.kernel @two_loops(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -64,7 +64,7 @@ tile.kernel @two_loops(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) g
 // CHECK-LABEL: tile.kernel @no_copy_before
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies 0 tiles before the loop and 1 in it, not one of each at least"]
 tile.kernel @no_copy_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -83,7 +83,7 @@ tile.kernel @no_copy_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 // CHECK-LABEL: tile.kernel @no_copy_inside
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies 1 tile before the loop and 0 in it, not one of each at least"]
 tile.kernel @no_copy_inside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -103,7 +103,7 @@ tile.kernel @no_copy_inside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 // CHECK-LABEL: tile.kernel @three_dimensions
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile of a tensor that has not four dimensions, the last of a fixed extent"]
 tile.kernel @three_dimensions(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: in [h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -126,7 +126,7 @@ tile.kernel @three_dimensions(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] 
 // CHECK-LABEL: tile.kernel @run_time_width
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile of a tensor that has not four dimensions, the last of a fixed extent"]
 tile.kernel @run_time_width(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: in [b, h, k, n] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -149,7 +149,7 @@ tile.kernel @run_time_width(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 // CHECK-LABEL: tile.kernel @copy_behind
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile neither before its loop nor in it"]
 tile.kernel @copy_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -171,7 +171,7 @@ tile.kernel @copy_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
 // CHECK-LABEL: tile.kernel @place
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a place that it copies from follows from what the loop computes"]
 tile.kernel @place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -193,7 +193,7 @@ tile.kernel @place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 // CHECK-LABEL: tile.kernel @product_behind
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it has a product outside of its loop"]
 tile.kernel @product_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -216,7 +216,7 @@ tile.kernel @product_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 // CHECK-LABEL: tile.kernel @rows
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 32 rows, not the warpgroups' 64"]
 tile.kernel @rows(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -238,7 +238,7 @@ tile.kernel @rows(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [
 // CHECK-LABEL: tile.kernel @columns
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 264 columns, which is no multiple of 8 up to 256"]
 tile.kernel @columns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -261,7 +261,7 @@ tile.kernel @columns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) gri
 // CHECK-LABEL: tile.kernel @odd_columns
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 12 columns, which is no multiple of 8 up to 256"]
 tile.kernel @odd_columns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -284,7 +284,7 @@ tile.kernel @odd_columns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
 // CHECK-LABEL: tile.kernel @wide_operands
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product's operands are not of 16 bits"]
 tile.kernel @wide_operands(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: in [b, h, q, d 64] f32) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -309,7 +309,7 @@ tile.kernel @wide_operands(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
 // CHECK-LABEL: tile.kernel @stored
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it writes a tile of shared memory to global memory"]
 tile.kernel @stored(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, o: out [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -332,7 +332,7 @@ tile.kernel @stored(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, o: o
 // CHECK-LABEL: tile.kernel @accumulated
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it writes a tile of shared memory to global memory"]
 tile.kernel @accumulated(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, o: accumulate [b, h, q, d 64] f32) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -355,5 +355,5 @@ tile.kernel @accumulated(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16,
 // CHECK-LABEL: tile.kernel @plain
 // CHECK-NOT:     tile.remarks
 tile.kernel @plain(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
 }

@@ -23,7 +23,7 @@
 // CHECK:           tile.map(%[[X]], %[[ADDEND]] :
 // CHECK:             %[[EXPONENT:.*]] = math.fma %{{.*}}, %[[C]], %{{.*}} : f32
 // CHECK-NEXT:        math.exp2 %[[EXPONENT]]
-attn.attention @warps dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false>} score {
+attn.attention @warps dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false>} score {
 } mask {
 }
 
@@ -55,7 +55,7 @@ attn.attention @warps dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.p
 // CHECK:             %[[EXPONENT:.*]] = math.fma
 // CHECK-NEXT:        math.exp2 %[[EXPONENT]]
 // CHECK:           tile.yield %[[M]], %{{.*}}, %{{.*}}, %[[ADDEND]] :
-attn.attention @warpgroups dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout, tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+attn.attention @warpgroups dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout, attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
 } mask {
 }
 
@@ -67,7 +67,7 @@ attn.attention @warpgroups dtype bf16 head_dim 64 x 64 scale 0.125 attributes {d
 // CHECK-DAG:     %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
 // CHECK:         arith.select %{{.*}}, %[[ONE]], %[[FACTOR]] : f32
 // CHECK:         math.fma
-attn.attention @unscaled dtype bf16 head_dim 64 x 64 scale 1.0 attributes {dropout, tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+attn.attention @unscaled dtype bf16 head_dim 64 x 64 scale 1.0 attributes {dropout, attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
 } mask {
 }
 
@@ -76,7 +76,7 @@ attn.attention @unscaled dtype bf16 head_dim 64 x 64 scale 1.0 attributes {dropo
 // Above 3 the next smaller score would be too near; f16 has no room for what is rounded; with turns tile-hold-maxima makes the multiply-add.
 // CHECK-LABEL: tile.kernel @upscaled
 // CHECK-NOT:     math.fma
-attn.attention @upscaled dtype bf16 head_dim 64 x 64 scale 4.0 attributes {dropout, tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+attn.attention @upscaled dtype bf16 head_dim 64 x 64 scale 4.0 attributes {dropout, attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
 } mask {
 }
 
@@ -84,7 +84,7 @@ attn.attention @upscaled dtype bf16 head_dim 64 x 64 scale 4.0 attributes {dropo
 
 // CHECK-LABEL: tile.kernel @half
 // CHECK-NOT:     math.fma
-attn.attention @half dtype f16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false>} score {
+attn.attention @half dtype f16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false>} score {
 } mask {
 }
 
@@ -92,7 +92,7 @@ attn.attention @half dtype f16 head_dim 64 x 64 scale 0.125 attributes {tile.pla
 
 // CHECK-LABEL: tile.kernel @turns
 // CHECK-NOT:     math.fma
-attn.attention @turns dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true>} score {
+attn.attention @turns dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true>} score {
 } mask {
 }
 
@@ -100,7 +100,7 @@ attn.attention @turns dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.p
 
 // CHECK-LABEL: tile.kernel @precise
 // CHECK-NOT:     math.fma
-attn.attention @precise dtype bf16 head_dim 64 x 64 scale 0.125 attributes {precise, tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false>} score {
+attn.attention @precise dtype bf16 head_dim 64 x 64 scale 0.125 attributes {precise, attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 2, longest_first = false>} score {
 } mask {
 }
 
@@ -115,7 +115,7 @@ attn.attention @precise dtype bf16 head_dim 64 x 64 scale 0.125 attributes {prec
 attn.attention @sink dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {dropout, normaliser = "softmax_sink", statistics = [#attn.statistic<m, max, 0xFF800000 : f32>, #attn.statistic<l, sum, 0.0 : f32>],
                 tensors = [#attn.tensor<sinks, f32, rank 1>],
-                tile.plan = #tile.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+                attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
 } mask {
 } base {
 ^bb0(%b: i32, %h: i32, %m: f32, %l: f32):

@@ -15,20 +15,20 @@ attn.attention @wide dtype bf16 head_dim 320 x 128 scale 0.125 score {
 // -----
 
 // expected-error @+1 {{blocks_per_sm 9 does not fit: at most 4 such blocks share an SM}}
-attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 64, tile_k = 32, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 9, longest_first = false>} score {
+attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 64, tile_k = 32, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 9, longest_first = false>} score {
 } mask {
 }
 
 // -----
 
 // expected-error @+1 {{dv-warps 8 is not supported; use 1, 2 or 4}}
-attn.attention @dv_warps dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 16, tile_k = 32, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 8>} score {
+attn.attention @dv_warps dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 16, tile_k = 32, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, dv_warps = 8>} score {
 } mask {
 }
 
 // -----
 
 // expected-error @+1 {{tile 128 x 64 needs 32768 bytes of shared memory (Q 16384, K 8192, V 8192), above the budget of 20480 bytes; use smaller tiles, fewer stages or a larger budget}}
-attn.attention @given dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false>} score {
+attn.attention @given dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false>} score {
 } mask {
 }

@@ -4,13 +4,13 @@
 // RUN: attune-opt %s -attn-tile-size=arch=cpu | FileCheck %s --check-prefix=CPU
 
 // CHECK-LABEL: attn.attention @full
-// CHECK-SAME: tile.plan = #tile.plan<tile_q = 128, tile_k = {{[0-9]+}}, warps = 4, stages = {{[0-9]}}, q_registers = {{true|false}}, blocks_per_sm = 2, longest_first = false>
+// CHECK-SAME: attn.plan = #attn.plan<tile_q = 128, tile_k = {{[0-9]+}}, warps = 4, stages = {{[0-9]}}, q_registers = {{true|false}}, blocks_per_sm = 2, longest_first = false>
 // FIXED-LABEL: attn.attention @full
-// FIXED-SAME: tile.plan = #tile.plan<tile_q = 64, tile_k = 32, warps = 4, stages = 3, q_registers = true, blocks_per_sm = {{[0-9]}}, longest_first = false>
+// FIXED-SAME: attn.plan = #attn.plan<tile_q = 64, tile_k = 32, warps = 4, stages = 3, q_registers = true, blocks_per_sm = {{[0-9]}}, longest_first = false>
 // SMALL-LABEL: attn.attention @full
-// SMALL-SAME: tile.plan = #tile.plan<tile_q = {{64|128}}, tile_k = {{[0-9]+}}, warps = 4,
+// SMALL-SAME: attn.plan = #attn.plan<tile_q = {{64|128}}, tile_k = {{[0-9]+}}, warps = 4,
 // CPU-LABEL: attn.attention @full
-// CPU-SAME: tile.plan = #tile.plan<tile_q = {{[0-9]+}}, tile_k = {{[0-9]+}}, warps = 1, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false>
+// CPU-SAME: attn.plan = #attn.plan<tile_q = {{[0-9]+}}, tile_k = {{[0-9]+}}, warps = 1, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false>
 attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 } mask {
 }

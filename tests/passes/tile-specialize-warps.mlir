@@ -6,7 +6,7 @@
 // Every load is a ring, which one role fills and the other reads. Each role runs the loop over work; a tile of it takes the rings of K
 // and V where the one before left them, and the stage and phase of Q's ring from its number.
 // ROLES-LABEL: tile.kernel @full
-// ROLES-SAME:  copy_warps = 4, persistent = true, q_stages = 2, turns = true>
+// ROLES-SAME:  sched.persistent, sched.roles = [#sched.role<"producer", warps 4, registers {{[0-9]+}}>, #sched.role<"consumer", warps {{[0-9]+}}, registers {{[0-9]+}}>], sched.turns}
 // ROLES-NOT:     tile.load
 // ROLES-DAG:     %[[Q:.*]] = sched.shared "q_ring" at 0 : <stage 2 x q 128 x d 64
 // ROLES-DAG:     %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <2>
@@ -108,7 +108,7 @@
 // SCHED:           sched.next
 // SCHED:         scf.if
 // SCHED-NEXT:      sched.wait_boxes pending 0
-attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true>} score {
+attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true>} score {
 } mask {
 }
 
@@ -158,7 +158,7 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.pl
 // TURNS:           %[[MORE:.*]] = arith.cmpi slt
 // TURNS:           %[[TURN:.*]] = arith.ori %[[WORKED]], %[[MORE]]
 // TURNS-NEXT:      scf.if %[[TURN]]
-attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true>} score {
+attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true>} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
   %0 = arith.cmpi sge, %q, %k : i32
@@ -171,7 +171,7 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.
 
 // Room for O beside Q, but not for Q twice: the ring of Q has one stage, whose phase is the parity of the tile's number.
 // ROLES-LABEL: tile.kernel @wide
-// ROLES-SAME:    copy_warps = 4, persistent = true, overlap = true>
+// ROLES-SAME:    sched.overlap, sched.persistent, sched.roles
 // ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
 // ROLES:         sched.for_work persistent {{.*}} (%{{.*}}, %[[COUNT:.*]], %{{.*}}, %{{.*}}) {
 // ROLES:           %[[QPHASE:.*]] = arith.andi %[[COUNT]], %c1_i32
@@ -197,13 +197,13 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tile.
 // TURNS-LABEL: tile.kernel @wide
 // TURNS-NOT:     sched.arrive_warps
 // TURNS-LABEL: tile.kernel @widest
-attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, overlap = true>} score {
+attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, overlap = true>} score {
 } mask {
 }
 
 // No room for O beside Q: a block has one tile of work, and stores O over Q, which is filled once and not released.
 // ROLES-LABEL: tile.kernel @widest
-// ROLES-SAME:    copy_warps = 4, turns = true>
+// ROLES-SAME:    sched.roles = {{.*}}, sched.turns}
 // ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
 // ROLES:         sched.for_work grid (
 // ROLES-NOT:     sched.acquire %[[QR]]

@@ -1,7 +1,7 @@
 // What tile-to-sched cannot write.
 // RUN: attune-opt %s -split-input-file -tile-assign-layouts -tile-to-sched=arch=sm_80 -verify-diagnostics
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   // expected-error @below {{is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and of what is the same along a row, and a multiple of 16 columns}}
@@ -14,7 +14,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   %l = tile.splat %zero : f32 -> <k 32, f32, register>
@@ -29,7 +29,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false> {
+tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   // expected-error @below {{has 24 of d, which matrix instructions take as rows, 16 at a time; make it a multiple of 16}}
   %s = tile.splat %zero : f32 -> <d 24 x k 32, f32, register>

@@ -55,17 +55,16 @@ Expected<std::string> attune::tests::schedText(const Case &test, const Schedule 
   Expected<std::string> tile = emit(*test.variant, options, target, Stage::Tile);
   if (!tile)
     return tile;
-  // The plan's last fields have no option; which work a block takes, and in which order, is the cost model's to choose.
-  static const std::regex work("(plan <[^>]*copy_warps = [0-9]+)[^>]*>");
-  std::string fields =
-      schedule.queryStages ? fmt::format(", persistent = true, q_stages = {}", schedule.queryStages) : "";
-  if (schedule.turns)
-    fields += ", turns = true";
-  if (schedule.overlap)
-    fields += ", overlap = true";
-  if (tile->find("stage_biases = true") != std::string::npos)
-    fields += ", stage_biases = true";
-  std::string text = std::regex_replace(*tile, work, "$1" + fields + ">");
+  // These have no option; which work a block takes, and in which order, is the cost model's to choose.
+  static const std::regex chosen(", sched\\.(persistent|turns|overlap)\\b|sched\\.(persistent|turns|overlap), "),
+      roles("sched\\.roles = "), queryRing("(= tile\\.load %Q\\[[^{]*\\{sched\\.ring = #sched\\.ring<stages )[0-9]+");
+  const std::string marks = std::string(schedule.queryStages ? "sched.persistent, " : "") +
+                            (schedule.turns ? "sched.turns, " : "") + (schedule.overlap ? "sched.overlap, " : "");
+  std::string text = std::regex_replace(*tile, chosen, "");
+  if (std::regex_search(text, roles)) {
+    text = std::regex_replace(text, roles, marks + "sched.roles = ");
+    text = std::regex_replace(text, queryRing, fmt::format("$01{}", std::max(schedule.queryStages, 1)));
+  }
   if (!grid.empty())
     text = std::regex_replace(text, std::regex(" grid \\[[^\\]]*\\]"), " grid [" + grid + "]");
   return emitFromText({text, "kernel.mlir"}, {}, target, Stage::Sched);

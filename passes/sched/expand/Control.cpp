@@ -7,10 +7,11 @@
 namespace attune::expansion {
 
 LogicalResult KernelExpander::run() {
-  auto target = sched::KernelOp::create(
-      builder, loc, kernel.getSymName(), kernel.getOperandsAttr(), kernel.getGridAttr(), arch,
-      (warps + plan.getCopyWarps()) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(), plan, kernel.getTensorsAttr(),
-      kernel.getScalarsAttr(), kernel.getPatternAttr(), kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
+  auto target =
+      sched::KernelOp::create(builder, loc, kernel.getSymName(), kernel.getOperandsAttr(), kernel.getGridAttr(), arch,
+                              (warps + sched::fillingWarps(kernel)) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(),
+                              plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(), kernel.getPatternAttr(),
+                              kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
   builder.createBlock(&target.getBody());
   // From sm_90 on a kernel may start beside the one that its launch starts before it, and waits for it when its own
   // preparations are done.
@@ -23,7 +24,7 @@ LogicalResult KernelExpander::run() {
     if (std::exchange(waits, false))
       sched::WaitLaunchOp::create(builder, loc);
   };
-  if (plan.getCopyWarps()) {
+  if (specialized) {
     for (Operation &op : kernel.getBody().front()) {
       if (isa<sched::RoleOp>(op))
         waitForLaunch();
@@ -39,8 +40,11 @@ LogicalResult KernelExpander::run() {
   int64_t bytes = 0;
   target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
   target.setSharedBytes(bytes);
-  if (Attribute remarks = kernel->getAttr(tile::remarksAttr))
-    target->setAttr(tile::remarksAttr, remarks);
+  for (StringRef name :
+       {StringRef(tile::remarksAttr), StringRef(sched::persistentAttr), StringRef(sched::longestFirstAttr),
+        StringRef(sched::turnsAttr), StringRef(sched::overlapAttr)})
+    if (Attribute mark = kernel->getAttr(name))
+      target->setAttr(name, mark);
   kernel.erase();
   return success();
 }
@@ -50,7 +54,8 @@ LogicalResult KernelExpander::expandWork(Block &body) {
   OpBuilder::InsertionGuard guard(builder);
   workBlock = &work.getBody().front();
   builder.setInsertionPointToStart(workBlock);
-  place = WorkOrder(builder, loc, kernel.getGrid(), {.longestFirst = plan.getLongestFirst()}).place(work.getNumber());
+  place = WorkOrder(builder, loc, kernel.getGrid(), {.longestFirst = kernel->hasAttr(sched::longestFirstAttr)})
+              .place(work.getNumber());
   slices.clear();
   writeLane();
   for (Operation &op : body)

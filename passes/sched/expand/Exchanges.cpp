@@ -105,7 +105,7 @@ void KernelExpander::writeToShared(Value buffer, Value shared, Value stage) {
   auto type = cast<TileType>(buffer.getType());
   byWriters(buffer, [&] {
     const auto stored = cast<TileType>(shared.getType());
-    if (plan.getCopyWarps() && type.rank() == 2 && isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
+    if (specialized && type.rank() == 2 && isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
         stored.getElementType().getIntOrFloatBitWidth() == 16 && layoutOf(buffer).getRole() == FragmentRole::C)
       return writeMatrices(buffer, shared, stage);
     if (type.rank() == 2)
@@ -118,9 +118,8 @@ void KernelExpander::writeToShared(Value buffer, Value shared, Value stage) {
 }
 
 bool KernelExpander::isReadAsynchronously(Value tile) {
-  return llvm::any_of(tile.getUsers(), [&](Operation *user) {
-    return addsByRows(user) || (plan.getCopyWarps() && isa<tile::MmaOp>(user));
-  });
+  return llvm::any_of(tile.getUsers(),
+                      [&](Operation *user) { return addsByRows(user) || (specialized && isa<tile::MmaOp>(user)); });
 }
 
 LogicalResult KernelExpander::expandOp(sched::ExchangeOp op) {

@@ -69,7 +69,8 @@ struct DropoutState {
 class KernelExpander : public TileBuffers {
 public:
   KernelExpander(tile::KernelOp kernel, StringRef arch)
-      : TileBuffers(OpBuilder(kernel), kernel.getLoc(), kernel.getPlan()), kernel(kernel), arch(arch) {}
+      : TileBuffers(OpBuilder(kernel), kernel.getLoc(), kernel.getPlan()), kernel(kernel), arch(arch),
+        specialized(sched::fillingWarps(kernel) > 0) {}
 
   /// Writes the sched kernel in front of the tile kernel, and erases that.
   LogicalResult run();
@@ -315,6 +316,7 @@ private:
 
   tile::KernelOp kernel;
   StringRef arch;
+  bool specialized; ///< roles fill rings and compute
   Block *workBlock = nullptr;
   SmallVector<Value> place;           ///< of the tile of work along each axis of the grid, in a kernel without roles
   int64_t roleWarps = 0;              ///< of the role at hand; 0 where all warps of the block do the same

@@ -178,7 +178,7 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
   const bool readsShared = llvm::any_of(op.getInputs(), inShared);
   const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || paced ||
-                              ((plan.getCopyWarps() || readsShared) && readsColumns(op));
+                              ((specialized || readsShared) && readsColumns(op));
   auto write = [&] {
     if (paced)
       openPacing(op, *paced);

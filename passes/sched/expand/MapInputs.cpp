@@ -5,7 +5,7 @@
 namespace attune::expansion {
 
 TileType KernelExpander::inPairs(TileType type) {
-  if (!type.hasAxis(tile::distanceAxis) || !plan.getTurns())
+  if (!type.hasAxis(tile::distanceAxis) || !kernel->hasAttr(sched::turnsAttr))
     return type;
   return TileType::make(
       type.getContext(),

@@ -99,7 +99,7 @@ LogicalResult KernelExpander::expandOp(tile::MmaOp op) {
     return op.emitError("needs a right operand in shared memory and a left operand that has the result's rows");
   Value acc = op.getAcc() ? bufferFor(op, op.getResult(), op.getAcc()) : newBuffer(op.getResult());
   buffers.map(op.getResult(), acc);
-  if (plan.getCopyWarps()) {
+  if (specialized) {
     if (op.getAcc())
       copyBuffer(buffers.lookup(op.getAcc()), acc);
     multiplyAsync(op, acc, transpose);

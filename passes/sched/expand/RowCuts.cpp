@@ -38,7 +38,7 @@ Value KernelExpander::lanePart(tile::MapOp op, arith::CmpIOp compare, Value colu
 
 bool KernelExpander::isCut(tile::MapOp op, Operation *user) {
   auto compare = dyn_cast<arith::CmpIOp>(user);
-  return compare && plan.getCopyWarps() && comparesColumn(op, compare) &&
+  return compare && specialized && comparesColumn(op, compare) &&
          cast<TileType>(op.getResult().getType()).getShape()[1] <= 128 &&
          (compare.getPredicate() == arith::CmpIPredicate::slt || compare.getPredicate() == arith::CmpIPredicate::sge) &&
          followsFromRow(op, compare.getRhs());

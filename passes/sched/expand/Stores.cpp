@@ -38,7 +38,7 @@ static bool isWhole(tile::OperandAttr operand, Value limit) {
 bool KernelExpander::takesBoxes(Value tile, Value view, Value limit) {
   tile::OperandAttr operand = tile::operandOf(view);
   auto type = cast<TileType>(tile.getType());
-  if (!plan.getCopyWarps() || type.rank() != 2 || inShared(tile) || type.getShape()[0] != 16 * plan.getWarps())
+  if (!specialized || type.rank() != 2 || inShared(tile) || type.getShape()[0] != 16 * plan.getWarps())
     return false;
   return layoutOf(buffers.lookup(tile)).getRole() == FragmentRole::C && operand && operand.isTiled() &&
          operand.getAxes().size() == 4 && isWhole(operand, limit);
@@ -51,8 +51,8 @@ bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
 
 bool KernelExpander::isFreeFor(TileType output) {
   auto left = cast<TileType>(leftBuffer.getType());
-  return !plan.getPersistent() && !rightBuffers.contains(leftBuffer) && output.bytes() <= left.bytes() &&
-         output.getLayout() == left.getLayout();
+  return !kernel->hasAttr(sched::persistentAttr) && !rightBuffers.contains(leftBuffer) &&
+         output.bytes() <= left.bytes() && output.getLayout() == left.getLayout();
 }
 
 LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
@@ -69,7 +69,8 @@ LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
     Value over = isNear && isFreeFor(sharedType) ? std::exchange(leftBuffer, {}) : Value();
     shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
-  writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/plan.getPersistent(), /*adds=*/false);
+  writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/kernel->hasAttr(sched::persistentAttr),
+             /*adds=*/false);
   return success();
 }
 

@@ -29,9 +29,9 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
     query = queryPosition(work);
     if (tasks)
       std::tie(more, first) = receiveTask(
-          query, original,
-          [](tile::BlockIndexOp index, Value place) { index.getResult().replaceAllUsesWith(place); }, &begins);
-    if (!plan.getPersistent())
+          query, original, [](tile::BlockIndexOp index, Value place) { index.getResult().replaceAllUsesWith(place); },
+          &begins);
+    if (!persistent)
       placeWork(work, numbers, original);
   }
   for (auto index : llvm::make_early_inc_range(work.getBody().front().getOps<tile::BlockIndexOp>()))
@@ -41,7 +41,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   if (!first)
     first = sequence->first(builder).tile;
   for (Ring &ring : once)
-    readStage(ring, query, /*refilled=*/plan.getPersistent(), /*waited=*/tasks && &ring == &once.front());
+    readStage(ring, query, /*refilled=*/persistent, /*waited=*/tasks && &ring == &once.front());
   builder.setInsertionPoint(loop);
   Value bound = sequence->bound;
   SmallVector<Value, 3> from{first};
@@ -56,7 +56,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
       from = passOver(*sequence, from, arith::MinSIOp::create(builder, loc, begin, bound)).getKept();
   }
   auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, loop.getInits(),
-                                         /*keeps=*/endsApart || plan.getPersistent());
+                                         /*keeps=*/endsApart || persistent);
   nameCarried(tiles);
   Block &body = tiles.getBody().front();
   builder.setInsertionPointToStart(&body);
@@ -156,7 +156,7 @@ std::pair<Value, Value> WarpSpecializer::receiveTask(Position query, ArrayRef<Op
   Value first = visits ? field(task, place, "first_tile") : Value();
   for (unsigned part = 0; part < parts; ++part)
     begins->push_back(task.getResult(place + 1 + part));
-  if (!plan.getPersistent())
+  if (!persistent)
     return {{}, first};
   for (Operation *op : ops)
     if (auto index = dyn_cast<tile::BlockIndexOp>(op))

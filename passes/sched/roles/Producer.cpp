@@ -23,7 +23,7 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
     llvm::append_range(task, begins);
     onlyIf(one, [&] {
       for (Ring &ring : once) {
-        if (plan.getPersistent())
+        if (persistent)
           sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
         if (tasks && &ring == &once.front())
           sched::SendOp::create(builder, loc, task, tasks, query.stage);
@@ -83,11 +83,11 @@ void WarpSpecializer::copyWithColumns(IRMapping &mapping, Position at, ArrayRef<
 }
 
 LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
-  const bool follows = visits && !before, receives = follows && plan.getPersistent();
+  const bool follows = visits && !before, receives = follows && persistent;
   auto [work, numbers] = receives ? receivedWork()
-                                  : numberedWork(!plan.getPersistent() ? WorkOrder::Deal::Once
-                                                 : claims              ? WorkOrder::Deal::Claims
-                                                                       : WorkOrder::Deal::Rounds);
+                                  : numberedWork(!persistent ? WorkOrder::Deal::Once
+                                                 : claims    ? WorkOrder::Deal::Claims
+                                                             : WorkOrder::Deal::Rounds);
   builder.setInsertionPointToStart(&work.getBody().front());
   Value claimed, following;
   if (claims && before) {
@@ -130,17 +130,16 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
   }
   if (claimed)
     following = tile::named(sched::ShuffleOp::create(builder, loc, claimed.getType(), claimed, i32(0)), "next_number");
-  else if (plan.getPersistent() && !receives)
+  else if (persistent && !receives)
     following = numbers.next(work.getCount());
-  if (plan.getPersistent() && before)
+  if (persistent && before)
     place.push_back(hasNext(work, following));
   if (before)
-    before(mapping, queryPosition(work), plan.getPersistent() ? place : ArrayRef<Value>(), first.tile, begins);
+    before(mapping, queryPosition(work), persistent ? place : ArrayRef<Value>(), first.tile, begins);
   SmallVector<Value> carried{first.tile};
   append(carried, entry);
   llvm::append_range(carried, first.window);
-  auto tiles =
-      sched::ForTilesOp::create(builder, loc, carried, sequence->bound, ValueRange(), /*keeps=*/plan.getPersistent());
+  auto tiles = sched::ForTilesOp::create(builder, loc, carried, sequence->bound, ValueRange(), /*keeps=*/persistent);
   nameCarried(tiles);
   builder.setInsertionPointToStart(&tiles.getBody().front());
   auto arguments = tiles.getBody().getArguments();
@@ -175,7 +174,7 @@ SmallVector<tile::DomainOp> WarpSpecializer::partDomains(const IRMapping &block,
   auto isPart = [](Operation *op) { return isa<tile::PartRowOp>(op); };
   for (int64_t i = 0; i < searchedParts(); ++i) {
     IRMapping mapping(block);
-    Value row = i32(i * rowsOfWarpgroup(plan));
+    Value row = i32(i * rowsOfWarpgroup(kernel));
     for (Operation *op : original) {
       if (op == ownBegin)
         break;
@@ -208,16 +207,16 @@ Value WarpSpecializer::isUnmapped() {
 LogicalResult WarpSpecializer::writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original) {
   using arith::CmpIPredicate;
   OpBuilder::InsertionGuard guard(builder);
-  const int64_t first = rings.front()->is.getFirstWarp(), warps = rings.front()->is.getWarps(), end = first + warps;
+  const int64_t first = rings.front()->is.getFirstWarp(), count = rings.front()->is.getWarps(), end = first + count;
   Value needed;
   // Who empties the rings of Q and K walks the tiles in any case.
   if (!visits && llvm::all_of(rings, [](const Ring *ring) { return isa<tile::WindowOp>(ring->tile); }))
     needed = isUnmapped();
   Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
   Value are =
-      arith::CmpIOp::create(builder, loc, warps == 1 ? CmpIPredicate::eq : CmpIPredicate::sge, warp, i32(first));
+      arith::CmpIOp::create(builder, loc, count == 1 ? CmpIPredicate::eq : CmpIPredicate::sge, warp, i32(first));
   auto alsoIf = [&](Value condition) { are = arith::AndIOp::create(builder, loc, are, condition); };
-  if (warps > 1 && end < plan.getCopyWarps())
+  if (count > 1 && end < sched::fillingWarps(kernel))
     alsoIf(arith::CmpIOp::create(builder, loc, CmpIPredicate::slt, warp, i32(end)));
   if (needed)
     alsoIf(needed);

@@ -109,8 +109,10 @@ void WarpSpecializer::nameCarried(sched::ForTilesOp tiles) {
 }
 
 WorkOrder WarpSpecializer::workOrder(WorkOrder::Deal deal) {
-  return {
-      builder, loc, kernel.getGrid(), {deal, plan.getLongestFirst(), sharesWindows && deal != WorkOrder::Deal::Claims}};
+  return {builder,
+          loc,
+          kernel.getGrid(),
+          {deal, kernel->hasAttr(sched::longestFirstAttr), sharesWindows && deal != WorkOrder::Deal::Claims}};
 }
 
 WarpSpecializer::Work WarpSpecializer::numberedWork(WorkOrder::Deal deal) {
@@ -131,13 +133,13 @@ WarpSpecializer::Work WarpSpecializer::receivedWork() {
 }
 
 WarpSpecializer::Positions WarpSpecializer::start(sched::ForWorkOp work) {
-  if (!plan.getPersistent())
+  if (!persistent)
     return Positions(depths.size(), {i32(0), i32(0)});
   return carriedPositions(work.getCarried());
 }
 
 WarpSpecializer::Position WarpSpecializer::queryPosition(sched::ForWorkOp work) {
-  if (!plan.getPersistent())
+  if (!persistent)
     return {i32(0), i32(0)};
   Value count = work.getCount(), stages = i32(once.front().stages());
   Value walks = arith::DivUIOp::create(builder, loc, count, stages);
@@ -146,7 +148,7 @@ WarpSpecializer::Position WarpSpecializer::queryPosition(sched::ForWorkOp work) 
 }
 
 void WarpSpecializer::nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following) {
-  if (!plan.getPersistent())
+  if (!persistent)
     return;
   builder.setInsertionPointToEnd(&work.getBody().front());
   SmallVector<Value> next{following};

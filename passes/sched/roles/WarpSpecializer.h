@@ -29,7 +29,8 @@ using tile::TileType;
 class WarpSpecializer {
 public:
   WarpSpecializer(tile::KernelOp kernel, tile::ForBlocksOp loop)
-      : kernel(kernel), loop(loop), builder(kernel), loc(loop.getLoc()), plan(kernel.getPlan()) {}
+      : kernel(kernel), loop(loop), builder(kernel), loc(loop.getLoc()),
+        persistent(kernel->hasAttr(sched::persistentAttr)), warps(kernel.getPlan().getWarps()) {}
 
   LogicalResult run();
 
@@ -96,7 +97,7 @@ private:
 
   /// Persistent blocks carry where the rings of K and V are.
   SmallVector<Value> ringStart() {
-    return plan.getPersistent() ? SmallVector<Value>(2 * depths.size(), i32(0)) : SmallVector<Value>();
+    return persistent ? SmallVector<Value>(2 * depths.size(), i32(0)) : SmallVector<Value>();
   }
   void nameWork(sched::ForWorkOp work, ArrayRef<StringRef> first);
   /// The positions that a loop carries, from its first argument after the tile on, and the values that it carries.
@@ -157,10 +158,10 @@ private:
   }
 
   /// Fields of a message that say where a tile of work is, and whether another one follows.
-  int64_t taskPlaceFields() { return plan.getPersistent() ? int64_t(kernel.getGrid().size()) + 1 : 0; }
+  int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 : 0; }
 
   /// Parts of the tile's rows whose first tiles are searched.
-  int64_t searchedParts() { return ownBegin ? plan.getTileQ() / rowsOfWarpgroup(plan) : 0; }
+  int64_t searchedParts() { return ownBegin ? kernel.getPlan().getTileQ() / rowsOfWarpgroup(kernel) : 0; }
 
   /// What finds the first tile that shows a part's rows something.
   bool isOfOwnBegin(Operation *op) {
@@ -255,7 +256,8 @@ private:
   tile::ForBlocksOp loop;
   OpBuilder builder;
   Location loc;
-  tile::PlanAttr plan;
+  bool persistent;             ///< blocks take one tile of work after another
+  int64_t warps;               ///< that compute
   SmallVector<Ring> once;      ///< copies before the loop: of Q
   SmallVector<Ring> streamed;  ///< those in it: of K, and of V
   SmallVector<Ring> windows;   ///< of captured tensors in it

@@ -5,7 +5,7 @@
   "tensors": {"slopes": {"dtype": "f32", "rank": 1}}
 }>
 module attributes {attn.variant = #variant} {
-  tile.kernel @alibi(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} {
+  tile.kernel @alibi(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 3> attributes {sched.longest_first, tensors = [#attn.tensor<slopes, f32, rank 1>]} {
     %c0.360673755_f32 = arith.constant 0.360673755 : f32
     %c0.25_f32 = arith.constant 2.500000e-01 : f32
     %cst = arith.constant 7.92281625E+28 : f32
@@ -37,7 +37,8 @@ module attributes {attn.variant = #variant} {
     %domain = tile.domain k by 64 [%c0_i32, %tiles_end) full
     %3 = arith.addi %q0, %c1_i32 : i32
     %full_to = arith.minsi %3, %Sk {tile.name = "full_to"} : i32
-    %q_tile = tile.load %Q[%b, %h, %q0] limit %Sq {tile.name = "q_tile"} : <4, f16> -> <q 128 x d 16, f16, shared>
+    %q_tile = tile.load %Q[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 1>, tile.name = "q_tile"} : <4, f16> -> <q 128 x d 16, f16, shared>
+    %q_tile_fragment = tile.convert %q_tile {tile.name = "q_tile_fragment"} : <q 128 x d 16, f16, shared> -> <q 128 x d 16, f16, register>
     %m_init = tile.splat %neg_inf {tile.name = "m"} : f32 -> <q 128, f32, register>
     %l_init = tile.splat %c0_f32 {tile.name = "l"} : f32 -> <q 128, f32, register>
     %acc_init = tile.splat %c0_f32 {tile.name = "acc"} : f32 -> <q 128 x dv 16, f32, register>
@@ -55,8 +56,8 @@ module attributes {attn.variant = #variant} {
     %c0_i32_1 = arith.constant 0 : i32
     %has_keys = arith.cmpi sgt, %k_extent, %c0_i32_1 {tile.name = "has_keys"} : i32
     %m_end, %l_end, %acc_end = tile.for_blocks (%k0, %partial) in %domain iter_args(%m = %m_init : !tile.tile<q 128, f32, register>, %l = %l_init : !tile.tile<q 128, f32, register>, %acc = %acc_init : !tile.tile<q 128 x dv 16, f32, register>) {
-      %k_tile = tile.load %K[%b, %kv_head, %k0] limit %Sk {tile.name = "k_tile"} : <4, f16> -> <k 64 x d 16, f16, shared>
-      %s = tile.mma %q_tile, %k_tile : <q 128 x d 16, f16, shared>, <k 64 x d 16, f16, shared> -> <q 128 x k 64, f32, register> {tile.name = "s"}
+      %k_tile = tile.load %K[%b, %kv_head, %k0] limit %Sk {sched.ring = #sched.ring<stages 2>, tile.name = "k_tile"} : <4, f16> -> <k 64 x d 16, f16, shared>
+      %s = tile.mma %q_tile_fragment, %k_tile : <q 128 x d 16, f16, register>, <k 64 x d 16, f16, shared> -> <q 128 x k 64, f32, register> {tile.name = "s"}
       %12 = arith.subi %k0, %q0 : i32
       %distance = arith.sitofp %12 {tile.name = "distance"} : i32 to f32
       %x = tile.map(%s : !tile.tile<q 128 x k 64, f32, register>) at(q = %q0, k = %k0, k = %distance : f32, q = %c0_f32 : f32) only_if %has_keys -> !tile.tile<q 128 x k 64, f32, register> {
@@ -65,7 +66,7 @@ module attributes {attn.variant = #variant} {
         %16 = arith.mulf %11, %15 : f32
         %17 = arith.addf %s_qk, %16 : f32
         tile.yield %17 : f32
-      } {tile.name = "x"}
+      } {tile.comment = "the bias is divided by the score's factor, which multiplies the sum", tile.name = "x"}
       %13 = arith.addi %k0, %c64_i32 : i32
       %14 = arith.cmpi sgt, %13, %full_to : i32
       %x_2 = tile.map(%x : !tile.tile<q 128 x k 64, f32, register>) at(q = %q0, k = %c0_i32) only_if %14 -> !tile.tile<q 128 x k 64, f32, register> {
@@ -92,7 +93,7 @@ module attributes {attn.variant = #variant} {
         %16 = arith.mulf %15, %c0.360673755_f32 : f32
         %17 = math.exp2 %16 : f32
         tile.yield %17 : f32
-      } {tile.name = "alpha"}
+      } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "alpha"}
       %max_moved = tile.any %alpha : <q 128, f32, register> {
       ^bb0(%alpha_q: f32):
         %c1_f32_5 = arith.constant 1.000000e+00 : f32
@@ -110,7 +111,7 @@ module attributes {attn.variant = #variant} {
         %16 = arith.mulf %15, %c0.360673755_f32 : f32
         %17 = math.exp2 %16 : f32
         tile.yield %17 : f32
-      } {tile.name = "p"}
+      } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "p"}
       %l_4 = tile.map(%l, %alpha : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
       ^bb0(%l_q: f32, %alpha_q: f32):
         %15 = arith.mulf %l_q, %alpha_q : f32
@@ -118,7 +119,7 @@ module attributes {attn.variant = #variant} {
       } {tile.name = "l"}
       %l_next = tile.reduce  sum %p over "k" init %l_4 : !tile.tile<q 128, f32, register>, <q 128 x k 64, f32, register> -> <q 128, f32, register> per_lane {tile.name = "l"}
       %p_f16 = tile.convert %p {tile.name = "p"} : <q 128 x k 64, f32, register> -> <q 128 x k 64, f16, register>
-      %v_tile = tile.load %V[%b, %kv_head, %k0] limit %Sk {tile.name = "v_tile"} : <4, f16> -> <k 64 x dv 16, f16, shared>
+      %v_tile = tile.load %V[%b, %kv_head, %k0] limit %Sk {sched.ring = #sched.ring<stages 2>, tile.name = "v_tile"} : <4, f16> -> <k 64 x dv 16, f16, shared>
       %acc_next = tile.mma %p_f16, %v_tile add %acc_3 : !tile.tile<q 128 x dv 16, f32, register>, <q 128 x k 64, f16, register>, <k 64 x dv 16, f16, shared> -> <q 128 x dv 16, f32, register> {tile.name = "acc"}
       tile.yield %m_next, %l_next, %acc_next : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>, !tile.tile<q 128 x dv 16, f32, register>
     }

@@ -5,7 +5,7 @@
 }>
 module attributes {attn.variant = #variant} {
   tile.launch [@documents_bounds, @documents dependent]
-  tile.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 96] i32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 96, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 2, longest_first = true> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  tile.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 96] i32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 96, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %c0.360673755_f32 = arith.constant 0.360673755 : f32
     %c1_f32 = arith.constant 1.000000e+00 : f32
     %c0.25_f32 = arith.constant 2.500000e-01 : f32
@@ -45,7 +45,8 @@ module attributes {attn.variant = #variant} {
       %6 = arith.andi %2, %4 : i1
       tile.yield %5, %6 : i1, i1
     }
-    %q_tile_2 = tile.load %Q[%b, %h, %q0] limit %Sq {tile.name = "q_tile"} : <4, f16> -> <q 128 x d 16, f16, shared>
+    %q_tile_2 = tile.load %Q[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 1>, tile.name = "q_tile"} : <4, f16> -> <q 128 x d 16, f16, shared>
+    %q_tile_fragment = tile.convert %q_tile_2 {tile.name = "q_tile_fragment"} : <q 128 x d 16, f16, shared> -> <q 128 x d 16, f16, register>
     %m_init = tile.splat %neg_inf {tile.name = "m"} : f32 -> <q 128, f32, register>
     %l_init = tile.splat %c0_f32 {tile.name = "l"} : f32 -> <q 128, f32, register>
     %acc_init = tile.splat %c0_f32 {tile.name = "acc"} : f32 -> <q 128 x dv 16, f32, register>
@@ -56,8 +57,8 @@ module attributes {attn.variant = #variant} {
       tile.yield %ids_q : i32
     } {tile.name = "row_ids"}
     %m_end, %l_end, %acc_end = tile.for_blocks (%k0, %partial) in %domain iter_args(%m = %m_init : !tile.tile<q 128, f32, register>, %l = %l_init : !tile.tile<q 128, f32, register>, %acc = %acc_init : !tile.tile<q 128 x dv 16, f32, register>) {
-      %k_tile = tile.load %K[%b, %kv_head, %k0] limit %Sk {tile.name = "k_tile"} : <4, f16> -> <k 96 x d 16, f16, shared>
-      %s = tile.mma %q_tile_2, %k_tile : <q 128 x d 16, f16, shared>, <k 96 x d 16, f16, shared> -> <q 128 x k 96, f32, register> {tile.name = "s"}
+      %k_tile = tile.load %K[%b, %kv_head, %k0] limit %Sk {sched.ring = #sched.ring<stages 2>, tile.name = "k_tile"} : <4, f16> -> <k 96 x d 16, f16, shared>
+      %s = tile.mma %q_tile_fragment, %k_tile : <q 128 x d 16, f16, register>, <k 96 x d 16, f16, shared> -> <q 128 x k 96, f32, register> {tile.name = "s"}
       %1 = arith.addi %k0, %c96_i32 : i32
       %2 = arith.cmpi sgt, %1, %Sk : i32
       %3 = arith.subi %Sk, %k0 overflow<nsw> : i32
@@ -93,7 +94,7 @@ module attributes {attn.variant = #variant} {
         %7 = arith.mulf %6, %c0.360673755_f32 : f32
         %8 = math.exp2 %7 : f32
         tile.yield %8 : f32
-      } {tile.name = "alpha"}
+      } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "alpha"}
       %max_moved = tile.any %alpha : <q 128, f32, register> {
       ^bb0(%alpha_q: f32):
         %c1_f32_6 = arith.constant 1.000000e+00 : f32
@@ -111,7 +112,7 @@ module attributes {attn.variant = #variant} {
         %7 = arith.mulf %6, %c0.360673755_f32 : f32
         %8 = math.exp2 %7 : f32
         tile.yield %8 : f32
-      } {tile.name = "p"}
+      } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "p"}
       %l_5 = tile.map(%l, %alpha : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
       ^bb0(%l_q: f32, %alpha_q: f32):
         %6 = arith.mulf %l_q, %alpha_q : f32
@@ -119,7 +120,7 @@ module attributes {attn.variant = #variant} {
       } {tile.name = "l"}
       %l_next = tile.reduce  sum %p over "k" init %l_5 : !tile.tile<q 128, f32, register>, <q 128 x k 96, f32, register> -> <q 128, f32, register> per_lane {tile.name = "l"}
       %p_f16 = tile.convert %p {tile.name = "p"} : <q 128 x k 96, f32, register> -> <q 128 x k 96, f16, register>
-      %v_tile = tile.load %V[%b, %kv_head, %k0] limit %Sk {tile.name = "v_tile"} : <4, f16> -> <k 96 x dv 16, f16, shared>
+      %v_tile = tile.load %V[%b, %kv_head, %k0] limit %Sk {sched.ring = #sched.ring<stages 2>, tile.name = "v_tile"} : <4, f16> -> <k 96 x dv 16, f16, shared>
       %acc_next = tile.mma %p_f16, %v_tile add %acc_4 : !tile.tile<q 128 x dv 16, f32, register>, <q 128 x k 96, f16, register>, <k 96 x dv 16, f16, shared> -> <q 128 x dv 16, f32, register> {tile.name = "acc"}
       tile.yield %m_next, %l_next, %acc_next : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>, !tile.tile<q 128 x dv 16, f32, register>
     }
@@ -150,7 +151,7 @@ module attributes {attn.variant = #variant} {
     %O = tile.param "o" {tile.name = "o"} : !tile.view<4, f16>
     tile.store %out, %O[%b, %h, %q0] limit %Sq : <q 128 x dv 16, f32, register>, <4, f16>
   }
-  tile.kernel @documents_bounds(ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 96] i32) grid [share 256] dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  tile.kernel @documents_bounds(ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 96] i32) grid [share 256] dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %c96_i32 = arith.constant 96 : i32
     %c95_i32 = arith.constant 95 : i32
     %c1_i32 = arith.constant 1 : i32

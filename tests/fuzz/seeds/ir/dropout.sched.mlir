@@ -4,7 +4,7 @@
   "dropout": 0.1
 }>
 module attributes {attn.variant = #variant} {
-  sched.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 1, q_registers = true, blocks_per_sm = 3, longest_first = true> attributes {dropout} {
+  sched.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, blocks_per_sm = 3> attributes {dropout, sched.longest_first} {
     %c3_i32 = arith.constant 3 : i32
     %c32_i64 = arith.constant 32 : i64
     %c1_f32 = arith.constant 1.000000e+00 : f32
@@ -125,7 +125,7 @@ module attributes {attn.variant = #variant} {
           sched.copy_async %v_head[%72, %column_22] to %v_tile[%c0_i32, %70] if %73 : <2, f16>, <stage 1 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
         }
         sched.commit_copies
-        %s = sched.registers "s" : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %s = sched.registers "s" {tile.comment = "S = Q K^T"} : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
         scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
             scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
@@ -197,7 +197,7 @@ module attributes {attn.variant = #variant} {
             } {sched.unroll, tile.name = "j"}
           } {sched.unroll, tile.name = "r"}
         }
-        %m_next = sched.registers "m_next" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
+        %m_next = sched.registers "m_next" {tile.comment = "m_next: the greatest of X along k, and of m"} : <q 64, f32, register, #sched.fragment<rows, warps 4>>
         scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           %m_q_21 = sched.get %m[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
           sched.set %m_q_21, %m_next[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
@@ -232,7 +232,7 @@ module attributes {attn.variant = #variant} {
           %71 = arith.mulf %70, %c0.360673755_f32 : f32
           %72 = math.exp2 %71 : f32
           sched.set %72, %m[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
-        } {sched.unroll, tile.name = "r"}
+        } {sched.unroll, tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "r"}
         %m_q = sched.get %m[%c0_i32, %c0_i32] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
         %35 = arith.cmpf une, %m_q, %c1_f32 : f32
         %m_q_13 = sched.get %m[%c0_i32, %c1_i32] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
@@ -259,7 +259,7 @@ module attributes {attn.variant = #variant} {
           %70 = arith.mulf %l_q, %m_q_21 : f32
           sched.set %70, %l[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
         } {sched.unroll, tile.name = "r"}
-        %p = sched.registers "p" : <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>
+        %p = sched.registers "p" {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference"} : <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>
         %key0 = arith.trunci %seed {tile.name = "key0"} : i64 to i32
         %38 = arith.shrui %seed, %c32_i64 : i64
         %39 = arith.trunci %38 : i64 to i32
@@ -339,7 +339,7 @@ module attributes {attn.variant = #variant} {
           %74 = sched.pack %s_qk_21, %s_qk_22 : f16
           sched.set %74, %p[%c0_i32, %c0_i32, %e] : i32, <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>
         } {sched.unroll, tile.name = "e"}
-        %v_fragment = sched.registers "v_fragment" : <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
+        %v_fragment = sched.registers "v_fragment" {tile.comment = "ACC += P V"} : <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
         %69 = arith.addi %31, %27 overflow<nsw> : i32
         sched.load_matrix %v_tile[%c0_i32, %69, %17] step[%c0_i32, %c0_i32] to %v_fragment[%c0_i32, %c0_i32] transpose : <stage 1 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>, <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
         scf.for %n = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
@@ -437,15 +437,13 @@ module attributes {attn.variant = #variant} {
         scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           %26 = arith.addi %warp_row_8, %lane_row_9 overflow<nsw> : i32
           %27 = arith.muli %r, %c8_i32 overflow<nsw> : i32
-          %28 = arith.addi %26, %27 overflow<nsw> : i32
-          %29 = arith.muli %j, %c8_i32 overflow<nsw> : i32
-          %30 = arith.addi %lane_column, %29 overflow<nsw> : i32
-          %31 = arith.muli %r, %c2_i32 overflow<nsw> : i32
-          %acc_qdv = sched.get %acc[%c0_i32, %j, %31] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-          %32 = arith.addi %31, %c1_i32 overflow<nsw> : i32
-          %acc_qdv_13 = sched.get %acc[%c0_i32, %j, %32] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-          %33 = sched.pack %acc_qdv, %acc_qdv_13 : f16
-          sched.store_shared %33, %o_tile[%c0_i32, %28, %30] : i32, <stage 1 x q 64 x dv 16, f16, shared, #sched.swizzle<32>>
+          %28 = arith.muli %j, %c8_i32 overflow<nsw> : i32
+          %29 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+          %acc_qdv = sched.get %acc[%c0_i32, %j, %29] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+          %30 = arith.addi %29, %c1_i32 overflow<nsw> : i32
+          %acc_qdv_13 = sched.get %acc[%c0_i32, %j, %30] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+          %31 = sched.pack %acc_qdv, %acc_qdv_13 : f16
+          sched.store_shared %31, %o_tile[%c0_i32, %26, %lane_column] step[%27, %28] : i32, <stage 1 x q 64 x dv 16, f16, shared, #sched.swizzle<32>>
         } {sched.unroll, tile.name = "j"}
       } {sched.unroll, tile.name = "r"}
       sched.barrier

@@ -5,7 +5,7 @@
 }>
 module attributes {attn.variant = #variant} {
   tile.launch [@documents_bounds, @documents dependent]
-  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, blocks_per_sm = 1> attributes {sched.longest_first, sched.persistent, sched.turns, tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %false = arith.constant false
     %c3_i32 = arith.constant 3 : i32
     %c32768_f32 = arith.constant 3.276800e+04 : f32
@@ -401,7 +401,7 @@ module attributes {attn.variant = #variant} {
         %first_tile_end, %first_stage_end, %first_phase_end = sched.for_tiles (%first_tile_16, %first_stage_17, %first_phase_18) = (%tile_end, %stage_end, %phase_end) below %tiles_end keeps {
           %k0 = arith.muli %first_tile_16, %c16_i32 {tile.name = "k0"} : i32
           sched.wait %k_barriers[%first_stage_17] phase %first_phase_18 : <2>
-          %s = sched.registers "s" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+          %s = sched.registers "s" {tile.comment = "S = Q K^T"} : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
           sched.mma_fence
           %warpgroup_row = arith.muli %warpgroup, %c64_i32 overflow<nsw> {tile.name = "warpgroup_row"} : i32
           sched.mma_async %s, %q_ring[%q_stage, %warpgroup_row, %c0_i32], %k_ring[%first_stage_17, %c0_i32, %c0_i32] accumulate %false : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
@@ -457,7 +457,7 @@ module attributes {attn.variant = #variant} {
             } {sched.unroll, tile.name = "j"}
           }
           sched.release %k_barriers[%first_stage_17] by_lanes : <2>
-          %m_next = sched.registers "m_next" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+          %m_next = sched.registers "m_next" {tile.comment = "m_next: the greatest of X along k, and of m"} : <q 128, f32, register, #sched.fragment<rows, warps 8>>
           scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
             %m_q = sched.get %m[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
             sched.set %m_q, %m_next[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
@@ -492,14 +492,8 @@ module attributes {attn.variant = #variant} {
             %34 = arith.mulf %33, %c0.360673755_f32 : f32
             %35 = math.exp2 %34 : f32
             sched.set %35, %m[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
-          } {sched.unroll, tile.name = "r"}
-          scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-            %l_q = sched.get %l[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %m_q = sched.get %m[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %33 = arith.mulf %l_q, %m_q : f32
-            sched.set %33, %l[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
-          } {sched.unroll, tile.name = "r"}
-          %p = sched.registers "p" : <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
+          } {sched.unroll, tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "r"}
+          %p = sched.registers "p" {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference"} : <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
           scf.for %half = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
             scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
               scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
@@ -537,17 +531,17 @@ module attributes {attn.variant = #variant} {
             %33 = arith.maxnumf %m_next_q, %cst : f32
             sched.set %33, %m_next[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
           } {sched.unroll, tile.name = "r"}
-          %tile_end_20, %stage_end_21, %phase_end_22, %v_stage_end, %v_phase_end = sched.for_tiles (%tile, %stage, %phase, %v_stage, %v_phase) = (%next_tile, %next_stage, %next_phase, %first_stage_17, %first_phase_18) below %tiles_end keeps {
+          %tile_end_20, %stage_end_21, %phase_end_22, %stage_before_end, %phase_before_end = sched.for_tiles (%tile, %stage, %phase, %stage_before, %phase_before) = (%next_tile, %next_stage, %next_phase, %first_stage_17, %first_phase_18) below %tiles_end keeps {
             %k0_23 = arith.muli %tile, %c16_i32 {tile.name = "k0"} : i32
             sched.wait %k_barriers[%stage] phase %phase : <2>
             sched.sync_warps %own_turn threads 256
-            %s_24 = sched.registers "s" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+            %s_24 = sched.registers "s" {tile.comment = "S = Q K^T"} : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
             sched.mma_fence
             sched.mma_async %s_24, %q_ring[%q_stage, %warpgroup_row, %c0_i32], %k_ring[%stage, %c0_i32, %c0_i32] accumulate %false : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
             sched.mma_commit
-            sched.wait %v_barriers[%v_stage] phase %v_phase : <2>
-            sched.mma_fence
-            sched.mma_async %acc, %p[%c0_i32, %c0_i32], %v_ring[%v_stage, %c0_i32, %c0_i32] accumulate %true transpose : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
+            sched.wait %v_barriers[%stage_before] phase %phase_before : <2>
+            sched.mma_fence {tile.comment = "ACC += P V"}
+            sched.mma_async %acc, %p[%c0_i32, %c0_i32], %v_ring[%stage_before, %c0_i32, %c0_i32] accumulate %true transpose : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
             sched.mma_commit
             sched.arrive_warps %next_turn threads 256
             %visits_message_25:2 = sched.receive from %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared> -> i32, i32
@@ -602,13 +596,8 @@ module attributes {attn.variant = #variant} {
             }
             sched.release %k_barriers[%stage] by_lanes : <2>
             sched.mma_wait pending 0 completes(%acc, %p) : !tile.tile<q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
-            sched.release %v_barriers[%v_stage] : <2>
-            %38 = arith.xori %phase, %c1_i32 : i32
-            %39 = arith.addi %stage, %c1_i32 : i32
-            %40 = arith.cmpi eq, %39, %c2_i32 : i32
-            %next_stage_29 = arith.select %40, %c0_i32, %39 {tile.name = "next_stage"} : i32
-            %next_phase_30 = arith.select %40, %38, %phase {tile.name = "next_phase"} : i32
-            %p_31 = sched.registers "p" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+            sched.release %v_barriers[%stage_before] : <2>
+            %p_29 = sched.registers "p" {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference"} : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
             %sum = sched.registers "sum" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
             scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
               sched.set %c0_f32, %sum[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
@@ -623,7 +612,7 @@ module attributes {attn.variant = #variant} {
                   %46 = arith.subf %s_qk, %m_next_q : f32
                   %47 = arith.mulf %46, %c0.360673755_f32 : f32
                   %48 = math.exp2 %47 : f32
-                  sched.set %48, %p_31[%c0_i32, %half, %45] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+                  sched.set %48, %p_29[%c0_i32, %half, %45] : f32, <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
                   %sum_q_34 = sched.get %sum[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
                   %49 = arith.addf %sum_q_34, %48 : f32
                   sched.set %49, %sum[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
@@ -634,27 +623,27 @@ module attributes {attn.variant = #variant} {
               %44 = arith.remui %e, %c2_i32 : i32
               %45 = arith.divui %e, %c2_i32 : i32
               %46 = arith.muli %44, %c2_i32 overflow<nsw> : i32
-              %p_qk = sched.get %p_31[%c0_i32, %45, %46] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+              %p_qk = sched.get %p_29[%c0_i32, %45, %46] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
               %47 = arith.addi %46, %c1_i32 overflow<nsw> : i32
-              %p_qk_34 = sched.get %p_31[%c0_i32, %45, %47] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
+              %p_qk_34 = sched.get %p_29[%c0_i32, %45, %47] : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>> -> f32
               %48 = sched.pack %p_qk, %p_qk_34 : f16
               sched.set %48, %p[%c0_i32, %c0_i32, %e] : i32, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
             } {sched.unroll, tile.name = "e"}
-            %l_32 = sched.registers "l" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+            %l_30 = sched.registers "l" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
             scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
               %l_q = sched.get %l[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
               %sum_q_34 = sched.get %sum[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
               %44 = arith.addf %l_q, %sum_q_34 : f32
-              sched.set %44, %l_32[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              sched.set %44, %l_30[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
             } {sched.unroll, tile.name = "r"}
             %sum_q = sched.get %sum[%c0_i32, %c0_i32] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %41 = arith.cmpf uge, %sum_q, %c32768_f32 : f32
-            %sum_q_33 = sched.get %sum[%c0_i32, %c1_i32] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-            %42 = arith.cmpf uge, %sum_q_33, %c32768_f32 : f32
-            %43 = arith.ori %41, %42 : i1
-            %moves = sched.any_lane %43 {tile.name = "moves"}
+            %38 = arith.cmpf uge, %sum_q, %c32768_f32 : f32
+            %sum_q_31 = sched.get %sum[%c0_i32, %c1_i32] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+            %39 = arith.cmpf uge, %sum_q_31, %c32768_f32 : f32
+            %40 = arith.ori %38, %39 : i1
+            %moves = sched.any_lane %40 {tile.name = "moves"}
             scf.if %moves {
-              %m_next_34 = sched.registers "m_next" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              %m_next_34 = sched.registers "m_next" {tile.comment = "m_next: the greatest of X along k, and of m_next"} : <q 128, f32, register, #sched.fragment<rows, warps 8>>
               scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
                 %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
                 sched.set %m_next_q, %m_next_34[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
@@ -675,7 +664,7 @@ module attributes {attn.variant = #variant} {
                 %47 = arith.maxnumf %45, %46 : f32
                 sched.set %47, %m_next_34[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
               } {sched.unroll, tile.name = "r"}
-              %alpha = sched.registers "alpha" : <q 128, f32, register, #sched.fragment<rows, warps 8>>
+              %alpha = sched.registers "alpha" {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference"} : <q 128, f32, register, #sched.fragment<rows, warps 8>>
               scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
                 %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
                 %m_next_q_37 = sched.get %m_next_34[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
@@ -703,7 +692,7 @@ module attributes {attn.variant = #variant} {
                   } {sched.unroll, tile.name = "e"}
                 } {sched.unroll, tile.name = "j"}
               } {sched.unroll, tile.name = "r"}
-              %p_36 = sched.registers "p" : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
+              %p_36 = sched.registers "p" {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference"} : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
               scf.for %half = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
                 scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
                   scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
@@ -737,21 +726,26 @@ module attributes {attn.variant = #variant} {
               } {sched.unroll, tile.name = "r"}
               scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
                 %l_q = sched.get %l_35[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
-                sched.set %l_q, %l_32[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
+                sched.set %l_q, %l_30[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
               } {sched.unroll, tile.name = "r"}
             }
+            %41 = arith.xori %phase, %c1_i32 : i32
+            %42 = arith.addi %stage, %c1_i32 : i32
+            %43 = arith.cmpi eq, %42, %c2_i32 : i32
+            %next_stage_32 = arith.select %43, %c0_i32, %42 {tile.name = "next_stage"} : i32
+            %next_phase_33 = arith.select %43, %41, %phase {tile.name = "next_phase"} : i32
             scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
-              %l_q = sched.get %l_32[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
+              %l_q = sched.get %l_30[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
               sched.set %l_q, %l[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
             } {sched.unroll, tile.name = "r"}
-            sched.next %next_tile_26, %next_stage_29, %next_phase_30, %stage, %phase : i32, i32, i32, i32, i32
-          } {tile.names = ["tile", "stage", "phase", "v_stage", "v_phase"]}
-          sched.wait %v_barriers[%v_stage_end] phase %v_phase_end : <2>
+            sched.next %next_tile_26, %next_stage_32, %next_phase_33, %stage, %phase : i32, i32, i32, i32, i32
+          } {tile.names = ["tile", "stage", "phase", "stage_before", "phase_before"]}
+          sched.wait %v_barriers[%stage_before_end] phase %phase_before_end : <2>
           sched.mma_fence
-          sched.mma_async %acc, %p[%c0_i32, %c0_i32], %v_ring[%v_stage_end, %c0_i32, %c0_i32] accumulate %true transpose : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
+          sched.mma_async %acc, %p[%c0_i32, %c0_i32], %v_ring[%stage_before_end, %c0_i32, %c0_i32] accumulate %true transpose : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
           sched.mma_commit
           sched.mma_wait pending 0 completes(%acc, %p) : !tile.tile<q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>
-          sched.release %v_barriers[%v_stage_end] : <2>
+          sched.release %v_barriers[%stage_before_end] : <2>
           scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
             %m_next_q = sched.get %m_next[%c0_i32, %r] : <q 128, f32, register, #sched.fragment<rows, warps 8>> -> f32
             sched.set %m_next_q, %m[%c0_i32, %r] : f32, <q 128, f32, register, #sched.fragment<rows, warps 8>>
@@ -832,23 +826,23 @@ module attributes {attn.variant = #variant} {
           sched.wait_boxes pending 0
         }
         sched.sync_warps %2 threads 128
-        %17 = arith.divui %lane_3, %c16_i32 : i32
-        %18 = arith.remui %lane_3, %c16_i32 : i32
+        %17 = arith.remui %lane_3, %c16_i32 : i32
+        %18 = arith.addi %warp_row_6, %17 overflow<nsw> : i32
+        %19 = arith.divui %lane_3, %c16_i32 : i32
+        %20 = arith.muli %19, %c8_i32 overflow<nsw> : i32
         %acc_qdv = sched.get %acc[%c0_i32, %c0_i32, %c0_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
         %acc_qdv_9 = sched.get %acc[%c0_i32, %c0_i32, %c1_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %19 = sched.pack %acc_qdv, %acc_qdv_9 : f16
+        %21 = sched.pack %acc_qdv, %acc_qdv_9 : f16
         %acc_qdv_10 = sched.get %acc[%c0_i32, %c0_i32, %c2_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
         %acc_qdv_11 = sched.get %acc[%c0_i32, %c0_i32, %c3_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %20 = sched.pack %acc_qdv_10, %acc_qdv_11 : f16
+        %22 = sched.pack %acc_qdv_10, %acc_qdv_11 : f16
         %acc_qdv_12 = sched.get %acc[%c0_i32, %c1_i32, %c0_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
         %acc_qdv_13 = sched.get %acc[%c0_i32, %c1_i32, %c1_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %21 = sched.pack %acc_qdv_12, %acc_qdv_13 : f16
+        %23 = sched.pack %acc_qdv_12, %acc_qdv_13 : f16
         %acc_qdv_14 = sched.get %acc[%c0_i32, %c1_i32, %c2_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
         %acc_qdv_15 = sched.get %acc[%c0_i32, %c1_i32, %c3_i32] : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>> -> f32
-        %22 = sched.pack %acc_qdv_14, %acc_qdv_15 : f16
-        %23 = arith.addi %warp_row_6, %18 overflow<nsw> : i32
-        %24 = arith.muli %17, %c8_i32 overflow<nsw> : i32
-        sched.store_matrix %19, %20, %21, %22 to %o_tile[%c0_i32, %23, %24] : <stage 1 x q 128 x dv 16, f16, shared, #sched.swizzle<32>>
+        %24 = sched.pack %acc_qdv_14, %acc_qdv_15 : f16
+        sched.store_matrix %21, %22, %23, %24 to %o_tile[%c0_i32, %18, %20] step[%c0_i32, %c0_i32] : <stage 1 x q 128 x dv 16, f16, shared, #sched.swizzle<32>>
         sched.fence_async
         sched.sync_warps %2 threads 128
         scf.if %16 {
@@ -868,7 +862,7 @@ module attributes {attn.variant = #variant} {
       }
     }
   }
-  sched.kernel @documents_bounds(ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [share 256] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 384 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  sched.kernel @documents_bounds(ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [share 256] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 384 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %c-2147483648_i32 = arith.constant -2147483648 : i32
     %c6_i32 = arith.constant 6 : i32
     %c5_i32 = arith.constant 5 : i32
@@ -956,7 +950,7 @@ module attributes {attn.variant = #variant} {
             sched.set %ids_24, %ids_21[%c0_i32, %c0_i32, %28] : i32, <row 128 x entry 8, i32, register, #sched.fragment<c, warps 8>>
           } {sched.unroll, tile.name = "r"}
         } {sched.unroll, tile.name = "e"}
-        %least = sched.registers "least" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %least = sched.registers "least" {tile.comment = "least: the least of IDS along row"} : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
         %column_parts = sched.shared "column_parts" at 0 : <stage 1 x warp 8 x entry 8, i32, shared>
         sched.barrier
         %column_part = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
@@ -1011,7 +1005,7 @@ module attributes {attn.variant = #variant} {
             sched.store_element %least_entry, %ids.q_head[%row] : i32, <1, i32>
           }
         } {sched.unroll, tile.name = "e"}
-        %greatest = sched.registers "greatest" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %greatest = sched.registers "greatest" {tile.comment = "greatest: the greatest of IDS along row"} : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
         %column_parts_22 = sched.shared "column_parts" at 0 : <stage 1 x warp 8 x entry 8, i32, shared>
         sched.barrier
         %column_part_23 = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
@@ -1116,7 +1110,7 @@ module attributes {attn.variant = #variant} {
             sched.set %ids_23, %ids_21[%c0_i32, %c0_i32, %28] : i32, <row 16 x entry 8, i32, register, #sched.fragment<c, warps 1>>
           } {sched.unroll, tile.name = "r"}
         } {sched.unroll, tile.name = "e"}
-        %least = sched.registers "least" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %least = sched.registers "least" {tile.comment = "least: the least of IDS along row"} : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
         %column_part = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
         scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           sched.set %c2147483647_i32, %column_part[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
@@ -1146,7 +1140,7 @@ module attributes {attn.variant = #variant} {
             sched.store_element %least_entry, %ids.k_head[%row] : i32, <1, i32>
           }
         } {sched.unroll, tile.name = "e"}
-        %greatest = sched.registers "greatest" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %greatest = sched.registers "greatest" {tile.comment = "greatest: the greatest of IDS along row"} : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
         %column_part_22 = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
         scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           sched.set %c-2147483648_i32, %column_part_22[%c0_i32, %e] : i32, <entry 8, i32, register, #sched.fragment<columns, warps 8>>
@@ -1212,7 +1206,7 @@ module attributes {attn.variant = #variant} {
             sched.set %ids_24, %ids_21[%c0_i32, %c0_i32, %30] : i32, <row 64 x entry 8, i32, register, #sched.fragment<c, warps 4>>
           } {sched.unroll, tile.name = "r"}
         } {sched.unroll, tile.name = "e"}
-        %least = sched.registers "least" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %least = sched.registers "least" {tile.comment = "least: the least of IDS along row"} : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
         %column_parts = sched.shared "column_parts" at 256 : <stage 1 x warp 4 x entry 8, i32, shared>
         sched.barrier
         %column_part = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
@@ -1261,7 +1255,7 @@ module attributes {attn.variant = #variant} {
             sched.store_element %least_entry, %ids.part_head[%row] : i32, <1, i32>
           }
         } {sched.unroll, tile.name = "e"}
-        %greatest = sched.registers "greatest" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
+        %greatest = sched.registers "greatest" {tile.comment = "greatest: the greatest of IDS along row"} : <entry 8, i32, register, #sched.fragment<columns, warps 8>>
         %column_parts_22 = sched.shared "column_parts" at 256 : <stage 1 x warp 4 x entry 8, i32, shared>
         sched.barrier
         %column_part_23 = sched.registers "column_part" : <entry 8, i32, register, #sched.fragment<columns, warps 8>>

@@ -3,7 +3,7 @@
   "mask": "q >= k"
 }>
 module attributes {attn.variant = #variant} {
-  tile.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 256] dtype f16 plan <tile_q = 256, tile_k = 96, warps = 16, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, persistent = true, q_stages = 2, turns = true> {
+  tile.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 256] dtype f16 plan <tile_q = 256, tile_k = 96, warps = 16, blocks_per_sm = 1> attributes {sched.longest_first, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 16>], sched.turns} {
     %c0.360673755_f32 = arith.constant 0.360673755 : f32
     %c1_f32 = arith.constant 1.000000e+00 : f32
     %c0.25_f32 = arith.constant 2.500000e-01 : f32
@@ -41,12 +41,12 @@ module attributes {attn.variant = #variant} {
     %own_end = arith.select %6, %visible_end, %c0_i32 {tile.name = "own_end"} : i32
     %7 = arith.addi %own_row, %c1_i32 : i32
     %full_to = arith.minsi %7, %Sk {tile.name = "full_to"} : i32
-    %q_tile = tile.load %Q[%b, %h, %q0] limit %Sq {tile.name = "q_tile"} : <4, f16> -> <q 256 x d 16, f16, shared>
+    %q_tile = tile.load %Q[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 2>, tile.name = "q_tile"} : <4, f16> -> <q 256 x d 16, f16, shared>
     %m_init = tile.splat %neg_inf {tile.name = "m"} : f32 -> <q 256, f32, register>
     %l_init = tile.splat %c0_f32 {tile.name = "l"} : f32 -> <q 256, f32, register>
     %acc_init = tile.splat %c0_f32 {tile.name = "acc"} : f32 -> <q 256 x dv 16, f32, register>
     %m_end, %l_end, %acc_end = tile.for_blocks (%k0, %partial) in %domain within [%c0_i32, %own_end) iter_args(%m = %m_init : !tile.tile<q 256, f32, register>, %l = %l_init : !tile.tile<q 256, f32, register>, %acc = %acc_init : !tile.tile<q 256 x dv 16, f32, register>) {
-      %k_tile = tile.load %K[%b, %kv_head, %k0] limit %Sk {tile.name = "k_tile"} : <4, f16> -> <k 96 x d 16, f16, shared>
+      %k_tile = tile.load %K[%b, %kv_head, %k0] limit %Sk {sched.ring = #sched.ring<stages 3>, tile.name = "k_tile"} : <4, f16> -> <k 96 x d 16, f16, shared>
       %s = tile.mma %q_tile, %k_tile : <q 256 x d 16, f16, shared>, <k 96 x d 16, f16, shared> -> <q 256 x k 96, f32, register> {tile.name = "s"}
       %8 = arith.addi %k0, %c96_i32 : i32
       %9 = arith.cmpi sgt, %8, %full_to : i32
@@ -74,7 +74,7 @@ module attributes {attn.variant = #variant} {
         %11 = arith.mulf %10, %c0.360673755_f32 : f32
         %12 = math.exp2 %11 : f32
         tile.yield %12 : f32
-      } {tile.name = "alpha"}
+      } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "alpha"}
       %acc_1 = tile.map(%acc, %alpha : !tile.tile<q 256 x dv 16, f32, register>, !tile.tile<q 256, f32, register>) -> !tile.tile<q 256 x dv 16, f32, register> {
       ^bb0(%acc_qdv: f32, %alpha_q: f32):
         %10 = arith.mulf %acc_qdv, %alpha_q : f32
@@ -86,7 +86,7 @@ module attributes {attn.variant = #variant} {
         %11 = arith.mulf %10, %c0.360673755_f32 : f32
         %12 = math.exp2 %11 : f32
         tile.yield %12 : f32
-      } {tile.name = "p"}
+      } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "p"}
       %l_2 = tile.map(%l, %alpha : !tile.tile<q 256, f32, register>, !tile.tile<q 256, f32, register>) -> !tile.tile<q 256, f32, register> {
       ^bb0(%l_q: f32, %alpha_q: f32):
         %10 = arith.mulf %l_q, %alpha_q : f32
@@ -94,7 +94,7 @@ module attributes {attn.variant = #variant} {
       } {tile.name = "l"}
       %l_next = tile.reduce  sum %p over "k" init %l_2 : !tile.tile<q 256, f32, register>, <q 256 x k 96, f32, register> -> <q 256, f32, register> per_lane {tile.name = "l"}
       %p_f16 = tile.convert %p {tile.name = "p"} : <q 256 x k 96, f32, register> -> <q 256 x k 96, f16, register>
-      %v_tile = tile.load %V[%b, %kv_head, %k0] limit %Sk {tile.name = "v_tile"} : <4, f16> -> <k 96 x dv 16, f16, shared>
+      %v_tile = tile.load %V[%b, %kv_head, %k0] limit %Sk {sched.ring = #sched.ring<stages 3>, tile.name = "v_tile"} : <4, f16> -> <k 96 x dv 16, f16, shared>
       %acc_next = tile.mma %p_f16, %v_tile add %acc_1 : !tile.tile<q 256 x dv 16, f32, register>, <q 256 x k 96, f16, register>, <k 96 x dv 16, f16, shared> -> <q 256 x dv 16, f32, register> {tile.name = "acc"}
       tile.yield %m_next, %l_next, %acc_next : !tile.tile<q 256, f32, register>, !tile.tile<q 256, f32, register>, !tile.tile<q 256 x dv 16, f32, register>
     }

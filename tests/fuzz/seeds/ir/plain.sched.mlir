@@ -2,7 +2,7 @@
   "name": "plain"
 }>
 module attributes {attn.variant = #variant} {
-  sched.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 5 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 5, longest_first = false> {
+  sched.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 5 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, blocks_per_sm = 5> {
     %true = arith.constant true
     %c8_i32 = arith.constant 8 : i32
     %c1_i32 = arith.constant 1 : i32
@@ -134,7 +134,7 @@ module attributes {attn.variant = #variant} {
         sched.commit_copies
         %next_tile = arith.addi %tile, %c1_i32 {tile.name = "next_tile"} : i32
         %next_slot = arith.remui %21, %c2_i32 {tile.name = "next_slot"} : i32
-        %s = sched.registers "s" : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
+        %s = sched.registers "s" {tile.comment = "S = Q K^T"} : <q 64 x k 16, f32, register, #sched.fragment<c, warps 4>>
         scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
             scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
@@ -180,7 +180,7 @@ module attributes {attn.variant = #variant} {
             } {sched.unroll, tile.name = "j"}
           } {sched.unroll, tile.name = "r"}
         }
-        %m_next = sched.registers "m_next" : <q 64, f32, register, #sched.fragment<rows, warps 4>>
+        %m_next = sched.registers "m_next" {tile.comment = "m_next: the greatest of X along k, and of m"} : <q 64, f32, register, #sched.fragment<rows, warps 4>>
         scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           %m_q_11 = sched.get %m[%c0_i32, %r] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
           sched.set %m_q_11, %m_next[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
@@ -215,7 +215,7 @@ module attributes {attn.variant = #variant} {
           %38 = arith.mulf %37, %c0.360673755_f32 : f32
           %39 = math.exp2 %38 : f32
           sched.set %39, %m[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
-        } {sched.unroll, tile.name = "r"}
+        } {sched.unroll, tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "r"}
         %m_q = sched.get %m[%c0_i32, %c0_i32] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
         %33 = arith.cmpf une, %m_q, %c1_f32 : f32
         %m_q_10 = sched.get %m[%c0_i32, %c1_i32] : <q 64, f32, register, #sched.fragment<rows, warps 4>> -> f32
@@ -242,7 +242,7 @@ module attributes {attn.variant = #variant} {
           %37 = arith.mulf %l_q, %m_q_11 : f32
           sched.set %37, %l[%c0_i32, %r] : f32, <q 64, f32, register, #sched.fragment<rows, warps 4>>
         } {sched.unroll, tile.name = "r"}
-        %p = sched.registers "p" : <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>
+        %p = sched.registers "p" {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference"} : <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>
         scf.for %half = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           scf.for %r = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
             scf.for %e = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
@@ -270,7 +270,7 @@ module attributes {attn.variant = #variant} {
           %41 = sched.pack %s_qk, %s_qk_11 : f16
           sched.set %41, %p[%c0_i32, %c0_i32, %e] : i32, <q 64 x k 16, f16, register, #sched.fragment<a, warps 4>>
         } {sched.unroll, tile.name = "e"}
-        %v_fragment = sched.registers "v_fragment" : <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
+        %v_fragment = sched.registers "v_fragment" {tile.comment = "ACC += P V"} : <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
         %36 = arith.addi %27, %23 overflow<nsw> : i32
         sched.load_matrix %v_ring[%slot, %36, %12] step[%c0_i32, %c0_i32] to %v_fragment[%c0_i32, %c0_i32] transpose : <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>, <n 16 x d 16, f16, register, #sched.fragment<b, warps 1>>
         scf.for %n = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
@@ -366,15 +366,13 @@ module attributes {attn.variant = #variant} {
         scf.for %j = %c0_i32 to %c2_i32 step %c1_i32  : i32 {
           %20 = arith.addi %warp_row_6, %lane_row overflow<nsw> : i32
           %21 = arith.muli %r, %c8_i32 overflow<nsw> : i32
-          %22 = arith.addi %20, %21 overflow<nsw> : i32
-          %23 = arith.muli %j, %c8_i32 overflow<nsw> : i32
-          %24 = arith.addi %lane_column, %23 overflow<nsw> : i32
-          %25 = arith.muli %r, %c2_i32 overflow<nsw> : i32
-          %acc_qdv = sched.get %acc[%c0_i32, %j, %25] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-          %26 = arith.addi %25, %c1_i32 overflow<nsw> : i32
-          %acc_qdv_10 = sched.get %acc[%c0_i32, %j, %26] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
-          %27 = sched.pack %acc_qdv, %acc_qdv_10 : f16
-          sched.store_shared %27, %o_tile[%c0_i32, %22, %24] : i32, <stage 1 x q 64 x dv 16, f16, shared, #sched.swizzle<32>>
+          %22 = arith.muli %j, %c8_i32 overflow<nsw> : i32
+          %23 = arith.muli %r, %c2_i32 overflow<nsw> : i32
+          %acc_qdv = sched.get %acc[%c0_i32, %j, %23] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+          %24 = arith.addi %23, %c1_i32 overflow<nsw> : i32
+          %acc_qdv_10 = sched.get %acc[%c0_i32, %j, %24] : <q 64 x dv 16, f32, register, #sched.fragment<c, warps 4>> -> f32
+          %25 = sched.pack %acc_qdv, %acc_qdv_10 : f16
+          sched.store_shared %25, %o_tile[%c0_i32, %20, %lane_column] step[%21, %22] : i32, <stage 1 x q 64 x dv 16, f16, shared, #sched.swizzle<32>>
         } {sched.unroll, tile.name = "j"}
       } {sched.unroll, tile.name = "r"}
       sched.barrier

@@ -2,7 +2,7 @@
   "name": "plain"
 }>
 module attributes {attn.variant = #variant} {
-  tile.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, stages = 2, q_registers = true, blocks_per_sm = 3, longest_first = false> {
+  tile.kernel @plain(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 3> {
     %c0.360673755_f32 = arith.constant 0.360673755 : f32
     %c1_f32 = arith.constant 1.000000e+00 : f32
     %c0.25_f32 = arith.constant 2.500000e-01 : f32
@@ -24,13 +24,14 @@ module attributes {attn.variant = #variant} {
     %0 = arith.addi %Sk, %c63_i32 : i32
     %tiles_end = arith.divsi %0, %c64_i32 {tile.name = "tiles_end"} : i32
     %domain = tile.domain k by 64 [%c0_i32, %tiles_end) full
-    %q_tile = tile.load %Q[%b, %h, %q0] limit %Sq {tile.name = "q_tile"} : <4, f16> -> <q 128 x d 16, f16, shared>
+    %q_tile = tile.load %Q[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 1>, tile.name = "q_tile"} : <4, f16> -> <q 128 x d 16, f16, shared>
+    %q_tile_fragment = tile.convert %q_tile {tile.name = "q_tile_fragment"} : <q 128 x d 16, f16, shared> -> <q 128 x d 16, f16, register>
     %m_init = tile.splat %neg_inf {tile.name = "m"} : f32 -> <q 128, f32, register>
     %l_init = tile.splat %c0_f32 {tile.name = "l"} : f32 -> <q 128, f32, register>
     %acc_init = tile.splat %c0_f32 {tile.name = "acc"} : f32 -> <q 128 x dv 16, f32, register>
     %m_end, %l_end, %acc_end = tile.for_blocks (%k0, %partial) in %domain iter_args(%m = %m_init : !tile.tile<q 128, f32, register>, %l = %l_init : !tile.tile<q 128, f32, register>, %acc = %acc_init : !tile.tile<q 128 x dv 16, f32, register>) {
-      %k_tile = tile.load %K[%b, %kv_head, %k0] limit %Sk {tile.name = "k_tile"} : <4, f16> -> <k 64 x d 16, f16, shared>
-      %s = tile.mma %q_tile, %k_tile : <q 128 x d 16, f16, shared>, <k 64 x d 16, f16, shared> -> <q 128 x k 64, f32, register> {tile.name = "s"}
+      %k_tile = tile.load %K[%b, %kv_head, %k0] limit %Sk {sched.ring = #sched.ring<stages 2>, tile.name = "k_tile"} : <4, f16> -> <k 64 x d 16, f16, shared>
+      %s = tile.mma %q_tile_fragment, %k_tile : <q 128 x d 16, f16, register>, <k 64 x d 16, f16, shared> -> <q 128 x k 64, f32, register> {tile.name = "s"}
       %1 = arith.addi %k0, %c64_i32 : i32
       %2 = arith.cmpi sgt, %1, %Sk : i32
       %3 = arith.subi %Sk, %k0 overflow<nsw> : i32
@@ -55,7 +56,7 @@ module attributes {attn.variant = #variant} {
         %7 = arith.mulf %6, %c0.360673755_f32 : f32
         %8 = math.exp2 %7 : f32
         tile.yield %8 : f32
-      } {tile.name = "alpha"}
+      } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "alpha"}
       %max_moved = tile.any %alpha : <q 128, f32, register> {
       ^bb0(%alpha_q: f32):
         %c1_f32_2 = arith.constant 1.000000e+00 : f32
@@ -73,7 +74,7 @@ module attributes {attn.variant = #variant} {
         %7 = arith.mulf %6, %c0.360673755_f32 : f32
         %8 = math.exp2 %7 : f32
         tile.yield %8 : f32
-      } {tile.name = "p"}
+      } {tile.comment = "exp as exp2: the score's factor times log2(e) multiplies the difference", tile.name = "p"}
       %l_1 = tile.map(%l, %alpha : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>) -> !tile.tile<q 128, f32, register> {
       ^bb0(%l_q: f32, %alpha_q: f32):
         %6 = arith.mulf %l_q, %alpha_q : f32
@@ -81,7 +82,7 @@ module attributes {attn.variant = #variant} {
       } {tile.name = "l"}
       %l_next = tile.reduce  sum %p over "k" init %l_1 : !tile.tile<q 128, f32, register>, <q 128 x k 64, f32, register> -> <q 128, f32, register> per_lane {tile.name = "l"}
       %p_f16 = tile.convert %p {tile.name = "p"} : <q 128 x k 64, f32, register> -> <q 128 x k 64, f16, register>
-      %v_tile = tile.load %V[%b, %kv_head, %k0] limit %Sk {tile.name = "v_tile"} : <4, f16> -> <k 64 x dv 16, f16, shared>
+      %v_tile = tile.load %V[%b, %kv_head, %k0] limit %Sk {sched.ring = #sched.ring<stages 2>, tile.name = "v_tile"} : <4, f16> -> <k 64 x dv 16, f16, shared>
       %acc_next = tile.mma %p_f16, %v_tile add %acc_0 : !tile.tile<q 128 x dv 16, f32, register>, <q 128 x k 64, f16, register>, <k 64 x dv 16, f16, shared> -> <q 128 x dv 16, f32, register> {tile.name = "acc"}
       tile.yield %m_next, %l_next, %acc_next : !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>, !tile.tile<q 128 x dv 16, f32, register>
     }
