@@ -20,11 +20,11 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
   let summary = "choose the tiles and the schedule of each variant under the SRAM budget";
   let description = [{
     Requires: `attn.attention` ops; canonical regions, so that the cost model counts the instructions that remain.
-    Ensures: each has a `tile.plan` whose shared memory and registers fit the architecture and the budget; a plan that
+    Ensures: each has an `attn.plan` whose shared memory and registers fit the architecture and the budget; a plan that
     was there stays when it fits, and is an error when it does not.
     Why here: every later pass reads the plan and none changes it.
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
-    After: `... attributes {tile.plan = #tile.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
+    After: `... attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
 
     A plan comes from the cost model (passes/analysis/CostModel.h). tile-q, tile-k, warps, stages, q-registers and dv-warps fix fields, and
     are held to the same limits. The sizes rank candidates only: the kernel is correct for every size.
@@ -48,7 +48,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
 def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
   let summary = "write the tiles of one block: the normaliser over the visible K tiles";
   let description = [{
-    Requires: `attn.attention` with a `tile.plan` (attn-tile-size).
+    Requires: `attn.attention` with an `attn.plan` (attn-tile-size).
     Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where it depends on what keys load, a question to
     each tile, whose partial tiles are those in which the rest decides) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
     end goes through; the rest is one map in partial tiles. Where the domain reads bounds of captured tensors, a kernel in front fills tables of them (workspace operands). Where several warpgroups
@@ -154,7 +154,7 @@ def StageDistances : Pass<"tile-stage-distances", "::mlir::ModuleOp"> {
 def StageBiases : Pass<"tile-stage-biases", "::mlir::ModuleOp"> {
   let summary = "bring dense biases to shared memory with the K tile";
   let description = [{
-    Requires: maps over q and k in a loop; a plan with `stage_biases`.
+    Requires: maps over q and k in a loop; a kernel with `sched.stage_biases`.
     Ensures: no such map loads a captured tensor of floats at [.., q, k], indices before these two being the block's: it reads a
     `tile.window`.
     Why here: hoisting has taken leading indices to the block.
@@ -202,7 +202,7 @@ def AccumulateBias : Pass<"tile-accumulate-bias", "::mlir::ModuleOp"> {
   let description = [{
     Requires: scores whose scale has moved to the exponent; staged tensors.
     Ensures: with copy warps, no map adds to the product of Q and K, and nothing else, what does not depend on it: the product's
-    accumulator starts from that. What comes from shared memory stays a map where the plan says `overlap` without `turns`.
+    accumulator starts from that. What comes from shared memory stays a map where the kernel has `sched.overlap` without `sched.turns`.
     Why here: the bias has its last form. It is then computed before the product, beside other warpgroups' products, and the sum costs nothing.
     Before: `%s = mma %q, %k`, `%x = map(%s, %t) { s + t }`
     After: `%b = map(%t) { t }`, `%x = mma %q, %k add %b`
@@ -260,14 +260,14 @@ def VerifyTile : Pass<"tile-verify", "::mlir::ModuleOp"> {
 }
 
 def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
-  let summary = "programs that warps cannot be specialised around lose their copy warps";
+  let summary = "programs that warps cannot be specialised around lose their roles";
   let description = [{
     Requires: tiles without layouts; products' rows chosen (`tile-place-operands`).
-    Ensures: a plan has copy warps only where the architecture has warpgroups and the program is one loop over tiles, with copies of tensors of four dimensions before it and in it,
+    Ensures: a kernel has `sched.roles`, and marks that go with them, only where the architecture has warpgroups and the program is one loop over tiles, with copies of tensors of four dimensions before it and in it,
     and products of 16-bit operands in it whose rows are the warpgroups' 64 each. Elsewhere products are warp-level, and the kernel's remarks say why.
-    Why here: layouts and copies follow from the plan.
-    Before: `plan <..., copy_warps = 4, persistent = true>` of a kernel with two loops
-    After: `plan <...>` and `tile.remarks = ["products are warp-level ..."]`
+    Why here: layouts and copies follow from the roles.
+    Before: `attributes {sched.persistent, sched.roles = [...]}` of a kernel with two loops
+    After: `attributes {tile.remarks = ["products are warp-level ..."]`
   }];
   let options = [Option<"arch", "arch", "std::string", "\"sm_90a\"", "GPU architecture">];
 }
@@ -301,9 +301,9 @@ def AssignRoles : Pass<"tile-assign-roles", "::mlir::ModuleOp"> {
   let summary = "say how deep the ring of each shared tile is, and which warps fill it";
   let description = [{
     Requires: a path that all of the kernel can take.
-    Ensures: what copy warps bring has a `sched.ring`: copies before the loop of `q_stages`, all else of `stages`; the first warp copies, and searches tiles where they follow from a search,
+    Ensures: what a role brings has a `sched.ring`: of one stage before the loop, in it of two, or as many as that of the first copy, where the text says nothing; the first warp copies, and searches tiles where they follow from a search,
     beside which the second copies all but the first tile of a pass; values by distance are computed by all warps but the first, windows copied by the last two. The kernel has its two
-    `sched.roles`, one that fills rings and one that computes, with the registers of a thread. Without copy warps copies of a loop have a ring of `stages`, and all warps fill it. What the text says stays.
+    `sched.roles`, one that fills rings and one that computes, with the registers of a thread. Without copy warps copies of a loop have such rings, too, and all warps fill them. What the text says stays.
     Why here: how many warps compute a tile for the others is in its layout.
     Before: `%k = tile.load %K[...]`
     After: `%k = tile.load %K[...] {sched.ring = #sched.ring<stages 2, "producer" warp 0>}`
@@ -327,7 +327,7 @@ def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
   let summary = "turn loads into asynchronous copies that run ahead of their use";
   let description = [{
     Requires: layouts.
-    Ensures: no `tile.load` is left; shared tiles are slots of rings of the plan's `stages`; every read is behind a wait
+    Ensures: no `tile.load` is left; shared tiles are slots of rings; every read is behind a wait
     whose pending count is the number of groups committed after the one it needs, and a barrier; the domain is bounds and
     a test of `sched.for_tiles`, and searches (`sched.next_visible`) where it leaves tiles out.
     Why here: the tile loop is still one op, so that prologue, body and epilogue are made together.
@@ -340,7 +340,7 @@ def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
 def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
   let summary = "products beside what reads other products";
   let description = [{
-    Requires: a plan with copy warps; layouts.
+    Requires: roles; layouts.
     Ensures: the ops of a loop with products say when they run (`sched.at`), the products that they only start (`sched.async`). Those that follow from no other product come
     first. One that adds to a carried tile, as it is or rescaled, what the loop computes from another product is of stage 1, the tile before, as long as registers hold its left operand. With
     `overlap` the tile that it reads is waited for before it. Loops whose text says so already stay; a remark says where no product is deferred.
@@ -353,7 +353,7 @@ def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
 def AlternateWarpgroups : Pass<"tile-alternate-warpgroups", "::mlir::ModuleOp"> {
   let summary = "warpgroups start their products in turn";
   let description = [{
-    Requires: a plan with `turns`, copy warps and two or more warpgroups; `sched.at`.
+    Requires: `sched.turns`, and two or more warpgroups; `sched.at`.
     Ensures: the asynchronous products of a loop that follow from no other, and those of stage 1, are a turn, "products". Not where warpgroups pass over tiles (`within`) of rings of one
     stage, nor where the text has a turn; a remark says so of the former.
     Why here: it is known which products run beside each other.
@@ -368,7 +368,7 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     Requires: one `tile.for_blocks`; layouts.
     Ensures: every load is a ring: the producer acquires a stage and copies, the consumers wait for it, read, and release it right
     after the last reader. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
-    where the rings of K and V are from one tile of work to the next, and Q is a ring of `q_stages`. A `tile.window` is a ring that the copy
+    where the rings of K and V are from one tile of work to the next, and Q is a ring. A `tile.window` is a ring that the copy
     engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
     follow from a search, all warps but the one that searches receive the first with Q, and with K the next one and whether this one is partial; V is copied by a warp of
     its own, unless warps compute by distance. Where the kernel has a `work_counter`, persistent blocks claim tiles of work (`sched.claim_work`). Where a tile of
@@ -398,9 +398,9 @@ def PipelineStages : Pass<"tile-pipeline-stages", "::mlir::ModuleOp"> {
 def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
   let summary = "a row keeps its maximum until exponentials grow out of range";
   let description = [{
-    Requires: a plan with `turns`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
+    Requires: `sched.turns`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
     as maps of their own. Nothing among these reads what they give, nor starts the product that they wait for: a remark says where a schedule has it otherwise.
-    Ensures: exponentials follow from the maximum so far, behind the wait for the product before, of the first half of the columns in front of it where the plan says `overlap` too; it moves, and sum and
+    Ensures: exponentials follow from the maximum so far, behind the wait for the product before, of the first half of the columns in front of it where the kernel has `sched.overlap` too; it moves, and sum and
     accumulator are rescaled, only where a lane's sum of them is 2^15 or more. In bf16 without `precise` the exponent is a multiply-add with an addend that is carried beside the maximum: -c m, or infinity, so that the
     maximum moves in every tile, where |c m| >= 2^14.
     Why here: `tile-pipeline-stages` has set the first tile apart, whose maximum moves in any case.
@@ -413,7 +413,7 @@ def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
 def PaceFunctions : Pass<"tile-pace-functions", "::mlir::ModuleOp"> {
   let summary = "special functions in step with what leads to them";
   let description = [{
-    Requires: a plan with copy warps.
+    Requires: roles.
     Ensures: a map of a tile that computes one special function (tanh, exp2) of each element, by way of its sum, product or fma with what is the same along a row, and whose elements nothing sums up,
     is `paced`: 16 columns wait for the first of the 16 columns before. Not in kernels of float32-accurate functions.
     Why here: `tile-hold-maxima` has set exponentials apart that are computed alone.

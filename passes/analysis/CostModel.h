@@ -64,7 +64,7 @@ inline constexpr int costModelVersion = 15;
 /// which lose more.
 constexpr int spillFreeHeadDim(bool warpgroups) { return warpgroups ? 256 : 128; }
 
-/// The fields of #tile.plan.
+/// The fields of #attn.plan.
 struct Plan {
   int tileQ = 0;
   int tileK = 0;

@@ -4,7 +4,7 @@
 //
 //     PlanRequest request = planRequest(op, "sm_90");
 //     Expected<std::vector<RankedPlan>> plans = rankPlans(request);
-//     op->setAttr("tile.plan", planAttr(op.getContext(), plans->front().plan));
+//     op->setAttr(attn::planAttr, planAttr(op.getContext(), plans->front().plan));
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -52,7 +52,7 @@ const std::vector<Edit> &attune::tests::textEdits() {
        Stage::Sched,
        busy,
        {{"stage 2 x", "stage 3 x"},
-        {"(sched\\.kernel [^{]*\\{)", "$1\n%slots = arith.constant 3 : i32"},
+        {"(sched\\.kernel .*\\{)", "$1\n%slots = arith.constant 3 : i32"},
         {"(= arith.remui %[0-9a-z_]+), %c2_i32 (\\{tile.name = \"(free|next)_slot)", "$1, %slots $2"},
         {"\"v_ring\" at 16384", "\"v_ring\" at 24576"},
         {"\"q_tile\" at 32768", "\"q_tile\" at 49152"},

@@ -1,0 +1,276 @@
+// Roles and rings that a block does not have.
+// RUN: attune-opt %s -split-input-file -tile-assign-roles -tile-assign-layouts -tile-specialize-warps -verify-diagnostics
+
+// expected-error @below {{'tile.kernel' op has 3 roles, where one fills rings and one computes}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 4>, #sched.role<"c", warps 4>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+// expected-error @below {{'tile.kernel' op has 1 roles, where one fills rings and one computes}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+// expected-error @below {{'tile.kernel' op role "a", which fills rings, has 8 warps; give it 4, a warpgroup}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 8>, #sched.role<"b", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+// expected-error @below {{'tile.kernel' op role "b" has 4 warps, but the plan 8}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 4>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+// expected-error @below {{'tile.kernel' op with a role that fills rings, warps are whole warpgroups that share the rows, 16 rows of tile_q each}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 4>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+// expected-error @below {{'tile.kernel' op gives registers to one role alone; give them to both, or to none}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4, registers 24>, #sched.role<"b", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+// expected-error @below {{'tile.kernel' op roles take 65536 registers, of which a block of 384 threads has 64512; give a role fewer}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4, registers 32>, #sched.role<"b", warps 8, registers 240>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    // expected-error @below {{'tile.load' op has a ring that role "c" fills, but copies and what follows from none of the loop's tiles come from role "a"}}
+    %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "c" warp 0>} : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    // expected-error @below {{'tile.load' op has a ring that warp 4 of role "a" fills, which has 4}}
+    %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "a" warp 4>} : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    // expected-error @below {{'tile.load' op is copied by one warp, of which one lane starts the copy engine}}
+    %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "a" warps 1 to 2>} : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+    // expected-error @below {{'tile.load' op has a ring that the first warp alone has to fill: with what is copied before the loop, and first in it, goes which tiles the role copies}}
+    %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "a" warp 1>} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  // expected-error @below {{'tile.load' op has a ring of 2 stages, beside one of 1; rings before the loop are of one depth}}
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk {sched.ring = #sched.ring<stages 2>} : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}

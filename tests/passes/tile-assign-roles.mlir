@@ -1,0 +1,70 @@
+// How deep rings are and who fills them, where the text leaves it open.
+// RUN: attune-opt %s -split-input-file -tile-assign-roles | FileCheck %s
+
+// One role fills rings, with its first warp; what the text says of a ring stays, and of registers.
+// CHECK-LABEL: tile.kernel @some
+// CHECK-SAME:    sched.roles = [#sched.role<"producer", warps 4, registers 40>, #sched.role<"consumer", warps 8, registers 232>]
+// CHECK:         tile.load %Q{{.*}} {sched.ring = #sched.ring<stages 1, "producer" warp 0>}
+// CHECK:           tile.load %K{{.*}} {sched.ring = #sched.ring<stages 3, "producer" warp 0>}
+// CHECK:           tile.load %V{{.*}} {sched.ring = #sched.ring<stages 4, "producer" warp 2>}
+// What warps that compute exchange no role fills.
+// CHECK:           tile.convert %{{.*}} {sched.ring = #sched.ring<stages 2>}
+tile.kernel @some(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1>
+    attributes {sched.roles = [#sched.role<"producer", warps 4, registers 40>, #sched.role<"consumer", warps 8, registers 232>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3>} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 4, "producer" warp 2>} : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    %s = tile.mma %q, %k : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 128 x k 64, f32, register>
+    %shared = tile.convert %s {sched.ring = #sched.ring<stages 2>} : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, shared>
+    %o = tile.mma %shared, %v : !tile.tile<q 128 x k 64, bf16, shared>, !tile.tile<k 64 x dv 64, bf16, shared> -> !tile.tile<q 128 x dv 64, f32, register>
+    tile.yield
+  }
+}
+
+// -----
+
+// Two stages in the loop, and the registers that go with the tiles. Without roles all warps fill rings.
+// CHECK-LABEL: tile.kernel @open
+// CHECK-SAME:    sched.roles = [#sched.role<"copy", warps 4, registers 24>, #sched.role<"compute", warps 8, registers 240>]
+// CHECK:           tile.load %K{{.*}} {sched.ring = #sched.ring<stages 2, "copy" warp 0>}
+tile.kernel @open(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// CHECK-LABEL: tile.kernel @alike
+// CHECK:           tile.load %K{{.*}} {sched.ring = #sched.ring<stages 2>}
+tile.kernel @alike(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    tile.yield
+  }
+}
