@@ -395,6 +395,21 @@ def PipelineStages : Pass<"tile-pipeline-stages", "::mlir::ModuleOp"> {
   }];
 }
 
+def VerifySchedule : Pass<"tile-verify-schedule", "::mlir::ModuleOp"> {
+  let summary = "what the forms between tile and sched have in common";
+  let description = [{
+    Requires: nothing.
+    Ensures: of the `form` "layouts", behind `tile-assign-layouts`: register tiles are fragments, shared operands of products swizzled. Of "copies", behind `tile-pipeline-copies` and
+    `tile-specialize-warps`: no load to shared memory and no loop over a domain is left; a ring is filled by one role and awaited by another, and released where it is acquired. Of "stages", behind
+    `tile-pipeline-stages`: no op has a `sched.at`; nothing reads a product that is under way, nor leaves its block; the pending count of each `sched.mma_wait` is the number of products started behind the last
+    that it completes.
+    Why here: an error in a pass, or in text that a hand wrote, shows where it was made.
+    Before: `sched.mma_wait pending 1 completes(%s)` behind the start of `%s` and of two more
+    After: the same; or `leaves 1 products under way, but 2 were started behind the last that it completes`
+  }];
+  let options = [Option<"form", "form", "std::string", "\"stages\"", "layouts, copies or stages">];
+}
+
 def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
   let summary = "a row keeps its maximum until exponentials grow out of range";
   let description = [{

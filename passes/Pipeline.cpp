@@ -94,6 +94,7 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createAssignRoles());
   // Layouts follow from which axis is rows and from the path; rings and fragments inherit them.
   passes.addPass(createAssignLayouts());
+  passes.addPass(createVerifySchedule({"layouts"}));
   // When ops run, as attributes; what a hand wrote stays.
   passes.addPass(createOverlapProducts());
   // Of the products that are deferred, too.
@@ -101,7 +102,9 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   // Each leaves kernels alone whose plan is for the other.
   passes.addPass(createPipelineCopies());
   passes.addPass(createSpecializeWarps());
+  passes.addPass(createVerifySchedule({"copies"}));
   passes.addPass(createPipelineStages());
+  passes.addPass(createVerifySchedule({"stages"}));
   // Behind the first tile, which that pass sets apart.
   passes.addPass(createHoldMaxima());
   passes.addPass(createPaceFunctions());

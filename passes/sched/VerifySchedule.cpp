@@ -1,0 +1,163 @@
+//===- VerifySchedule.cpp - What holds between tile and sched -----------------===//
+//
+// Each form that the passes between have in common, as what the next may rely on:
+//
+//     form      behind                         holds
+//     --------  -----------------------------  ------------------------------------------------------------
+//     layouts   tile-assign-layouts            register tiles are fragments, what products read of shared
+//                                              memory is swizzled
+//     copies    tile-pipeline-copies,          shared tiles are stages of rings: nothing is loaded to shared
+//               tile-specialize-warps          memory, no loop is over a domain; of a ring's barriers, one role
+//                                              fills the stages and another waits for them, and what is filled
+//                                              again is acquired and released
+//     stages    tile-pipeline-stages           no op says when it runs; a product that only starts is complete
+//                                              in front of all that reads it or takes its place, by waits whose
+//                                              pending counts are the products started behind it
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/NestedOps.h"
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+#include "passes/analysis/BlockDependences.h"
+#include "passes/analysis/CopiedTiles.h"
+
+namespace attune {
+#define GEN_PASS_DEF_VERIFYSCHEDULE
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+LogicalResult verifyLayout(Operation *op, Value value) {
+  auto type = dyn_cast<TileType>(value.getType());
+  if (!type || type.getSpace() != tile::MemorySpace::Register || isa_and_nonnull<sched::FragmentAttr>(type.getLayout()))
+    return success();
+  return op->emitOpError() << "has a register tile without a fragment layout: " << type;
+}
+
+LogicalResult verifyLayouts(Operation *op) {
+  for (Value result : op->getResults())
+    if (failed(verifyLayout(op, result)))
+      return failure();
+  for (Region &region : op->getRegions())
+    for (Block &block : region)
+      for (Value argument : block.getArguments())
+        if (failed(verifyLayout(op, argument)))
+          return failure();
+  if (auto mma = dyn_cast<tile::MmaOp>(op))
+    for (Value operand : {mma.getLhs(), mma.getRhs()})
+      if (auto type = cast<TileType>(operand.getType());
+          type.getSpace() == tile::MemorySpace::Shared && !isa_and_nonnull<sched::SwizzleAttr>(type.getLayout()))
+        return op->emitOpError() << "reads shared memory without a swizzle: " << type;
+  return success();
+}
+
+LogicalResult verifyCopies(Operation *op) {
+  if (auto load = dyn_cast<tile::LoadOp>(op); load && isCopied(load))
+    return op->emitOpError("loads to shared memory, which copies into rings have taken the place of");
+  if (isa<tile::ForBlocksOp, tile::DomainOp>(op))
+    return op->emitOpError("goes over a domain, which indices of tiles have taken the place of");
+  auto ring = dyn_cast<sched::RingOp>(op);
+  if (!ring)
+    return success();
+  llvm::SmallDenseSet<Operation *> filling, waiting;
+  bool acquires = false, releases = false;
+  for (Operation *user : ring.getResult().getUsers()) {
+    Operation *role = user->getParentOfType<sched::RoleOp>();
+    if (isa<sched::AcquireOp, sched::CommitOp, sched::CopyTileOp, sched::CopyWindowOp>(user))
+      filling.insert(role);
+    else if (isa<sched::WaitOp>(user) && role) // a warp that follows another's tiles waits as well
+      waiting.insert(role);
+    acquires |= isa<sched::AcquireOp>(user);
+    releases |= isa<sched::ReleaseOp>(user);
+  }
+  if (filling.size() != 1 || llvm::none_of(waiting, [&](Operation *role) { return !filling.contains(role); }))
+    return op->emitOpError() << "is filled by " << filling.size() << " roles and awaited by " << waiting.size()
+                             << "; one fills a ring, and another waits for it";
+  if (acquires != releases)
+    return op->emitOpError() << "is " << (acquires ? "acquired" : "released") << ", but never "
+                             << (acquires ? "released" : "acquired");
+  return success();
+}
+
+/// Products under way in a block, in the order of their start.
+class Products {
+public:
+  LogicalResult verify(Block &block) {
+    for (Operation &op : block) {
+      if (failed(verify(&op)))
+        return failure();
+      if (auto product = dyn_cast<tile::MmaOp>(op); product && product->hasAttr(sched::asyncAttr))
+        underWay.push_back(product);
+    }
+    return success();
+  }
+
+private:
+  LogicalResult verify(Operation *op) {
+    if (op->hasAttr(sched::atAttr))
+      return op->emitOpError("says when it runs, which the order of ops says by now");
+    if (auto wait = dyn_cast<sched::MmaWaitOp>(op))
+      return complete(wait);
+    const bool leaves = op->hasTrait<OpTrait::IsTerminator>() || isa<sched::ForTilesOp>(op);
+    const llvm::SetVector<Value> read = BlockDependences::readBy(op);
+    for (tile::MmaOp product : underWay)
+      if (leaves || read.contains(product.getResult())) {
+        InFlightDiagnostic error = op->emitOpError();
+        error << (leaves ? "is reached while a product is under way" : "reads a product that is under way")
+              << "; sched.mma_wait must stand between";
+        error.attachNote(product.getLoc()) << "the product";
+        return failure();
+      }
+    return success();
+  }
+
+  LogicalResult complete(sched::MmaWaitOp wait) {
+    auto last = underWay.begin();
+    for (auto each = underWay.begin(); each != underWay.end(); ++each)
+      if (llvm::is_contained(wait.getCompletes(), each->getResult()))
+        last = std::next(each);
+    const int64_t behind = underWay.end() - last;
+    if (last != underWay.begin() && behind != int64_t(wait.getPending()))
+      return wait.emitOpError() << "leaves " << wait.getPending() << " products under way, but " << behind
+                                << " were started behind the last that it completes";
+    underWay.erase(underWay.begin(), last);
+    return success();
+  }
+
+  SmallVector<tile::MmaOp> underWay;
+};
+
+struct VerifySchedule : attune::impl::VerifyScheduleBase<VerifySchedule> {
+  using VerifyScheduleBase::VerifyScheduleBase;
+
+  void runOnOperation() override {
+    if (form != "layouts" && form != "copies" && form != "stages") {
+      getOperation().emitError() << "form '" << form << "' is not one of layouts, copies, stages";
+      return signalPassFailure();
+    }
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      WalkResult result = kernel.walk([&](Operation *op) {
+        const LogicalResult holds = form == "layouts"  ? verifyLayouts(op)
+                                    : form == "copies" ? verifyCopies(op)
+                                                       : success();
+        return failed(holds) ? WalkResult::interrupt() : WalkResult::advance();
+      });
+      if (form == "stages" && !result.wasInterrupted())
+        result = kernel.walk([](sched::RoleOp role) {
+          return role.walk([](Block *block) {
+            return failed(Products().verify(*block)) ? WalkResult::interrupt() : WalkResult::advance();
+          });
+        });
+      if (result.wasInterrupted())
+        return signalPassFailure();
+    }
+  }
+};
+
+} // namespace
