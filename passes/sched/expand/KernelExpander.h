@@ -280,7 +280,8 @@ private:
   bool isStoredByEngine(tile::StoreOp op);
   /// Each warpgroup writes its own rows of `buffer` to `shared`, from where the copy engine stores or adds them. Where
   /// that is done `again` and again, boxes of the time before are awaited first, and the last ones at the role's end.
-  void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices, bool again, bool adds);
+  /// With `addedBelow`, the end of the view's rows, they are added.
+  void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices, bool again, Value addedBelow = {});
   /// Whether an output may lie over the left operand: a block has one tile of work, and each warpgroup has read its own
   /// rows alone.
   bool isFreeFor(TileType output);

@@ -69,12 +69,12 @@ LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
     Value over = isNear && isFreeFor(sharedType) ? std::exchange(leftBuffer, {}) : Value();
     shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
-  writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/kernel->hasAttr(sched::persistentAttr),
-             /*adds=*/false);
+  writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/kernel->hasAttr(sched::persistentAttr));
   return success();
 }
 
-void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRange indices, bool again, bool adds) {
+void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRange indices, bool again,
+                                Value addedBelow) {
   Value barrier = warpgroupBarrier();
   if (again) {
     waitForBoxes(thread);
@@ -90,12 +90,15 @@ void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRan
   SmallVector<Value> at;
   for (Value index : indices)
     at.push_back(mapping.lookup(index));
+  // A map of no rows counts as one.
+  if (addedBelow)
+    first = arith::AndIOp::create(builder, loc, first, below(at[2], addedBelow));
   onlyIf(first, [&] {
     Value row = warpgroupRow();
     for (int64_t column = 0; column < tile::operandOf(view).getColumns();
          column += cast<sched::TensorMapType>(map.getType()).getColumns())
       sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], add(at[2], row), i32(column),
-                                adds);
+                                bool(addedBelow));
     sched::CommitBoxesOp::create(builder, loc);
     if (!again)
       sched::WaitBoxesOp::create(builder, loc, 0);
@@ -241,7 +244,7 @@ void KernelExpander::addByEngine(tile::AccumulateOp op, Value buffer) {
     shared = sched::SharedOp::create(builder, loc, stagedType(op.getTile().getType(), builder.getF32Type()),
                                      nameOfView(op.getView()) + "_tile");
   }
-  writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/true, /*adds=*/true);
+  writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/true, mapping.lookup(op.getLimit()));
 }
 
 bool KernelExpander::addsByRows(Operation *op) {
