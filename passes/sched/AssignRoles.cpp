@@ -41,6 +41,8 @@ public:
         (load->getParentOp() == kernel ? once : streamed).push_back(load);
       if (auto convert = dyn_cast<tile::ConvertOp>(op); convert && tile::isStaged(convert))
         (tile::isByDistance(convert.getResult().getType()) ? byDistance : columns).push_back(convert);
+      else if (convert && sched::ringOf(convert))
+        exchanged.push_back(convert);
       if (isa<tile::WindowOp>(op))
         windows.push_back(op);
       if (auto domain = dyn_cast<tile::DomainOp>(op))
@@ -52,6 +54,11 @@ public:
     for (Operation *load : streamed)
       if (!sched::ringOf(load))
         setRing(load, {}, 0, 1);
+    for (Operation *convert : exchanged) {
+      convert->removeAttr(sched::ringAttr);
+      tile::remark(kernel, "the ring of " + tile::nameOf(convert->getResult(0)) +
+                               " is not used: without roles all warps meet before and after its stores");
+    }
   }
 
   LogicalResult assignRoles() {
@@ -115,6 +122,10 @@ private:
       for (Operation *op : ops)
         if (failed(checkRing(op, fills)))
           return failure();
+    for (Operation *convert : exchanged)
+      if (RingAttr ring = sched::ringOf(convert); ring.getRole() || ring.getStages() < 2)
+        return convert->emitOpError("is exchanged by the warps that compute, which write two stages or more in turn; "
+                                    "write #sched.ring<stages 2>, or leave it out");
     return success();
   }
 
@@ -136,7 +147,7 @@ private:
   tile::KernelOp kernel;
   tile::PlanAttr plan;
   StringAttr filling;
-  SmallVector<Operation *> once, streamed, byDistance, columns, windows;
+  SmallVector<Operation *> once, streamed, byDistance, columns, windows, exchanged;
   bool searches = false;
 };
 

@@ -274,3 +274,13 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [
     tile.yield
   }
 }
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 8>]} {
+  %zero = arith.constant 0.0 : f32
+  %s = tile.splat %zero : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @below {{'tile.convert' op is exchanged by the warps that compute, which write two stages or more in turn; write #sched.ring<stages 2>, or leave it out}}
+  %x = tile.convert %s {sched.ring = #sched.ring<stages 1>} : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, shared>
+}

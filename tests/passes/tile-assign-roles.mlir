@@ -68,3 +68,15 @@ tile.kernel @alike(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
     tile.yield
   }
 }
+
+// -----
+
+// Warps that do the same meet twice.
+// CHECK-LABEL: tile.kernel @twice
+// CHECK-SAME:    tile.remarks = ["the ring of x is not used: without roles all warps meet before and after its stores"]
+// CHECK:         tile.convert %{{.*}} {tile.name = "x"} :
+tile.kernel @twice(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %zero = arith.constant 0.0 : f32
+  %s = tile.splat %zero : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  %x = tile.convert %s {sched.ring = #sched.ring<stages 2>, tile.name = "x"} : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, shared>
+}
