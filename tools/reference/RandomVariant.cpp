@@ -57,6 +57,7 @@ public:
       choosePattern(*variant);
     if (chance(20))
       variant->precise();
+    chooseNormaliser(*variant);
     assert(!variant->error() && "random variants are well formed");
 
     for (const TensorDecl &used : variant->tensors())
@@ -69,6 +70,15 @@ public:
   }
 
 private:
+  void chooseNormaliser(Variant &variant) {
+    if (chance(12)) {
+      variant.normaliser(normalisers::sigmoid());
+    } else if (chance(12)) {
+      variant.normaliser(normalisers::softmaxWithSink("sinks"));
+      inputs.emplace("sinks", HostTensor::random(f32, {heads}, bits()));
+    }
+  }
+
   //===--- Randomness ---===//
   uint64_t bits() { return randomBits(seed, counter++, 0x52414E44); }
   uint64_t below(uint64_t end) { return bits() % end; }
