@@ -66,7 +66,7 @@ struct PipelineStages : attune::impl::PipelineStagesBase<PipelineStages> {
     auto isPlaced = [](Operation *op) { return op->hasAttr(sched::atAttr) || op->hasAttr(sched::asyncAttr); };
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
       if (kernel.getBody().getOps<sched::RoleOp>().empty() && holds<Operation *>(kernel, isPlaced))
-        tile::remark(kernel, "what sched.at and sched.async say is not followed: it is for kernels with copy warps");
+        tile::remark(kernel, "what sched.at and sched.async say is not followed: it is for kernels with roles");
     getOperation().walk([](Operation *op) { op->removeAttr(sched::atAttr); });
   }
 };

@@ -2,5 +2,5 @@
 
 // Where an architecture has no warpgroups a program loses its copy warps, and what its text says of stages with them: it is told.
 // CHECK: tile.kernel @attention_backward_warpgroups
-// CHECK: tile.remarks = [{{.*}}"products are warp-level and all warps copy: sm_90 has no warpgroup-level products", "what sched.at and sched.async say is not followed: it is for kernels with copy warps"]
+// CHECK: tile.remarks = [{{.*}}"products are warp-level and all warps copy: sm_90 has no warpgroup-level products", "what sched.at and sched.async say is not followed: it is for kernels with roles"]
 // CHECK-NOT: sched.at
