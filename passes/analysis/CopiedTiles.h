@@ -29,4 +29,13 @@ inline int64_t ringDepth(mlir::Operation *op) {
   return 2;
 }
 
+/// The type of a ring of `stages` such tiles.
+inline tile::TileType ringType(tile::TileType type, int64_t stages) {
+  llvm::SmallVector<mlir::StringAttr> axes{mlir::StringAttr::get(type.getContext(), "stage")};
+  llvm::SmallVector<int64_t> shape{stages};
+  llvm::append_range(axes, type.getAxes());
+  llvm::append_range(shape, type.getShape());
+  return tile::TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
+}
+
 } // namespace attune

@@ -49,14 +49,12 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
     }
   }
 
-  static AtAttr placeOf(Operation &op) { return op.getAttrOfType<AtAttr>(sched::atAttr); }
-
   static void giveTurn(Block &body) {
-    if (llvm::any_of(body, [](Operation &op) { return placeOf(op) && placeOf(op).getTurn(); }))
+    if (llvm::any_of(body, [](Operation &op) { return sched::placeOf(&op) && sched::placeOf(&op).getTurn(); }))
       return; // as the text says
     BlockDependences dependences(body);
     for (auto product : body.getOps<tile::MmaOp>()) {
-      AtAttr at = placeOf(*product);
+      AtAttr at = sched::placeOf(product);
       if (at && product->hasAttr(sched::asyncAttr) && (at.getStage() > 0 || leads(dependences, product)))
         product->setAttr(sched::atAttr, AtAttr::get(at.getContext(), at.getStage(), at.getOrder(),
                                                     StringAttr::get(at.getContext(), "products")));

@@ -40,18 +40,11 @@ namespace {
 
 /// A buffer of `count` stages for what `load` brings.
 Value makeRing(OpBuilder &builder, tile::LoadOp load, int64_t count) {
-  TileType type = load.getResult().getType();
-  SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
-  SmallVector<int64_t> shape{count};
-  llvm::append_range(axes, type.getAxes());
-  llvm::append_range(shape, type.getShape());
-  auto ringType =
-      TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
   StringRef name = tile::nameOf(load.getResult());
   std::string ringName = count > 1 ? (name.take_until([](char c) { return c == '_'; }) + "_ring").str() : name.str();
   if (ringName.empty() || ringName == "_ring")
     ringName = tile::operandOf(load.getView()) ? tile::operandOf(load.getView()).getName().str() : "tile";
-  return sched::SharedOp::create(builder, load.getLoc(), ringType, ringName);
+  return sched::SharedOp::create(builder, load.getLoc(), ringType(load.getResult().getType(), count), ringName);
 }
 
 /// What a load is called in remarks: after its tensor.

@@ -16,7 +16,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/NestedOps.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/BlockDependences.h"

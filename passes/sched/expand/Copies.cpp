@@ -205,8 +205,7 @@ LogicalResult KernelExpander::expandOp(sched::StoreTileOp op) {
 
 Value KernelExpander::tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle) {
   OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(
-      &builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front());
+  builder.setInsertionPointToStart(&kernelBody());
   return sched::describe(builder, loc, view.getDefiningOp<tile::ParamOp>(), rows, swizzle);
 }
 

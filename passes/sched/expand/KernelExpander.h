@@ -271,6 +271,10 @@ private:
 
   // Stores.cpp
   LogicalResult expandOp(tile::StoreOp op);
+  /// Of the kernel that is written: buffers and maps that all of it shares stand there.
+  Block &kernelBody() {
+    return builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front();
+  }
   /// The thread of a warpgroup that copies boxes waits until they have been read.
   void waitForBoxes(Value threadId);
   /// Whether the copy engine can take a register tile, of 64 rows a warpgroup, to `view`: of four dimensions, with rows up

@@ -63,7 +63,7 @@ LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
   Value shared;
   {
     OpBuilder::InsertionGuard guard(builder);
-    Block &body = builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front();
+    Block &body = kernelBody();
     const bool isNear = leftBuffer && leftBuffer.getParentBlock() == &body;
     isNear ? builder.setInsertionPointAfterValue(leftBuffer) : builder.setInsertionPointToStart(&body);
     Value over = isNear && isFreeFor(sharedType) ? std::exchange(leftBuffer, {}) : Value();
@@ -239,8 +239,7 @@ void KernelExpander::addByEngine(tile::AccumulateOp op, Value buffer) {
   Value shared;
   {
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(
-        &builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front());
+    builder.setInsertionPointToStart(&kernelBody());
     shared = sched::SharedOp::create(builder, loc, stagedType(op.getTile().getType(), builder.getF32Type()),
                                      nameOfView(op.getView()) + "_tile");
   }

@@ -122,7 +122,7 @@ private:
 
   Operation *clone(Operation *op, IRMapping &mapping, bool keepsTurn) {
     Operation *copy = builder.clone(*op, mapping);
-    auto at = copy->getAttrOfType<sched::AtAttr>(sched::atAttr);
+    auto at = sched::placeOf(copy);
     if (at && !(keepsTurn && at.getTurn()))
       copy->removeAttr(sched::atAttr);
     return copy;

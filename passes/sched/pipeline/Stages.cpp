@@ -10,7 +10,7 @@ LoopStages::LoopStages(ForTilesOp loop) : loop(loop), dependences(loop.getBody()
   Block &body = loop.getBody().front();
   int64_t following = std::numeric_limits<int64_t>::max();
   for (Operation &op : llvm::reverse(body.without_terminator())) {
-    auto at = op.getAttrOfType<sched::AtAttr>(sched::atAttr);
+    auto at = sched::placeOf(&op);
     placed |= bool(at);
     if (at)
       following = at.getOrder();

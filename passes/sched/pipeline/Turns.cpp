@@ -32,7 +32,7 @@ public:
   void write() {
     SmallVector<Operation *> inTurn;
     for (Operation &op : loop.getBody().front())
-      if (auto at = op.getAttrOfType<sched::AtAttr>(sched::atAttr); at && at.getTurn())
+      if (auto at = sched::placeOf(&op); at && at.getTurn())
         inTurn.push_back(&op);
     if (inTurn.empty())
       return;

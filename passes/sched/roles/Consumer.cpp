@@ -246,7 +246,7 @@ void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool wai
       ends.push_back(sched::SyncLanesOp::create(builder, loc));
     ends.push_back(sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage, byLanes(ring), read));
     // Behind a product that only starts a stage is released with what follows, which waits for it.
-    auto at = last ? last->getAttrOfType<sched::AtAttr>(sched::atAttr) : sched::AtAttr();
+    auto at = last ? sched::placeOf(last) : sched::AtAttr();
     if (at && (at.getStage() || !last->hasAttr(sched::asyncAttr)))
       for (Operation *end : ends)
         placeAs(last, end);

@@ -12,15 +12,8 @@ Value WarpSpecializer::declareMessages(StringRef name, int64_t stages, int64_t f
 }
 
 Value WarpSpecializer::declareBuffer(const Ring &ring) {
-  auto type = cast<TileType>(ring.value().getType());
   const int64_t stages = ring.stages();
-  SmallVector<StringAttr> axes{builder.getStringAttr("stage")};
-  SmallVector<int64_t> shape{stages};
-  llvm::append_range(axes, type.getAxes());
-  llvm::append_range(shape, type.getShape());
-  auto ringType =
-      TileType::get(type.getContext(), axes, shape, type.getElementType(), type.getSpace(), type.getLayout());
-  return sched::SharedOp::create(builder, ring.tile->getLoc(), ringType,
+  return sched::SharedOp::create(builder, ring.tile->getLoc(), ringType(cast<TileType>(ring.value().getType()), stages),
                                  (stages > 1 ? stemOf(ring) + "_ring" : tile::nameOf(ring.value())).str());
 }
 

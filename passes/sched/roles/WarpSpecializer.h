@@ -224,7 +224,7 @@ private:
 
   /// `op` runs when `as` does, an op of the loop as it is written; turns are for what is written.
   static void placeAs(Operation *as, Operation *op) {
-    if (auto at = as->getAttrOfType<sched::AtAttr>(sched::atAttr))
+    if (auto at = sched::placeOf(as))
       op->setAttr(sched::atAttr, sched::AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
   }
 
