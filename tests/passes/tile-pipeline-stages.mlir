@@ -193,15 +193,18 @@ tile.kernel @slot_of_both(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16
   }
 }
 
-// What stage 1 reads of the tile before: its number, an index that stage 0 has computed, a tile.
+// What stage 1 reads of the tile before: its number and a tile are carried, scalars that follow from the number are computed
+// for it again.
 // CHECK-LABEL: tile.kernel @tile_before
 // CHECK:         sched.for_tiles (%[[TILE0:.*]], %{{.*}}, %{{.*}}) =
-// CHECK:           %[[K0:.*]] = arith.muli %[[TILE0]]
-// CHECK:           sched.for_tiles (%[[TILE:.*]], %{{.*}}, %{{.*}}, %[[BEFORE:.*]], %[[K0_BEFORE:.*]]) = (%{{.*}}, %{{.*}}, %{{.*}}, %[[TILE0]], %[[K0]])
-// CHECK-NEXT:        %[[K1:.*]] = arith.muli %[[TILE]]
+// CHECK:           arith.muli %[[TILE0]]
+// CHECK:           sched.for_tiles (%[[TILE:.*]], %{{.*}}, %{{.*}}, %[[BEFORE:.*]]) = (%{{.*}}, %{{.*}}, %{{.*}}, %[[TILE0]])
+// CHECK-NEXT:        arith.muli %[[TILE]]
 // CHECK:             tile.map(%{{.*}}) at(q = %[[BEFORE]])
-// CHECK:             tile.map(%{{.*}}) at(q = %[[K0_BEFORE]])
-// CHECK:             sched.next %{{.*}}, %{{.*}}, %{{.*}}, %[[TILE]], %[[K1]],
+// CHECK:             %[[K0_BEFORE:.*]] = arith.muli %[[BEFORE]]
+// CHECK:             %[[LATE:.*]] = arith.cmpi sgt, %[[K0_BEFORE]]
+// CHECK:             tile.map(%{{.*}}) at(q = %[[K0_BEFORE]]) only_if %[[LATE]]
+// CHECK:             sched.next %{{.*}}, %{{.*}}, %{{.*}}, %[[TILE]],
 tile.kernel @tile_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
@@ -228,7 +231,8 @@ tile.kernel @tile_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
           %x = arith.addf %e, %f : f32
           tile.yield %x : f32
         } {sched.at = #sched.at<order 1, stage 1>}
-        %m2 = tile.map(%m1 : !rows) at(q = %k0) -> !rows {
+        %late = arith.cmpi sgt, %k0, %n {sched.at = #sched.at<order 0>} : i32
+        %m2 = tile.map(%m1 : !rows) at(q = %k0) only_if %late -> !rows {
         ^bb0(%e: f32, %row: i32):
           tile.yield %e : f32
         } {sched.at = #sched.at<order 1, stage 1>}

@@ -27,7 +27,19 @@ LoopStages::LoopStages(ForTilesOp loop) : loop(loop), dependences(loop.getBody()
         readBy[1].insert(slot.getStage());
       }
     }
+  repeatScalars();
   findWaits();
+}
+
+void LoopStages::repeatScalars() {
+  for (Operation &op : llvm::reverse(loop.getBody().front().without_terminator())) {
+    const bool computes = op.getNumRegions() == 0 && isMemoryEffectFree(&op) && !isa<sched::SlotOp>(op) &&
+                          llvm::none_of(op.getResultTypes(), llvm::IsaPred<tile::TileType>);
+    if (!computes || stageOf(&op) > 0 || llvm::none_of(op.getResults(), [&](Value value) { return reads(1, value); }))
+      continue;
+    repeated.insert(&op);
+    readBy[1].insert(op.operand_begin(), op.operand_end());
+  }
 }
 
 void LoopStages::placeReleases() {

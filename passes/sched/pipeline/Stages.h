@@ -11,7 +11,8 @@
 // A release is placed behind the last of the ops that read its tiles, if it would run before.
 //
 // A slot of a ring is no value that a register holds: where both stages read it, each has its own. It follows from the
-// wait for its stage, of the ring whose release names it.
+// wait for its stage, of the ring whose release names it. Scalars, such as where a tile begins, each stage computes for
+// its own tile.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -58,6 +59,7 @@ private:
     bool operator<(const Place &other) const { return std::pair(stage, order) < std::pair(other.stage, other.order); }
   };
   void placeReleases();
+  void repeatScalars();
   void findWaits();
   /// What `op` reads, and the wait for the slot that it is.
   llvm::SmallVector<mlir::Operation *> sourcesOf(mlir::Operation *op) const;
@@ -69,7 +71,7 @@ private:
   llvm::DenseMap<mlir::Operation *, Place> places;
   llvm::DenseSet<mlir::Value> readBy[2];
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> waits; ///< for slots
-  llvm::DenseSet<mlir::Operation *> repeated;                 ///< slots of stage 0 that stage 1 reads, too
+  llvm::DenseSet<mlir::Operation *> repeated;                 ///< of stage 0 and 1: slots, scalars
   bool placed = false, overlaps = false;
 };
 
