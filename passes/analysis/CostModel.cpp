@@ -554,7 +554,8 @@ static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &p
 
 /// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax;
 /// one alone runs both of its own side by side. Where arithmetic rules the softmax, as with dropout, its units are what
-/// warpgroups share, best in the order in which they come. Two in turn leave the tensor cores idle where one is back
+/// warpgroups share, best in the order in which they come; unless no row waits for its other lanes, as with sigmoid: then
+/// turns keep products and arithmetic apart. Two in turn leave the tensor cores idle where one is back
 /// later than the other's products take, as at D 128: there its softmax starts beside its own product with V as well.
 /// Measured: that pays where the softmax takes between a half and the whole of a tile's products; it needs registers
 /// for half of the exponentials, as many as P has.
@@ -563,7 +564,8 @@ static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo
     return;
   const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
   plan.overlap = plan.warps == 4;
-  plan.turns = !plan.overlap && !request.dropout && (of.softmax() <= of.mma || of.alu <= of.special);
+  plan.turns =
+      !plan.overlap && !request.dropout && (of.softmax() <= of.mma || of.alu <= of.special || !request.rowStatistics);
   if (plan.turns && plan.warps == 8 && of.softmax() > 0.5 * of.mma && of.softmax() <= of.mma) {
     Plan both = plan;
     both.overlap = true;

@@ -146,6 +146,7 @@ struct PlanRequest {
   double specialPerElement = 0; ///< special-function results of the score, besides the normaliser's
   double normaliserSpecial = 1; ///< those of the normaliser for each element of S: softmax's exp2
   double aluPerElement = 0;     ///< other instructions of the score region for each element of S
+  bool rowStatistics = true;    ///< P of a tile waits for what the normaliser keeps of its rows, as a maximum
   int uniformValues = 0;        ///< values of score and mask that the whole block shares: run-time scalars, loads
   int rowVectors = 0;           ///< vectors over rows that the loop keeps: loads indexed by q
   int columnVectors = 0;        ///< vectors over the keys of a tile: loads indexed by k

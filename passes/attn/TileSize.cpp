@@ -291,6 +291,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   RegionCost score = regionCost(op.getScore(), {onElement, 0, 0, onRow, onColumn}, precise, staged);
   request.specialPerElement = score.special;
   request.aluPerElement = score.alu;
+  request.rowStatistics = !op.getNormaliser() || !op.getStatistics().empty();
   if (op.getNormaliser()) {
     // Behind b and h p takes the score, and the base of its row.
     const unsigned on[] = {0, 0, onElement, onRow};

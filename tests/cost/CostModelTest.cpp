@@ -821,6 +821,18 @@ TEST_CASE("warpgroups take turns unless arithmetic rules the softmax") {
   CHECK_FALSE(planOf(64, "sm_90", 128).overlap);
 }
 
+TEST_CASE("warpgroups take turns where rows have no statistics, whatever the arithmetic") {
+  PlanRequest request = makeRequest(64);
+  request.arch = "sm_90a";
+  request.fixed = {.tileQ = 192, .tileK = 64, .stages = 2};
+  request.aluPerElement = 5;
+  CHECK_FALSE(best(request).plan.turns);
+  request.rowStatistics = false;
+  CHECK(best(request).plan.turns);
+  request.dropout = true;
+  CHECK_FALSE(best(request).plan.turns);
+}
+
 TEST_CASE("a window is planned for sequences that are longer than it") {
   auto tileQ = [](int64_t left) {
     PlanRequest request = makeRequest(64);
