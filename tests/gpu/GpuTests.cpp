@@ -31,8 +31,9 @@ struct Settings {
   std::string arch; ///< another architecture that the device runs
   std::string filter;
   bool sanitize = false;
-  bool time = false; ///< programs with a schedule of their own beside the same without
-  bool cpu = false;  ///< run on the CPU target instead, to try this program without a GPU
+  bool time = false;              ///< programs with a schedule of their own beside the same without
+  std::vector<std::string> texts; ///< files with other schedules of these programs, to check and time
+  bool cpu = false;               ///< run on the CPU target instead, to try this program without a GPU
   bool verbose = false;
   unsigned threads = 0;
   int randomCases = 150;
@@ -300,7 +301,7 @@ struct Tally {
 int usage(const char *problem) {
   fmt::print(stderr,
              "{}\nusage: attune-tests [--filter TEXT] [--sanitize] [--arch ARCH] [--threads N] [--random N] [--seed N] "
-             "[--verbose] [--time] [--cpu]\n",
+             "[--verbose] [--time] [--text FILE] [--cpu]\n",
              problem);
   return 2;
 }
@@ -323,6 +324,8 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
       settings.cpu = true;
     else if (flag == "--time")
       settings.time = true;
+    else if (flag == "--text" && hasValue)
+      settings.texts.push_back(argv[++i]);
     else if (flag == "--verbose")
       settings.verbose = true;
     else if (flag == "--filter" && hasValue)
@@ -363,8 +366,8 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
   }
   fmt::print("{} as {}, random seed {}\n", device, target.text(), settings.seed);
 
-  if (settings.time)
-    return timePrograms(target);
+  if (settings.time || !settings.texts.empty())
+    return timePrograms(target, settings.texts);
 
   auto schedules = std::make_shared<Schedules>();
   std::vector<Job> jobs;

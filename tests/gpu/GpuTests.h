@@ -11,6 +11,7 @@ namespace attune::tests {
 ///     attune-tests --arch sm_90         // another architecture that the device runs, not its default
 ///     attune-tests --arch sm_80         // an older one, whose CUDA is compiled for the device (CompileToRun.h)
 ///     attune-tests --time               // hand-written schedules beside the same programs without one
+///     attune-tests --text mine/split_keys_warpgroups-deep.mlir   // another schedule of one of them, checked and timed
 ///     attune-tests --cpu                // on the CPU target, to try the program itself
 ///     attune-tests --threads 4 --verbose --random 500 --seed 17
 ///

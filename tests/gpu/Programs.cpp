@@ -5,7 +5,9 @@
 #include "tests/numerics/CompileToRun.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 #include <functional>
 #include <regex>
 
@@ -123,8 +125,8 @@ Verdict attune::tests::checkRandomProgram(uint64_t seed, const Target &target) {
   return {fault.empty(), fmt::format("random program, seed {} {}", seed, fault)};
 }
 
-Expected<float> attune::tests::timeProgram(const tests::Program &program, const Target &target) {
-  Problem problem = program.problem(*program.timed);
+/// Milliseconds of a launch of the program at its problem, on a GPU.
+static Expected<float> timeProgram(const tests::Program &program, Problem &problem, const Target &target) {
   Expected<Kernel> kernel = compileToRun({program.text, program.name + ".mlir"}, target);
   if (!kernel)
     return kernel.error();
@@ -140,24 +142,75 @@ static std::string withoutSchedule(const std::string &text) {
   return std::regex_replace(text, schedule, "");
 }
 
-int attune::tests::timePrograms(const Target &target) {
+namespace {
+
+/// A schedule of a program to time, and the program whose problem it is timed at.
+struct Timed {
+  Program schedule;
+  const Program *of;
+};
+
+/// The file's schedule of the timed program with whose name its own begins; nothing where there is none.
+std::optional<Timed> timedByFile(const std::string &path) {
+  std::ifstream file(path);
+  const std::string name = std::filesystem::path(path).stem().string();
+  const Program *of = nullptr;
+  for (const Program &one : programs())
+    if (file && one.timed && name.starts_with(one.name) && (!of || one.name.size() > of->name.size()))
+      of = &one;
+  if (!of)
+    return std::nullopt;
+  Timed timed{*of, of};
+  timed.schedule.name = name;
+  timed.schedule.text.assign(std::istreambuf_iterator<char>(file), {});
+  return timed;
+}
+
+} // namespace
+
+static bool isRight(const Program &program, const Target &target) {
+  for (const Sizes &sizes : program.sizes)
+    if (Verdict verdict = checkProgram(program, sizes, target); !verdict.pass) {
+      fmt::print("{}\n", verdict.text);
+      return false;
+    }
+  return true;
+}
+
+int attune::tests::timePrograms(const Target &target, const std::vector<std::string> &texts) {
   int failed = 0;
-  auto time = [&](const tests::Program &program) {
-    Expected<float> milliseconds = timeProgram(program, target);
+  auto time = [&](const Program &program, Problem &problem) {
+    Expected<float> milliseconds = timeProgram(program, problem, target);
     if (!milliseconds) {
       fmt::print("{}: {}\n", program.name, milliseconds.error().text());
       ++failed;
     }
     return milliseconds ? *milliseconds : NAN;
   };
-  for (const tests::Program &scheduled : programs()) {
-    if (!scheduled.timed || !scheduled.runsOn(target.arch))
-      continue;
-    tests::Program plain = scheduled;
+  std::vector<Timed> timed;
+  for (const Program &program : programs())
+    if (texts.empty() && program.timed && program.runsOn(target.arch))
+      timed.push_back({program, &program});
+  for (const std::string &path : texts) {
+    std::optional<Timed> one = timedByFile(path);
+    if (!one)
+      fmt::print("{}: no file that begins with the name of a program that is timed\n", path);
+    if (one && isRight(one->schedule, target))
+      timed.push_back(*one);
+    else
+      ++failed;
+  }
+  const Program *of = nullptr;
+  Problem problem;
+  for (const Timed &one : timed) {
+    if (of != one.of)
+      problem = one.of->problem(*one.of->timed);
+    of = one.of;
+    Program plain = one.schedule;
     plain.text = withoutSchedule(plain.text);
-    const float ours = time(scheduled), other = time(plain);
-    fmt::print("{} {}: {:.3f} ms, without its schedule {:.3f} ms: {:.2f} times as fast\n", scheduled.name,
-               scheduled.timed->text(), ours, other, other / ours);
+    const float ours = time(one.schedule, problem), other = time(plain, problem);
+    fmt::print("{} {}: {:.3f} ms, without its schedule {:.3f} ms: {:.2f} times as fast\n", one.schedule.name,
+               of->timed->text(), ours, other, other / ours);
   }
   return failed ? 1 : 0;
 }

@@ -12,11 +12,9 @@ Verdict checkProgram(const Program &program, const Sizes &sizes, const Target &t
 /// A random program gives what it gives on the CPU target.
 Verdict checkRandomProgram(uint64_t seed, const Target &target);
 
-/// Milliseconds of a launch at the size at which the program is timed, on a GPU.
-Expected<float> timeProgram(const Program &program, const Target &target);
-
-/// Times programs that are written with a schedule beside the same without one, and prints a line for each. Returns 1
-/// where one did not run.
-int timePrograms(const Target &target);
+/// Times programs that are written with a schedule beside the same without one, and prints a line for each; or `texts`,
+/// files that begin with the name of such a program and hold another schedule of it, which are checked first. Returns 1
+/// where one did not run, or is wrong.
+int timePrograms(const Target &target, const std::vector<std::string> &texts = {});
 
 } // namespace attune::tests
