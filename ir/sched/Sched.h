@@ -68,6 +68,12 @@ mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp
 inline AtAttr placeOf(mlir::Operation *op) { return op->getAttrOfType<AtAttr>(atAttr); }
 /// The ring of the tile that `op` gives; null where nothing says so.
 inline RingAttr ringOf(mlir::Operation *op) { return op->getAttrOfType<RingAttr>(ringAttr); }
+/// Of what a filling role computes and stores (tile::isStaged): whether other warps of it do than the first, which copies.
+/// They compute values by distance, and what the text gives them.
+inline bool isByOtherWarps(tile::ConvertOp staged) {
+  RingAttr ring = ringOf(staged);
+  return tile::isByDistance(staged.getResult().getType()) || (ring && ring.getFirstWarp() > 0);
+}
 
 /// Warps of the role that fills rings, beside which others compute by warpgroups; 0 where all warps do the same.
 int64_t fillingWarps(mlir::Operation *kernel);

@@ -8,7 +8,8 @@
 //     copies in the loop                       2          the first warp; where tiles are searched, which it does,
 //                                                         too, the second all but the first of them
 //     values by distance                       as the     all warps but the first; beside windows the second
-//     columns, in stages beside the first copy   first    the first warp
+//     columns, in stages beside the first copy   first    the first warp; others where the text says so, in stages of
+//                                                         their own
 //     windows                                    copy     the last two, where the copy engine cannot
 //
 // Without, all warps copy.
@@ -39,7 +40,7 @@ public:
       if (auto load = dyn_cast<tile::LoadOp>(op); load && isCopied(load))
         (load->getParentOp() == kernel ? once : streamed).push_back(load);
       if (auto convert = dyn_cast<tile::ConvertOp>(op); convert && tile::isStaged(convert))
-        (tile::isByDistance(convert.getResult().getType()) ? byDistance : columns).push_back(convert);
+        (sched::isByOtherWarps(convert) ? computed : columns).push_back(convert);
       else if (convert && sched::ringOf(convert))
         exchanged.push_back(convert);
       if (isa<tile::WindowOp>(op))
@@ -71,8 +72,8 @@ public:
     const int64_t warps = sched::fillingWarps(kernel);
     assign(once, 0);
     assign(ArrayRef(streamed).take_front(1), 0);
-    assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())), searches && byDistance.empty() ? 1 : 0);
-    assign(byDistance, 1, windows.empty() ? warps - 1 : 1);
+    assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())), searches && computed.empty() ? 1 : 0);
+    assign(computed, 1, windows.empty() ? warps - 1 : 1);
     assign(columns, 0);
     assign(windows, 2, warps - 2);
     return success();
@@ -100,7 +101,7 @@ private:
                                      "rows of tile_q each";
     if (!fills.getRegisters() && !computes.getRegisters()) {
       const RoleRegisters registers = roleRegisters(
-          int(computes.getWarps()), int(fills.getWarps()), searches, int(byDistance.size() + 2 * windows.size()),
+          int(computes.getWarps()), int(fills.getWarps()), searches, int(computed.size() + 2 * windows.size()),
           warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
       fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
       computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);
@@ -117,7 +118,7 @@ private:
       return kernel.emitOpError() << "roles take " << registers << " registers, of which a block of " << threads
                                   << " threads has " << atLaunch << "; give a role fewer";
     filling = fills.getName();
-    for (const auto &ops : {once, streamed, byDistance, columns, windows})
+    for (const auto &ops : {once, streamed, computed, columns, windows})
       for (Operation *op : ops)
         if (failed(checkRing(op, fills)))
           return failure();
@@ -146,7 +147,7 @@ private:
   tile::KernelOp kernel;
   tile::PlanAttr plan;
   StringAttr filling;
-  SmallVector<Operation *> once, streamed, byDistance, columns, windows, exchanged;
+  SmallVector<Operation *> once, streamed, computed, columns, windows, exchanged;
   bool searches = false;
 };
 

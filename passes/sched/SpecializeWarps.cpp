@@ -62,7 +62,7 @@ LogicalResult WarpSpecializer::findRings() {
                               << " in it; warps are specialised around one of each at least";
   for (auto convert : body.getOps<tile::ConvertOp>())
     if (tile::isStaged(convert))
-      (tile::isByDistance(convert.getResult().getType()) ? staged : columns).emplace_back(convert);
+      (sched::isByOtherWarps(convert) ? staged : columns).emplace_back(convert);
     else if (sched::ringOf(convert))
       exchanged.emplace_back(convert);
   for (auto window : body.getOps<tile::WindowOp>())
@@ -94,7 +94,7 @@ LogicalResult WarpSpecializer::findOthers() {
   for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
     if (isa<tile::LoadOp>(ring.tile) && ring.is.getWarps() > 1)
       return ring.tile->emitOpError("is copied by one warp, of which one lane starts the copy engine");
-    if (isa<tile::ConvertOp>(ring.tile) && ring.is.getFirstWarp() != 1)
+    if (isa<tile::ConvertOp>(ring.tile) && !ring.is.getFirstWarp())
       return ring.tile->emitOpError("is computed by warps from warp 1 on");
     if (isa<tile::WindowOp>(ring.tile) && (ring.is.getWarps() != 2 || ring.is.getFirstWarp() % 2))
       return ring.tile->emitOpError("is copied by two warps, of which the first has an even number");
@@ -137,7 +137,7 @@ LogicalResult WarpSpecializer::run() {
   }
   // Every lane arrives for what it has written.
   for (Ring &ring : staged)
-    declare(ring, /*filledBy=*/32 * ring.is.getWarps(), warps);
+    declare(ring, /*filledBy=*/32 * ring.is.getWarps(), ring.holdsRows ? 32 * warps : warps);
   for (Ring &ring : windows)
     declare(ring, /*filledBy=*/1, warps);
   for (Ring &ring : columns) {

@@ -1,5 +1,5 @@
 // The backward pass of attention_backward.mlir with a schedule for warpgroups: a role copies tiles of Q and dO ahead, and
-// LSE and delta beside them; two warpgroups multiply.
+// two other warps of it load LSE and delta; two warpgroups multiply.
 !scores = !tile.tile<q 128 x k 128, f32, register>
 !rounded = !tile.tile<q 128 x k 128, bf16, register>
 !queries = !tile.tile<q 128 x d 64, bf16, shared>
@@ -12,7 +12,7 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
                                 d_o: in [b, h, q, dv 64] bf16, lse: in [b, h, q] f32, delta: in [b, h, q] f32,
                                 dq: accumulate [b, h, q, d 64] f32, dk: out [b, h, k, d 64] f32, dv: out [b, h, k, dv 64] bf16)
     grid [b, h, k by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4, registers 32>, #sched.role<"consumer", warps 8, registers 232>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %k0 = tile.block_index "k" : i32
@@ -54,13 +54,13 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
       %y = arith.mulf %e, %log2e : f32
       tile.yield %y : f32
     }
-    %lse = tile.convert %lse_rows : !rows -> !shared_rows
+    %lse = tile.convert %lse_rows {sched.ring = #sched.ring<stages 2, "producer" warps 2 to 3>, sched.at = #sched.at<order 1>} : !rows -> !shared_rows
     %delta_rows = tile.map() at(q = %q0) -> !rows {
     ^bb0(%row: i32):
       %e = tile.element %DELTA[%b, %h, %row] in_range [true, true, false] : !tile.view<3, f32> (i32, i32, i32) -> f32
       tile.yield %e : f32
     }
-    %delta = tile.convert %delta_rows : !rows -> !shared_rows
+    %delta = tile.convert %delta_rows {sched.ring = #sched.ring<stages 2, "producer" warps 2 to 3>, sched.at = #sched.at<order 2>} : !rows -> !shared_rows
     %s = tile.mma %q, %k : !queries, !tile.tile<k 128 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0>}
     // exp(scale s - LSE). A key past the last is a row of zeros, whose gradients are not stored.
     %w = tile.map(%s, %lse : !scores, !shared_rows) -> !scores {

@@ -11,7 +11,7 @@ tile.launch @split_keys [@partial, @combine dependent]
 
 tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16,
                      part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: workspace [split 4, b, h, q] f32)
-    grid [b, h, q by 192, split 4] dtype bf16 plan <tile_q = 192, tile_k = 128, warps = 12, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 12>]} {
+    grid [b, h, q by 192, split 4] dtype bf16 plan <tile_q = 192, tile_k = 128, warps = 12, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 12>], sched.turns} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -31,6 +31,7 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
   %scale = arith.constant 0.125 : f32
+  %exponent_scale = arith.constant 0.180336881 : f32
   %hidden = arith.constant 0xFF800000 : f32
   %Sk127 = arith.addi %Sk, %c127 : i32
   %tiles = arith.divsi %Sk127, %c128 : i32
@@ -39,7 +40,11 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
   %first = arith.muli %share, %each : i32
   %past = arith.addi %first, %each : i32
   %end = arith.minsi %past, %tiles : i32
-  %dom = tile.domain k by 128 [%first, %end) partial
+  // The last tile of keys may be ragged.
+  %whole = arith.divsi %Sk, %c128 : i32
+  %full = arith.minsi %end, %whole : i32
+  %ragged = arith.maxsi %full, %first : i32
+  %dom = tile.domain k by 128 [%first, %ragged) full [%ragged, %end) partial
   %q = tile.load %Q[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 2>} : !tile.view<4, bf16> -> !tile.tile<q 192 x d 64, bf16, shared>
   %m0 = tile.splat %hidden : f32 -> !rows
   %l0 = tile.splat %zero : f32 -> !rows
@@ -47,24 +52,31 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
   %r:3 = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !rows, %l = %l0 : !rows, %acc = %a0 : !output) {
     %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3>} : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
     %s = tile.mma %q, %k : !tile.tile<q 192 x d 64, bf16, shared>, !tile.tile<k 128 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0, turn "products">}
-    %x = tile.map(%s : !scores) at(k = %k0) -> !scores {
+    %x = tile.map(%s : !scores) at(k = %k0) only_if %partial -> !scores {
     ^bb0(%e: f32, %key: i32):
-      %scaled = arith.mulf %e, %scale : f32
       %seen = arith.cmpi slt, %key, %Sk : i32
-      %visible = arith.select %seen, %scaled, %hidden : f32
+      %visible = arith.select %seen, %e, %hidden : f32
       tile.yield %visible : f32
     }
     %m1 = tile.reduce max %x over "k" init %m : !rows, !scores -> !rows
-    %p = tile.map(%x, %m1 : !scores, !rows) -> !scores {
+    %base = tile.map(%m1 : !rows) -> !rows {
+    ^bb0(%e: f32):
+      %none = arith.cmpf oeq, %e, %hidden : f32
+      %n = arith.select %none, %zero, %e : f32
+      tile.yield %n : f32
+    }
+    %p = tile.map(%x, %base : !scores, !rows) -> !scores {
     ^bb0(%e: f32, %top: f32):
       %d = arith.subf %e, %top : f32
-      %w = math.exp %d : f32
+      %n = arith.mulf %d, %exponent_scale : f32
+      %w = math.exp2 %n : f32
       tile.yield %w : f32
     }
-    %alpha = tile.map(%m, %m1 : !rows, !rows) -> !rows {
+    %alpha = tile.map(%m, %base : !rows, !rows) -> !rows {
     ^bb0(%before: f32, %top: f32):
       %d = arith.subf %before, %top : f32
-      %w = math.exp %d : f32
+      %n = arith.mulf %d, %exponent_scale : f32
+      %w = math.exp2 %n : f32
       tile.yield %w : f32
     }
     %l1 = tile.map(%l, %alpha : !rows, !rows) -> !rows {
@@ -72,7 +84,7 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
       %n = arith.mulf %e, %w : f32
       tile.yield %n : f32
     }
-    %l2 = tile.reduce sum %p over "k" init %l1 : !rows, !scores -> !rows {sched.at = #sched.at<order 2>}
+    %l2 = tile.reduce sum %p over "k" init %l1 : !rows, !scores -> !rows per_lane {sched.at = #sched.at<order 2>}
     %acc1 = tile.map(%acc, %alpha : !output, !rows) -> !output {
     ^bb0(%e: f32, %w: f32):
       %n = arith.mulf %e, %w : f32
@@ -84,18 +96,24 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
     tile.yield %m1, %l2, %acc2 : !rows, !rows, !output
   }
   // A share without keys has l = 0 and LSE = -inf.
-  %o = tile.map(%r#2, %r#1 : !output, !rows) -> !output {
-  ^bb0(%e: f32, %l: f32):
-    %none = arith.cmpf oeq, %l, %zero : f32
-    %n = arith.divf %e, %l : f32
+  %l = tile.combine_lanes sum %r#1 : !rows
+  %inverse = tile.map(%l : !rows) -> !rows {
+  ^bb0(%e: f32):
+    %none = arith.cmpf oeq, %e, %zero : f32
+    %n = arith.divf %one, %e : f32
     %y = arith.select %none, %zero, %n : f32
     tile.yield %y : f32
   }
-  %lse = tile.map(%r#0, %r#1 : !rows, !rows) -> !rows {
-  ^bb0(%m: f32, %l: f32):
-    %none = arith.cmpf oeq, %l, %zero : f32
-    %log = math.log %l : f32
-    %sum = arith.addf %m, %log : f32
+  %o = tile.map(%r#2, %inverse : !output, !rows) -> !output {
+  ^bb0(%e: f32, %w: f32):
+    %y = arith.mulf %e, %w : f32
+    tile.yield %y : f32
+  }
+  %lse = tile.map(%r#0, %l : !rows, !rows) -> !rows {
+  ^bb0(%m: f32, %e: f32):
+    %none = arith.cmpf oeq, %e, %zero : f32
+    %log = math.log %e : f32
+    %sum = math.fma %m, %scale, %log : f32
     %y = arith.select %none, %hidden, %sum : f32
     tile.yield %y : f32
   }
@@ -117,6 +135,7 @@ tile.kernel @combine(part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: 
   %c0 = arith.constant 0 : i32
   %c4 = arith.constant 4 : i32
   %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
   %hidden = arith.constant 0xFF800000 : f32
   %dom = tile.domain split by 1 [%c0, %c4) full
   %m0 = tile.splat %hidden : f32 -> !sum_rows
@@ -161,11 +180,16 @@ tile.kernel @combine(part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: 
     }
     tile.yield %m1, %l1, %acc1 : !sum_rows, !sum_rows, !sum
   }
-  %out = tile.map(%r#2, %r#1 : !sum, !sum_rows) -> !sum {
-  ^bb0(%e: f32, %l: f32):
+  %inverse = tile.map(%r#1 : !sum_rows) -> !sum_rows {
+  ^bb0(%l: f32):
     %none = arith.cmpf oeq, %l, %zero : f32
-    %n = arith.divf %e, %l : f32
+    %n = arith.divf %one, %l : f32
     %y = arith.select %none, %zero, %n : f32
+    tile.yield %y : f32
+  }
+  %out = tile.map(%r#2, %inverse : !sum, !sum_rows) -> !sum {
+  ^bb0(%e: f32, %w: f32):
+    %y = arith.mulf %e, %w : f32
     tile.yield %y : f32
   }
   %lse = tile.map(%r#0, %r#1 : !sum_rows, !sum_rows) -> !sum_rows {

@@ -1,10 +1,28 @@
 // What ops say of when they run goes with them, in the role that they stand in.
 // RUN: attune-opt %s -tile-assign-roles -tile-specialize-warps | FileCheck %s
+// RUN: attune-opt %S/../kernels/attention_backward_warpgroups.mlir -tile-place-operands -tile-choose-path=arch=sm_90a -tile-assign-roles -tile-assign-layouts -tile-specialize-warps | FileCheck %s --check-prefix=OTHERS
 
 !queries = !tile.tile<q 128 x d 64, bf16, shared, #sched.swizzle<128>>
 !keys = !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 !scores = !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
 !rows = !tile.tile<q 128, f32, register, #sched.fragment<rows, warps 8>>
+
+// Rows that the text gives other warps have rings of their own, beside the copies: each lane arrives for what it stored, and read.
+// OTHERS:        %[[LSE:.*]] = sched.ring {{.*}} filled_by 64 emptied_by 256
+// OTHERS:        %[[DELTA:.*]] = sched.ring {{.*}} filled_by 64 emptied_by 256
+// OTHERS:        sched.role "producer"
+// OTHERS:          %[[FROM:.*]] = arith.constant 2 : i32
+// OTHERS-NEXT:     arith.cmpi sge, %{{.*}}, %[[FROM]]
+// OTHERS:          sched.acquire %[[LSE]]
+// OTHERS:          tile.map() {{.*}} #sched.fragment<threads, warps 2>
+// OTHERS:          sched.commit %[[LSE]]
+// OTHERS:          sched.acquire %[[DELTA]]
+// OTHERS:          sched.commit %[[DELTA]]
+// OTHERS:          sched.copy_tile
+// OTHERS:        sched.role "consumer"
+// OTHERS:          sched.wait %[[LSE]]
+// OTHERS:          sched.sync_lanes
+// OTHERS-NEXT:     sched.release %[[LSE]]{{.*}} by_lanes
 
 // The producer fills the rings in its own order.
 // CHECK-LABEL: tile.kernel @staged

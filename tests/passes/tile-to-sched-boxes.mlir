@@ -4,6 +4,8 @@
 // RUN: attune-opt %S/../kernels/attention_backward_warpgroups.mlir %{passes} -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s
 // RUN: sed 's/%%DQ\[%%b, %%h, %%q0\] limit %%Sq/%%DQ[%%b, %%h, %%q0] limit %%c128/' %S/../kernels/attention_backward_warpgroups.mlir | attune-opt %{passes} -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SHORT
 
+// RUN: sed 's/^    tile.accumulate .*/&\n&/' %S/../kernels/attention_backward_warpgroups.mlir | attune-opt %{passes} -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=TWICE
+// RUN: attune-opt %S/../kernels/split_keys_warpgroups.mlir -tile-place-operands -tile-choose-path=arch=sm_90a -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-pipeline-copies -tile-specialize-warps -tile-pipeline-stages -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=OWN
 // Both warpgroups write a stage of dS, start dV, and meet in front of dQ, once.
 // MEET:         sched.role "consumer"
 // MEET:         sched.for_tiles
@@ -35,3 +37,30 @@
 // SHORT:         sched.role "consumer"
 // SHORT-NOT:     adds
 // SHORT:         sched.add_elements
+
+// Tiles that are added to one view go through one buffer.
+// TWICE:         sched.shared "dq_tile"
+// TWICE-NOT:     sched.shared "dq_tile"
+// TWICE-COUNT-4: sched.store_box {{.*}} adds
+// TWICE-NOT:     adds
+
+// What the copy engine does not store, warpgroups of persistent blocks store each for itself: none waits for another's rows.
+// OWN-LABEL:     sched.kernel @partial
+// OWN:           %[[PART:.*]] = sched.shared "part_o_tile"
+// OWN:           sched.role "consumer"
+// OWN:           math.log
+// OWN-NOT:       threads 384
+// OWN:           sched.sync_warps %[[GROUP:.*]] threads 128
+// OWN:           sched.store_shared {{.*}} and {{.*}}, %[[PART]]
+// OWN:           sched.sync_warps %[[GROUP]] threads 128
+// OWN:           sched.copy_to_global %[[PART]]
+// OWN-NOT:       threads 384
+
+// Elements of a row are loaded in one branch.
+// OWN-LABEL:     sched.kernel @combine
+// OWN:           %[[VIEW:.*]] = sched.slice %{{.*}} {tile.name = "part_o_head"}
+// OWN:           scf.if
+// OWN-NEXT:        scf.for
+// OWN:               scf.for
+// OWN-NOT:           scf.if
+// OWN:               tile.element %[[VIEW]]

@@ -47,14 +47,37 @@ void KernelExpander::forEachInside(Value buffer, Value view, ValueRange indices,
                      : columns ? (columns < type.getShape()[1] ? i32(columns) : Value())
                                : Value(sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(view),
                                                                cast<tile::ViewType>(view.getType()).getRank() - 1));
-  forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
-    SmallVector<Value> place{tile::named(add(row0, coordinateInTile(buffer, type.axis(0), i, r, j, c)), "row")};
-    Value inside = condition(below(place[0], end));
+  auto atPlace = [&](Value row, Value inside, Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+    SmallVector<Value> place{row};
     if (type.rank() == 2)
       place.push_back(tile::named(coordinateInTile(buffer, type.axis(1), i, r, j, c), "column"));
-    if (lastColumn)
-      inside = arith::AndIOp::create(builder, loc, inside, below(place[1], lastColumn));
-    onlyIf(inside, [&] { body(place, at); });
+    if (lastColumn) {
+      Value below = this->below(place[1], lastColumn);
+      inside = inside ? Value(arith::AndIOp::create(builder, loc, inside, below)) : below;
+    }
+    inside ? onlyIf(inside, [&] { body(place, at); }) : body(place, at);
+  };
+  auto rowAt = [&](Value i, Value r, Value j, Value c) {
+    return tile::named(add(row0, coordinateInTile(buffer, type.axis(0), i, r, j, c)), "row");
+  };
+  if (layoutOf(buffer).getRole() != FragmentRole::C) {
+    forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+      Value row = rowAt(i, r, j, c);
+      atPlace(row, condition(below(row, end)), i, r, j, c, at);
+    });
+    return;
+  }
+  // One branch for all columns of a row, so that their accesses are under way together.
+  SmallVector<int64_t> shape = laneShape(buffer);
+  repeat(shape[0], "i", [&](Value i) {
+    repeat(2, "r", [&](Value r) {
+      Value row = rowAt(i, r, i32(0), i32(0));
+      onlyIf(condition(below(row, end)), [&] {
+        repeat(shape[1], "j", [&](Value j) {
+          repeat(2, "e", [&](Value c) { atPlace(row, {}, i, r, j, c, {i, j, add(mul(r, 2), c)}); });
+        });
+      });
+    });
   });
 }
 
@@ -81,9 +104,9 @@ LogicalResult KernelExpander::expandOp(tile::LoadOp op) {
   return success();
 }
 
-void KernelExpander::forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes,
+void KernelExpander::forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes, Value thread, int64_t threads,
                                   function_ref<void(Value, Value, Value)> body) {
-  int64_t perChunk = 16 / elementBytes, chunks = columns / perChunk, threads = warps * 32, total = rows * chunks;
+  int64_t perChunk = 16 / elementBytes, chunks = columns / perChunk, total = rows * chunks;
   repeat(llvm::divideCeil(total, threads), "copy", [&](Value pass) {
     Value row, chunk, inside;
     if (threads % chunks == 0) {
@@ -112,7 +135,7 @@ LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
   int64_t viewColumns = tile::operandOf(op.getView()).getColumns();
   Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
-  forEachChunk(rows, columns, type.getElementType().getIntOrFloatBitWidth() / 8,
+  forEachChunk(rows, columns, type.getElementType().getIntOrFloatBitWidth() / 8, thread, 32 * warps,
                [&](Value row, Value column, Value inside) {
                  auto copy = [&] {
                    Value viewRow = add(row0, row);

@@ -258,7 +258,8 @@ private:
   Value slice(Value view, ValueRange indices, StringRef name);
   /// Calls `body(row, column, inside)` for each of this thread's 16-byte chunks of a tile of `rows` x `columns`
   /// elements; `inside` is null unless the last pass is ragged.
-  void forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes, function_ref<void(Value, Value, Value)> body);
+  void forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes, Value thread, int64_t threads,
+                    function_ref<void(Value, Value, Value)> body);
   /// By the role's threads from 64 on, with clamped rows and columns; one of them arrives for all.
   void copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared, Value stage,
                       Value ring);
@@ -304,7 +305,7 @@ private:
   LogicalResult storeElements(tile::StoreOp op);
   /// From registers by the copy engine, element by element, or, from sm_90 on, two columns at a time.
   LogicalResult expandOp(tile::AccumulateOp op);
-  /// Through shared memory of its own.
+  /// Through shared memory, the same for all tiles that go to the view in boxes of one kind.
   void addByEngine(tile::AccumulateOp op, Value buffer);
   /// A tile in shared memory: by the copy engine, a lane of each warp its rows, or element by element.
   void addShared(tile::AccumulateOp op);
@@ -315,7 +316,9 @@ private:
   /// A tile that lies in shared memory already.
   LogicalResult storeShared(tile::StoreOp op);
   /// 16 bytes of a shared tile at a time to the rows of a view.
-  void copyToGlobal(tile::StoreOp op, Value shared, Value stage);
+  /// Each warpgroup its own rows, which wait for no other's: what they go through is theirs, as nothing else lies there.
+  bool isStoredByWarpgroups(tile::StoreOp op);
+  void copyToGlobal(tile::StoreOp op, Value shared, bool byWarpgroups = false);
   /// Fragments hold pairs of columns; through shared memory each thread writes 16 contiguous bytes.
   LogicalResult storeThroughShared(tile::StoreOp op);
 
@@ -335,7 +338,8 @@ private:
   llvm::DenseMap<Value, Value> columnPairs;        ///< what is read by column, to the pair that is at hand
   llvm::DenseMap<Value, Value> windows;            ///< of 16-bit elements, to the fragments that they are read by
   llvm::DenseMap<Value, Value> exchanged;          ///< shared tiles that the kernel itself makes, to their buffers
-  llvm::DenseMap<Operation *, ProbabilityChain> chains; ///< by the op that ends them
+  llvm::DenseMap<std::pair<Value, Type>, Value> addends; ///< views and kinds of tiles added to them, to the buffers
+  llvm::DenseMap<Operation *, ProbabilityChain> chains;  ///< by the op that ends them
 };
 
 } // namespace attune::expansion

@@ -120,8 +120,14 @@ int64_t Lanes::threadsOf(Value buffer) {
   return layout.getRole() == FragmentRole::Threads ? 32 * layout.getWarps() : 32;
 }
 
+/// A number below `threads` for each of the warps that hold a vector together, wherever these begin. Three of the four
+/// warps that fill rings are those from the second on.
 Value Lanes::threadAmong(int64_t threads) {
-  return threads == 32 ? lane : tile::named(arith::SubIOp::create(builder, loc, thread, i32(32)), "storer");
+  if (threads == 32)
+    return lane;
+  return tile::named(llvm::isPowerOf2_64(threads) ? rem(thread, threads)
+                                                  : arith::SubIOp::create(builder, loc, thread, i32(32)).getResult(),
+                     "storer");
 }
 
 Value Lanes::laneElement(Value vector, Value i) {

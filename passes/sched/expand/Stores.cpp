@@ -173,14 +173,29 @@ LogicalResult KernelExpander::storeElements(tile::StoreOp op) {
   return success();
 }
 
+bool KernelExpander::isStoredByWarpgroups(tile::StoreOp op) {
+  auto type = cast<TileType>(op.getTile().getType());
+  return specialized && kernel->hasAttr(sched::persistentAttr) && type.rank() == 2 &&
+         type.getShape()[0] == 16 * plan.getWarps() &&
+         layoutOf(buffers.lookup(op.getTile())).getRole() == FragmentRole::C;
+}
+
 LogicalResult KernelExpander::storeThroughShared(tile::StoreOp op) {
   auto type = cast<TileType>(op.getTile().getType());
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
-  Value shared = exchangeBuffer(type, element, nameOfView(op.getView()) + "_tile");
-  meet();
+  const bool byWarpgroups = isStoredByWarpgroups(op);
+  Value shared;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    if (byWarpgroups)
+      builder.setInsertionPointToStart(&kernelBody());
+    shared = exchangeBuffer(type, element, nameOfView(op.getView()) + "_tile");
+  }
+  auto meetWarpgroup = [&] { sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128); };
+  byWarpgroups ? meetWarpgroup() : meet();
   writeToShared(buffers.lookup(op.getTile()), shared, i32(0));
-  meetAll();
-  copyToGlobal(op, shared, i32(0));
+  byWarpgroups ? meetWarpgroup() : meetAll();
+  copyToGlobal(op, shared, byWarpgroups);
   return success();
 }
 
@@ -190,16 +205,20 @@ LogicalResult KernelExpander::storeShared(tile::StoreOp op) {
       cast<TileType>(shared.getType()).size("stage") != 1)
     return op.emitError() << "copies " << op.getTile().getType() << " to " << op.getView().getType()
                           << "; store it from registers";
-  copyToGlobal(op, shared, stage);
+  copyToGlobal(op, shared);
   return success();
 }
 
-void KernelExpander::copyToGlobal(tile::StoreOp op, Value shared, Value) {
-  const int64_t rows = cast<TileType>(op.getTile().getType()).getShape()[0],
-                bytes = op.getView().getType().getElementType().getIntOrFloatBitWidth() / 8;
+void KernelExpander::copyToGlobal(tile::StoreOp op, Value shared, bool byWarpgroups) {
+  const int64_t rows = byWarpgroups ? 64 : cast<TileType>(op.getTile().getType()).getShape()[0],
+                bytes = op.getView().getType().getElementType().getIntOrFloatBitWidth() / 8,
+                columns = tile::operandOf(op.getView()).getColumns(), threads = byWarpgroups ? 128 : 32 * warps;
   Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
-  forEachChunk(rows, tile::operandOf(op.getView()).getColumns(), bytes, [&](Value row, Value column, Value inside) {
+  Value own = byWarpgroups ? rem(thread, 128) : thread;
+  forEachChunk(rows, columns, bytes, own, threads, [&](Value row, Value column, Value inside) {
+    if (byWarpgroups)
+      row = tile::named(add(warpgroupRow(), row), "row");
     Value viewRow = add(row0, row);
     Value valid = below(viewRow, limit);
     if (inside)
@@ -236,12 +255,12 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
 }
 
 void KernelExpander::addByEngine(tile::AccumulateOp op, Value buffer) {
-  Value shared;
-  {
+  const TileType type = stagedType(op.getTile().getType(), builder.getF32Type());
+  Value &shared = addends[{op.getView(), type}];
+  if (!shared) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&kernelBody());
-    shared = sched::SharedOp::create(builder, loc, stagedType(op.getTile().getType(), builder.getF32Type()),
-                                     nameOfView(op.getView()) + "_tile");
+    shared = sched::SharedOp::create(builder, loc, type, nameOfView(op.getView()) + "_tile");
   }
   writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/true, mapping.lookup(op.getLimit()));
 }

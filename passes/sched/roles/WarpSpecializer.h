@@ -39,9 +39,13 @@ private:
   struct Ring {
     Operation *tile;
     sched::RingAttr is; ///< how deep, and filled by whom
+    bool holdsRows;     ///< that lanes store one by one
     Value buffer = {}, barriers = {}, map = {};
 
-    explicit Ring(Operation *tile) : tile(tile), is(sched::ringOf(tile)) {}
+    explicit Ring(Operation *tile) : tile(tile), is(sched::ringOf(tile)) {
+      auto convert = dyn_cast<tile::ConvertOp>(tile);
+      holdsRows = convert && !attune::tile::isByDistance(convert.getResult().getType());
+    }
     Value value() const { return tile->getResult(0); }
     int64_t stages() const { return is.getStages(); }
   };
@@ -215,9 +219,11 @@ private:
                                       function_ref<void(tile::BlockIndexOp, Value)> tell,
                                       SmallVectorImpl<Value> *begins = nullptr);
 
-  /// Whether each lane arrives when it has read a stage. Where lanes store ids beside K, compute-sanitizer wants it so:
-  /// for it, no lane speaks for another.
-  bool byLanes(const Ring &ring) const { return !columns.empty() && ring.barriers == streamed.front().barriers; }
+  /// Whether each lane arrives when it has read a stage. Where lanes store rows, as ids beside K, compute-sanitizer wants
+  /// it so: for it, no lane speaks for another.
+  bool byLanes(const Ring &ring) const {
+    return ring.holdsRows || (!columns.empty() && ring.barriers == streamed.front().barriers);
+  }
   void release(const Ring &ring, Value stage) {
     sched::ReleaseOp::create(builder, loc, ring.barriers, stage, byLanes(ring));
   }
