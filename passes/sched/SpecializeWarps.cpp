@@ -12,8 +12,9 @@
 //
 // What the loop computes by distance and converts to shared memory is a ring too: the producer's second warp computes
 // it, or all from the second on, and stores it to the ring's stages. What it reads by key, as ids, the first warp
-// stores beside K, and both are one stage. Windows of captured tensors are rings too, which the first warp copies to
-// between K and V where the launch has described the tensors to the copy engine, and else the last two warps.
+// stores beside K, and both are one stage; where the text gives it other warps, they store it to a ring of its own.
+// Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
+// described the tensors to the copy engine, and else the last two warps.
 //
 // All walk the same tiles and the same stages; a warpgroup passes over those that show its own rows nothing
 // (tile.for_blocks, within). Where the next tile follows from a search, the producer's first warp searches, ahead of

@@ -52,8 +52,8 @@ void KernelExpander::forEachInside(Value buffer, Value view, ValueRange indices,
     if (type.rank() == 2)
       place.push_back(tile::named(coordinateInTile(buffer, type.axis(1), i, r, j, c), "column"));
     if (lastColumn) {
-      Value below = this->below(place[1], lastColumn);
-      inside = inside ? Value(arith::AndIOp::create(builder, loc, inside, below)) : below;
+      Value hasColumn = below(place[1], lastColumn);
+      inside = inside ? Value(arith::AndIOp::create(builder, loc, inside, hasColumn)) : hasColumn;
     }
     inside ? onlyIf(inside, [&] { body(place, at); }) : body(place, at);
   };

@@ -82,7 +82,7 @@ private:
 ///                                        for the tiles n after it: A(n), B(n - 1), by order
 ///                                        B(last)
 ///
-/// Values of stage 0 that stage 1 reads are carried. Returns the loop over the others, which keeps the turns of ops.
+/// Tiles of stage 0 that stage 1 reads are carried. Returns the loop over the others, which keeps the turns of ops.
 mlir::FailureOr<sched::ForTilesOp> expandStages(sched::ForTilesOp loop, LoopStages &stages);
 
 /// Puts the ops of the body in order: of a loop of one stage.
