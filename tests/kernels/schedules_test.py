@@ -3,8 +3,8 @@
 
     schedules_test.py build/bin/attune [FIRST [COUNT]]
 
-Ops of the loop get random orders, stages and turns, its loads rings of random depths and, but for the first, of random warps. A schedule is right in the simulator, or refused for what a loop does not carry from one
-stage to the other, at the op. A seed that fails prints the text.
+Ops of the loop get random orders, stages and turns, its loads rings of random depths and, but for the first, of random warps, as do the ids that it reads by key. A schedule is right in the simulator, or refused, at the op, for what a loop does not carry from one
+stage to the other, or for warps that two rings share in part. A seed that fails prints the text.
 """
 import os
 import random
@@ -13,8 +13,10 @@ import subprocess
 import sys
 import tempfile
 
-VARIANTS = {"none": ["--normaliser", "none"], "softmax": ["plain"], "causal": ["causal"], "window": ["sliding-window"]}
-REFUSED = ("computed one tile later; give it stage 1", "where a loop carries tiles in registers and i32; give it stage 1")
+VARIANTS = [["--normaliser", "none"], ["plain"], ["causal"], ["sliding-window"], ["documents"]]
+IDS = ["--tensor", "ids=i32[330]:0..3"]
+REFUSED = ("computed one tile later; give it stage 1", "where a loop carries tiles in registers and i32; give it stage 1",
+           "of warps that fill another one with others")
 OP = re.compile(r"      (%\S+ = |} {tile\.name).*tile\.name = ")
 
 
@@ -42,6 +44,9 @@ def scheduled(text, rng):
         if inside and " = tile.load" in line and rng.random() < 0.5:
             warp = 0 if "%k_tile" in line else rng.randrange(4)
             line = line.replace("<stages 2>", f'<stages {rng.choice("2234")}, "producer" warp {warp}>')
+        if "%column_ids_tile = " in line and rng.random() < 0.5:
+            warps = rng.choice(["warp 1", "warp 2", "warp 3", "warps 1 to 2", "warps 2 to 3", "warps 1 to 3"])
+            line = line.replace("{", f'{{sched.ring = #sched.ring<stages {rng.choice("123")}, "producer" {warps}>, ', 1)
         lines.append(line)
     return "\n".join(lines)
 
@@ -50,7 +55,7 @@ def main():
     attune = sys.argv[1]
     first, count = [int(number) for number in sys.argv[2:4] + ["0", "80"][len(sys.argv) - 2 :]]
     texts = []
-    for variant in VARIANTS.values():
+    for variant in VARIANTS:
         done = run(attune, "compile", *variant, "--arch", "sm_90a", "--head-dim", "64", "--tile-q", "128", "--tile-k", "64", "--stages", "2", "--emit", "tile")
         assert done.returncode == 0, done.stderr
         texts.append(re.sub(r" loc\(#?loc\d*\)", "", done.stdout))
@@ -62,7 +67,7 @@ def main():
             text = scheduled(rng.choice(texts), rng)
             with open(file, "w") as out:
                 out.write(text)
-            done = run(attune, "run", file, "--arch", "sm_90a", "--simulate", "2", "--shape", "1,2,1,289,330,64,64")
+            done = run(attune, "run", file, "--arch", "sm_90a", "--simulate", "2", "--shape", "1,2,1,289,330,64,64", *IDS * ("documents" in text))
             if done.returncode == 0:
                 right += 1
             elif done.returncode == 1 and any(reason in done.stderr for reason in REFUSED):

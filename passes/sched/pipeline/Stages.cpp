@@ -42,8 +42,23 @@ void LoopStages::repeatScalars() {
   }
 }
 
+/// The wait for the stage with which a message has come, behind which it is written.
+static sched::WaitOp waitFor(sched::ReceiveOp receive) {
+  for (Operation *op = receive->getPrevNode(); op; op = op->getPrevNode())
+    if (auto wait = dyn_cast<sched::WaitOp>(op); wait && wait.getStage() == receive.getStage())
+      return wait;
+  return {};
+}
+
 void LoopStages::placeReleases() {
   Block &body = loop.getBody().front();
+  for (auto receive : body.getOps<sched::ReceiveOp>())
+    if (sched::WaitOp wait = waitFor(receive)) {
+      waits[receive] = wait;
+      for (auto release : body.getOps<sched::ReleaseOp>())
+        if (release.getRing() == wait.getRing())
+          places[release] = std::max(places[release], places[receive]);
+    }
   for (auto release : body.getOps<sched::ReleaseOp>()) {
     Place &place = places[release];
     for (Value tile : release.getReads())

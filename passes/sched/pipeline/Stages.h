@@ -12,7 +12,7 @@
 //
 // A slot of a ring is no value that a register holds: where both stages read it, each has its own. It follows from the
 // wait for its stage, of the ring whose release names it. Scalars, such as where a tile begins, each stage computes for
-// its own tile.
+// its own tile. A message comes with a stage of a ring, between the wait for it and its release.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -70,7 +70,7 @@ private:
   BlockDependences dependences;
   llvm::DenseMap<mlir::Operation *, Place> places;
   llvm::DenseSet<mlir::Value> readBy[2];
-  llvm::DenseMap<mlir::Operation *, mlir::Operation *> waits; ///< for slots
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> waits; ///< for slots, and messages
   llvm::DenseSet<mlir::Operation *> repeated;                 ///< of stage 0 and 1: slots, scalars
   bool placed = false, overlaps = false;
 };

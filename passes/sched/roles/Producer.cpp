@@ -237,6 +237,9 @@ LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Opera
   return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value>) {
     for (Ring *ring : computed)
       computeStaged(*ring, mapping, in(at, *ring));
+    // One lane copies, after the others' stores.
+    if (one && !computed.empty())
+      sched::SyncLanesOp::create(builder, loc);
     if (one)
       onlyIf(one, [&] {
         for (Ring *ring : loads)
