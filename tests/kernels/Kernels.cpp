@@ -3,15 +3,13 @@
 #include "kernels/Kernels.h"
 
 #include "KernelTexts.h"
+#include "runtime/ThreadPool.h"
 
-#include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <random>
-#include <thread>
 
 using namespace attune;
 using namespace attune::tests;
@@ -214,20 +212,13 @@ Problem attentionBackward(const Sizes &sizes) {
   const size_t rows = size_t(batch * heads * queries), columns = size_t(batch * heads * keys);
   std::vector<double> lse(rows), delta(rows), dq(rows * d), dk(columns * d), dv(columns * d);
   const std::vector<double> values[] = {numbers(q), numbers(k), numbers(v), numbers(gradient)};
-  std::atomic<int64_t> next = 0;
-  auto takeHeads = [&] {
-    for (int64_t head; (head = next++) < batch * heads;) {
-      const int64_t row = head * queries, key = head * keys;
-      backwardOfHead({queries, keys, d, &values[0][row * d], values[1].data() + key * d, values[2].data() + key * d,
-                      &values[3][row * d]},
-                     0.125, &lse[row], &delta[row], &dq[row * d], dk.data() + key * d, dv.data() + key * d);
-    }
-  };
-  std::vector<std::jthread> workers;
-  for (unsigned i = 1; i < std::min(std::thread::hardware_concurrency(), unsigned(batch * heads)); ++i)
-    workers.emplace_back(takeHeads);
-  takeHeads();
-  workers.clear();
+  const int64_t queryCount = queries, keyCount = keys; // a lambda captures no structured binding
+  ThreadPool::process().run(size_t(batch * heads), 0, [&](size_t head, void *) {
+    const int64_t row = int64_t(head) * queryCount, key = int64_t(head) * keyCount;
+    backwardOfHead({queryCount, keyCount, d, &values[0][row * d], values[1].data() + key * d,
+                    values[2].data() + key * d, &values[3][row * d]},
+                   0.125, &lse[row], &delta[row], &dq[row * d], dk.data() + key * d, dv.data() + key * d);
+  });
   HostOperand rowsOf = filled("lse", DType::F32, {batch, heads, queries}, 0);
   HostOperand deltas = rowsOf;
   deltas.name = "delta";

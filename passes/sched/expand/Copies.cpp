@@ -57,26 +57,26 @@ void KernelExpander::forEachInside(Value buffer, Value view, ValueRange indices,
     }
     inside ? onlyIf(inside, [&] { body(place, at); }) : body(place, at);
   };
-  auto rowAt = [&](Value i, Value r, Value j, Value c) {
-    return tile::named(add(row0, coordinateInTile(buffer, type.axis(0), i, r, j, c)), "row");
-  };
   if (layoutOf(buffer).getRole() != FragmentRole::C) {
     forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
-      Value row = rowAt(i, r, j, c);
+      Value row = tile::named(add(row0, coordinateInTile(buffer, type.axis(0), i, r, j, c)), "row");
       atPlace(row, condition(below(row, end)), i, r, j, c, at);
     });
     return;
   }
   // One branch for all columns of a row, so that their accesses are under way together.
-  SmallVector<int64_t> shape = laneShape(buffer);
-  repeat(shape[0], "i", [&](Value i) {
+  forEachRow(buffer, row0, end, condition, [&](Value i, Value r, Value row) {
+    repeat(laneShape(buffer)[1], "j",
+           [&](Value j) { repeat(2, "e", [&](Value c) { atPlace(row, {}, i, r, j, c, {i, j, add(mul(r, 2), c)}); }); });
+  });
+}
+
+void KernelExpander::forEachRow(Value buffer, Value row0, Value end, function_ref<Value(Value)> condition,
+                                function_ref<void(Value, Value, Value)> body) {
+  repeat(laneShape(buffer)[0], "i", [&](Value i) {
     repeat(2, "r", [&](Value r) {
-      Value row = rowAt(i, r, i32(0), i32(0));
-      onlyIf(condition(below(row, end)), [&] {
-        repeat(shape[1], "j", [&](Value j) {
-          repeat(2, "e", [&](Value c) { atPlace(row, {}, i, r, j, c, {i, j, add(mul(r, 2), c)}); });
-        });
-      });
+      Value row = tile::named(add(row0, rowInTile(buffer, i, r)), "row");
+      onlyIf(condition(below(row, end)), [&] { body(i, r, row); });
     });
   });
 }
@@ -263,7 +263,7 @@ LogicalResult KernelExpander::expandOp(tile::ScaleOp op) {
                                  op.getExponent());
   });
   sched::FenceAsyncOp::create(builder, loc);
-  sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128);
+  meetWarpgroup();
   return success();
 }
 

@@ -36,6 +36,8 @@ void KernelExpander::meetAll() {
     sched::BarrierOp::create(builder, loc);
 }
 
+void KernelExpander::meetWarpgroup() { sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128); }
+
 /// Whether `op` is a barrier of all threads that exchange tiles.
 static bool isMeeting(Operation *op) {
   if (auto sync = dyn_cast<sched::SyncWarpsOp>(op))
@@ -83,6 +85,12 @@ Value KernelExpander::exchangeBuffer(TileType type, Type element, StringRef name
   return sched::SharedOp::create(builder, loc, stored, name);
 }
 
+Value KernelExpander::keptBuffer(TileType type, Type element, StringRef name) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&kernelBody());
+  return exchangeBuffer(type, element, name);
+}
+
 Value KernelExpander::isWriter(Value buffer) {
   auto type = cast<TileType>(buffer.getType());
   FragmentRole role = layoutOf(buffer).getRole();
@@ -92,6 +100,10 @@ Value KernelExpander::isWriter(Value buffer) {
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, place, i32(0));
   Value writer = isFirstHolder(type);
   return writer ? Value(arith::AndIOp::create(builder, loc, first, writer)) : first;
+}
+
+Value KernelExpander::ofWriter(Value writer, Value inside) {
+  return writer ? arith::AndIOp::create(builder, loc, writer, inside).getResult() : inside;
 }
 
 void KernelExpander::byWriters(Value buffer, function_ref<void()> body) {

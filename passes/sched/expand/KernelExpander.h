@@ -224,14 +224,20 @@ private:
   bool isReadAsynchronously(Value tile);
   /// Room in shared memory for what the lanes exchange of `type`.
   Value exchangeBuffer(TileType type, Type element, StringRef name);
+  /// The same, where nothing else ever lies.
+  Value keptBuffer(TileType type, Type element, StringRef name);
   /// What each place of the register tile `buffer` holds, by the first of those that hold it.
   void writeToShared(Value buffer, Value shared, Value stage);
   /// In the lanes and warps that are the first to hold what they hold of a register tile, true; null where all are.
   Value isWriter(Value buffer);
+  /// `inside`, and that the lane is the `writer`, if one is asked for.
+  Value ofWriter(Value writer, Value inside);
   /// Calls `body`, by the writers of `buffer` alone.
   void byWriters(Value buffer, function_ref<void()> body);
   /// All threads that exchange tiles wait for each other: those of the role, or of the block.
   void meetAll();
+  /// A barrier of the warpgroup's threads.
+  void meetWarpgroup();
   /// The same, unless nothing in shared memory has been touched since they did.
   void meet();
   /// The same before copies, where something has been read since: a copy may take the place of what is read no more.
@@ -245,6 +251,9 @@ private:
   /// what `condition` makes of that holds.
   void forEachInside(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                      function_ref<void(ValueRange place, SmallVector<Value> at)> body);
+  /// For each row of a lane's `c` fragment below `end`, in one branch: `body(i, r, row)`, row from `row0` on.
+  void forEachRow(Value buffer, Value row0, Value end, function_ref<Value(Value)> condition,
+                  function_ref<void(Value, Value, Value)> body);
   LogicalResult expandOp(sched::CopyTileOp op);
   /// By the copy engine or element by element; leading indices are clamped.
   LogicalResult expandOp(sched::CopyWindowOp op);

@@ -165,8 +165,7 @@ LogicalResult KernelExpander::storeElements(tile::StoreOp op) {
   Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   Value writer = isWriter(buffer);
   forEachInside(
-      buffer, op.getView(), op.getIndices(), op.getLimit(),
-      [&](Value inside) { return writer ? arith::AndIOp::create(builder, loc, writer, inside).getResult() : inside; },
+      buffer, op.getView(), op.getIndices(), op.getLimit(), [&](Value inside) { return ofWriter(writer, inside); },
       [&](ValueRange place, SmallVector<Value> at) {
         sched::StoreElementOp::create(builder, loc, get(buffer, at), view, place);
       });
@@ -184,14 +183,8 @@ LogicalResult KernelExpander::storeThroughShared(tile::StoreOp op) {
   auto type = cast<TileType>(op.getTile().getType());
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
   const bool byWarpgroups = isStoredByWarpgroups(op);
-  Value shared;
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    if (byWarpgroups)
-      builder.setInsertionPointToStart(&kernelBody());
-    shared = exchangeBuffer(type, element, nameOfView(op.getView()) + "_tile");
-  }
-  auto meetWarpgroup = [&] { sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128); };
+  const std::string name = nameOfView(op.getView()) + "_tile";
+  Value shared = byWarpgroups ? keptBuffer(type, element, name) : exchangeBuffer(type, element, name);
   byWarpgroups ? meetWarpgroup() : meet();
   writeToShared(buffers.lookup(op.getTile()), shared, i32(0));
   byWarpgroups ? meetWarpgroup() : meetAll();
@@ -246,8 +239,7 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
   }
   Value writer = isWriter(buffer);
   forEachInside(
-      buffer, op.getView(), op.getIndices(), op.getLimit(),
-      [&](Value inside) { return writer ? arith::AndIOp::create(builder, loc, writer, inside).getResult() : inside; },
+      buffer, op.getView(), op.getIndices(), op.getLimit(), [&](Value inside) { return ofWriter(writer, inside); },
       [&](ValueRange place, SmallVector<Value> at) {
         sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), view, place);
       });
@@ -255,13 +247,9 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
 }
 
 void KernelExpander::addByEngine(tile::AccumulateOp op, Value buffer) {
-  const TileType type = stagedType(op.getTile().getType(), builder.getF32Type());
-  Value &shared = addends[{op.getView(), type}];
-  if (!shared) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(&kernelBody());
-    shared = sched::SharedOp::create(builder, loc, type, nameOfView(op.getView()) + "_tile");
-  }
+  Value &shared = addends[{op.getView(), op.getTile().getType()}];
+  if (!shared)
+    shared = keptBuffer(op.getTile().getType(), builder.getF32Type(), nameOfView(op.getView()) + "_tile");
   writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/true, mapping.lookup(op.getLimit()));
 }
 
@@ -323,12 +311,10 @@ void KernelExpander::addPairs(tile::AccumulateOp op, Value buffer, Value view) {
   auto type = cast<TileType>(buffer.getType());
   const int64_t columns = tile::operandOf(op.getView()).getColumns();
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit()), writer = isWriter(buffer);
-  SmallVector<int64_t> shape = laneShape(buffer);
-  repeat(shape[0], "i", [&](Value i) {
-    repeat(2, "r", [&](Value r) {
-      Value row = tile::named(add(row0, rowInTile(buffer, i, r)), "row"), inside = below(row, limit);
-      onlyIf(writer ? arith::AndIOp::create(builder, loc, writer, inside).getResult() : inside, [&] {
-        repeat(shape[1], "j", [&](Value j) {
+  forEachRow(
+      buffer, row0, limit, [&](Value inside) { return ofWriter(writer, inside); },
+      [&](Value i, Value r, Value row) {
+        repeat(laneShape(buffer)[1], "j", [&](Value j) {
           Value column = tile::named(columnInTile(type, j, i32(0)), "column");
           auto addPair = [&] {
             Value pair[] = {get(buffer, {i, j, mul(r, 2)}), get(buffer, {i, j, add(mul(r, 2), 1)})};
@@ -337,8 +323,6 @@ void KernelExpander::addPairs(tile::AccumulateOp op, Value buffer, Value view) {
           columns < type.getShape()[1] ? onlyIf(below(column, i32(columns)), addPair) : addPair();
         });
       });
-    });
-  });
 }
 
 } // namespace attune::expansion
