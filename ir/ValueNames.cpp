@@ -219,7 +219,7 @@ std::string resultName(Operation *op, size_t i) {
     return search[std::min<size_t>(i, 4)].str();
   if (isa<sched::SplitTf32Op>(op))
     return listedName(op, i, split[i]);
-  if (isa<sched::LoadPairOp>(op))
+  if (isa<sched::LoadPairOp, sched::LoadElementsOp>(op))
     return pair[i].str();
   if (i > 0)
     return "";

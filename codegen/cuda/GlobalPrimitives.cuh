@@ -3,6 +3,10 @@
 //@ load_f32
 __device__ __forceinline__ float load_f32(const float *address) { return __ldg(address); }
 
+//@ load_f32_pair
+/// Two floats side by side, at a multiple of eight bytes.
+__device__ __forceinline__ float2 load_f32_pair(const float *address) { return __ldg((const float2 *)address); }
+
 //@ load_bf16
 /// One bf16 widened to float.
 __device__ __forceinline__ float load_bf16(const unsigned short *address) {
@@ -48,6 +52,14 @@ __device__ __forceinline__ bool load_written(const unsigned char *address) {
   unsigned n;
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(n) : "l"(address));
   return n != 0;
+}
+
+//@ load_written_pair
+/// As load_written, two floats side by side at a multiple of eight bytes. PTX 9.7.9.8, ld.global.v2.f32.
+__device__ __forceinline__ float2 load_written_pair(const float *address) {
+  float2 x;
+  asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "l"(address) : "memory");
+  return x;
 }
 
 //@ wait_launch

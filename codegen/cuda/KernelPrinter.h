@@ -113,6 +113,9 @@ private:
   // Memory.
   void printSlice(sched::SliceOp op);
   void printElement(tile::ElementOp op);
+  /// The two results of `op`, as the members of a vector type's value.
+  void declarePair(mlir::Operation *op, llvm::StringRef type, const Expr &pair);
+  void printLoadElements(sched::LoadElementsOp op);
   void printStoreElement(sched::StoreElementOp op);
   void printAddElements(sched::AddElementsOp op);
   /// Where an element lies: its stage, and how many bytes after the stage's first; empty for the first.

@@ -142,6 +142,22 @@ void KernelPrinter::printElement(tile::ElementOp op) {
   declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));
 }
 
+void KernelPrinter::printLoadElements(LoadElementsOp op) {
+  const View &view = views[op.getView()];
+  SmallVector<Expr> indices;
+  for (Value index : op.getIndices())
+    indices.push_back(integer(index));
+  declarePair(op, "float2",
+              primitive(view.isWritten ? "load_written_pair" : "load_f32_pair", {globalAddress(view, indices)}));
+}
+
+void KernelPrinter::declarePair(Operation *op, StringRef type, const Expr &pair) {
+  std::string name = names.take("pair");
+  statement(op, ("const " + type + " " + name + " = " + pair.text + ";").str());
+  values[op->getResult(0)] = {name + ".x"};
+  values[op->getResult(1)] = {name + ".y"};
+}
+
 void KernelPrinter::printStoreElement(StoreElementOp op) {
   const View &view = views[op.getView()];
   SmallVector<Expr> indices;
@@ -179,6 +195,7 @@ bool KernelPrinter::printMemory(Operation *op) {
       })
       .Case([&](SliceOp o) { printSlice(o); })
       .Case([&](tile::ElementOp o) { printElement(o); })
+      .Case([&](LoadElementsOp o) { printLoadElements(o); })
       .Case([&](StoreElementOp o) { printStoreElement(o); })
       .Case([&](AddElementsOp o) { printAddElements(o); })
       .Case([&](LoadSharedOp o) {
@@ -195,12 +212,9 @@ bool KernelPrinter::printMemory(Operation *op) {
       })
       .Case([&](LoadPairOp o) {
         const bool isFloat = o.getFirst().getType().isF32();
-        std::string name = names.take("pair");
-        Expr pair = primitive(isFloat ? "load_shared_pair" : "load_shared_int_pair",
-                              {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())});
-        statement(op, std::string(isFloat ? "const float2 " : "const int2 ") + name + " = " + pair.text + ";");
-        values[o.getFirst()] = {name + ".x"};
-        values[o.getSecond()] = {name + ".y"};
+        declarePair(op, isFloat ? "float2" : "int2",
+                    primitive(isFloat ? "load_shared_pair" : "load_shared_int_pair",
+                              {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())}));
       })
       .Case([&](StoreSharedOp o) {
         Expr what = value(o.getValue());

@@ -100,6 +100,9 @@ bool Decoder::elementOp(Operation *op) {
           wide |= int(index.getType().isInteger(64)) << i;
         emit(o, sim::loadElement, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView()), wide}, inRange);
       })
+      .Case([&](sched::LoadElementsOp o) {
+        emit(o, sim::loadElements, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
+      })
       .Case([&](sched::StoreElementOp o) {
         emit(o, sim::storeElement, all({o.getValue(), o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
       })

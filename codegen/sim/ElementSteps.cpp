@@ -164,6 +164,26 @@ Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+Go sim::loadElements(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
+    if (step.out[0].varies && !warp.has(lane))
+      continue;
+    std::array<int64_t, maxRank> indices = {};
+    for (int i = 1; i < step.inputs; ++i)
+      indices[i - 1] = warp.get<int32_t>(step.in[i], lane);
+    const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), indices, 2);
+    if (!from)
+      return Go::Stop;
+    for (int i = 0; i < 2; ++i) {
+      float value;
+      std::memcpy(&value, from + 4 * i, 4);
+      warp.set(step.out[i], lane, value);
+    }
+  }
+  return Go::Next;
+}
+
 Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
   const View &view = machine.program.views[step.at[0]];
   for (int lane = 0; lane < lanes; ++lane) {

@@ -272,6 +272,7 @@ Go isNull(Machine &, Warp &, const Step &);   ///< at[0]: view
 Go loadElement(Machine &, Warp &,
                const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: index i is in range; at[1]:
                               ///< bit i: it is i64
+Go loadElements(Machine &, Warp &, const Step &); ///< in: view, indices; out: two values; at[0]: view
 Go storeElement(Machine &, Warp &, const Step &); ///< in: value, view, indices; at[0]: view
 Go addElements(Machine &, Warp &, const Step &);  ///< in: values, view, indices; at: view, how many values
 Go copyToGlobal(Machine &, Warp &, const Step &); ///< in: row, column, view, view row; at: shared, view

@@ -688,7 +688,7 @@ LogicalResult WaitLaunchOp::verify() {
   if (!tile::isDependent(kernel))
     return emitOpError("is in a kernel that no tile.launch starts beside another");
   for (Operation *before = (*this)->getPrevNode(); before; before = before->getPrevNode())
-    if (isa<RoleOp, ForWorkOp, tile::ElementOp>(before))
+    if (isa<RoleOp, ForWorkOp, tile::ElementOp, LoadElementsOp>(before))
       return emitOpError("stands behind ")
              << before->getName()
              << ", which may read what the kernel before writes; move it in front of all roles, work and loads";
@@ -722,6 +722,13 @@ LogicalResult SliceOp::verify() {
 LogicalResult ExtentOp::verify() {
   if (int64_t(getDim()) < 0 || int64_t(getDim()) >= getView().getType().getRank())
     return emitOpError() << "asks for dimension " << getDim() << " of " << getView().getType();
+  return success();
+}
+
+LogicalResult LoadElementsOp::verify() {
+  if (getView().getType().getRank() != int64_t(getIndices().size()) || !getView().getType().getElementType().isF32())
+    return emitOpError() << "reads a view of f32 with one index for each dimension, got " << getView().getType()
+                         << " and " << getIndices().size();
   return success();
 }
 

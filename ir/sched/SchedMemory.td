@@ -141,6 +141,22 @@ def IsNullOp : SchedOp<"is_null", [Pure]> {
   let assemblyFormat = "$view attr-dict `:` type($view)";
 }
 
+def LoadElementsOp : SchedOp<"load_elements", [MemoryEffects<[MemRead]>]> {
+  let summary = "two floats of a float32 view, side by side";
+  let description = [{
+    Those at an even column and the next, by one access of eight bytes; all indices are in range. The view's rows begin at multiples of eight bytes, as those of
+    operands with a fixed last axis do. PTX ISA 9.7.9.8, ld.global.v2.f32.
+
+    ```mlir
+    %0, %1 = sched.load_elements %part_o[%row, %column] : !tile.view<2, f32>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices);
+  let results = (outs F32:$first, F32:$second);
+  let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
 def StoreElementOp : SchedOp<"store_element", [MemoryEffects<[MemWrite]>]> {
   let summary = "write one element of a view";
   let description = [{

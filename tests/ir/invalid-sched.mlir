@@ -334,6 +334,25 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = sched.thread_id : i32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.load_elements' op reads a view of f32 with one index for each dimension, got '!tile.view<4, bf16>' and 4}}
+  %x, %y = sched.load_elements %K[%i, %i, %i, %i] : !tile.view<4, bf16>
+}
+
+// -----
+
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = sched.thread_id : i32
+  %x = arith.constant 0.0 : f32
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  // expected-error @+1 {{'sched.add_elements' op adds to a view of f32 with one index for each dimension, got '!tile.view<3, f32>' and 1}}
+  sched.add_elements %x, %x to %lse[%i] : !tile.view<3, f32>
+}
+
+// -----
+
 sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.wait_copies' op pending must not be negative}}
   sched.wait_copies pending -1

@@ -318,6 +318,10 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       sched.store_box %sums[%zero, %zero] to %sums_map[%b, %h, %q0, %zero] adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 32, f32>
       // CHECK: sched.store_shared %{{.*}} and %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : f32, <stage 1 x q 128
       sched.store_shared %float and %float, %sums[%zero, %zero, %zero] : f32, !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
+      // CHECK: %[[LEFT:.*]], %[[RIGHT:.*]] = sched.load_elements %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
+      %sum0, %sum1 = sched.load_elements %lse[%q0, %zero] : !tile.view<2, f32>
+      // CHECK: sched.add_elements %[[LEFT]], %[[RIGHT]] to %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
+      sched.add_elements %sum0, %sum1 to %lse[%q0, %zero] : !tile.view<2, f32>
       // CHECK: sched.add_rows 64 of %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] : <stage 1 x q 128 x d 64, f32, shared>, <2, f32>
       sched.add_rows 64 of %dq[%zero, %zero] to %lse[%q0] : !tile.tile<stage 1 x q 128 x d 64, f32, shared>, !tile.view<2, f32>
       // CHECK: sched.commit_boxes

@@ -401,7 +401,7 @@ const std::vector<Program> &attune::tests::programs() {
        splitKeys},
       {"split_keys_warpgroups",
        splitKeysWarpgroupsText,
-       {{2, 3, 1, 1}, {1, 2, 16, 128}, {2, 1, 137, 1301}, {1, 1, 5, 40}, {1, 3, 20, 0}},
+       {{2, 3, 1, 1}, {1, 2, 16, 128}, {2, 1, 300, 1301}, {1, 1, 5, 40}, {1, 3, 20, 0}},
        splitKeysWarpgroups,
        /*isForWarpgroups=*/true,
        /*timed=*/Sizes{2, 16, 4096, 4096}},

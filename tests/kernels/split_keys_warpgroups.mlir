@@ -1,9 +1,9 @@
-// split_keys.mlir in bf16, with a schedule for warpgroups of the kernel that multiplies: three of them take turns, in blocks
-// that take one share after another.
-!rows = !tile.tile<q 192, f32, register>
-!scores = !tile.tile<q 192 x k 128, f32, register>
-!rounded = !tile.tile<q 192 x k 128, bf16, register>
-!output = !tile.tile<q 192 x dv 64, f32, register>
+// split_keys.mlir in bf16, with a schedule for warpgroups of the kernel that multiplies: four of them, each with 64 rows, take
+// turns, in blocks that take one share after another.
+!rows = !tile.tile<q 256, f32, register>
+!scores = !tile.tile<q 256 x k 64, f32, register>
+!rounded = !tile.tile<q 256 x k 64, bf16, register>
+!output = !tile.tile<q 256 x dv 64, f32, register>
 !sum_rows = !tile.tile<q 128, f32, register>
 !sum = !tile.tile<q 128 x dv 64, f32, register>
 
@@ -11,7 +11,7 @@ tile.launch @split_keys [@partial, @combine dependent]
 
 tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16,
                      part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: workspace [split 4, b, h, q] f32)
-    grid [b, h, q by 192, split 4] dtype bf16 plan <tile_q = 192, tile_k = 128, warps = 12, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 12>], sched.turns} {
+    grid [b, h, q by 256, split 4] dtype bf16 plan <tile_q = 256, tile_k = 64, warps = 16, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 16>], sched.turns} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -26,32 +26,32 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
   %c1 = arith.constant 1 : i32
   %c3 = arith.constant 3 : i32
   %c4 = arith.constant 4 : i32
-  %c127 = arith.constant 127 : i32
-  %c128 = arith.constant 128 : i32
+  %c63 = arith.constant 63 : i32
+  %c64 = arith.constant 64 : i32
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
   %scale = arith.constant 0.125 : f32
   %exponent_scale = arith.constant 0.180336881 : f32
   %hidden = arith.constant 0xFF800000 : f32
-  %Sk127 = arith.addi %Sk, %c127 : i32
-  %tiles = arith.divsi %Sk127, %c128 : i32
+  %Sk63 = arith.addi %Sk, %c63 : i32
+  %tiles = arith.divsi %Sk63, %c64 : i32
   %tiles3 = arith.addi %tiles, %c3 : i32
   %each = arith.divsi %tiles3, %c4 : i32
   %first = arith.muli %share, %each : i32
   %past = arith.addi %first, %each : i32
   %end = arith.minsi %past, %tiles : i32
   // The last tile of keys may be ragged.
-  %whole = arith.divsi %Sk, %c128 : i32
+  %whole = arith.divsi %Sk, %c64 : i32
   %full = arith.minsi %end, %whole : i32
   %ragged = arith.maxsi %full, %first : i32
-  %dom = tile.domain k by 128 [%first, %ragged) full [%ragged, %end) partial
-  %q = tile.load %Q[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 2>} : !tile.view<4, bf16> -> !tile.tile<q 192 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%first, %ragged) full [%ragged, %end) partial
+  %q = tile.load %Q[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 2>} : !tile.view<4, bf16> -> !tile.tile<q 256 x d 64, bf16, shared>
   %m0 = tile.splat %hidden : f32 -> !rows
   %l0 = tile.splat %zero : f32 -> !rows
   %a0 = tile.splat %zero : f32 -> !output
   %r:3 = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !rows, %l = %l0 : !rows, %acc = %a0 : !output) {
-    %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3>} : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
-    %s = tile.mma %q, %k : !tile.tile<q 192 x d 64, bf16, shared>, !tile.tile<k 128 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0, turn "products">}
+    %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 4>} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    %s = tile.mma %q, %k : !tile.tile<q 256 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0, turn "products">}
     %x = tile.map(%s : !scores) at(k = %k0) only_if %partial -> !scores {
     ^bb0(%e: f32, %key: i32):
       %seen = arith.cmpi slt, %key, %Sk : i32
@@ -90,9 +90,9 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
       %n = arith.mulf %e, %w : f32
       tile.yield %n : f32
     } {sched.at = #sched.at<order 3>}
-    %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3>, sched.at = #sched.at<order 1, stage 1>} : !tile.view<4, bf16> -> !tile.tile<k 128 x dv 64, bf16, shared>
+    %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 4>, sched.at = #sched.at<order 1, stage 1>} : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
     %p16 = tile.convert %p {sched.at = #sched.at<order 4>} : !scores -> !rounded
-    %acc2 = tile.mma %p16, %v add %acc1 : !output, !rounded, !tile.tile<k 128 x dv 64, bf16, shared> -> !output {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">}
+    %acc2 = tile.mma %p16, %v add %acc1 : !output, !rounded, !tile.tile<k 64 x dv 64, bf16, shared> -> !output {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">}
     tile.yield %m1, %l2, %acc2 : !rows, !rows, !output
   }
   // A share without keys has l = 0 and LSE = -inf.

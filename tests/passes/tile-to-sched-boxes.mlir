@@ -49,18 +49,18 @@
 // OWN:           %[[PART:.*]] = sched.shared "part_o_tile"
 // OWN:           sched.role "consumer"
 // OWN:           math.log
-// OWN-NOT:       threads 384
+// OWN-NOT:       threads 512
 // OWN:           sched.sync_warps %[[GROUP:.*]] threads 128
 // OWN:           sched.store_shared {{.*}} and {{.*}}, %[[PART]]
 // OWN:           sched.sync_warps %[[GROUP]] threads 128
 // OWN:           sched.copy_to_global %[[PART]]
-// OWN-NOT:       threads 384
+// OWN-NOT:       threads 512
 
-// Elements of a row are loaded in one branch.
+// Elements of a row are loaded in one branch, two at a time.
 // OWN-LABEL:     sched.kernel @combine
 // OWN:           %[[VIEW:.*]] = sched.slice %{{.*}} {tile.name = "part_o_head"}
 // OWN:           scf.if
 // OWN-NEXT:        scf.for
-// OWN:               scf.for
+// OWN-NOT:           scf.for
 // OWN-NOT:           scf.if
-// OWN:               tile.element %[[VIEW]]
+// OWN:               sched.load_elements %[[VIEW]]

@@ -81,6 +81,30 @@ void KernelExpander::forEachRow(Value buffer, Value row0, Value end, function_re
   });
 }
 
+bool KernelExpander::hasPairs(Value buffer, Value view) {
+  tile::OperandAttr operand = tile::operandOf(view);
+  return layoutOf(buffer).getRole() == FragmentRole::C && operand && operand.isTiled() &&
+         cast<tile::ViewType>(view.getType()).getElementType().isF32();
+}
+
+void KernelExpander::forEachPair(Value buffer, Value view, ValueRange indices, Value limit,
+                                 function_ref<Value(Value)> condition,
+                                 function_ref<void(ValueRange, const PairAt &)> body) {
+  auto type = cast<TileType>(buffer.getType());
+  const int64_t columns = tile::operandOf(view).getColumns();
+  forEachRow(buffer, mapping.lookup(indices.back()), mapping.lookup(limit), condition,
+             [&](Value i, Value r, Value row) {
+               repeat(laneShape(buffer)[1], "j", [&](Value j) {
+                 Value column = tile::named(columnInTile(type, j, i32(0)), "column");
+                 auto atPair = [&] {
+                   body({row, column},
+                        PairAt{SmallVector<Value>{i, j, mul(r, 2)}, SmallVector<Value>{i, j, add(mul(r, 2), 1)}});
+                 };
+                 columns < type.getShape()[1] ? onlyIf(below(column, i32(columns)), atPair) : atPair();
+               });
+             });
+}
+
 LogicalResult KernelExpander::expandOp(tile::LoadOp op) {
   if (inShared(op.getResult()))
     return op.emitError("is left; copies to shared memory are scheduled before");
@@ -94,13 +118,21 @@ LogicalResult KernelExpander::expandOp(tile::LoadOp op) {
   buffers.map(op.getResult(), buffer);
   fillBuffer(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type.getElementType())), buffer);
   Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
-  forEachInside(
-      buffer, op.getView(), op.getIndices(), op.getLimit(), [](Value inside) { return inside; },
-      [&](ValueRange place, SmallVector<Value> at) {
-        set(tile::ElementOp::create(builder, loc, type.getElementType(), view, place,
-                                    SmallVector<bool>(place.size(), true)),
-            buffer, at);
-      });
+  auto always = [](Value inside) { return inside; };
+  if (hasPairs(buffer, op.getView())) {
+    forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), always, [&](ValueRange place, const PairAt &at) {
+      auto pair = sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(), view, place);
+      set(pair.getFirst(), buffer, at[0]);
+      set(pair.getSecond(), buffer, at[1]);
+    });
+    return success();
+  }
+  forEachInside(buffer, op.getView(), op.getIndices(), op.getLimit(), always,
+                [&](ValueRange place, SmallVector<Value> at) {
+                  set(tile::ElementOp::create(builder, loc, type.getElementType(), view, place,
+                                              SmallVector<bool>(place.size(), true)),
+                      buffer, at);
+                });
   return success();
 }
 

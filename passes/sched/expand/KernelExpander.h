@@ -245,7 +245,7 @@ private:
 
   // Copies.cpp
   LogicalResult expandOp(sched::SlotOp op);
-  /// A tile, or a vector, from global memory to registers, element by element.
+  /// A tile, or a vector, from global memory to registers, by pairs or element by element.
   LogicalResult expandOp(tile::LoadOp op);
   /// Calls `body(place, at)` for each element of `buffer` whose place in the view is below `limit` and within it, if
   /// what `condition` makes of that holds.
@@ -254,6 +254,13 @@ private:
   /// For each row of a lane's `c` fragment below `end`, in one branch: `body(i, r, row)`, row from `row0` on.
   void forEachRow(Value buffer, Value row0, Value end, function_ref<Value(Value)> condition,
                   function_ref<void(Value, Value, Value)> body);
+  /// Whether a lane's elements of `buffer` stand in pairs in memory, eight bytes that begin at a multiple of eight.
+  bool hasPairs(Value buffer, Value view);
+  /// Where the two floats of a pair are in a fragment.
+  using PairAt = std::array<SmallVector<Value>, 2>;
+  /// As `forEachInside`, two columns at a time; `place` is that of the first. For what `hasPairs`.
+  void forEachPair(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
+                   function_ref<void(ValueRange place, const PairAt &at)> body);
   LogicalResult expandOp(sched::CopyTileOp op);
   /// By the copy engine or element by element; leading indices are clamped.
   LogicalResult expandOp(sched::CopyWindowOp op);
@@ -321,7 +328,6 @@ private:
   /// Whether `op` adds whole rows of a shared tile, side by side in both memories, from sm_90 on.
   bool addsByRows(Operation *op);
   /// By two columns of a lane.
-  void addPairs(tile::AccumulateOp op, Value buffer, Value view);
   /// A tile that lies in shared memory already.
   LogicalResult storeShared(tile::StoreOp op);
   /// 16 bytes of a shared tile at a time to the rows of a view.

@@ -231,18 +231,21 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
     return success();
   }
   Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
-  tile::OperandAttr operand = tile::operandOf(op.getView());
+  Value writer = isWriter(buffer);
+  auto condition = [&](Value inside) { return ofWriter(writer, inside); };
   const ArchInfo *info = findArch(arch);
-  if (info && info->computeMajor >= 9 && layoutOf(buffer).getRole() == FragmentRole::C && operand.isTiled()) {
-    addPairs(op, buffer, view);
+  if (info && info->computeMajor >= 9 && hasPairs(buffer, op.getView())) {
+    forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
+                [&](ValueRange place, const PairAt &at) {
+                  Value pair[] = {get(buffer, at[0]), get(buffer, at[1])};
+                  sched::AddElementsOp::create(builder, loc, pair, view, place);
+                });
     return success();
   }
-  Value writer = isWriter(buffer);
-  forEachInside(
-      buffer, op.getView(), op.getIndices(), op.getLimit(), [&](Value inside) { return ofWriter(writer, inside); },
-      [&](ValueRange place, SmallVector<Value> at) {
-        sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), view, place);
-      });
+  forEachInside(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
+                [&](ValueRange place, SmallVector<Value> at) {
+                  sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), view, place);
+                });
   return success();
 }
 
@@ -305,24 +308,6 @@ void KernelExpander::addShared(tile::AccumulateOp op) {
                                    isVector ? ValueRange(viewRow) : ValueRange{viewRow, column});
     });
   });
-}
-
-void KernelExpander::addPairs(tile::AccumulateOp op, Value buffer, Value view) {
-  auto type = cast<TileType>(buffer.getType());
-  const int64_t columns = tile::operandOf(op.getView()).getColumns();
-  Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit()), writer = isWriter(buffer);
-  forEachRow(
-      buffer, row0, limit, [&](Value inside) { return ofWriter(writer, inside); },
-      [&](Value i, Value r, Value row) {
-        repeat(laneShape(buffer)[1], "j", [&](Value j) {
-          Value column = tile::named(columnInTile(type, j, i32(0)), "column");
-          auto addPair = [&] {
-            Value pair[] = {get(buffer, {i, j, mul(r, 2)}), get(buffer, {i, j, add(mul(r, 2), 1)})};
-            sched::AddElementsOp::create(builder, loc, pair, view, ValueRange{row, column});
-          };
-          columns < type.getShape()[1] ? onlyIf(below(column, i32(columns)), addPair) : addPair();
-        });
-      });
 }
 
 } // namespace attune::expansion
