@@ -81,7 +81,9 @@ Machine::Go Machine::access(Warp &warp, const Step &step) {
   default:
     break;
   }
-  std::optional<Place> at = place(warp, step, step.shared, step.in[0], step.in[1], 1);
+  const bool steps = step.in.size() > 2 && step.in[2].at >= 0;
+  std::optional<Place> at =
+      place(warp, step, step.shared, step.in[0], step.in[1], 1, steps ? warp.get(step.in[2], warp.first()) : 0);
   if (!at)
     return Go::Stop;
   if (step.action == Action::Copy) {

@@ -65,9 +65,7 @@ SmallVector<EventValue, 4> roles::valuesOf(Operation *event) {
       .Case<sched::AcquireOp, sched::WaitOp>([](auto op) { return Values{{op.getStage()}, {op.getPhase()}}; })
       .Case<sched::ExpectBytesOp, sched::CommitOp, sched::ReleaseOp, sched::ReceiveOp>(
           [](auto op) { return Values{{op.getStage()}}; })
-      .Case([](sched::LoadBoxOp op) {
-        return Values{{op.getStage()}, {op.getBatch(), false}, {op.getHead(), false}, {op.getRow(), false}};
-      })
+      .Case([](sched::LoadBoxOp op) { return Values{{op.getStage()}, {op.getBatch()}, {op.getHead()}, {op.getRow()}}; })
       .Case<sched::SyncWarpsOp, sched::ArriveWarpsOp>([](auto op) { return Values{{op.getId()}}; })
       .Case([](sched::SendOp op) {
         Values values{{op.getStage()}};
@@ -76,18 +74,19 @@ SmallVector<EventValue, 4> roles::valuesOf(Operation *event) {
         return values;
       })
       .Case([](sched::StoreBoxOp op) {
-        return Values{{op.getStage()},       {op.getSharedRow(), false}, {op.getBatch(), false},
-                      {op.getHead(), false}, {op.getRow(), false},       {op.getColumn(), false}};
+        return Values{{op.getStage()}, {op.getSharedRow()}, {op.getBatch()},
+                      {op.getHead()},  {op.getRow()},       {op.getColumn()}};
       })
-      .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp,
-            sched::ScaleSharedOp, sched::CopyAsyncOp>(
-          [](auto op) { return Values{{op.getStage()}, {op.getRow(), false, true}}; })
-      .Case([](sched::AddRowsOp op) { return Values{{op.getStage()}, {op.getRow(), false}}; })
-      .Case([](sched::CopyToGlobalOp op) { return Values{{Value()}, {op.getRow(), false, true}}; })
+      .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::StoreSharedOp, sched::StoreMatrixOp>(
+          [](auto op) { return Values{{op.getStage()}, {op.getRow(), true}, {op.getRowStep(), true}}; })
+      .Case<sched::LoadPairOp, sched::ScaleSharedOp, sched::CopyAsyncOp>(
+          [](auto op) { return Values{{op.getStage()}, {op.getRow(), true}}; })
+      .Case([](sched::AddRowsOp op) { return Values{{op.getStage()}, {op.getRow()}}; })
+      .Case([](sched::CopyToGlobalOp op) { return Values{{Value()}, {op.getRow(), true}}; })
       .Case([](sched::MmaAsyncOp op) {
         Values values{{op.getStage()}};
         if (op.getAIndices().size() == 3)
-          values.append({{op.getAIndices()[0]}, {op.getAIndices()[1], false}});
+          values.append({{op.getAIndices()[0]}, {op.getAIndices()[1]}});
         return values;
       })
       .Default(Values());

@@ -12,14 +12,13 @@ namespace attune::roles {
 bool isControl(mlir::Operation *op);
 /// Whether `op` waits, arrives, copies, multiplies or accesses shared memory.
 bool isEvent(mlir::Operation *op);
-/// Whether a loop over elements holds more than accesses and products.
+/// Whether a loop over elements holds more than accesses and products. Of others whose turns touch the same rows two run.
 bool synchronises(mlir::Operation *loop);
 Action actionOf(mlir::Operation *event);
 
-/// An operand in the order that Action gives; strong ones decide what happens, the others where a row lies.
+/// An operand in the order that Action gives.
 struct EventValue {
   mlir::Value value;
-  bool strong = true;
   bool row = false; ///< of an access to shared memory by instructions
 };
 llvm::SmallVector<EventValue, 4> valuesOf(mlir::Operation *event);

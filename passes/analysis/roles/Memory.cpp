@@ -104,8 +104,8 @@ Memory::Result Memory::faultOfWrite(const Accessor &by, const Cell &cell, int bu
   return faultOfWriters(by, cell, engine);
 }
 
-/// Whether nothing has written the stage. Of loops over elements only the first and last turn run, so that of a stage
-/// that is written some cells may look as if they were not.
+/// Whether nothing has written the stage. It counts as written once a part of it is: which rows a text leaves out is
+/// the simulator's to find.
 Memory::Result Memory::unwritten(const Place &place) {
   Result written = each({place.buffer, place.stage, ~0u}, [&](Cell &cell) -> Result {
     return cell.owner == place.buffer ? Result(Fault()) : std::nullopt;

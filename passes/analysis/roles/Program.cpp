@@ -51,12 +51,12 @@ public:
     kernel.walk([&](Operation *op) {
       // A claim takes a tile of work, whether its number is used or not.
       if (auto claim = dyn_cast<sched::ClaimWorkOp>(op))
-        need(claim.getResult(), true);
+        need(claim.getResult());
       if (!isEvent(op))
         return;
       for (const EventValue &value : valuesOf(op))
         if (!value.row || byRows(op))
-          need(value.value, value.strong);
+          need(value.value);
       include(op->getParentOp());
       events.insert(op);
     });
@@ -158,36 +158,31 @@ private:
   // What matters
   //===--------------------------------------------------------------------===//
 
-  /// With `strong` the value decides control, or names a stage; else it says where a row lies.
-  void need(Value value, bool strong) {
-    if (!value)
+  /// `value` decides control, names a stage or says where a row lies.
+  void need(Value value) {
+    if (!value || !needed.insert(value).second)
       return;
-    auto [found, added] = needed.try_emplace(value, strong);
-    if (!added && (found->second || !strong))
-      return;
-    found->second |= strong;
-    if (added)
-      order.push_back(value);
+    order.push_back(value);
     Operation *op = value.getDefiningOp();
     Operation *holder = op ? op : value.getParentBlock()->getParentOp();
     if (isControl(holder))
-      return needCarried(holder, value, strong);
+      return needCarried(holder, value);
     for (Value operand : operandsOf(op))
-      need(operand, strong);
+      need(operand);
   }
 
-  void needCarried(Operation *holder, Value value, bool strong) {
+  void needCarried(Operation *holder, Value value) {
     include(holder);
     for (const CarriedValue &carried : carriedByLoop(holder))
       if (value == carried.inside || value == carried.outside) {
-        need(carried.inside, true);
-        need(carried.initial, true);
-        need(carried.next, true);
+        need(carried.inside);
+        need(carried.initial);
+        need(carried.next);
       }
     if (auto branch = dyn_cast<scf::IfOp>(holder); branch && value.getDefiningOp()) {
       unsigned i = cast<OpResult>(value).getResultNumber();
-      need(branch.thenYield()->getOperand(i), strong);
-      need(branch.elseYield()->getOperand(i), strong);
+      need(branch.thenYield()->getOperand(i));
+      need(branch.elseYield()->getOperand(i));
     }
   }
 
@@ -196,16 +191,16 @@ private:
     if (op == kernel || !included.insert(op).second)
       return;
     if (auto branch = dyn_cast<scf::IfOp>(op)) {
-      need(branch.getCondition(), true);
+      need(branch.getCondition());
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
       for (Value value : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
-        need(value, true);
+        need(value);
     } else if (auto tiles = dyn_cast<sched::ForTilesOp>(op)) {
-      need(tiles.getBody().getArgument(0), true);
-      need(tiles.getBound(), true);
+      need(tiles.getBody().getArgument(0));
+      need(tiles.getBound());
     } else if (auto work = dyn_cast<sched::ForWorkOp>(op); work && work.getOrder() != sched::WorkOrder::Grid) {
       for (Value value : {Value(work.getFirst()), Value(work.getBound()), work.getNext().getValues().front()})
-        need(value, true);
+        need(value);
     }
     include(op->getParentOp());
   }
@@ -490,9 +485,8 @@ private:
     moveCarried(loop, true);
     bool carries =
         llvm::any_of(carriedByLoop(loop), [&](const CarriedValue &carried) { return slot(carried.inside).at >= 0; });
-    auto strong = needed.find(loop.getInductionVar());
     Step &turn = to.steps[emit(Action::Turn, loop, {counter, end, by}, counter)];
-    turn.number = carries || (strong != needed.end() && strong->second) || synchronises(loop);
+    turn.number = carries || needed.contains(loop.getInductionVar()) || synchronises(loop);
     turn.target = test + 1;
     land(test);
   }
@@ -537,8 +531,8 @@ private:
   llvm::DenseMap<Value, int> rings, buffers, registers;
   std::vector<bool> rowsMatter; ///< by buffer
   llvm::DenseMap<Operation *, int> roles;
-  llvm::DenseMap<Value, bool> needed; ///< whether strongly
-  SmallVector<Value> order;           ///< of `needed`
+  llvm::DenseSet<Value> needed;
+  SmallVector<Value> order; ///< of `needed`
   llvm::DenseSet<Value> varying;
   llvm::DenseMap<Value, Slot> places;
   llvm::SmallPtrSet<Operation *, 32> included;
