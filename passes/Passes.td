@@ -80,7 +80,7 @@ def ExpandLogistic : Pass<"tile-expand-logistic", "::mlir::ModuleOp"> {
   let summary = "one special function for the logistic function";
   let description = [{
     Requires: maps whose exponents are folded.
-    Ensures: in bf16 kernels with roles, without `precise`, 1 / (1 + exp2(y)) in a map is y > 0 ? t r(t) : r(t), where t is exp2(-|y|) and r a polynomial for 1 / (1 + t) with a
+    Ensures: in bf16 kernels with roles, without `precise`, 1 / (1 + exp2(y)) in a map, where it is a factor of what is rounded to bf16 next, is y > 0 ? t r(t) : r(t), where t is exp2(-|y|) and r a polynomial for 1 / (1 + t) with a
     relative error of 2^-9.2: no reciprocal, which is as dear as an exponential.
     Why here: the exponent has its one factor.
     Before: `%e = exp2(%y)`, `1 / (%e + 1)`

@@ -12,7 +12,8 @@
 //     r(t) = (1 - T4(2 t - 1) / 577) / (1 + t) = (576 - 544 t + 384 t^2 - 128 t^3) / 577
 //
 // With the rounding to bf16 that is less than 2^-8, of what is small as of what is large; p is 0 where y is infinite. The
-// choice is a multiplication under a predicate. For bf16 without `precise`.
+// choice is a multiplication under a predicate. For bf16 without `precise`, and only where the value is a factor of what
+// is rounded to bf16 next: a sum may cancel, and softmax's exponential makes an error of the score one of p.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,6 +56,40 @@ void expand(arith::DivFOp division, math::ExpOp byE, math::Exp2Op byTwo) {
       op->erase();
 }
 
+bool isRounded(Value tile);
+
+/// Whether an element is a factor of all that follows from it in its map, and that is rounded.
+bool isFactor(Value element) {
+  return llvm::all_of(element.getUses(), [](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (isa<tile::YieldOp>(user)) {
+      auto map = dyn_cast<tile::MapOp>(user->getParentOp());
+      return map && isRounded(map.getResult());
+    }
+    // A relative error keeps signs and infinities.
+    if (auto compare = dyn_cast<arith::CmpFOp>(user)) {
+      Value with = compare->getOperand(1 - use.getOperandNumber());
+      return matchPattern(with, m_AnyZeroFloat()) || matchPattern(with, m_NegInfFloat()) ||
+             matchPattern(with, m_PosInfFloat());
+    }
+    const bool factors =
+        isa<arith::MulFOp, arith::NegFOp>(user) || (isa<arith::SelectOp>(user) && use.getOperandNumber() > 0);
+    return factors && isFactor(user->getResult(0));
+  });
+}
+
+/// Whether a tile's elements are rounded to 16 bits, times other factors or not, before anything else reads them.
+bool isRounded(Value tile) {
+  return llvm::all_of(tile.getUses(), [](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto convert = dyn_cast<tile::ConvertOp>(user))
+      return convert.getResult().getType().getElementType().isBF16();
+    if (auto map = dyn_cast<tile::MapOp>(user))
+      return isFactor(map.getElement(use.getOperandNumber()));
+    return isa<tile::DropoutOp>(user) && isRounded(user->getResult(0));
+  });
+}
+
 struct ExpandLogistic : attune::impl::ExpandLogisticBase<ExpandLogistic> {
   using ExpandLogisticBase::ExpandLogisticBase;
 
@@ -64,7 +99,7 @@ struct ExpandLogistic : attune::impl::ExpandLogisticBase<ExpandLogistic> {
         continue;
       SmallVector<arith::DivFOp> found;
       kernel.walk([&](arith::DivFOp division) {
-        if (exponentialOfLogistic(division) && division->getParentOfType<tile::MapOp>())
+        if (exponentialOfLogistic(division) && division->getParentOfType<tile::MapOp>() && isFactor(division))
           found.push_back(division);
       });
       for (arith::DivFOp division : found) {

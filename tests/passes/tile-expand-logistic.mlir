@@ -18,7 +18,7 @@
 // KEPT-LABEL: tile.kernel @silu
 // KEPT:         math.exp %
 // KEPT:         arith.divf
-attn.attention @silu dtype bf16 head_dim 64 x 64 scale 1.250000e-01 score {
+attn.attention @silu dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {normaliser = "none"} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %one = arith.constant 1.0 : f32
   %0 = arith.negf %s : f32
@@ -28,6 +28,51 @@ attn.attention @silu dtype bf16 head_dim 64 x 64 scale 1.250000e-01 score {
   %4 = arith.mulf %s, %3 : f32
   attn.yield %4 : f32
 } mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %hidden = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %0 = arith.cmpf oeq, %x, %hidden : f32
+  %1 = arith.select %0, %zero, %x : f32
+  attn.yield %1 : f32
+}
+
+// Softmax makes an error of the score one of p, and what is added may cancel.
+// CHECK-LABEL: tile.kernel @softmax
+// CHECK:         math.exp %
+// CHECK:         arith.divf
+attn.attention @softmax dtype bf16 head_dim 64 x 64 scale 1.250000e-01 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %one = arith.constant 1.0 : f32
+  %0 = arith.negf %s : f32
+  %1 = math.exp %0 : f32
+  %2 = arith.addf %1, %one : f32
+  %3 = arith.divf %one, %2 : f32
+  %4 = arith.mulf %s, %3 : f32
+  attn.yield %4 : f32
+} mask {
+}
+
+// CHECK-LABEL: tile.kernel @difference
+// CHECK:         math.exp %
+// CHECK:         arith.divf
+attn.attention @difference dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {normaliser = "none"} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %one = arith.constant 1.0 : f32
+  %0 = arith.negf %s : f32
+  %1 = math.exp %0 : f32
+  %2 = arith.addf %1, %one : f32
+  %3 = arith.divf %one, %2 : f32
+  %4 = arith.subf %s, %3 : f32
+  attn.yield %4 : f32
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %hidden = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %0 = arith.cmpf oeq, %x, %hidden : f32
+  %1 = arith.select %0, %zero, %x : f32
+  attn.yield %1 : f32
 }
 
 // Another sum than with one, and f16, whose digits the polynomial does not have.
