@@ -140,19 +140,26 @@ Expected<CompileOptions> optionsOf(const attune_options *given) {
   Expected<DType> dtype = dtypeOf(options->dtype, "Q, K, V and O");
   if (!dtype)
     return dtype.error();
-  auto chosen = [](int value) { return value ? std::optional(value) : std::nullopt; };
+  auto number = [](int value) { return value ? std::optional(value) : std::nullopt; };
+  auto flag = [](int value) { return value >= 0 ? std::optional(value != 0) : std::nullopt; };
   CompileOptions result;
   result.dtype = *dtype;
   result.headDim = options->head_dim;
   result.headDimV = options->head_dim_v;
   result.sramBudget = options->sram_budget;
-  result.tileQ = chosen(options->tile_q);
-  result.tileK = chosen(options->tile_k);
-  result.warps = chosen(options->warps);
-  result.stages = chosen(options->stages);
-  result.dvWarps = chosen(options->dv_warps);
-  if (options->q_registers >= 0)
-    result.qRegisters = options->q_registers != 0;
+  result.tileQ = number(options->tile_q);
+  result.tileK = number(options->tile_k);
+  result.warps = number(options->warps);
+  result.stages = number(options->stages);
+  result.dvWarps = number(options->dv_warps);
+  result.blocksPerSm = number(options->blocks_per_sm);
+  result.queryStages = number(options->query_stages);
+  result.qRegisters = flag(options->q_registers);
+  result.longestFirst = flag(options->longest_first);
+  result.persistent = flag(options->persistent);
+  result.turns = flag(options->turns);
+  result.overlap = flag(options->overlap);
+  result.stageBiases = flag(options->stage_biases);
   result.cacheDir = textOr(options->cache_dir);
   result.useCache = !options->no_cache;
   return result;

@@ -121,16 +121,12 @@ static Expected<std::string> keyOf(const Source &source, const CompileOptions &o
     fmt::format_to(out, "host {}\n", hostKey());
   }
   // Any field left open is the cost model's.
-  auto field = [&](const char *label, auto value) {
-    if (value)
-      fmt::format_to(out, "{} {}\n", label, *value);
-  };
-  field("tile_q", options.tileQ);
-  field("tile_k", options.tileK);
-  field("warps", options.warps);
-  field("stages", options.stages);
-  field("q_registers", options.qRegisters);
-  field("dv_warps", options.dvWarps);
+  visitSchedule(
+      [&](std::string_view name, auto, const auto &value) {
+        if (value)
+          fmt::format_to(out, "{} {}\n", spelled(name, '_'), *value);
+      },
+      options);
   fmt::format_to(out, "schedule auto {} budget {}\n", costModelVersion, options.sramBudget);
   if (source.text)
     fmt::format_to(out, "text\n{}", source.text->text);
@@ -227,8 +223,7 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
 
 /// Whether compilation chooses the schedule.
 static bool choosesSchedule(const Source &source, const CompileOptions &options, const Target &target) {
-  if (!target.isCuda() || options.tileQ || options.tileK || options.warps || options.stages || options.qRegisters ||
-      options.dvWarps)
+  if (!target.isCuda() || choiceOf(options).any())
     return false;
   if (source.variant)
     return true;
@@ -237,12 +232,7 @@ static bool choosesSchedule(const Source &source, const CompileOptions &options,
 }
 
 static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
-  options.tileQ = plan.tileQ;
-  options.tileK = plan.tileK;
-  options.warps = plan.warps;
-  options.stages = plan.stages;
-  options.qRegisters = plan.qRegisters;
-  options.dvWarps = plan.dvWarps;
+  visitSchedule([](auto, auto, auto &to, const auto &from) { to = from; }, options, plan);
   return options;
 }
 
@@ -250,12 +240,7 @@ static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
 static Plan planOf(const KernelImage &image) {
   Plan plan;
   auto json = ordered_json::parse(image.planJson);
-  plan.tileQ = image.tileQ;
-  plan.tileK = image.tileK;
-  plan.warps = json.at("warps");
-  plan.stages = json.at("stages");
-  plan.qRegisters = json.at("qRegisters");
-  plan.dvWarps = json.at("dvWarps");
+  visitSchedule([&](std::string_view name, auto, auto &field) { json.at(name).get_to(field); }, plan);
   plan.copyWarps = json.at("copyWarps");
   return plan;
 }

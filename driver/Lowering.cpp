@@ -184,25 +184,6 @@ template <typename KernelLike> IrSummary summarize(KernelLike op, KernelSignatur
   return summary;
 }
 
-Plan planOf(attn::PlanAttr attr) {
-  Plan plan;
-  plan.tileQ = int(attr.getTileQ());
-  plan.tileK = int(attr.getTileK());
-  plan.warps = int(attr.getWarps());
-  plan.stages = int(attr.getStages());
-  plan.qRegisters = attr.getQRegisters();
-  plan.blocksPerSm = int(attr.getBlocksPerSm());
-  plan.longestFirst = attr.getLongestFirst();
-  plan.dvWarps = int(attr.getDvWarps());
-  plan.copyWarps = int(attr.getCopyWarps());
-  plan.persistent = attr.getPersistent();
-  plan.queryStages = int(attr.getQStages());
-  plan.turns = attr.getTurns();
-  plan.overlap = attr.getOverlap();
-  plan.stageBiases = attr.getStageBiases();
-  return plan;
-}
-
 /// What a kernel's plan and marks say.
 template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
   Plan plan;
@@ -485,20 +466,11 @@ std::invoke_result_t<Work, ModuleOp> onParsed(MLIRContext *context, const IrText
 // Passes
 //===----------------------------------------------------------------------===//
 
-bool fixesSchedule(const CompileOptions &options) {
-  return options.tileQ || options.tileK || options.warps || options.stages || options.qRegisters || options.dvWarps;
-}
-
 PipelineOptions pipelineOptions(const CompileOptions &options, const Target &target) {
   PipelineOptions result;
   result.arch = target.arch;
   result.sramBudget = int64_t(options.sramBudget);
-  result.tileQ = options.tileQ.value_or(0);
-  result.tileK = options.tileK.value_or(0);
-  result.warps = options.warps.value_or(0);
-  result.stages = options.stages.value_or(0);
-  result.qRegisters = options.qRegisters ? int(*options.qRegisters) : -1;
-  result.dvWarps = options.dvWarps.value_or(0);
+  result.fixed = choiceOf(options);
   return result;
 }
 
@@ -555,28 +527,20 @@ Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options,
   if (sizes.headsKv)
     request.headsKv = sizes.headsKv;
   request.sramBudget = int64_t(options.sramBudget);
-  if (auto given = op->getAttrOfType<attn::PlanAttr>(attn::planAttr)) {
-    Plan plan = planOf(given);
-    request.fixed = {plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters, plan.dvWarps};
-  }
-  if (options.tileQ)
-    request.fixed.tileQ = options.tileQ;
-  if (options.tileK)
-    request.fixed.tileK = options.tileK;
-  if (options.warps)
-    request.fixed.warps = options.warps;
-  if (options.stages)
-    request.fixed.stages = options.stages;
-  if (options.qRegisters)
-    request.fixed.qRegisters = options.qRegisters;
-  if (options.dvWarps)
-    request.fixed.dvWarps = options.dvWarps;
+  if (auto given = op->getAttrOfType<attn::PlanAttr>(attn::planAttr))
+    request.fixed = choiceOf(attune::planOf(given));
+  visitSchedule(
+      [](auto, auto, auto &to, const auto &from) {
+        if (from)
+          to = from;
+      },
+      request.fixed, options);
   return request;
 }
 
 /// The cost of exactly `plan`, where the model has it.
 std::optional<RankedPlan> costOf(PlanRequest request, const Plan &plan) {
-  request.fixed = {plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters, plan.dvWarps};
+  request.fixed = choiceOf(plan);
   Expected<std::vector<RankedPlan>> ranked = rankPlans(request);
   if (!ranked)
     return std::nullopt;
@@ -608,7 +572,7 @@ Expected<void> checkStart(const IrSummary &start, const CompileOptions &options,
   if (start.stage > stage)
     return Error{fmt::format("the text is at stage {}, which comes after {}; emit {} or a later stage",
                              name(start.stage), name(stage), name(start.stage))};
-  if (start.stage != Stage::Attn && (fixesSchedule(options) || options.sramBudget))
+  if (start.stage != Stage::Attn && (choiceOf(options).any() || options.sramBudget))
     return Error{fmt::format("the text is at stage {} and holds its schedule; edit the text, or start from attn text "
                              "to choose tiles, warps, stages or a budget",
                              name(start.stage))};

@@ -26,7 +26,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
     After: `... attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
 
-    A plan comes from the cost model (passes/analysis/CostModel.h). tile-q, tile-k, warps, stages, q-registers and dv-warps fix fields, and
+    A plan comes from the cost model (passes/analysis/CostModel.h). Options from tile-q to stage-biases fix fields, and
     are held to the same limits. The sizes rank candidates only: the kernel is correct for every size.
   }];
   let options = [
@@ -38,6 +38,13 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Option<"stages", "stages", "int64_t", "0", "stages of the K and V rings; 0 lets the cost model choose">,
     Option<"qRegisters", "q-registers", "std::string", "\"auto\"", "fragments of Q in registers: true, false or auto">,
     Option<"dvWarps", "dv-warps", "int64_t", "0", "warps that split the columns of V and O; 0 lets the cost model choose">,
+    Option<"blocksPerSm", "blocks-per-sm", "int64_t", "0", "blocks that share a multiprocessor; 0 lets the cost model choose">,
+    Option<"longestFirst", "longest-first", "std::string", "\"auto\"", "the last rows first: true, false or auto">,
+    Option<"persistent", "persistent", "std::string", "\"auto\"", "blocks that take one tile of rows after another: true, false or auto">,
+    Option<"queryStages", "query-stages", "int64_t", "0", "stages of Q in persistent blocks; 0 lets the cost model choose">,
+    Option<"turns", "turns", "std::string", "\"auto\"", "warpgroups that start their products in turn: true, false or auto">,
+    Option<"overlap", "overlap", "std::string", "\"auto\"", "the product with V beside the next softmax: true, false or auto">,
+    Option<"stageBiases", "stage-biases", "std::string", "\"auto\"", "dense biases through shared memory: true, false or auto">,
     Option<"queries", "sq", "int64_t", "4096", "queries to rank for">,
     Option<"keys", "sk", "int64_t", "4096", "keys to rank for">,
     Option<"heads", "heads", "int64_t", "0", "heads to rank for; 0 is 2048 / head_dim">,

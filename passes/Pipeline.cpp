@@ -39,12 +39,14 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   TileSizeOptions tiles;
   tiles.arch = options.arch;
   tiles.sramBudget = options.sramBudget;
-  tiles.tileQ = options.tileQ;
-  tiles.tileK = options.tileK;
-  tiles.warps = options.warps;
-  tiles.stages = options.stages;
-  tiles.dvWarps = options.dvWarps;
-  tiles.qRegisters = options.qRegisters < 0 ? "auto" : options.qRegisters ? "true" : "false";
+  visitSchedule(
+      [](auto, auto, auto &option, const auto &fixed) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(*fixed)>, bool>)
+          option = !fixed ? "auto" : *fixed ? "true" : "false";
+        else
+          option = fixed.value_or(0);
+      },
+      tiles, options.fixed);
   passes.addPass(createTileSize(tiles));
 
   // mma.sync contracts 16 elements at a time; the CPU has no such granularity.

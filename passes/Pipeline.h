@@ -1,6 +1,8 @@
 //===- Pipeline.h - The compiler, as a list of passes ------------------------===//
 #pragma once
 
+#include "passes/analysis/CostModel.h"
+
 #include "mlir/Pass/PassManager.h"
 #include <string>
 
@@ -10,8 +12,7 @@ namespace attune {
 struct PipelineOptions {
   std::string arch = "sm_90"; ///< "cpu", "sm_80", "sm_86", "sm_89", "sm_90" or "sm_120"
   int64_t sramBudget = 0;     ///< bytes of shared memory a block, 0 for the device's limit
-  int64_t tileQ = 0, tileK = 0, warps = 0, stages = 0, dvWarps = 0;
-  int qRegisters = -1; ///< -1: the cost model decides
+  PlanChoice fixed = {};      ///< the cost model decides the rest
 };
 
 /// attn to tile: tiling, online softmax, hoisting.

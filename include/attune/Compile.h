@@ -37,6 +37,7 @@
 #include "attune/DType.h"
 #include "attune/Error.h"
 #include "attune/Kernel.h"
+#include "attune/Schedule.h"
 #include "attune/Target.h"
 #include "attune/Variant.h"
 
@@ -88,6 +89,13 @@ struct CompileOptions {
   std::optional<int> stages = {};      ///< buffers of the K and V rings
   std::optional<bool> qRegisters = {}; ///< whether fragments of Q stay in registers
   std::optional<int> dvWarps = {};     ///< warps that share rows and split the columns of V and O: 1, 2 or 4
+  std::optional<int> blocksPerSm = {}; ///< blocks that share a multiprocessor; each may take that part of the registers
+  std::optional<bool> longestFirst = {}; ///< whether the last rows, which see most keys of a causal mask, come first
+  std::optional<bool> persistent = {};   ///< whether a block takes one tile of rows after another
+  std::optional<int> queryStages = {};   ///< buffers of Q in persistent blocks: 1 or 2
+  std::optional<bool> turns = {};        ///< whether warpgroups start their products in turn
+  std::optional<bool> overlap = {};      ///< whether a tile's product with V runs beside the softmax of the next
+  std::optional<bool> stageBiases = {};  ///< whether dense biases (bias[h, q, k]) go through shared memory
   /// CUDA that takes the place of the generated text, from which it was edited by hand. Errors where its kernel, its
   /// parameters or the plan that its comment names are not the generated text's. The kernel is neither read from a
   /// cache nor written to one.

@@ -128,6 +128,8 @@ typedef struct attune_options {
   int q_registers;                             /* 0 or 1; -1: chosen */
   const char *cache_dir;                       /* NULL: the default folder */
   int no_cache;                                /* 1: neither read nor write the cache */
+  int blocks_per_sm, query_stages;             /* 0: chosen */
+  int longest_first, persistent, turns, overlap, stage_biases; /* 0 or 1; -1: chosen */
 } attune_options;
 /* bf16, and everything chosen; head_dim is left to set. */
 static inline attune_options attune_options_init(void) {
@@ -135,7 +137,8 @@ static inline attune_options attune_options_init(void) {
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
   options.dtype = ATTUNE_BF16;
-  options.q_registers = -1;
+  options.q_registers = options.longest_first = options.persistent = options.turns = options.overlap =
+      options.stage_biases = -1;
   return options;
 }
 

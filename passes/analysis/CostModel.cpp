@@ -692,6 +692,39 @@ static std::string orList(const auto &numbers) {
   return text;
 }
 
+/// The fields that only some targets have a use for.
+static std::optional<Error> checkForms(const PlanRequest &request, const ArchInfo &arch) {
+  const PlanChoice &fixed = request.fixed;
+  if (fixed.blocksPerSm && *fixed.blocksPerSm < 1)
+    return Error{fmt::format("blocks-per-sm {} is not positive", *fixed.blocksPerSm)};
+  if (fixed.queryStages && *fixed.queryStages != 1 && *fixed.queryStages != 2)
+    return Error{fmt::format("query-stages {} is not 1 or 2", *fixed.queryStages)};
+  if (fixed.stageBiases.value_or(false) && !request.biases)
+    return Error{"stage-biases has no bias to stage: the score adds no floats of a captured tensor at [.., q, k] that "
+                 "copy warps can bring; leave it out"};
+  const bool warpgroups = usesWarpgroups(request, arch);
+  if (warpgroups && fixed.blocksPerSm.value_or(1) != 1)
+    return Error{fmt::format("blocks-per-sm {} is not available on {}, where one block fills a multiprocessor; use 1",
+                             *fixed.blocksPerSm, arch.name)};
+  if (warpgroups && fixed.queryStages.value_or(1) == 2 && !fixed.persistent.value_or(true))
+    return Error{"query-stages 2 needs persistent blocks, which are false; use 1"};
+  if (warpgroups)
+    return std::nullopt;
+  const std::pair<const char *, bool> ofWarpgroups[] = {{"persistent", fixed.persistent.value_or(false)},
+                                                        {"query-stages 2", fixed.queryStages.value_or(1) == 2},
+                                                        {"turns", fixed.turns.value_or(false)},
+                                                        {"overlap", fixed.overlap.value_or(false)},
+                                                        {"stage-biases", fixed.stageBiases.value_or(false)}};
+  for (auto [name, isFixed] : ofWarpgroups)
+    if (isFixed)
+      return Error{fmt::format("{} is not available for these inputs on {}: only kernels with copy warps, of 16-bit "
+                               "inputs on sm_90a, have it; leave it out",
+                               name, arch.isCpu() ? std::string_view("the cpu target") : arch.name)};
+  if (arch.isCpu() && fixed.blocksPerSm.value_or(1) != 1)
+    return Error{fmt::format("blocks-per-sm {} is not available on the cpu target; use 1", *fixed.blocksPerSm)};
+  return std::nullopt;
+}
+
 static std::optional<Error> checkRequest(const PlanRequest &request, const ArchInfo &arch) {
   if (auto error = checkHeadDim("head_dim", request.headDim, arch))
     return error;
@@ -711,6 +744,8 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
   if (auto error = multipleOf16("tile-q", fixed.tileQ))
     return error;
   if (auto error = multipleOf16("tile-k", fixed.tileK))
+    return error;
+  if (std::optional<Error> error = checkForms(request, arch))
     return error;
   if (arch.isCpu()) {
     if (fixed.warps.value_or(1) != 1)
@@ -785,9 +820,10 @@ static int patternMisses(const PlanRequest &request, const Plan &plan) {
 static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &arch) {
   const PlanChoice &fixed = request.fixed;
   // With a bound on k - q the last tile of rows has the most keys.
-  const bool longestFirst = request.mask.kind == MaskShape::Kind::Fraction ||
-                            (request.mask.kind == MaskShape::Kind::Band && request.mask.right < MaskShape::unlimited &&
-                             request.mask.left >= MaskShape::unlimited);
+  const bool longestFirst = fixed.longestFirst.value_or(request.mask.kind == MaskShape::Kind::Fraction ||
+                                                        (request.mask.kind == MaskShape::Kind::Band &&
+                                                         request.mask.right < MaskShape::unlimited &&
+                                                         request.mask.left >= MaskShape::unlimited));
   std::vector<Plan> plans;
   if (usesWarpgroups(request, arch)) {
     // Four warpgroups, where they are not asked for: not beside a mask whose tiles few of 256 rows may see (+3 to +20%
@@ -873,16 +909,19 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
     for (const SharedBuffer &buffer : cost.shared)
       cost.sharedBytes += buffer.bytes;
   };
+  const PlanChoice &fixed = request.fixed;
   chooseOverlap(request, plan, arch);
+  plan.turns = fixed.turns.value_or(plan.turns);
+  plan.overlap = fixed.overlap.value_or(plan.overlap);
   // Persistent where O has room beside Q, with Q copied ahead where that has room twice.
-  plan.persistent = plan.copyWarps > 0;
-  plan.queryStages = plan.persistent ? 2 : 1;
+  plan.persistent = plan.copyWarps && fixed.persistent.value_or(true);
+  plan.queryStages = plan.persistent ? fixed.queryStages.value_or(2) : 1;
   count();
-  if (plan.persistent && cost.sharedBytes > budget) {
+  if (plan.persistent && !fixed.queryStages && cost.sharedBytes > budget) {
     plan.queryStages = 1;
     count();
   }
-  if (plan.persistent && cost.sharedBytes > budget) {
+  if (plan.persistent && !fixed.persistent && plan.queryStages == 1 && cost.sharedBytes > budget) {
     plan.persistent = false;
     count();
   }
@@ -897,11 +936,15 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
     cost.registers = cost.spills ? limit : needed;
   }
   if (ranked.accepted()) {
-    plan.blocksPerSm =
+    const int most =
         arch.isCpu() || plan.copyWarps ? 1 : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
-    if (plan.blocksPerSm == 0)
+    plan.blocksPerSm = std::min(fixed.blocksPerSm.value_or(most), most);
+    if (most == 0)
       ranked.rejected =
           fmt::format("{} threads with about {} registers do not fit one SM", plan.threads(), cost.registers);
+    else if (fixed.blocksPerSm && *fixed.blocksPerSm > most)
+      ranked.rejected = fmt::format("at most {} such block{} share{} a multiprocessor, not {}", most,
+                                    most == 1 ? "" : "s", most == 1 ? "s" : "", *fixed.blocksPerSm);
   }
   cost.blocksPerSm = plan.blocksPerSm;
   ranked.plan = plan;
@@ -934,7 +977,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
 static Error nothingFits(const PlanRequest &request, const std::vector<RankedPlan> &plans, const ArchInfo &arch,
                          int64_t budget) {
   const PlanChoice &fixed = request.fixed;
-  const bool any = fixed.tileQ || fixed.tileK || fixed.warps || fixed.stages || fixed.qRegisters || fixed.dvWarps;
+  const bool any = fixed.any();
   auto least = [&](auto key) {
     return *std::min_element(plans.begin(), plans.end(), [&](auto &a, auto &b) { return key(a) < key(b); });
   };
@@ -944,12 +987,16 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
     return Error{fmt::format("{} {} x {} needs {} bytes of {} ({}), above the budget of {} bytes; {}", subject,
                              smallest.plan.tileQ, smallest.plan.tileK, smallest.cost.sharedBytes,
                              arch.isCpu() ? "cache" : "shared memory", bufferList(smallest.cost.shared), budget,
-                             any ? "use smaller tiles, fewer stages or a larger budget"
-                                 : "raise the budget or reduce the head dim")};
+                             fixed.persistent.value_or(false)
+                                 ? "use smaller tiles, fewer stages, no persistent blocks or a larger budget"
+                             : any ? "use smaller tiles, fewer stages or a larger budget"
+                                   : "raise the budget or reduce the head dim")};
   RankedPlan leanest = least([&](const RankedPlan &p) { return leastRegisters(request, p.plan) * p.plan.warps; });
   return Error{fmt::format("tile {} x {} with {} warps does not fit: {}; {}", leanest.plan.tileQ, leanest.plan.tileK,
                            leanest.plan.warps, leanest.rejected,
-                           leanest.plan.copyWarps ? "use a smaller tile-k" : "use smaller tiles or more warps")};
+                           leanest.plan.copyWarps ? "use a smaller tile-k"
+                           : fixed.blocksPerSm    ? "use fewer blocks or smaller tiles"
+                                                  : "use smaller tiles or more warps")};
 }
 
 //===----------------------------------------------------------------------===//

@@ -49,6 +49,7 @@
 #pragma once
 
 #include "attune/Error.h"
+#include "attune/Schedule.h"
 
 #include <cstdint>
 #include <optional>
@@ -103,13 +104,29 @@ RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches, int
 /// Registers of S, P beside it, and O, without those of the exponentials that `turns` with `overlap` keep beside P.
 int warpgroupTileRegisters(int64_t tileK, int64_t headDimV);
 
-/// The plan fields that a user fixed; the rest is chosen.
+/// The plan fields that a user fixed (attune/Schedule.h); the rest is chosen.
 struct PlanChoice {
   std::optional<int> tileQ = {}, tileK = {}, warps = {}, stages = {};
   std::optional<bool> qRegisters = {};
-  std::optional<int> dvWarps = {};
-  std::optional<bool> stageBiases = {};
+  std::optional<int> dvWarps = {}, blocksPerSm = {};
+  std::optional<bool> longestFirst = {}, persistent = {};
+  std::optional<int> queryStages = {};
+  std::optional<bool> turns = {}, overlap = {}, stageBiases = {};
+
+  /// Whether a field is fixed.
+  bool any() const {
+    bool any = false;
+    visitSchedule([&](auto, auto, const auto &field) { any |= field.has_value(); }, *this);
+    return any;
+  }
 };
+
+/// The fields of a Plan, or what CompileOptions fix.
+template <typename Structure> PlanChoice choiceOf(const Structure &structure) {
+  PlanChoice choice;
+  visitSchedule([](auto, auto, auto &to, const auto &from) { to = from; }, choice, structure);
+  return choice;
+}
 
 /// What is visible, as far as the count of tiles is concerned.
 struct MaskShape {

@@ -345,6 +345,25 @@ attn::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
                              plan.queryStages, plan.turns, plan.overlap, plan.stageBiases);
 }
 
+Plan attune::planOf(attn::PlanAttr attr) {
+  Plan plan;
+  plan.tileQ = int(attr.getTileQ());
+  plan.tileK = int(attr.getTileK());
+  plan.warps = int(attr.getWarps());
+  plan.stages = int(attr.getStages());
+  plan.qRegisters = attr.getQRegisters();
+  plan.blocksPerSm = int(attr.getBlocksPerSm());
+  plan.longestFirst = attr.getLongestFirst();
+  plan.dvWarps = int(attr.getDvWarps());
+  plan.copyWarps = int(attr.getCopyWarps());
+  plan.persistent = attr.getPersistent();
+  plan.queryStages = int(attr.getQStages());
+  plan.turns = attr.getTurns();
+  plan.overlap = attr.getOverlap();
+  plan.stageBiases = attr.getStageBiases();
+  return plan;
+}
+
 //===----------------------------------------------------------------------===//
 // The pass
 //===----------------------------------------------------------------------===//
@@ -352,66 +371,62 @@ attn::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
 namespace {
 struct TileSize : attune::impl::TileSizeBase<TileSize> {
   using TileSizeBase::TileSizeBase;
+  // For visitSchedule.
+  using TileSizeBase::tileQ, TileSizeBase::tileK, TileSizeBase::warps, TileSizeBase::stages, TileSizeBase::qRegisters,
+      TileSizeBase::dvWarps, TileSizeBase::blocksPerSm, TileSizeBase::longestFirst, TileSizeBase::persistent,
+      TileSizeBase::queryStages, TileSizeBase::turns, TileSizeBase::overlap, TileSizeBase::stageBiases;
 
   void runOnOperation() override {
-    if (qRegisters != "auto" && qRegisters != "true" && qRegisters != "false") {
-      emitError(getOperation().getLoc()) << "q-registers '" << qRegisters << "' is not one of true, false, auto";
+    PlanChoice fixed;
+    LogicalResult readable = success();
+    visitSchedule(
+        [&](std::string_view name, auto, auto &to, const auto &option) {
+          if (failed(fix(to, name, option)))
+            readable = failure();
+        },
+        fixed, *this);
+    if (failed(readable))
       return signalPassFailure();
-    }
     if (queries < 1 || keys < 1 || heads < 0 || batch < 0) {
       emitError(getOperation().getLoc()) << "sizes to rank for must be positive; leave them out for the defaults";
       return signalPassFailure();
     }
     for (auto op : getOperation().getOps<attn::AttentionOp>())
-      if (failed(choose(op)))
+      if (failed(choose(op, fixed)))
         return signalPassFailure();
   }
 
 private:
-  LogicalResult choose(attn::AttentionOp op) {
+  LogicalResult fix(std::optional<int> &field, std::string_view, const Option<int64_t> &option) {
+    if (option)
+      field = int(option);
+    return success();
+  }
+  LogicalResult fix(std::optional<bool> &field, std::string_view name, const Option<std::string> &option) {
+    if (option != "auto" && option != "true" && option != "false")
+      return emitError(getOperation().getLoc())
+             << spelled(name, '-') << " '" << option << "' is not one of true, false, auto";
+    if (option != "auto")
+      field = option == "true";
+    return success();
+  }
+
+  LogicalResult choose(attn::AttentionOp op, const PlanChoice &fixed) {
     PlanRequest request = planRequest(op, arch, {batch, heads, queries, keys});
     request.sramBudget = sramBudget;
-    auto given = op->getAttrOfType<attn::PlanAttr>(attn::planAttr);
-    if (given) {
-      request.fixed = {int(given.getTileQ()), int(given.getTileK()),   int(given.getWarps()), int(given.getStages()),
-                       given.getQRegisters(), int(given.getDvWarps()), given.getStageBiases()};
-    }
+    if (auto given = op->getAttrOfType<attn::PlanAttr>(attn::planAttr))
+      request.fixed = choiceOf(planOf(given));
     // An option overrules the plan in the text.
-    auto fix = [](std::optional<int> &field, int64_t option) {
-      if (option)
-        field = int(option);
-    };
-    fix(request.fixed.tileQ, tileQ);
-    fix(request.fixed.tileK, tileK);
-    fix(request.fixed.warps, warps);
-    fix(request.fixed.stages, stages);
-    fix(request.fixed.dvWarps, dvWarps);
-    if (qRegisters != "auto")
-      request.fixed.qRegisters = qRegisters == "true";
-
+    visitSchedule(
+        [](auto, auto, auto &to, const auto &from) {
+          if (from)
+            to = from;
+        },
+        request.fixed, fixed);
     Expected<RankedPlan> chosen = choosePlan(request);
     if (!chosen)
       return op.emitError() << chosen.error().message;
-    Plan plan = chosen->plan;
-    if (given) {
-      if (given.getBlocksPerSm() > plan.blocksPerSm)
-        return op.emitError() << "blocks_per_sm " << given.getBlocksPerSm() << " does not fit: at most "
-                              << plan.blocksPerSm << " such blocks share an SM";
-      if (given.getPersistent() && !plan.persistent)
-        return op.emitError("persistent blocks do not fit: they need copy warps, and shared memory for O beside Q, K "
-                            "and V; use smaller tiles or fewer "
-                            "stages, or leave out `persistent`");
-      if (given.getQStages() > plan.queryStages)
-        return op.emitError() << "q_stages " << given.getQStages() << " does not fit: at most " << plan.queryStages
-                              << "; use fewer, or smaller tiles";
-      plan.persistent = given.getPersistent();
-      plan.queryStages = int(given.getQStages());
-      plan.turns = plan.copyWarps && given.getTurns();
-      plan.overlap = plan.copyWarps && given.getOverlap();
-      plan.blocksPerSm = int(given.getBlocksPerSm());
-      plan.longestFirst = given.getLongestFirst();
-    }
-    op->setAttr(attn::planAttr, attune::planAttr(op.getContext(), plan));
+    op->setAttr(attn::planAttr, attune::planAttr(op.getContext(), chosen->plan));
     return success();
   }
 };

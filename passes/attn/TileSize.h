@@ -27,5 +27,6 @@ PlanRequest planRequest(attn::AttentionOp op, llvm::StringRef arch, const SizeHi
 
 /// The attribute that says `plan`.
 attn::PlanAttr planAttr(mlir::MLIRContext *context, const Plan &plan);
+Plan planOf(attn::PlanAttr attr);
 
 } // namespace attune

@@ -1144,6 +1144,22 @@ class Cli(unittest.TestCase):
         self.attune("explain", "--arch", "sm_80", "--head-dim", 512, "--dv-warps", 3, code=1)
         self.assertIn("dv-warps 3 is not supported; use 1, 2 or 4", self.err)
 
+    def test_schedule_fields(self):
+        hopper = ["explain", "causal", "--arch", "sm_90a", "--head-dim", 64]
+        free = self.json(*hopper)["plan"]
+        for flag, name, other in (("--turns", "turns", not free["turns"]), ("--overlap", "overlap", not free["overlap"]),
+                                  ("--persistent", "persistent", not free["persistent"]), ("--query-stages", "queryStages", 1),
+                                  ("--longest-first", "longestFirst", not free["longestFirst"])):
+            self.assertNotEqual(free[name], other)
+            self.assertEqual(self.json(*hopper, flag, str(other).lower())["plan"][name], other)
+        marks = self.attune("compile", "causal", "--arch", "sm_90a", "--head-dim", 64, "--turns", "false", "--longest-first", "false", "--emit", "tile")
+        self.assertNotIn("sched.turns", marks)
+        self.assertNotIn("sched.longest_first", marks)
+        self.assertIn("sched.persistent", marks)
+        self.assertEqual(self.json("explain", "--arch", "sm_80", "--head-dim", 64, "--blocks-per-sm", 1)["plan"]["blocksPerSm"], 1)
+        self.attune("explain", "--arch", "sm_80", "--head-dim", 64, "--turns", "true", code=1)
+        self.assertIn("turns is not available for these inputs on sm_80", self.err)
+
     def test_cache(self):
         cache = self.path("own_cache")
         run = ["run", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,16,16,32,32", "--cache-dir", cache]

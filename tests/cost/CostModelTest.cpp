@@ -4,6 +4,7 @@
 #include "arch/ArchInfo.h"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 #include <functional>
 #include <map>
 #include <random>
@@ -457,6 +458,54 @@ TEST_CASE("errors of head dims") {
   CHECK(errorOf(request) == "head_dim 0 is not positive; use a multiple of 8");
 }
 
+TEST_CASE("a plan with all fields fixed is chosen as it is") {
+  for (const char *arch : {"sm_80", "sm_90a", "cpu"})
+    for (int headDim : {64, 128, 256}) {
+      PlanRequest request = makeRequest(headDim);
+      request.arch = arch;
+      request.mask = MaskShape::causal();
+      Expected<std::vector<RankedPlan>> ranked = rankPlans(request);
+      REQUIRE(ranked);
+      for (const RankedPlan &candidate : *ranked) {
+        if (!candidate.accepted())
+          continue;
+        INFO(arch << " " << headDim << " " << candidate.plan.text());
+        PlanRequest again = request;
+        again.fixed = choiceOf(candidate.plan);
+        Expected<std::vector<RankedPlan>> only = rankPlans(again);
+        REQUIRE(only);
+        CHECK(only->size() == 1);
+        CHECK(only->front().plan == candidate.plan);
+        CHECK(only->front().cost.totalSeconds == candidate.cost.totalSeconds);
+      }
+    }
+}
+
+TEST_CASE("fields that the model would choose otherwise") {
+  PlanRequest request = makeRequest(64);
+  request.arch = "sm_90a";
+  const Plan free = choosePlan(request)->plan;
+  REQUIRE((free.turns && free.persistent && free.queryStages == 2 && !free.longestFirst));
+  request.fixed.turns = false;
+  CHECK(!choosePlan(request)->plan.turns);
+  request.fixed = {.overlap = true};
+  CHECK(choosePlan(request)->plan.overlap);
+  request.fixed = {.longestFirst = true};
+  CHECK(choosePlan(request)->plan.longestFirst);
+  request.fixed = {.queryStages = 1};
+  CHECK(choosePlan(request)->plan.queryStages == 1);
+  request.fixed = {.persistent = false};
+  CHECK((!choosePlan(request)->plan.persistent && choosePlan(request)->plan.queryStages == 1));
+  request.arch = "sm_80";
+  request.fixed = {.blocksPerSm = 1};
+  const RankedPlan alone = *choosePlan(request);
+  CHECK(alone.plan.blocksPerSm == 1);
+  request.fixed = choiceOf(alone.plan);
+  request.fixed.blocksPerSm = 2;
+  Expected<RankedPlan> two = choosePlan(request);
+  CHECK((!two || two->cost.registerLimit <= alone.cost.registerLimit / 2));
+}
+
 TEST_CASE("errors of fixed fields") {
   auto with = [](PlanChoice fixed, const char *arch = "sm_90") {
     PlanRequest request = makeRequest(64);
@@ -475,6 +524,31 @@ TEST_CASE("errors of fixed fields") {
   CHECK(with({.dvWarps = 3}) == "dv-warps 3 is not supported; use 1, 2 or 4");
   CHECK(with({.dvWarps = 2}, "cpu") == "dv-warps 2 is not available on the cpu target; use 1");
   CHECK(with({.warps = 5}) == "warps 5 is not supported; use 4 or 8");
+  CHECK(with({.blocksPerSm = 0}) == "blocks-per-sm 0 is not positive");
+  CHECK(with({.blocksPerSm = 2}, "cpu") == "blocks-per-sm 2 is not available on the cpu target; use 1");
+  CHECK(with({.blocksPerSm = 2}, "sm_90a") ==
+        "blocks-per-sm 2 is not available on sm_90a, where one block fills a multiprocessor; use 1");
+  CHECK(
+      with({.tileQ = 128, .tileK = 64, .warps = 4, .stages = 2, .blocksPerSm = 9}) ==
+      "tile 128 x 64 with 4 warps does not fit: at most 2 such blocks share a multiprocessor, not 9; use fewer blocks "
+      "or smaller tiles");
+  CHECK(with({.queryStages = 3}, "sm_90a") == "query-stages 3 is not 1 or 2");
+  CHECK(with({.persistent = false, .queryStages = 2}, "sm_90a") ==
+        "query-stages 2 needs persistent blocks, which are false; use 1");
+  CHECK(
+      with({.stageBiases = true}, "sm_90a") ==
+      "stage-biases has no bias to stage: the score adds no floats of a captured tensor at [.., q, k] that copy warps "
+      "can bring; leave it out");
+  const std::pair<const char *, PlanChoice> ofWarpgroups[] = {{"persistent", {.persistent = true}},
+                                                              {"query-stages 2", {.queryStages = 2}},
+                                                              {"turns", {.turns = true}},
+                                                              {"overlap", {.overlap = true}}};
+  for (const auto &[name, fixed] : ofWarpgroups)
+    for (auto [arch, where] : {std::pair("sm_80", "sm_80"), std::pair("cpu", "the cpu target")})
+      CHECK(with(fixed, arch) ==
+            fmt::format("{} is not available for these inputs on {}: only kernels with copy warps, "
+                        "of 16-bit inputs on sm_90a, have it; leave it out",
+                        name, where));
   CHECK(with({.stages = 9}) == "stages 9 is not between 1 and 8");
   CHECK(with({.warps = 4}, "cpu") == "warps 4 is not available on the cpu target; use 1");
   CHECK(with({.stages = 2}, "cpu") == "stages 2 is not available on the cpu target; use 1");

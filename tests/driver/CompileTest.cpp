@@ -95,18 +95,20 @@ TEST_CASE("everything that changes the code changes the key") {
     change(options);
     keys.push_back(key(variant, options));
   };
+  CompileOptions fixed = base;
   with([](CompileOptions &o) { o.dtype = f16; });
   with([](CompileOptions &o) { o.headDim = 128; });
   with([](CompileOptions &o) { o.headDimV = 128; });
   with([](CompileOptions &o) { o.sramBudget = 65536; });
-  with([](CompileOptions &o) { o.tileQ = 64; });
-  with([](CompileOptions &o) { o.tileK = 64; });
-  with([](CompileOptions &o) { o.warps = 4; });
-  with([](CompileOptions &o) { o.stages = 2; });
-  with([](CompileOptions &o) { o.qRegisters = true; });
-  with([](CompileOptions &o) { o.qRegisters = false; });
-  with([](CompileOptions &o) { o.dvWarps = 1; });
-  with([](CompileOptions &o) { o.dvWarps = 2; });
+  visitSchedule(
+      [&](auto, auto, auto &field) {
+        for (int value : {0, 1}) {
+          field = value;
+          keys.push_back(key(variant, fixed));
+        }
+        field.reset();
+      },
+      fixed);
   keys.push_back(key(causalVariant().precise(), base));
   keys.push_back(key(causalVariant().dropout(0.1f), base));
   for (size_t i = 0; i < keys.size(); ++i)

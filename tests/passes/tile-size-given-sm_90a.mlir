@@ -33,21 +33,21 @@ attn.attention @overlap dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn
 
 // -----
 
-// expected-error @+1 {{persistent blocks do not fit: they need copy warps, and shared memory for O beside Q, K and V; use smaller tiles or fewer stages, or leave out `persistent`}}
+// expected-error @+1 {{tile 128 x 64 needs 262272 bytes of shared memory (Q 65536, K 65536, V 65536, barriers 128, O 65536), above the budget of 232448 bytes; use smaller tiles, fewer stages, no persistent blocks or a larger budget}}
 attn.attention @large dtype bf16 head_dim 256 x 256 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true>} score {
 } mask {
 }
 
 // -----
 
-// expected-error @+1 {{q_stages 2 does not fit: at most 1; use fewer, or smaller tiles}}
+// expected-error @+1 {{tile 128 x 64 needs 245920 bytes of shared memory (Q 98304, K 49152, V 49152, barriers 160, O 49152), above the budget of 232448 bytes; use smaller tiles, fewer stages, no persistent blocks or a larger budget}}
 attn.attention @twice dtype bf16 head_dim 192 x 192 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2>} score {
 } mask {
 }
 
 // -----
 
-// expected-error @+1 {{q_stages 3 does not fit: at most 2; use fewer, or smaller tiles}}
+// expected-error @+1 {{query-stages 3 is not 1 or 2}}
 attn.attention @thrice dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 3>} score {
 } mask {
 }

@@ -14,7 +14,7 @@ attn.attention @wide dtype bf16 head_dim 320 x 128 scale 0.125 score {
 
 // -----
 
-// expected-error @+1 {{blocks_per_sm 9 does not fit: at most 4 such blocks share an SM}}
+// expected-error @+1 {{tile 64 x 32 with 4 warps does not fit: at most 4 such blocks share a multiprocessor, not 9; use fewer blocks or smaller tiles}}
 attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 64, tile_k = 32, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 9, longest_first = false>} score {
 } mask {
 }

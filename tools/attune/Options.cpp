@@ -116,12 +116,9 @@ void Flags::addSchedule(CLI::App &verb) {
   group->add_option("--sram-budget", sramBudget, "bytes of shared memory per block")
       ->type_name("BYTES")
       ->check(wholeNumber(0, std::numeric_limits<int64_t>::max()));
-  group->add_option("--tile-q", tileQ, "query rows per block");
-  group->add_option("--tile-k", tileK, "keys per tile");
-  group->add_option("--warps", warps, "warps per block");
-  group->add_option("--stages", stages, "buffers of the K and V rings");
-  group->add_option("--q-registers", qRegisters, "whether Q stays in registers: true or false");
-  group->add_option("--dv-warps", dvWarps, "warps that share rows and split the columns of V: 1, 2 or 4");
+  visitSchedule([&](std::string_view name, std::string_view meaning,
+                    auto &field) { group->add_option("--" + spelled(name, '-'), field, std::string(meaning)); },
+                *this);
 }
 
 void Flags::addCuda(CLI::App &verb) {
@@ -561,12 +558,7 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   options.headDim = headDim.value_or(128);
   options.headDimV = headDimV.value_or(options.headDim);
   options.sramBudget = flags.sramBudget;
-  options.tileQ = flags.tileQ;
-  options.tileK = flags.tileK;
-  options.warps = flags.warps;
-  options.stages = flags.stages;
-  options.qRegisters = flags.qRegisters;
-  options.dvWarps = flags.dvWarps;
+  visitSchedule([](auto, auto, auto &to, const auto &from) { to = from; }, options, flags);
   if (!flags.cuda.empty()) {
     Expected<IrText> text = IrText::read(flags.cuda);
     if (!text)

@@ -87,8 +87,8 @@ struct Flags {
   std::optional<int> headDim, headDimV;
   std::string arch, target;
   size_t sramBudget = 0;
-  std::optional<int> tileQ, tileK, warps, stages, dvWarps;
-  std::optional<bool> qRegisters;
+  std::optional<int> tileQ, tileK, warps, stages, dvWarps, blocksPerSm, queryStages;
+  std::optional<bool> qRegisters, longestFirst, persistent, turns, overlap, stageBiases;
   std::string shape;
   std::string cuda;
   std::string cacheDir;

@@ -482,12 +482,12 @@ void predictFor(const Request &request, const Shape &shape, ordered_json &plan) 
   if (!plan.is_object() || !plan.contains("traffic"))
     return;
   Request fixed = request;
-  fixed.options.tileQ = plan.value("tileQ", 0);
-  fixed.options.tileK = plan.value("tileK", 0);
-  fixed.options.warps = plan.value("warps", 0);
-  fixed.options.stages = plan.value("stages", 0);
-  fixed.options.qRegisters = plan.value("qRegisters", false);
-  fixed.options.dvWarps = plan.value("dvWarps", 1);
+  visitSchedule(
+      [&](std::string_view name, auto, auto &field) {
+        if (auto of = plan.find(name); of != plan.end())
+          field = of->get<std::decay_t<decltype(*field)>>();
+      },
+      fixed.options);
   for (const char *part : {"traffic", "predicted"})
     plan.erase(part);
   Expected<std::string> explained =

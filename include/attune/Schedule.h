@@ -1,0 +1,50 @@
+//===- Schedule.h - The fields of a schedule, named once ---------------------===//
+//
+// What a user may fix of a kernel's schedule; the cost model chooses the rest. The structures that hold these fields
+// name them alike (CompileOptions, the plan that a kernel was made with, the command line's flags), and code that treats
+// all fields alike visits them:
+//
+//     visitSchedule([](std::string_view name, std::string_view, const auto &field) {
+//       if (field)
+//         fmt::print("{} {}\n", name, *field);                       // "tileQ 128"
+//     }, options);
+//     visitSchedule([](auto, auto, auto &to, const auto &from) { to = from; }, options, plan);
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cctype>
+#include <string>
+#include <string_view>
+
+namespace attune {
+
+/// Calls `visit(name, meaning, fields...)` for each field of a schedule, with that field of each of the structures.
+template <typename Visit, typename... Structures> void visitSchedule(Visit visit, Structures &...of) {
+  visit("tileQ", "query rows per block", of.tileQ...);
+  visit("tileK", "keys per tile", of.tileK...);
+  visit("warps", "warps per block", of.warps...);
+  visit("stages", "buffers of the K and V rings", of.stages...);
+  visit("qRegisters", "whether Q stays in registers: true or false", of.qRegisters...);
+  visit("dvWarps", "warps that share rows and split the columns of V: 1, 2 or 4", of.dvWarps...);
+  visit("blocksPerSm", "blocks that share a multiprocessor", of.blocksPerSm...);
+  visit("longestFirst", "whether the last rows, which see most keys of a causal mask, come first", of.longestFirst...);
+  visit("persistent", "whether a block takes one tile of rows after another", of.persistent...);
+  visit("queryStages", "buffers of Q in persistent blocks: 1 or 2", of.queryStages...);
+  visit("turns", "whether warpgroups start their products in turn", of.turns...);
+  visit("overlap", "whether a tile's product with V runs beside the softmax of the next", of.overlap...);
+  visit("stageBiases", "whether dense biases go through shared memory", of.stageBiases...);
+}
+
+/// "tileQ" as "tile-q" or "tile_q".
+inline std::string spelled(std::string_view name, char separator) {
+  std::string result;
+  for (char letter : name) {
+    if (std::isupper(static_cast<unsigned char>(letter)))
+      result += separator;
+    result += char(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return result;
+}
+
+} // namespace attune
