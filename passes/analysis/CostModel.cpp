@@ -1005,8 +1005,8 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 
 std::string Plan::text() const {
   if (copyWarps)
-    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}", tileQ, tileK, warps / 4,
-                       warps == 4 ? "" : "s", stages, turns ? overlap ? ", in turn, overlapped" : ", in turn" : "",
+    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}{}", tileQ, tileK, warps / 4,
+                       warps == 4 ? "" : "s", stages, turns ? ", in turn" : "", overlap ? ", overlapped" : "",
                        persistent ? ", persistent" : "") +
            (stageBiases ? ", biases staged" : "");
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}{}", tileQ, tileK, warps, warps == 1 ? "" : "s",
