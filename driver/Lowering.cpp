@@ -529,12 +529,7 @@ Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options,
   request.sramBudget = int64_t(options.sramBudget);
   if (auto given = op->getAttrOfType<attn::PlanAttr>(attn::planAttr))
     request.fixed = choiceOf(attune::planOf(given));
-  visitSchedule(
-      [](auto, auto, auto &to, const auto &from) {
-        if (from)
-          to = from;
-      },
-      request.fixed, options);
+  request.fixed.overrule(options);
   return request;
 }
 

@@ -113,6 +113,15 @@ struct PlanChoice {
   std::optional<int> queryStages = {};
   std::optional<bool> turns = {}, overlap = {}, stageBiases = {};
 
+  /// What `other` fixes stands in the place of what was fixed.
+  template <typename Structure> void overrule(const Structure &other) {
+    visitSchedule(
+        [](auto, auto, auto &to, const auto &from) {
+          if (from)
+            to = from;
+        },
+        *this, other);
+  }
   /// Whether a field is fixed.
   bool any() const {
     bool any = false;

@@ -417,12 +417,7 @@ private:
     if (auto given = op->getAttrOfType<attn::PlanAttr>(attn::planAttr))
       request.fixed = choiceOf(planOf(given));
     // An option overrules the plan in the text.
-    visitSchedule(
-        [](auto, auto, auto &to, const auto &from) {
-          if (from)
-            to = from;
-        },
-        request.fixed, fixed);
+    request.fixed.overrule(fixed);
     Expected<RankedPlan> chosen = choosePlan(request);
     if (!chosen)
       return op.emitError() << chosen.error().message;
