@@ -5,14 +5,16 @@
     table.py --bench ... --only ours,peers --groups plain,bias   a part of it
     table.py --bench ... --only peers --peers flex        one peer; the results of earlier parts stay in the table
     table.py --bench ... --rounds 3                       ours and the peers three times, each case's median counts
+    table.py --bench ... --fa3 fa3.csv                    FlashAttention 3 beside them, which was timed in the same run by a program of its own
     table.py --results bench-results                      the table again, without running
     table.py --results bench-results --readme README.md --docs docs/performance.md   writes the pages' generated blocks
 
 Parts: ours, peers, candidates, cpu, host. Each part and each peer writes a file of its own into the folder of results, anew; with --filter or
 --groups it appends to that file, and the later of two rows counts, so that a part can be run in pieces. A folder holds the results of one
-architecture. Exit code 1 when a part fails or a measured bar is missed.
+architecture. The file of --fa3 has the columns mask (none or causal), head_dim, length and ms, of the plain cases. Exit code 1 when a part fails or a measured bar is missed.
 """
 import argparse
+import csv
 import json
 import math
 import os
@@ -21,7 +23,7 @@ import sys
 import tempfile
 
 PEERS = ["fa2", "cudnn", "flex"]
-PARTS = ["ours", "ceilings", *(f"peers-{peer}" for peer in PEERS), "candidates", "cpu", "host"]
+PARTS = ["ours", "ceilings", *(f"peers-{peer}" for peer in PEERS), "peers-fa3", "candidates", "cpu", "host"]
 GROUPS = {  # as in Cases.cpp: title, and what is measured
     "plain": ("Plain", "16,384 tokens of hidden size 2,048."),
     "dropout": ("Dropout", "Probability 0.1, B 16, H 8."),
@@ -32,11 +34,6 @@ GROUPS = {  # as in Cases.cpp: title, and what is measured
     "unlisted": ("Unlisted shape", "B 4, S 3000, H 12, D 96, a shape that nothing is tuned for.")}
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 BLOCKS = (1, 2, 4, 8, 16, 24, 32, 48)
-# FlashAttention 3 forward at D 256, 16,384 tokens of hidden size 2,048, TFLOP/s, from a build of its sources on an H200 whose cuBLAS
-# reached FA3_CUBLAS in a product of 8192 x 8192 matrices: no package has it to run beside ours.
-FA3_D256 = {"none": dict(zip(LENGTHS, (459, 596, 660, 753, 739, 722))), "causal": dict(zip(LENGTHS, (312, 454, 574, 700, 712, 713)))}
-FA3_CUBLAS = 798
-
 
 def geomean(values):
     """None where a value is missing."""
@@ -75,6 +72,31 @@ def read(folder):
     return rows
 
 
+def fa3_speed(mask, length, ms):
+    """TFLOP/s of a plain case: 16,384 tokens of hidden size 2,048."""
+    return 4 * 16384 * 2048 * length / (2 if mask == "causal" else 1) / ms / 1e9
+
+
+def fa3_rows(path):
+    """A row a line of the file, as those of peers.py."""
+    def fail(what):
+        sys.exit(f"{path}: {what}; the columns are mask (none or causal), head_dim, length and ms")
+    rows = []
+    with open(path, newline="") as file:
+        reader = csv.DictReader(file)
+        if set(reader.fieldnames or ()) != {"mask", "head_dim", "length", "ms"}:
+            fail(f"has the columns {', '.join(reader.fieldnames or ()) or 'none'}")
+        for line in reader:
+            try:
+                dim, length, ms = int(line["head_dim"]), int(line["length"]), float(line["ms"])
+            except (TypeError, ValueError):
+                fail(f"line {reader.line_num} is not of numbers")
+            if line["mask"] not in ("none", "causal") or not (ms > 0 and dim > 0 and length > 0):
+                fail(f"line {reader.line_num} is not of a plain case and its time")
+            rows.append({"name": f"plain/{line['mask']}/d{dim}/s{length}", "peer": "fa3", "ms": ms, "tflops": fa3_speed(line["mask"], length, ms)})
+    return rows
+
+
 def arch_of(rows):
     archs = {row["arch"] for row in rows if "arch" in row}
     if len(archs) > 1:
@@ -105,6 +127,7 @@ class Table:
         for row in rows:
             self.rows.setdefault(row["name"], {})[row["peer"]] = row
         self.arch = arch_of(rows) or "sm_90a"
+        self.peers = PEERS + [peer for peer in ("fa3",) if any(peer in peers for peers in self.rows.values())]
         self.bars, self.notes = [], []
         self.collect_bars()
 
@@ -160,10 +183,8 @@ class Table:
         self.bar("plain, D 64 and 128, S 2048 to 16384, causal and not, against cuDNN: geometric mean", [geomean(long)], 1.05, aim=1.15)
         self.bar("the same at S 512 and 1024: geometric mean", [geomean(short)], 0.95, aim=1)
         self.bar("the same at S 512 and 1024: least", [least(short)], 0.85)
-        scale = quotient(self.cublas(), FA3_CUBLAS)
-        fa3 = [quotient(quotient(self.speed(f"plain/{mask}/d256/s{length}"), speeds[length]), scale)
-               for mask, speeds in FA3_D256.items() for length in LENGTHS[2:]]
-        self.bar("D 256, S 2048 to 16384, against FA3's figures scaled by the cuBLAS rate of the run: geometric mean", [geomean(fa3)], 0.97)
+        if "fa3" in self.peers:
+            self.bar("D 256 against FA3 in the same run: least", [least(self.against("fa3", plain((256,), LENGTHS)))], 1)
         self.bar("D 128 causal, S 8192 and 16384, over the cuBLAS rate of the run",
                  [quotient(self.speed(name), self.cublas()) for name in plain((128,), LENGTHS[4:], ("causal",))], 0.8, aim=0.86)
         self.flex_bars()
@@ -246,13 +267,13 @@ class Table:
             return []
         title, text = GROUPS[group]
         lines = [f"### {title}", "", text, "",
-                 "| case | plan | attune ms | TFLOP/s | " + " | ".join(f"{p} TFLOP/s | vs {p}" for p in PEERS) + " |",
-                 "|---|---|---|---|" + "---|---|" * len(PEERS)]
-        ratios = {peer: [] for peer in PEERS}
+                 "| case | plan | attune ms | TFLOP/s | " + " | ".join(f"{p} TFLOP/s | vs {p}" for p in self.peers) + " |",
+                 "|---|---|---|---|" + "---|---|" * len(self.peers)]
+        ratios = {peer: [] for peer in self.peers}
         for name in names:
             ours = self.rows[name]["attune"]
             cells = [name, ours["plan"], f"{ours['ms']:.3f}", f"{ours['tflops']:.0f}"]
-            for peer in PEERS:
+            for peer in self.peers:
                 other = self.rows[name].get(peer, {})
                 if other.get("ms"):
                     ratios[peer].append(other["ms"] / ours["ms"])
@@ -260,7 +281,7 @@ class Table:
                 else:
                     cells += ["-", "-"]
             lines.append("| " + " | ".join(cells) + " |")
-        means = [f"{geomean(ratios[p]):.2f}" if ratios[p] else "-" for p in PEERS]
+        means = [f"{geomean(ratios[p]):.2f}" if ratios[p] else "-" for p in self.peers]
         lines.append("| geometric mean | | | | " + " | ".join(f"| {mean}" for mean in means) + " |")
         return lines + [""]
 
@@ -368,6 +389,18 @@ def run(part, command, folder, source=None, append=False, rounds=1):
         return all(one.returncode == 0 for one in done)
 
 
+def keep_fa3(folder, path, again):
+    """Rows of `path` join the results; where ours are measured `again` without them, those of the run before go."""
+    kept = os.path.join(folder, "peers-fa3.jsonl")
+    if path:
+        rows = fa3_rows(path)
+        os.makedirs(folder, exist_ok=True)
+        with open(kept, "w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    elif again and os.path.exists(kept):
+        os.remove(kept)
+
+
 def measure(options):
     """Runs the parts that were asked for; the names of those that failed."""
     failed = []
@@ -450,7 +483,7 @@ def test_bars():
     def missed(changes, **fields):
         return [bar.text for bar in table(changes, **fields).bars if bar.measured and not bar.met]
     good = table()
-    assert missed([]) == [] and sum(bar.measured for bar in good.bars) == 19, good.report()
+    assert missed([]) == [] and sum(bar.measured for bar in good.bars) == 18, good.report()
     variants = lambda *names: [(f"variants/{name}/s8192", "attune") for name in names]
     for changes, fields, texts in (
             ([("plain/causal/d64/s4096", "cudnn")], {"ms": 0.1}, ["plain, D 64 and 128, S 2048"]),
@@ -458,9 +491,8 @@ def test_bars():
             ([(f"plain/{mask}/d{dim}/s512", "cudnn") for mask in ("none", "causal") for dim in (64, 128)], {"ms": 0.7},
              ["the same at S 512 and 1024: geometric mean", "the same at S 512 and 1024: least"]),
             ([("plain/none/d256/s512", "attune")], {"tflops": 1.0}, []),
-            ([("plain/none/d256/s16384", "attune")], {"tflops": 300.0}, ["D 256"]),
             ([("plain/causal/d128/s8192", "attune")], {"tflops": 630.0}, ["D 128 causal"]),
-            ([("ceiling/matmul/s8192", "cublas")], {"tflops": 900.0}, ["D 256", "D 128 causal"]),
+            ([("ceiling/matmul/s8192", "cublas")], {"tflops": 900.0}, ["D 128 causal"]),
             ([("variants/alibi/d64/s8192", "flex")], {"ms": 1.1}, ["the same: least"]),
             ([("variants/alibi/d64/s8192", "flex")], {"ms": 0.01}, ["the 16 variants", "the same: least"]),
             (variants("relbias/d64"), {"ms": 1.2}, ["relative bias, D 64"]),
@@ -483,6 +515,40 @@ def test_bars():
         found = missed(changes, **fields)
         assert len(found) == len(texts) and all(text.startswith(start) for text, start in zip(found, texts)), (changes, fields, found)
     assert "D 64, 1 to 48 visible blocks of 128 x 128 a row: T = 100.0 us + 100.00 us * blocks; the farthest point is 0% " in good.notes[1], good.notes
+
+    # FlashAttention 3 where the run has it, and then all twelve of its cases at D 256.
+    assert not any("FA3" in bar.text for bar in good.bars) and "fa3" not in good.report()
+    cells = [(mask, length) for mask in ("none", "causal") for length in LENGTHS]
+    for slow, met in ((None, True), (("none", 512), False)):
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            file.write("mask,head_dim,length,ms\n" + "".join(f"{mask},256,{length},{0.9 if (mask, length) == slow else 1.1}\n" for mask, length in cells))
+            file.flush()
+            beside = Table([*example_rows().values(), *fa3_rows(file.name)])
+        bar = next(bar for bar in beside.bars if "FA3" in bar.text)
+        assert bar.measured and bar.met == met, bar.line()
+        assert "| vs fa3 |" in beside.report()
+    assert abs(fa3_speed("none", 16384, 1000) - 2.199) < 1e-3 and abs(fa3_speed("causal", 16384, 1000) - 1.0995) < 1e-3
+    for text, error in (("mask,ms\n", "has the columns mask, ms"), ("mask,head_dim,length,ms\nnone,256,x,1\n", "line 2 is not of numbers"),
+                        ("mask,head_dim,length,ms\nfull,256,512,1\n", "line 2 is not of a plain case"), ("", "has the columns none")):
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            file.write(text)
+            file.flush()
+            try:
+                fa3_rows(file.name)
+                assert False, text
+            except SystemExit as end:
+                assert error in str(end), end
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "fa3.csv")
+        with open(path, "w") as file:
+            file.write("mask,head_dim,length,ms\ncausal,64,512,0.5\n")
+        keep_fa3(folder, path, True)
+        assert [row["name"] for row in read(folder)] == ["plain/causal/d64/s512"]
+        keep_fa3(folder, None, False)
+        assert len(read(folder)) == 1
+        keep_fa3(folder, None, True)
+        assert read(folder) == []
 
     # A bar of which a case is missing is not measured.
     rows = example_rows()
@@ -585,6 +651,7 @@ def main():
     arguments.add_argument("--readme", metavar="FILE", help="rewrite the block of the page that holds the table of sm_90a")
     arguments.add_argument("--docs", metavar="FILE", help="rewrite the blocks of the page that hold the architecture's bars and tables")
     arguments.add_argument("--rounds", type=int, choices=range(1, 10), default=1, metavar="N", help="how often ours and the peers are measured: 1 to 9")
+    arguments.add_argument("--fa3", metavar="FILE", help="FlashAttention 3's times of this run, as CSV")
     arguments.add_argument("--self-test", action="store_true")
     options = arguments.parse_args()
     if options.self_test:
@@ -594,6 +661,7 @@ def main():
         found = arch_of(read(options.results))
         if options.target and found and found != options.target:
             sys.exit(f"{options.results} holds results of {found}; name another folder with --results")
+    keep_fa3(options.results, options.fa3, options.bench and "ours" in options.only.split(","))
     failed = measure(options) if options.bench else []
     table = Table(read(options.results))
     print(table.report())
