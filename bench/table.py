@@ -127,7 +127,7 @@ class Table:
         for row in rows:
             self.rows.setdefault(row["name"], {})[row["peer"]] = row
         self.arch = arch_of(rows) or "sm_90a"
-        self.peers = PEERS + [peer for peer in ("fa3",) if any(peer in peers for peers in self.rows.values())]
+        self.peers = PEERS + (["fa3"] if any("fa3" in peers for peers in self.rows.values()) else [])
         self.bars, self.notes = [], []
         self.collect_bars()
 

@@ -232,7 +232,7 @@ static bool choosesSchedule(const Source &source, const CompileOptions &options,
 }
 
 static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
-  visitSchedule([](auto, auto, auto &to, const auto &from) { to = from; }, options, plan);
+  assignSchedule(options, plan);
   return options;
 }
 

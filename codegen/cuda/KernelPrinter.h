@@ -113,6 +113,7 @@ private:
   // Memory.
   void printSlice(sched::SliceOp op);
   void printElement(tile::ElementOp op);
+  llvm::SmallVector<Expr> integers(mlir::ValueRange values);
   /// The two results of `op`, as the members of a vector type's value.
   void declarePair(mlir::Operation *op, llvm::StringRef type, const Expr &pair);
   void printLoadElements(sched::LoadElementsOp op);

@@ -142,13 +142,15 @@ void KernelPrinter::printElement(tile::ElementOp op) {
   declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));
 }
 
+SmallVector<Expr> KernelPrinter::integers(ValueRange values) {
+  return llvm::map_to_vector(values, [&](Value value) { return integer(value); });
+}
+
 void KernelPrinter::printLoadElements(LoadElementsOp op) {
   const View &view = views[op.getView()];
-  SmallVector<Expr> indices;
-  for (Value index : op.getIndices())
-    indices.push_back(integer(index));
   declarePair(op, "float2",
-              primitive(view.isWritten ? "load_written_pair" : "load_f32_pair", {globalAddress(view, indices)}));
+              primitive(view.isWritten ? "load_written_pair" : "load_f32_pair",
+                        {globalAddress(view, integers(op.getIndices()))}));
 }
 
 void KernelPrinter::declarePair(Operation *op, StringRef type, const Expr &pair) {
@@ -160,9 +162,7 @@ void KernelPrinter::declarePair(Operation *op, StringRef type, const Expr &pair)
 
 void KernelPrinter::printStoreElement(StoreElementOp op) {
   const View &view = views[op.getView()];
-  SmallVector<Expr> indices;
-  for (Value index : op.getIndices())
-    indices.push_back(integer(index));
+  const SmallVector<Expr> indices = integers(op.getIndices());
   Type type = op.getView().getType().getElementType();
   if (type.isBF16() || type.isF16())
     statement(
@@ -174,10 +174,7 @@ void KernelPrinter::printStoreElement(StoreElementOp op) {
 }
 
 void KernelPrinter::printAddElements(AddElementsOp op) {
-  SmallVector<Expr> indices, arguments;
-  for (Value index : op.getIndices())
-    indices.push_back(integer(index));
-  arguments.push_back(globalAddress(views[op.getView()], indices));
+  SmallVector<Expr> arguments{globalAddress(views[op.getView()], integers(op.getIndices()))};
   for (Value added : op.getValues())
     arguments.push_back(value(added));
   statement(op, primitive(op.getValues().size() == 1 ? "add_f32" : "add_f32_pair", arguments).text + ";");

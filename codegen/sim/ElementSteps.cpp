@@ -164,15 +164,21 @@ Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+/// The int32 inputs of `step` from `first` on: the place of a lane's element in a view.
+static std::array<int64_t, maxRank> indicesAt(Warp &warp, const Step &step, int first, int lane) {
+  std::array<int64_t, maxRank> indices = {};
+  for (int i = first; i < step.inputs; ++i)
+    indices[i - first] = warp.get<int32_t>(step.in[i], lane);
+  return indices;
+}
+
 Go sim::loadElements(Machine &machine, Warp &warp, const Step &step) {
   const View &view = machine.program.views[step.at[0]];
   for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
     if (step.out[0].varies && !warp.has(lane))
       continue;
-    std::array<int64_t, maxRank> indices = {};
-    for (int i = 1; i < step.inputs; ++i)
-      indices[i - 1] = warp.get<int32_t>(step.in[i], lane);
-    const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), indices, 2);
+    const std::byte *from =
+        machine.global(warp, step, view, baseOf(step.in[0], lane), indicesAt(warp, step, 1, lane), 2);
     if (!from)
       return Go::Stop;
     for (int i = 0; i < 2; ++i) {
@@ -189,10 +195,7 @@ Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
   for (int lane = 0; lane < lanes; ++lane) {
     if (!warp.has(lane))
       continue;
-    std::array<int64_t, maxRank> indices = {};
-    for (int i = 2; i < step.inputs; ++i)
-      indices[i - 2] = warp.get<int32_t>(step.in[i], lane);
-    std::byte *to = machine.global(warp, step, view, baseOf(step.in[1], lane), indices, 1);
+    std::byte *to = machine.global(warp, step, view, baseOf(step.in[1], lane), indicesAt(warp, step, 2, lane), 1);
     if (!to)
       return Go::Stop;
     Element element = machine.program.tensors[view.tensor].element;
@@ -214,10 +217,8 @@ Go sim::addElements(Machine &machine, Warp &warp, const Step &step) {
   for (int lane = 0; lane < lanes; ++lane) {
     if (!warp.has(lane))
       continue;
-    std::array<int64_t, maxRank> indices = {};
-    for (int i = count + 1; i < step.inputs; ++i)
-      indices[i - count - 1] = warp.get<int32_t>(step.in[i], lane);
-    std::byte *at = machine.global(warp, step, view, baseOf(step.in[count], lane), indices, count);
+    std::byte *at =
+        machine.global(warp, step, view, baseOf(step.in[count], lane), indicesAt(warp, step, count + 1, lane), count);
     if (!at)
       return Go::Stop;
     for (int i = 0; i < count; ++i) {

@@ -8,7 +8,7 @@
 //       if (field)
 //         fmt::print("{} {}\n", name, *field);                       // "tileQ 128"
 //     }, options);
-//     visitSchedule([](auto, auto, auto &to, const auto &from) { to = from; }, options, plan);
+//     assignSchedule(options, plan);                                   // options.tileQ = plan.tileQ; ...
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -34,6 +34,11 @@ template <typename Visit, typename... Structures> void visitSchedule(Visit visit
   visit("turns", "whether warpgroups start their products in turn", of.turns...);
   visit("overlap", "whether a tile's product with V runs beside the softmax of the next", of.overlap...);
   visit("stageBiases", "whether dense biases go through shared memory", of.stageBiases...);
+}
+
+/// All fields of `to` become those of `from`.
+template <typename To, typename From> void assignSchedule(To &to, const From &from) {
+  visitSchedule([](auto, auto, auto &field, const auto &value) { field = value; }, to, from);
 }
 
 /// "tileQ" as "tile-q" or "tile_q".

@@ -725,12 +725,16 @@ LogicalResult ExtentOp::verify() {
   return success();
 }
 
-LogicalResult LoadElementsOp::verify() {
-  if (getView().getType().getRank() != int64_t(getIndices().size()) || !getView().getType().getElementType().isF32())
-    return emitOpError() << "reads a view of f32 with one index for each dimension, got " << getView().getType()
-                         << " and " << getIndices().size();
+/// Floats at a place of a float32 view, which `op` `does`.
+template <typename ElementsOp> static LogicalResult verifyFloats(ElementsOp op, StringRef does) {
+  ViewType view = op.getView().getType();
+  if (view.getRank() != int64_t(op.getIndices().size()) || !view.getElementType().isF32())
+    return op.emitOpError() << does << " a view of f32 with one index for each dimension, got " << view << " and "
+                            << op.getIndices().size();
   return success();
 }
+
+LogicalResult LoadElementsOp::verify() { return verifyFloats(*this, "reads"); }
 
 LogicalResult StoreElementOp::verify() {
   if (getView().getType().getRank() != int64_t(getIndices().size()))
@@ -741,9 +745,8 @@ LogicalResult StoreElementOp::verify() {
 }
 
 LogicalResult AddElementsOp::verify() {
-  if (getView().getType().getRank() != int64_t(getIndices().size()) || !getView().getType().getElementType().isF32())
-    return emitOpError() << "adds to a view of f32 with one index for each dimension, got " << getView().getType()
-                         << " and " << getIndices().size();
+  if (failed(verifyFloats(*this, "adds to")))
+    return failure();
   if (getValues().size() != 1 && getValues().size() != 2)
     return emitOpError() << "adds one value or two side by side, got " << getValues().size();
   return success();

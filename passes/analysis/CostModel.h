@@ -133,7 +133,7 @@ struct PlanChoice {
 /// The fields of a Plan, or what CompileOptions fix.
 template <typename Structure> PlanChoice choiceOf(const Structure &structure) {
   PlanChoice choice;
-  visitSchedule([](auto, auto, auto &to, const auto &from) { to = from; }, choice, structure);
+  assignSchedule(choice, structure);
   return choice;
 }
 

@@ -558,7 +558,7 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   options.headDim = headDim.value_or(128);
   options.headDimV = headDimV.value_or(options.headDim);
   options.sramBudget = flags.sramBudget;
-  visitSchedule([](auto, auto, auto &to, const auto &from) { to = from; }, options, flags);
+  assignSchedule(options, flags);
   if (!flags.cuda.empty()) {
     Expected<IrText> text = IrText::read(flags.cuda);
     if (!text)
