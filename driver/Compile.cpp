@@ -7,11 +7,14 @@
 #include "attune/Compile.h"
 
 #include "arch/ArchInfo.h"
+#include "driver/Alternatives.h"
 #include "driver/BuildId.h"
+#include "driver/Compiling.h"
 #include "driver/Disassemble.h"
 #include "driver/EditedCuda.h"
 #include "driver/Lowering.h"
 #include "driver/PlanJson.h"
+#include "driver/Tuner.h"
 #include "runtime/Cache.h"
 #include "runtime/Cubin.h"
 #include "runtime/Log.h"
@@ -44,6 +47,17 @@ std::optional<Stage> attune::parseStage(std::string_view text) {
   for (size_t i = 0; i < std::size(stageNames); ++i)
     if (stageNames[i] == text)
       return Stage(i);
+  return std::nullopt;
+}
+
+static constexpr std::string_view tuningNames[] = {"off", "cached", "measure"};
+
+std::string_view attune::name(Tuning tuning) { return tuningNames[size_t(tuning)]; }
+
+std::optional<Tuning> attune::parseTuning(std::string_view text) {
+  for (size_t i = 0; i < std::size(tuningNames); ++i)
+    if (tuningNames[i] == text)
+      return Tuning(i);
   return std::nullopt;
 }
 
@@ -221,9 +235,9 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
   return image;
 }
 
-/// Whether compilation chooses the schedule.
-static bool choosesSchedule(const Source &source, const CompileOptions &options, const Target &target) {
-  if (!target.isCuda() || choiceOf(options).any())
+/// Whether compilation chooses the schedule, within the SRAM budget of `options`.
+static bool choosesSchedule(const Source &source, const CompileOptions &options) {
+  if (choiceOf(options).any())
     return false;
   if (source.variant)
     return true;
@@ -231,13 +245,21 @@ static bool choosesSchedule(const Source &source, const CompileOptions &options,
   return start && start->stage == Stage::Attn && source.text->text.find("attn.plan") == std::string::npos;
 }
 
-static CompileOptions withPlan(CompileOptions options, const Plan &plan) {
+bool attune::driver::leavesScheduleOpen(const Source &source, const CompileOptions &options) {
+  return !options.cuda && options.sramBudget == 0 && choosesSchedule(source, options);
+}
+
+CompileOptions attune::driver::withPlan(CompileOptions options, const Plan &plan) {
   assignSchedule(options, plan);
   return options;
 }
 
-/// The plan that an image was made with. Precondition: checkImage, where it comes from the cache.
-static Plan planOf(const KernelImage &image) {
+std::string attune::driver::featuresOf(const KernelImage &image) {
+  return ordered_json::parse(image.planJson).value("features", "");
+}
+
+/// Precondition: checkImage, where it comes from the cache.
+Plan attune::driver::planOf(const KernelImage &image) {
   Plan plan;
   auto json = ordered_json::parse(image.planJson);
   visitSchedule([&](std::string_view name, auto, auto &field) { json.at(name).get_to(field); }, plan);
@@ -268,7 +290,7 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
                                          double traceMilliseconds) {
   constexpr size_t maxAttempts = 4;
   Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
-  if (!best || best->main().spillBytes == 0 || !choosesSchedule(source, options, target) ||
+  if (!best || best->main().spillBytes == 0 || !choosesSchedule(source, options) ||
       std::max(best->signature.headDim, best->signature.headDimV) > spillFreeHeadDim(planOf(*best).copyWarps > 0))
     return best;
   Lowered described;
@@ -312,12 +334,10 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
 
 static bool usesCache(const CompileOptions &options) { return options.useCache && !options.printAfterAll; }
 
-static Expected<KernelImage> imageOfSource(const Source &source, const CompileOptions &options, const Target &target);
-
 /// The image whose schedule compile() settles on, where it has a choice. Without NVRTC nothing can be compiled, and the
 /// cost model's first choice stands.
 static std::optional<KernelImage> settledChoice(const Source &source, CompileOptions options, const Target &target) {
-  if (!choosesSchedule(source, options, target))
+  if (!target.isCuda() || !choosesSchedule(source, options))
     return std::nullopt;
   options.printAfterAll = false;
   Expected<KernelImage> image = imageOfSource(source, options, target);
@@ -359,41 +379,83 @@ static void openCompiler(const Target &target) {
     hostKey();
 }
 
-static Expected<Kernel> compileSource(const Source &source, const CompileOptions &options, const Target &target) {
+/// Where a kernel is in memory: the device, and what beside the key decides on its alternatives.
+static std::string memoryPlace(const CompileOptions &options, const Target &target, bool alternatives) {
+  std::string place = target.isCuda() ? fmt::format("cuda:{}", target.device) : "cpu";
+  if (!alternatives)
+    return place;
+  fmt::format_to(std::back_inserter(place), " {} {}", options.tuning != Tuning::Off, TunedPlans::generation());
+  for (const ProblemSizes &sizes : options.shapes)
+    fmt::format_to(std::back_inserter(place), " {},{},{},{},{}", sizes.batch, sizes.heads, sizes.headsKv, sizes.queries,
+                   sizes.keys);
+  return place;
+}
+
+/// `kernel`, which prepares more sizes by compiling again with these, too.
+static Kernel preparing(const Kernel &kernel, const Source &source, const CompileOptions &options,
+                        const Target &target) {
+  return kernel.withPrepare([variant = source.variant ? std::optional(*source.variant) : std::nullopt,
+                             text = source.text ? std::optional(*source.text) : std::nullopt, options,
+                             target](const std::vector<ProblemSizes> &sizes) {
+    CompileOptions more = options;
+    more.shapes.insert(more.shapes.end(), sizes.begin(), sizes.end());
+    return compileSource({variant ? &*variant : nullptr, text ? &*text : nullptr}, more, target);
+  });
+}
+
+/// A kernel with its alternatives, by `settle` where it is in no cache.
+template <typename Settle>
+static Expected<Kernel> kernelOf(const Source &source, const CompileOptions &options, const Target &target,
+                                 bool alternatives, Settle &&settle) {
+  auto load = [&](KernelImage image) -> Expected<Kernel> {
+    Expected<Kernel> kernel = loadImage(std::move(image), target);
+    if (!kernel || !alternatives || !leavesScheduleOpen(source, options))
+      return kernel;
+    return preparing(withAlternatives(*kernel, source, options, target), source, options, target);
+  };
+  if (!usesCache(options)) {
+    Expected<KernelImage> image = settle();
+    return image ? load(std::move(*image)) : image.error();
+  }
+  Expected<std::string> key = keyOf(source, options, target);
+  if (!key)
+    return key.error();
+  auto check = [&](const KernelImage &image) { return checkImage(image, source, options, target); };
+  return cacheOf(options).getOrCompile(*key, memoryPlace(options, target, alternatives), settle, load, check);
+}
+
+Expected<Kernel> attune::driver::kernelOfImage(KernelImage image, const Source &source, const CompileOptions &options,
+                                               const Target &target) {
+  return kernelOf(source, options, target, false, [&] { return Expected<KernelImage>(std::move(image)); });
+}
+
+Expected<Kernel> attune::driver::compileSource(const Source &source, const CompileOptions &options,
+                                               const Target &target) {
   if (Expected<void> good = checkRequest(source, options, target); !good)
     return good.error();
   openCompiler(target);
+  if (options.tuning == Tuning::Measure)
+    if (Expected<void> measured = measureMissing(source, options, target); !measured)
+      return measured.error();
   auto begin = std::chrono::steady_clock::now();
   Expected<Kernel> kernel = [&]() -> Expected<Kernel> {
-    auto load = [&](KernelImage image) { return loadImage(std::move(image), target); };
     if (options.cuda) {
       Expected<KernelImage> image = imageOfEdited(source, options, target);
-      if (!image)
-        return image.error();
-      return load(std::move(*image));
+      return image ? loadImage(std::move(*image), target) : image.error();
     }
-    if (!usesCache(options)) {
-      Expected<KernelImage> image = settleImage(source, options, target, millisecondsSince(begin));
-      if (!image)
-        return image.error();
-      return load(std::move(*image));
-    }
-    Expected<std::string> key = keyOf(source, options, target);
-    if (!key)
-      return key.error();
-    double trace = millisecondsSince(begin);
-    std::string device = target.isCuda() ? fmt::format("cuda:{}", target.device) : "cpu";
-    auto check = [&](const KernelImage &image) { return checkImage(image, source, options, target); };
-    return cacheOf(options).getOrCompile(
-        *key, device, [&] { return settleImage(source, options, target, trace); }, load, check);
+    return kernelOf(source, options, target, /*alternatives=*/true,
+                    [&] { return settleImage(source, options, target, millisecondsSince(begin)); });
   }();
+  if (!kernel)
+    return kernel;
   // The probability is no part of the key: it belongs to the handle.
-  if (kernel && source.variant && source.variant->hasDropout())
+  if (source.variant && source.variant->hasDropout())
     return kernel->withDropout(source.variant->dropoutProbability());
   return kernel;
 }
 
-static Expected<KernelImage> imageOfSource(const Source &source, const CompileOptions &options, const Target &target) {
+Expected<KernelImage> attune::driver::imageOfSource(const Source &source, const CompileOptions &options,
+                                                    const Target &target) {
   if (Expected<void> good = checkRequest(source, options, target); !good)
     return good.error();
   openCompiler(target);

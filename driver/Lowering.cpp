@@ -791,25 +791,30 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
   });
 }
 
+Expected<PlanRequest> attune::driver::requestOf(const Source &source, const CompileOptions &options,
+                                                const Target &target, const ProblemSizes &sizes, IrSummary &summary) {
+  ContextLease context;
+  return onModule(context.get(), source, options, [&](ModuleOp module) -> Expected<PlanRequest> {
+    Expected<IrSummary> found = summarizeModule(module);
+    if (!found)
+      return found.error();
+    if (found->stage != Stage::Attn)
+      return Error{fmt::format("the text is at stage {} and holds its schedule, so there is nothing to rank; explain "
+                               "its attn text",
+                               name(found->stage))};
+    summary = *found;
+    return requestFor(module, options, target, sizes);
+  });
+}
+
 Expected<std::vector<RankedPlan>> attune::driver::rank(const Source &source, const CompileOptions &options,
                                                        const Target &target, const ProblemSizes &sizes,
                                                        Lowered &described) {
-  ContextLease context;
-  return onModule(context.get(), source, options, [&](ModuleOp module) -> Expected<std::vector<RankedPlan>> {
-    Expected<IrSummary> summary = summarizeModule(module);
-    if (!summary)
-      return summary.error();
-    if (summary->stage != Stage::Attn)
-      return Error{fmt::format("the text is at stage {} and holds its schedule, so there is nothing to rank; explain "
-                               "its attn text",
-                               name(summary->stage))};
-    described.summary = *summary;
-    Expected<PlanRequest> request = requestFor(module, options, target, sizes);
-    if (!request)
-      return request.error();
-    described.request = *request;
-    return rankPlans(*request);
-  });
+  Expected<PlanRequest> request = requestOf(source, options, target, sizes, described.summary);
+  if (!request)
+    return request.error();
+  described.request = *request;
+  return rankPlans(*request);
 }
 
 Expected<Simulated> attune::driver::simulated(const IrText &text) {

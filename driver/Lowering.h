@@ -60,7 +60,11 @@ struct Lowered {
 Expected<Lowered> lower(const Source &source, const CompileOptions &options, const Target &target, Stage stage,
                         bool withCost);
 
-/// Every candidate of the cost model for `request` with the schedule fields of `options`.
+/// What the cost model is asked for the attn op of `source` with the schedule fields of `options`, for `sizes`.
+Expected<PlanRequest> requestOf(const Source &source, const CompileOptions &options, const Target &target,
+                                const ProblemSizes &sizes, IrSummary &summary);
+
+/// Every candidate of the cost model for that request.
 Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOptions &options, const Target &target,
                                        const ProblemSizes &sizes, Lowered &described);
 

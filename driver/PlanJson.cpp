@@ -1,6 +1,7 @@
 #include "driver/PlanJson.h"
 
 #include "arch/ArchInfo.h"
+#include "passes/analysis/PlanSpace.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,9 +19,14 @@ ordered_json attune::driver::sizesJson(const PlanRequest &request) {
           {"keys", request.keys}};
 }
 
-/// A thread of the CPU has tiles and nothing else.
-static std::string planText(const Plan &plan, const Target &target) {
+std::string attune::driver::planText(const Plan &plan, const Target &target) {
   return target.isCuda() ? plan.text() : fmt::format("{} x {}", plan.tileQ, plan.tileK);
+}
+
+std::string attune::driver::fullPlanText(const Plan &plan) {
+  // Plans of a thread of the CPU have one warp.
+  const std::string text = plan.threads() == 32 ? fmt::format("{} x {}", plan.tileQ, plan.tileK) : plan.text();
+  return text + (plan.longestFirst ? ", last rows first" : "");
 }
 
 ordered_json attune::driver::candidateJson(const RankedPlan &candidate, const Target &target, bool chosen,
@@ -100,6 +106,8 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
     result["schedule"][decision] = text;
   if (!lowered.remarks.empty())
     result["remarks"] = lowered.remarks;
+  if (lowered.request)
+    result["features"] = planFeatures(*lowered.request);
   if (target.isCuda()) {
     ordered_json registers = ordered_json::object();
     if (cost) {
@@ -128,8 +136,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
 // Reading it back
 //===----------------------------------------------------------------------===//
 
-/// planJson by example: each member as it is, one that may be absent with a '?' behind its name, "*" for members of any
-/// name.
+/// planJson by example.
 static const ordered_json &planExample() {
   static const ordered_json example = [] {
     const ordered_json buffer = {{"name", ""}, {"bytes", 0}, {"offset?", 0}};
@@ -143,6 +150,7 @@ static const ordered_json &planExample() {
     plan["shared"] = {{"bytes", 0}, {"budget", 0}, {"buffers", ordered_json::array({buffer})}};
     plan["schedule?"] = {{"*", ""}};
     plan["remarks?"] = ordered_json::array({""});
+    plan["features?"] = "";
     plan["registers?"] = {{"estimated?", 0}, {"limit?", 0}, {"actual?", 0}, {"spillBytes?", 0}};
     plan["traffic?"] = {
         {"bytes", 0.0}, {"hbmBytes", 0.0}, {"standardAttentionBytes", 0.0}, {"ratio", 0.0}, {"sizes", sizes}};
@@ -153,9 +161,8 @@ static const ordered_json &planExample() {
   return example;
 }
 
-/// The path of the first part of `value` that is not as in `example`. It never goes deeper than `example`.
-static std::optional<std::string> firstDifference(const ordered_json &value, const ordered_json &example,
-                                                  const std::string &path) {
+std::optional<std::string> attune::driver::firstDifference(const ordered_json &value, const ordered_json &example,
+                                                           const std::string &path) {
   const bool sameType = example.is_number_float()     ? value.is_number()
                         : example.is_number_integer() ? value.is_number_integer()
                                                       : value.type() == example.type();

@@ -3,7 +3,7 @@
 //     {"arch": "sm_90", "tileQ": 128, "tileK": 64, "warps": 4, "threads": 128, "stages": 2, "qRegisters": true,
 //      "dvWarps": 1, "blocksPerSm": 2, "longestFirst": true, "text": "128 x 64, 4 warps, ...",
 //      "shared": {"bytes": 98304, "budget": 232448, "buffers": [{"name": "q_tile", "bytes": 32768, "offset": 0}]},
-//      "schedule": {"copies": "...", "roles": "...", ...},
+//      "schedule": {"copies": "...", "roles": "...", ...}, "features": "...",
 //      "registers": {"estimated": 231, "limit": 255, "actual": 238, "spillBytes": 0},
 //      "traffic": {"bytes": 1.2e9, "hbmBytes": 0.3e9, "standardAttentionBytes": 5.2e9, "ratio": 4.3,
 //                  "sizes": {"batch": 4, "heads": 16, "headsKv": 16, "queries": 4096, "keys": 4096}},
@@ -11,7 +11,7 @@
 //      "attempts": [{"text": "128 x 80, 4 warps, ...", "spillBytes": 56},
 //                   {"text": "128 x 64, 4 warps, ...", "spillBytes": 0}]}
 //
-// "schedule" (ScheduleText.h) is there from sched on; "traffic" and "predicted" are absent where the input held no attn
+// "schedule" (ScheduleText.h) is there from sched on; "features" (PlanSpace.h), "traffic" and "predicted" are absent where the input held no attn
 // op; "actual" and "spillBytes" where nothing was compiled; "attempts", the plans that were compiled, where the first
 // one spilled. "traffic" crosses between L2 and shared memory (for the CPU between the shared cache and a core's), and
 // an estimate of "hbmBytes" of it misses L2. Bytes of standard attention (the paper's Algorithm 0) are for the same
@@ -28,6 +28,17 @@ namespace attune::driver {
 
 nlohmann::ordered_json planJson(const Lowered &lowered, const CompileOptions &options, const Target &target,
                                 const KernelImage *image);
+
+/// Plan::text; a thread of the CPU has tiles and nothing else.
+std::string planText(const Plan &plan, const Target &target);
+
+/// planText with the order of rows, which plans to measure may differ in alone.
+std::string fullPlanText(const Plan &plan);
+
+/// The path of the first part of `value` that is not as in `example`, to which its depth is limited. The example has
+/// each member as it is, one that may be absent with a '?' behind its name, and "*" for members of any name.
+std::optional<std::string> firstDifference(const nlohmann::ordered_json &value, const nlohmann::ordered_json &example,
+                                           const std::string &path);
 
 /// Whether a text holds what planJson gives, member for member and type for type: what reads it then needs no further
 /// checks.

@@ -12,7 +12,6 @@
 #include <ctime>
 #include <fmt/format.h>
 #include <mutex>
-#include <sys/random.h>
 #include <unordered_map>
 
 using namespace attune;
@@ -30,7 +29,6 @@ constexpr size_t checksumOffset = 16;
 constexpr size_t checkedOffset = checksumOffset + 32; // the checksum covers the file from here on
 constexpr size_t headerBytes = checkedOffset + 8 * sectionCount;
 constexpr std::string_view extension = ".attune";
-constexpr std::string_view temporaryMark = ".attune.tmp.";
 constexpr int64_t leftOverSeconds = 3600; // a temporary file is written in milliseconds
 
 struct Sections {
@@ -97,15 +95,7 @@ Expected<KernelImage> imageOf(const Sections &sections) {
 
 std::string nameOf(std::string_view key) { return sha256Hex(key).append(extension); }
 bool isEntry(std::string_view name) { return name.ends_with(extension); }
-bool isTemporary(std::string_view name) { return name.find(temporaryMark) != std::string_view::npos; }
-
-/// A name that no other file has: process numbers come again, after a kill and in every container.
-std::string temporaryName(std::string_view entry) {
-  uint64_t random = 0;
-  if (getrandom(&random, sizeof random, 0) != sizeof random)
-    random = uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
-  return fmt::format("{}{}{:016x}", entry.substr(0, 16), temporaryMark, random);
-}
+bool isTemporary(std::string_view name) { return name.find(CacheFolder::temporaryMark) != std::string_view::npos; }
 
 /// One kernel in memory, or the compilation that will give it.
 struct Slot {
@@ -292,7 +282,7 @@ bool KernelCache::write(std::string_view key, const KernelImage &image) const {
     return false;
   state->sweep(*folder);
   FileProblem problem;
-  const std::string temporary = temporaryName(name);
+  const std::string temporary = CacheFolder::temporaryName(name);
   if (!folder->create(temporary, content, problem)) {
     state->warnUnwritable(problem);
     return false;

@@ -1,12 +1,14 @@
 #include "runtime/CacheFolder.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -219,3 +221,11 @@ bool CacheFolder::rename(const std::string &from, const std::string &to, FilePro
 }
 
 bool CacheFolder::remove(const std::string &name) const { return ::unlinkat(folder.get(), name.c_str(), 0) == 0; }
+
+std::string CacheFolder::temporaryName(std::string_view name) {
+  // Process numbers come again, after a kill and in every container.
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof random, 0) != sizeof random)
+    random = uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
+  return fmt::format("{}{}{:016x}", name.substr(0, 16), temporaryMark, random);
+}

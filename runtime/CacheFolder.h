@@ -75,6 +75,9 @@ public:
   /// Gives the file `from` the name `to`, in the place of what had it; removes `from` when that fails.
   bool rename(const std::string &from, const std::string &to, FileProblem &problem) const;
   bool remove(const std::string &name) const;
+  /// A name to write to before `name`'s file is replaced, that no other file has. Contains temporaryMark.
+  static std::string temporaryName(std::string_view name);
+  static constexpr std::string_view temporaryMark = ".attune.tmp.";
 
   /// The names of everything in the folder, in no order.
   std::vector<std::string> names() const;

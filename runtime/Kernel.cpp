@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <fmt/format.h>
+#include <limits>
 #include <mutex>
 
 using namespace attune;
@@ -396,19 +397,45 @@ Kernel attune::makeHostKernel(KernelImage image, std::vector<HostEntry> entries,
 // The handle
 //===----------------------------------------------------------------------===//
 
+/// What a handle may start beside its own kernel.
+struct Kernel::Choice {
+  std::vector<Alternative> alternatives = {};
+  Prepare prepare = {};
+};
+
 Kernel::Kernel(std::shared_ptr<const State> state) : state(std::move(state)) {}
+
+/// The kernel of the nearest class, of several the first.
+const Kernel::State &Kernel::chosen(const SizeClass &sizes) const {
+  const State *nearest = state.get();
+  int least = std::numeric_limits<int>::max();
+  for (const Alternative &alternative : choice->alternatives)
+    if (std::optional<int> distance = alternative.sizes.distance(sizes); distance && *distance < least) {
+      least = *distance;
+      nearest = alternative.kernel.state.get();
+    }
+  return *nearest;
+}
+
+/// Nothing of `args` is checked yet. Their shapes are what they should be, or every kernel refuses them.
+const Kernel::State &Kernel::chosen(const LaunchArgs &args) const {
+  if (!choice || choice->alternatives.empty() || args.q.rank != 4 || args.k.rank != 4)
+    return *state;
+  return chosen(SizeClass::of({args.q.shape[0], args.q.shape[1], args.k.shape[1], args.q.shape[2], args.k.shape[2]}));
+}
 
 Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
   assert(valid() && "launch of an empty kernel handle");
+  const State &of = chosen(args);
   PackedLaunch packed;
-  if (Expected<void> good = packLaunch(state->image, state->device, defaultDropout, args, packed); !good)
+  if (Expected<void> good = packLaunch(of.image, of.device, defaultDropout, args, packed); !good)
     return good;
-  if (!packed.hasWork(state->image))
+  if (!packed.hasWork(of.image))
     return {};
-  const ProfilerRange range(state->image.name.c_str());
-  if (state->cuda)
-    return state->launchCuda(stream, packed);
-  state->launchHost(packed);
+  const ProfilerRange range(of.image.name.c_str());
+  if (of.cuda)
+    return of.launchCuda(stream, packed);
+  of.launchHost(packed);
   return {};
 }
 
@@ -423,13 +450,14 @@ Expected<void> Kernel::launchChecked(Stream stream, const LaunchArgs &args) cons
 
 Expected<void> Kernel::check(const LaunchArgs &args) const {
   assert(valid() && "check with an empty kernel handle");
+  const State &of = chosen(args);
   PackedLaunch packed;
-  return packLaunch(state->image, state->device, defaultDropout, args, packed);
+  return packLaunch(of.image, of.device, defaultDropout, args, packed);
 }
 
 size_t Kernel::workspaceBytes(const LaunchArgs &args) const {
   assert(valid() && "workspaceBytes of an empty kernel handle");
-  return workspaceSize(state->image.signature, args);
+  return workspaceSize(chosen(args).image.signature, args);
 }
 
 Expected<void> Kernel::load() const {
@@ -437,12 +465,35 @@ Expected<void> Kernel::load() const {
   if (state->cuda)
     if (Expected<const LoadedModule *> loaded = state->moduleFor(state->cuda->currentContext()); !loaded)
       return loaded.error();
+  for (const Alternative &alternative : alternatives())
+    if (Expected<void> loaded = alternative.kernel.load(); !loaded)
+      return loaded;
   return {};
 }
 
 const KernelImage &Kernel::image() const {
   assert(valid() && "image of an empty kernel handle");
   return state->image;
+}
+
+const KernelImage &Kernel::imageFor(const ProblemSizes &sizes) const {
+  assert(valid() && "imageFor of an empty kernel handle");
+  return choice ? chosen(SizeClass::of(sizes)).image : state->image;
+}
+
+const std::vector<Alternative> &Kernel::alternatives() const {
+  static const std::vector<Alternative> none;
+  return choice ? choice->alternatives : none;
+}
+
+Expected<Kernel> Kernel::prepare(const std::vector<ProblemSizes> &sizes) const {
+  assert(valid() && "prepare of an empty kernel handle");
+  if (!choice || !choice->prepare)
+    return Error{fmt::format("kernel '{}' was not made by compile() from a variant, and holds its schedule; name sizes "
+                             "in CompileOptions::shapes where it is compiled",
+                             state->image.name)};
+  Expected<Kernel> prepared = choice->prepare(sizes);
+  return prepared ? prepared->withDropout(defaultDropout) : prepared;
 }
 
 CompileTimes Kernel::times() const {
@@ -467,5 +518,21 @@ Kernel Kernel::withDropout(float probability) const {
 Kernel Kernel::withCacheHit(bool value) const {
   Kernel copy = *this;
   copy.hit = value;
+  return copy;
+}
+
+Kernel Kernel::withAlternatives(std::vector<Alternative> alternatives) const {
+  Kernel copy = *this;
+  auto changed = std::make_shared<Choice>(choice ? *choice : Choice());
+  changed->alternatives = std::move(alternatives);
+  copy.choice = std::move(changed);
+  return copy;
+}
+
+Kernel Kernel::withPrepare(Prepare prepare) const {
+  Kernel copy = *this;
+  auto changed = std::make_shared<Choice>(choice ? *choice : Choice());
+  changed->prepare = std::move(prepare);
+  copy.choice = std::move(changed);
   return copy;
 }

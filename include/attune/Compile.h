@@ -37,6 +37,7 @@
 #include "attune/DType.h"
 #include "attune/Error.h"
 #include "attune/Kernel.h"
+#include "attune/ProblemSizes.h"
 #include "attune/Schedule.h"
 #include "attune/Target.h"
 #include "attune/Variant.h"
@@ -46,6 +47,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
@@ -77,6 +79,17 @@ struct IrText {
   static Expected<IrText> read(const std::string &path);
 };
 
+/// Whether compile() makes use of measurements (attune/Tune.h).
+enum class Tuning : uint8_t {
+  Off,     ///< the cost model chooses
+  Cached,  ///< plans that were measured on this kind of device serve the sizes that they were measured for
+  Measure, ///< as Cached; first measures CompileOptions::shapes that nobody has measured yet, seconds for each
+};
+
+/// "off", "cached", "measure".
+std::string_view name(Tuning tuning);
+std::optional<Tuning> parseTuning(std::string_view text);
+
 /// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.
 struct CompileOptions {
   DType dtype = DType::BF16;           ///< of Q, K, V and O: BF16, F16 or F32
@@ -96,6 +109,10 @@ struct CompileOptions {
   std::optional<bool> turns = {};        ///< whether warpgroups start their products in turn
   std::optional<bool> overlap = {};      ///< whether a tile's product with V runs beside the softmax of the next
   std::optional<bool> stageBiases = {};  ///< whether dense biases (bias[h, q, k]) go through shared memory
+  /// Sizes that compile() makes kernels of their own for, beside the one that serves every size, where others are better
+  /// there: measured ones where there are any, else by the cost model. What a launch starts depends on its sizes alone.
+  std::vector<ProblemSizes> shapes = {};
+  Tuning tuning = Tuning::Cached; ///< measured plans serve only requests that leave the whole schedule open
   /// CUDA that takes the place of the generated text, from which it was edited by hand. Errors where its kernel, its
   /// parameters or the plan that its comment names are not the generated text's. The kernel is neither read from a
   /// cache nor written to one.
@@ -147,12 +164,6 @@ Expected<KernelImage> compileImageFromText(const IrText &text, const CompileOpti
 /// As emit. Errors also for a stage before the text's own.
 Expected<std::string> emitFromText(const IrText &text, const CompileOptions &options, const Target &target,
                                    Stage stage);
-
-/// Sizes to predict for; they rank schedules and count bytes, and no kernel depends on them. 0: 16384 tokens of
-/// hidden size 2048 in sequences of 4096.
-struct ProblemSizes {
-  int64_t batch = 0, heads = 0, headsKv = 0, queries = 0, keys = 0;
-};
 
 /// The cost model's view, as JSON, without compiling to CUDA:
 ///

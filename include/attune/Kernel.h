@@ -31,6 +31,10 @@
 // the work is done, runs on a pool of ATTUNE_NUM_THREADS threads (default: the hardware's) and ignores the stream;
 // launches from several threads take turns.
 //
+// Sizes. A kernel may have alternatives: kernels of the same computation with other schedules, each for a class of sizes
+// (attune/ProblemSizes.h). A launch starts that of the nearest class, the kernel itself where none is near; it never
+// compiles or loads.
+//
 // Devices. A kernel belongs to the CUDA device it was loaded for, and every tensor has to be there; for a
 // second device, compile again with that device in the target (a cache hit apart from the load). Each
 // CUDA context has its own module: a launch uses the calling thread's current context when it is one of
@@ -42,15 +46,18 @@
 #include "attune/DType.h"
 #include "attune/Error.h"
 #include "attune/LaunchParams.h"
+#include "attune/ProblemSizes.h"
 #include "attune/Tensor.h"
 
 #include <array>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -374,6 +381,8 @@ struct LaunchArgs {
   const Tensor *operand(std::string_view name) const;
 };
 
+struct Alternative;
+
 /// A loaded kernel. See the top of this file for threads and devices.
 class Kernel {
 public:
@@ -405,7 +414,14 @@ public:
   /// launch does. Nothing to do on the CPU.
   Expected<void> load() const;
 
+  /// The kernel that serves every size.
   const KernelImage &image() const;
+  /// What a launch of these sizes starts: image(), or an alternative's.
+  const KernelImage &imageFor(const ProblemSizes &sizes) const;
+  const std::vector<Alternative> &alternatives() const;
+  /// This kernel with alternatives for `sizes`, too, where others are better there: CompileOptions::shapes afterwards.
+  /// Errors: those of compile; of a kernel that was not made by compile().
+  Expected<Kernel> prepare(const std::vector<ProblemSizes> &sizes) const;
   /// image().times with what loading took in this process.
   CompileTimes times() const;
   /// Where the kernel is bound: "cpu" or "cuda:<device>".
@@ -418,11 +434,27 @@ public:
   Kernel withDropout(float probability) const;
   /// The same kernel with cacheHit() set.
   Kernel withCacheHit(bool value) const;
+  /// The same kernel with these alternatives, all on its device and of its signature but for tiles and tensor maps.
+  Kernel withAlternatives(std::vector<Alternative> alternatives) const;
+  /// What prepare() does with this kernel and the sizes.
+  using Prepare = std::function<Expected<Kernel>(const std::vector<ProblemSizes> &)>;
+  Kernel withPrepare(Prepare prepare) const;
 
 private:
+  struct Choice;
+  const State &chosen(const SizeClass &sizes) const;
+  const State &chosen(const LaunchArgs &args) const;
+
   std::shared_ptr<const State> state;
+  std::shared_ptr<const Choice> choice = {}; ///< null where there is nothing but `state`
   float defaultDropout = 0.0f;
   bool hit = false;
+};
+
+/// A kernel for the sizes of a class. Its own alternatives do not count.
+struct Alternative {
+  SizeClass sizes;
+  Kernel kernel;
 };
 
 /// A kernel compiled for the CPU. `function` computes the tile of work of one block of the kernel's grid;

@@ -962,7 +962,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   setBytes(cost, request, plan, tiles, arch);
   if (plan.copyWarps) {
     setWarpgroupSeconds(cost, request, plan, tiles, arch);
-    cost.mixSeconds = mixSeconds(request, plan, arch);
+    cost.mixSeconds = request.theseSizes ? cost.totalSeconds : mixSeconds(request, plan, arch);
     return ranked;
   }
   if (arch.isCpu())

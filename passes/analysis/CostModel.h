@@ -187,6 +187,7 @@ struct PlanRequest {
   int64_t patternRows = 0;    ///< block pattern: queries of a block, 0 without a pattern
   int64_t patternColumns = 0; ///< and keys
   int64_t batch = 4, heads = 16, headsKv = 16, queries = 4096, keys = 4096;
+  bool theseSizes = false; ///< rank for these sizes alone, not for shorter and longer sequences of as many tokens, too
   PlanChoice fixed;
 
   /// 16384 tokens of hidden size 2048 in sequences of `length`, as in the FlashAttention papers.
@@ -214,8 +215,8 @@ struct PlanCost {
   double sharedSeconds = 0;
   double hbmSeconds = 0; ///< of hbmBytes
   double totalSeconds = 0;
-  double mixSeconds =
-      0; ///< with copy warps, the geometric mean over lengths from an eighth to twice the request's; else totalSeconds
+  double mixSeconds = 0; ///< with copy warps, the geometric mean over lengths from an eighth to twice the request's;
+                         ///< totalSeconds without, and where only the request's sizes count
   double visitedTiles = 0; ///< tiles of S over all heads
   double partialTiles = 0; ///< of these, those that evaluate the mask
   int registers = 0;       ///< taken per thread

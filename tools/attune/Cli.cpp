@@ -54,6 +54,7 @@ static int runTool(int argc, char **argv) {
   addCompile(app, exitCode);
   addRun(app, exitCode);
   addExplain(app, exitCode);
+  addTune(app, exitCode);
   addExport(app, exitCode);
   addCache(app, exitCode);
   addCompletion(app);
@@ -72,7 +73,7 @@ static int runTool(int argc, char **argv) {
     else
       print("attune {} (build {})\n", versionText(), buildId().substr(0, 12));
   } else if (app.get_subcommands().empty()) {
-    printError("error: no verb; use list, compile, run, explain, export or cache\n{}", app.help());
+    printError("error: no verb; use list, compile, run, explain, tune, export or cache\n{}", app.help());
     return usage;
   }
   return exitCode;

@@ -98,8 +98,7 @@ int explainVerb(const ExplainFlags &flags) {
     return explainSchedule(flags, *request);
   ProblemSizes sizes;
   if (request->shape)
-    sizes = {request->shape->batch, request->shape->heads, request->shape->headsKv, request->shape->queries,
-             request->shape->keys};
+    sizes = sizesOf(*request->shape);
   Expected<std::string> text = explainRequest(*request, sizes);
   if (!text)
     return report({text.error()});

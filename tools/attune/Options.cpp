@@ -8,6 +8,7 @@
 #include "dsl/ForeignSyntax.h"
 #include "dsl/Trace.h"
 #include "tools/reference/Memory.h"
+#include "tools/reference/Reference.h"
 
 #include <algorithm>
 #include <charconv>
@@ -126,6 +127,13 @@ void Flags::addCuda(CLI::App &verb) {
           "--cuda", cuda,
           "CUDA that --emit cuda printed and that was edited by hand, in the place of the generated text; not cached")
       ->type_name("FILE");
+}
+
+void Flags::addTuning(CLI::App &verb) {
+  verb.add_option("--tuning", tuning,
+                  "whether measured plans count: off, cached (attune tune measured them; without this flag), or measure, "
+                  "which measures the sizes of --shape first")
+      ->check(oneOf({"off", "cached", "measure"}));
 }
 
 void Flags::addCache(CLI::App &verb) {
@@ -567,6 +575,8 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   }
   options.cacheDir = flags.cacheDir;
   options.useCache = !flags.noCache;
+  if (!flags.tuning.empty())
+    options.tuning = *parseTuning(flags.tuning);
   if (request.variant)
     if (std::optional<Failure> failure = unreadValue(request))
       return *failure;
@@ -600,9 +610,30 @@ Expected<std::string> attune::cli::explainRequest(const Request &request, const 
   return attune::explain(*request.variant, request.options, request.target, sizes);
 }
 
+ProblemSizes attune::cli::sizesOf(const Shape &shape) {
+  return {shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys};
+}
+
 //===----------------------------------------------------------------------===//
-// Captured tensors
+// Captured tensors and scalars
 //===----------------------------------------------------------------------===//
+
+Expected<ScalarValue> attune::cli::makeScalar(const Request &request, const ScalarParam &param) {
+  auto given = request.scalars.find(param.name);
+  if (given == request.scalars.end())
+    return Error{fmt::format("run-time scalar {} has no value; add --scalar {}=VALUE", param.name, param.name)};
+  const HostTensor value = reference::scalarOf(param.dtype, given->second);
+  switch (param.dtype) {
+  case DType::I32:
+    return ScalarValue(int32_t(value.intAt(0)));
+  case DType::I64:
+    return ScalarValue(int64_t(value.intAt(0)));
+  case DType::Bool:
+    return ScalarValue(value.intAt(0) != 0);
+  default:
+    return ScalarValue(float(value.at(0)));
+  }
+}
 
 /// Data that a captured tensor gets without a file: its shape, checked to fit, and what stands in it.
 struct MadeTensor {

@@ -91,7 +91,7 @@ struct Flags {
   std::optional<bool> qRegisters, longestFirst, persistent, turns, overlap, stageBiases;
   std::string shape;
   std::string cuda;
-  std::string cacheDir;
+  std::string cacheDir, tuning;
   bool noCache = false;
   bool json = false;
 
@@ -101,6 +101,7 @@ struct Flags {
   void addShape(CLI::App &verb);
   void addSchedule(CLI::App &verb);
   void addCuda(CLI::App &verb);
+  void addTuning(CLI::App &verb);
   void addCache(CLI::App &verb);
 };
 
@@ -136,6 +137,10 @@ Expected<Kernel> compileKernel(const Request &request);
 Expected<std::string> emitStage(const Request &request, Stage stage);
 Expected<std::string> explainRequest(const Request &request, const ProblemSizes &sizes);
 
+ProblemSizes sizesOf(const Shape &shape);
+/// The value that --scalar gives a run-time scalar.
+Expected<ScalarValue> makeScalar(const Request &request, const ScalarParam &param);
+
 /// A captured tensor's data: from its flag, or a default where the variant is a built-in.
 Expected<reference::HostTensor> makeTensor(const Request &request, const TensorParam &param, const Shape &shape,
                                            uint64_t seed);
@@ -148,6 +153,7 @@ void addList(CLI::App &app, int &exitCode);
 void addCompile(CLI::App &app, int &exitCode);
 void addRun(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app, int &exitCode);
+void addTune(CLI::App &app, int &exitCode);
 void addExport(CLI::App &app, int &exitCode);
 void addCache(CLI::App &app, int &exitCode);
 // These two tell of the other verbs, and come last.

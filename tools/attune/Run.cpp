@@ -38,6 +38,7 @@ struct RunFlags : Flags {
   bool checked = false;
   bool noCheck = false;
   int repeats = 0;
+  bool prepare = false;
   int simulate = 0; ///< orders of events; 0: run
 };
 
@@ -47,6 +48,7 @@ struct Data {
   HostTensor q, k, v, o, lse;
   bool hasLse = true; ///< else the kernel has no such operand
   std::map<std::string, HostTensor> tensors, scalars;
+  std::map<std::string, ScalarValue> scalarValues;
 };
 
 double millisecondsSince(Clock::time_point begin) {
@@ -157,10 +159,11 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
   for (HostTensor *tensor : {&data.o, &data.lse})
     std::fill(tensor->data.begin(), tensor->data.end(), std::byte(0xff));
   for (const ScalarParam &param : signature.scalars) {
-    auto value = request.scalars.find(param.name);
-    if (value == request.scalars.end())
-      return Error{fmt::format("run-time scalar {} has no value; add --scalar {}=VALUE", param.name, param.name)};
-    data.scalars[param.name] = reference::scalarOf(param.dtype, value->second);
+    Expected<ScalarValue> value = makeScalar(request, param);
+    if (!value)
+      return value.error();
+    data.scalarValues[param.name] = *value;
+    data.scalars[param.name] = reference::scalarOf(param.dtype, request.scalars.at(param.name));
   }
   return {};
 }
@@ -168,19 +171,6 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
 //===----------------------------------------------------------------------===//
 // Running
 //===----------------------------------------------------------------------===//
-
-ScalarValue scalarValue(const HostTensor &value) {
-  switch (value.dtype) {
-  case DType::I32:
-    return ScalarValue(int32_t(value.intAt(0)));
-  case DType::I64:
-    return ScalarValue(int64_t(value.intAt(0)));
-  case DType::Bool:
-    return ScalarValue(value.intAt(0) != 0);
-  default:
-    return ScalarValue(float(value.at(0)));
-  }
-}
 
 /// The launch's arguments; `place` gives each tensor its memory.
 template <typename Place> LaunchArgs launchArgs(const RunFlags &flags, Device device, const Data &data, Place &&place) {
@@ -196,8 +186,8 @@ template <typename Place> LaunchArgs launchArgs(const RunFlags &flags, Device de
     args.lse = view(data.lse);
   for (const auto &[name, tensor] : data.tensors)
     args.tensors.push_back({name, view(tensor)});
-  for (const auto &[name, value] : data.scalars)
-    args.scalars.push_back({name, scalarValue(value)});
+  for (const auto &[name, value] : data.scalarValues)
+    args.scalars.push_back({name, value});
   args.seed = flags.seed;
   args.offset = flags.offset;
   args.qOffset = flags.qOffsetValue;
@@ -629,13 +619,15 @@ int runVerb(const RunFlags &flags) {
 
   if (flags.simulate)
     return simulate(flags, request, given, data);
+  if (flags.prepare || request.options.tuning == Tuning::Measure)
+    request.options.shapes = {sizesOf(data.shape)};
   auto compileBegin = Clock::now();
   Expected<Kernel> compiled = compileKernel(request);
   if (!compiled)
     return report({compiled.error()});
   double compileMilliseconds = millisecondsSince(compileBegin);
   Kernel kernel = *compiled;
-  const KernelImage &image = kernel.image();
+  const KernelImage &image = kernel.imageFor(sizesOf(data.shape));
   if (request.text && flags.dropout)
     kernel = kernel.withDropout(float(*flags.dropout));
   // What the reference needs is the variant; its dropout probability is the launch's.
@@ -784,6 +776,8 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
                   "threads: a few nanoseconds an "
                   "element, and about D more where they depend on the score");
   group->add_flag("--no-check", flags->noCheck, "do not compare with the reference");
+  group->add_flag("--prepare", flags->prepare,
+                  "make a kernel for exactly these sizes, where another than the one for every size is better");
   group->add_option("--repeats", flags->repeats, "timed launches (20 on a GPU, up to 5 on the CPU)")
       ->check(wholeNumber(1, 1'000'000));
   verb->add_option("--simulate", flags->simulate,
@@ -793,6 +787,7 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
       ->check(wholeNumber(1, 1'000'000));
   flags->addSchedule(*verb);
   flags->addCuda(*verb);
+  flags->addTuning(*verb);
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = runVerb(*flags); });
 }

@@ -1,0 +1,169 @@
+//===- Timing.cpp - How long a launch takes ----------------------------------===//
+
+#include "driver/Timing.h"
+
+#include "runtime/CudaDriver.h"
+
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <fmt/format.h>
+#include <random>
+
+using namespace attune;
+using namespace attune::driver;
+
+#define RETURN_IF_ERROR(expression)                                                                                    \
+  if (auto done = (expression); !done)                                                                                 \
+  return done.error()
+
+//===----------------------------------------------------------------------===//
+// Timer
+//===----------------------------------------------------------------------===//
+
+Expected<LaunchTimer> LaunchTimer::create(const Target &target) {
+  LaunchTimer timer;
+  if (!target.isCuda())
+    return timer;
+  Expected<const CudaDriver *> cuda = cudaDriver();
+  if (!cuda)
+    return cuda.error();
+  RETURN_IF_ERROR((*cuda)->makeCurrent(target.device));
+  Expected<CudaDeviceInfo> info = (*cuda)->device(target.device);
+  if (!info)
+    return info.error();
+  Expected<CudaStream> stream = CudaStream::create();
+  Expected<CudaEvent> begin = CudaEvent::create(), end = CudaEvent::create();
+  Expected<DeviceBuffer> flush = DeviceBuffer::allocate(2 * info->l2Bytes);
+  if (!stream)
+    return stream.error();
+  if (!begin || !end)
+    return begin ? end.error() : begin.error();
+  if (!flush)
+    return flush.error();
+  timer.gpu = Gpu{std::move(*stream), std::move(*begin), std::move(*end), std::move(*flush)};
+  return timer;
+}
+
+Expected<double> LaunchTimer::milliseconds(const Kernel &kernel, const LaunchArgs &args) const {
+  if (!gpu) {
+    const auto begin = std::chrono::steady_clock::now();
+    RETURN_IF_ERROR(kernel.launch(nullptr, args));
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  }
+  const CudaDriver *cuda = *cudaDriver();
+  RETURN_IF_ERROR(cuda->result(cuda->cuMemsetD8Async(reinterpret_cast<CudaAddress>(gpu->flush.data()), 0,
+                                                     gpu->flush.size(), gpu->stream.get()),
+                               "level 2 cannot be emptied"));
+  RETURN_IF_ERROR(gpu->begin.record(gpu->stream.get()));
+  RETURN_IF_ERROR(kernel.launch(gpu->stream.get(), args));
+  RETURN_IF_ERROR(gpu->end.record(gpu->stream.get()));
+  RETURN_IF_ERROR(gpu->end.synchronize());
+  Expected<float> time = gpu->end.millisecondsSince(gpu->begin);
+  return time ? Expected<double>(*time) : time.error();
+}
+
+Expected<void> LaunchTimer::wait() const { return gpu ? gpu->stream.synchronize() : Expected<void>(); }
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+Expected<ProblemData::Block> ProblemData::allocate(size_t bytes) const {
+  Block block;
+  if (onGpu) {
+    Expected<DeviceBuffer> buffer = DeviceBuffer::allocate(bytes);
+    if (!buffer)
+      return buffer.error();
+    block.device = std::move(*buffer);
+  } else {
+    block.host.resize((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t) + 1);
+  }
+  return block;
+}
+
+/// A float as the bits of a 16-bit type; of f16 only from 2^-14 on, below which it is 0.
+static uint16_t narrowed(float value, DType dtype) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if (dtype == DType::BF16)
+    return uint16_t((bits + 0x8000) >> 16);
+  const uint32_t exponent = bits >> 23 & 0xff, sign = bits >> 16 & 0x8000;
+  return uint16_t(exponent < 113 ? sign : sign | (exponent - 112) << 10 | (bits >> 13 & 0x3ff));
+}
+
+/// Normal numbers, which repeat: the data decides how much power a product takes, and with it the clock.
+Expected<void> ProblemData::fillRandom(Block &block, size_t bytes, DType dtype) const {
+  constexpr size_t period = size_t(1) << 18;
+  std::mt19937 generator(12345);
+  std::normal_distribution<float> normal;
+  std::vector<std::byte> pattern(period * byteSize(dtype));
+  for (size_t i = 0; i < period; ++i) {
+    const float value = normal(generator);
+    const uint16_t narrow = narrowed(value, dtype);
+    if (dtype == DType::F32)
+      std::memcpy(pattern.data() + 4 * i, &value, 4);
+    else
+      std::memcpy(pattern.data() + 2 * i, &narrow, 2);
+  }
+  for (size_t at = 0; at < bytes; at += pattern.size()) {
+    const size_t count = std::min(pattern.size(), bytes - at);
+    auto *to = static_cast<std::byte *>(block.data(onGpu)) + at;
+    if (!onGpu)
+      std::memcpy(to, pattern.data(), count);
+    else
+      RETURN_IF_ERROR((*cudaDriver())->copyToDevice(reinterpret_cast<CudaAddress>(to), pattern.data(), count));
+  }
+  return {};
+}
+
+Expected<ProblemData> ProblemData::make(const Kernel &kernel, const TuneCase &tuneCase) {
+  const ProblemSizes &sizes = tuneCase.sizes;
+  const KernelSignature &signature = kernel.image().signature;
+  ProblemData data;
+  data.onGpu = kernel.device().kind == Device::Kind::Cuda;
+  data.args = tuneCase.args;
+  struct Operand {
+    Tensor LaunchArgs::*tensor;
+    int64_t heads, length;
+    int columns;
+  };
+  for (const Operand &operand : {Operand{&LaunchArgs::q, sizes.heads, sizes.queries, signature.headDim},
+                                 Operand{&LaunchArgs::k, sizes.headsKv, sizes.keys, signature.headDim},
+                                 Operand{&LaunchArgs::v, sizes.headsKv, sizes.keys, signature.headDimV},
+                                 Operand{&LaunchArgs::o, sizes.heads, sizes.queries, signature.headDimV}}) {
+    Tensor &tensor = data.args.*operand.tensor;
+    if (tensor.data)
+      continue;
+    const std::array<int64_t, 4> shape = {sizes.batch, operand.heads, operand.length, operand.columns};
+    __int128 bytes = byteSize(signature.dtype);
+    for (int64_t extent : shape)
+      bytes *= extent;
+    if (bytes > (__int128(1) << 40))
+      return Error{fmt::format("a tensor of {} x {} x {} x {} elements is too large to tune with", shape[0], shape[1],
+                               shape[2], shape[3])};
+    Expected<Block> block = data.allocate(size_t(bytes));
+    if (!block)
+      return block.error();
+    RETURN_IF_ERROR(data.fillRandom(*block, size_t(bytes), signature.dtype));
+    tensor = Tensor::contiguous(block->data(data.onGpu), signature.dtype, shape, kernel.device());
+    data.tensors.push_back(std::move(*block));
+  }
+  return data;
+}
+
+Expected<LaunchArgs> ProblemData::argsFor(const Kernel &kernel) {
+  LaunchArgs result = args;
+  if (result.workspace)
+    return result;
+  const size_t bytes = kernel.workspaceBytes(result);
+  if (bytes > workspaceBytes) {
+    Expected<Block> block = allocate(bytes);
+    if (!block)
+      return block.error();
+    workspace = std::move(*block);
+    workspaceBytes = bytes;
+  }
+  result.workspace = bytes ? workspace.data(onGpu) : nullptr;
+  result.workspaceBytes = bytes;
+  return result;
+}

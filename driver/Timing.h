@@ -1,0 +1,64 @@
+//===- Timing.h - How long a launch takes ------------------------------------===//
+//
+//     Expected<LaunchTimer> timer = LaunchTimer::create(target);
+//     Expected<ProblemData> data = ProblemData::make(kernel, tuneCase);  // q, k, v and o where they are left out
+//     timer->milliseconds(kernel, data->args())                         // of one launch with a cold level-2 cache
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attune/Tune.h"
+#include "runtime/CudaDriver.h"
+
+#include <optional>
+#include <vector>
+
+namespace attune::driver {
+
+class LaunchTimer {
+public:
+  static Expected<LaunchTimer> create(const Target &target);
+
+  /// One launch. On a GPU between two events of an own stream, behind a write to more memory than level 2 holds: it
+  /// empties the cache, and while it runs the launch is queued, so that no host time counts.
+  Expected<double> milliseconds(const Kernel &kernel, const LaunchArgs &args) const;
+  /// Waits until the device has nothing to do.
+  Expected<void> wait() const;
+
+private:
+  LaunchTimer() = default;
+  struct Gpu {
+    CudaStream stream;
+    CudaEvent begin, end;
+    DeviceBuffer flush;
+  };
+  std::optional<Gpu> gpu; ///< none on the CPU
+};
+
+/// The memory of one problem.
+class ProblemData {
+public:
+  /// `kernel` gives dtype, head dims and device.
+  static Expected<ProblemData> make(const Kernel &kernel, const TuneCase &tuneCase);
+
+  /// The arguments for `kernel`, with as much workspace as it needs.
+  Expected<LaunchArgs> argsFor(const Kernel &kernel);
+
+private:
+  /// Bytes on the kernel's device.
+  struct Block {
+    DeviceBuffer device;
+    std::vector<std::max_align_t> host;
+    void *data(bool onGpu) { return onGpu ? device.data() : host.data(); }
+  };
+  Expected<Block> allocate(size_t bytes) const;
+  Expected<void> fillRandom(Block &block, size_t bytes, DType dtype) const;
+
+  bool onGpu = false;
+  LaunchArgs args;
+  std::vector<Block> tensors;
+  Block workspace;
+  size_t workspaceBytes = 0;
+};
+
+} // namespace attune::driver

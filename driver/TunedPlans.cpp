@@ -1,0 +1,324 @@
+//===- TunedPlans.cpp - Measured plans, on disk ------------------------------===//
+
+#include "driver/TunedPlans.h"
+
+#include "driver/Lowering.h"
+#include "driver/PlanJson.h"
+#include "passes/analysis/PlanSpace.h"
+#include "runtime/Cache.h"
+#include "runtime/CacheFolder.h"
+#include "runtime/CudaDriver.h"
+#include "runtime/Log.h"
+#include "runtime/ThreadPool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using namespace attune;
+using namespace attune::driver;
+using nlohmann::ordered_json;
+
+static constexpr int formatVersion = 1;
+static constexpr size_t maxFileBytes = size_t(4) << 20; // of a file of the folder: some hundred plans have 0.1 MB
+static constexpr std::string_view extension = ".json";
+
+static std::atomic<uint64_t> changes = 0;
+uint64_t TunedPlans::generation() { return changes; }
+
+std::string TunedKey::text() const {
+  return fmt::format("device {}\narch {}\nspace {}\ndtype {}\nhead_dim {} {}\nfeatures {}\n", device, arch,
+                     planSpaceVersion, dtype, headDim, headDimV, features);
+}
+
+std::optional<std::string> attune::driver::deviceText(const Target &target) {
+  if (!target.isCuda()) {
+    // "x86_64-pc-linux-gnu;znver4;+64bit,...": the processor's name, and what it can do in short.
+    const std::string &host = hostKey();
+    const size_t first = std::min(host.find(';'), host.size()), second = std::min(host.find(';', first + 1), host.size());
+    const std::string processor = first < second ? host.substr(first + 1, second - first - 1) : "CPU";
+    return fmt::format("{} ({}), {} threads", processor, sha256Hex(host).substr(0, 8), ThreadPool::process().threads());
+  }
+  Expected<const CudaDriver *> cuda = cudaDriver();
+  if (!cuda)
+    return std::nullopt;
+  Expected<CudaDeviceInfo> info = (*cuda)->device(target.device);
+  if (!info)
+    return std::nullopt;
+  return fmt::format("{}, {} multiprocessors", info->name, info->smCount);
+}
+
+const MeasuredPlan &TunedSizes::bestBeside(const Plan &own) const {
+  constexpr double noise = 1.005;
+  const auto found = std::ranges::find(measured, own, &MeasuredPlan::plan);
+  return found != measured.end() && found->microseconds <= noise * best().microseconds ? *found : best();
+}
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+static ordered_json planFields(const Plan &plan) {
+  ordered_json fields;
+  visitSchedule([&](std::string_view name, auto, const auto &value) { fields[std::string(name)] = value; }, plan);
+  fields["copyWarps"] = plan.copyWarps;
+  return fields;
+}
+
+static Plan planOfFields(const ordered_json &fields) {
+  Plan plan;
+  visitSchedule([&](std::string_view name, auto, auto &value) { fields.at(std::string(name)).get_to(value); }, plan);
+  plan.copyWarps = fields.at("copyWarps");
+  return plan;
+}
+
+ordered_json attune::driver::tunedJson(const TunedKey &key, const TunedSizes &tuned) {
+  const ProblemSizes &sizes = tuned.sizes;
+  const Provenance &from = tuned.provenance;
+  ordered_json measured = ordered_json::array();
+  for (const MeasuredPlan &plan : tuned.measured)
+    measured.push_back({{"text", fullPlanText(plan.plan)},
+                        {"microseconds", plan.microseconds},
+                        {"launches", plan.launches},
+                        {"plan", planFields(plan.plan)}});
+  return {{"format", formatVersion},
+          {"device", key.device},
+          {"arch", key.arch},
+          {"planSpace", planSpaceVersion},
+          {"dtype", key.dtype},
+          {"headDim", key.headDim},
+          {"headDimV", key.headDimV},
+          {"features", key.features},
+          {"sizes",
+           {{"batch", sizes.batch},
+            {"heads", sizes.heads},
+            {"headsKv", sizes.headsKv},
+            {"queries", sizes.queries},
+            {"keys", sizes.keys}}},
+          {"provenance",
+           {{"variant", from.variant},
+            {"driver", from.driver},
+            {"attune", from.attune},
+            {"costModel", from.costModel},
+            {"written", from.written}}},
+          {"measured", measured}};
+}
+
+/// tunedJson by example.
+static const ordered_json &tunedExample() {
+  static const ordered_json example = [] {
+    ordered_json result = tunedJson({}, {.measured = {MeasuredPlan{}}});
+    result["measured"][0]["microseconds"] = 0.0;
+    return result;
+  }();
+  return example;
+}
+
+Expected<TunedEntry> attune::driver::tunedFromJson(const ordered_json &json) {
+  if (std::optional<std::string> path = firstDifference(json, tunedExample(), ""))
+    return Error{path->empty() ? "it is not a JSON object"
+                               : fmt::format("it lacks '{}' or has it with another type", *path)};
+  if (int format = json["format"]; format != formatVersion)
+    return Error{fmt::format("it has format {}, required is {}", format, formatVersion)};
+  if (int space = json["planSpace"]; space != planSpaceVersion)
+    return Error{fmt::format("its plans are of space {}, required is {}; tune again", space, planSpaceVersion)};
+  TunedEntry entry;
+  entry.key = {json["device"], json["arch"], json["dtype"], json["headDim"], json["headDimV"], json["features"]};
+  const ordered_json &sizes = json["sizes"], &from = json["provenance"];
+  entry.sizes.sizes = {sizes["batch"], sizes["heads"], sizes["headsKv"], sizes["queries"], sizes["keys"]};
+  entry.sizes.provenance = {from["variant"], from["driver"], from["attune"], from["costModel"], from["written"]};
+  for (const ordered_json &measured : json["measured"]) {
+    entry.sizes.measured.push_back({planOfFields(measured["plan"]), measured["microseconds"], measured["launches"]});
+    if (const double time = entry.sizes.measured.back().microseconds; !(time > 0) || !std::isfinite(time))
+      return Error{"one of its times is no positive number"};
+  }
+  if (entry.sizes.measured.empty())
+    return Error{"it has no measurement"};
+  std::ranges::sort(entry.sizes.measured, {}, &MeasuredPlan::microseconds);
+  return entry;
+}
+
+static Expected<TunedEntry> tunedFromText(const std::string &text) {
+  return tunedFromJson(ordered_json::parse(text, nullptr, /*allow_exceptions=*/false));
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+static std::string prefixOf(const TunedKey &key) { return sha256Hex(key.text()).substr(0, 32) + "."; }
+
+/// "3f...9c.h8-q1024-k1024"
+static std::string idOf(const TunedKey &key, const SizeClass &sizes) {
+  std::string of = sizes.text();
+  std::ranges::replace(of, ' ', '-');
+  std::ranges::replace(of, '*', 'n'); // no file name needs quotes
+  return prefixOf(key) + of;
+}
+
+TunedPlans::TunedPlans(const std::string &cacheDirectory)
+    : folder(cacheDirectory.empty() ? "" : cacheDirectory + "/plans") {}
+
+TunedPlans TunedPlans::of(const CompileOptions &options) {
+  if (!options.useCache)
+    return TunedPlans("");
+  return TunedPlans(options.cacheDir.empty() ? KernelCache::process().directory() : options.cacheDir);
+}
+
+/// Nothing where there is no folder; an error where it is not to be used.
+static Expected<std::optional<CacheFolder>> openFolder(const std::string &path) {
+  if (path.empty())
+    return std::optional<CacheFolder>();
+  FileProblem problem;
+  std::optional<CacheFolder> opened = CacheFolder::open(path, problem);
+  if (!opened && problem.kind != FileProblem::Kind::Missing)
+    return Error{fmt::format("folder {} of measured plans is not used: {}; correct that, or choose a cache folder of "
+                             "your own, such as by ATTUNE_CACHE_DIR",
+                             path, problem.text)};
+  return std::move(opened);
+}
+
+/// The entry of a file of the folder. Its problem says why it does not count.
+static TunedEntry readEntry(const CacheFolder &folder, const std::string &directory, const std::string &name) {
+  FileProblem problem;
+  std::optional<std::string> text = folder.read(name, maxFileBytes, problem);
+  Expected<TunedEntry> read = text ? tunedFromText(*text) : Error{problem.text};
+  TunedEntry entry;
+  if (read)
+    entry = std::move(*read);
+  else
+    entry.problem = read.error().message;
+  entry.id = name.substr(0, name.size() - extension.size());
+  entry.path = fmt::format("{}/{}", directory, name);
+  if (read && entry.id != idOf(entry.key, entry.sizes.sizeClass()))
+    entry.problem = "its name does not match its content";
+  return entry;
+}
+
+Expected<std::vector<TunedEntry>> TunedPlans::list() const {
+  Expected<std::optional<CacheFolder>> opened = openFolder(folder);
+  if (!opened)
+    return opened.error();
+  std::vector<TunedEntry> entries;
+  if (*opened)
+    for (const std::string &name : (*opened)->names())
+      if (name.ends_with(extension))
+        entries.push_back(readEntry(**opened, folder, name));
+  std::ranges::sort(entries, {}, &TunedEntry::id);
+  return entries;
+}
+
+std::vector<TunedSizes> TunedPlans::find(const TunedKey &key) const {
+  const std::string prefix = prefixOf(key);
+  std::vector<TunedEntry> found;
+  Expected<std::optional<CacheFolder>> opened = openFolder(folder);
+  if (!opened)
+    logLine(LogLevel::Warning, "{}", opened.error().message);
+  else if (*opened)
+    for (const std::string &name : (*opened)->names())
+      if (name.starts_with(prefix) && name.ends_with(extension)) {
+        TunedEntry entry = readEntry(**opened, folder, name);
+        if (entry.problem.empty() && entry.key == key)
+          found.push_back(std::move(entry));
+        else
+          logLine(LogLevel::Warning, "measured plans {} do not count: {}; tune again, or remove the file", entry.path,
+                  entry.problem.empty() ? "they are of another program" : entry.problem);
+      }
+  for (const TunedEntry &shipped : shippedPlans())
+    if (shipped.key == key && std::ranges::none_of(found, [&](const TunedEntry &own) { return own.id == shipped.id; }))
+      found.push_back(shipped);
+  std::ranges::sort(found, {}, &TunedEntry::id);
+  std::vector<TunedSizes> result;
+  for (TunedEntry &entry : found)
+    result.push_back(std::move(entry.sizes));
+  return result;
+}
+
+Expected<void> TunedPlans::write(const TunedKey &key, const TunedSizes &sizes) const {
+  if (folder.empty())
+    return Error{"measured plans are not kept: there is no cache folder; name one, such as by ATTUNE_CACHE_DIR"};
+  auto failed = [&](const FileProblem &problem) {
+    return Error{fmt::format("measured plans are not kept: folder {} cannot be written: {}", folder, problem.text)};
+  };
+  FileProblem problem;
+  std::optional<CacheFolder> made = CacheFolder::make(folder, problem);
+  if (!made)
+    return failed(problem);
+  const std::string name = idOf(key, sizes.sizeClass()).append(extension), temporary = CacheFolder::temporaryName(name);
+  if (!made->create(temporary, tunedJson(key, sizes).dump(1) + "\n", problem) ||
+      !made->rename(temporary, name, problem))
+    return failed(problem);
+  ++changes;
+  return {};
+}
+
+Expected<void> TunedPlans::remove(const TunedEntry &entry) const {
+  Expected<std::optional<CacheFolder>> opened = openFolder(folder);
+  if (!opened)
+    return opened.error();
+  if (!*opened || !(*opened)->remove(entry.id + std::string(extension)))
+    return Error{fmt::format("{} cannot be removed", entry.path)};
+  ++changes;
+  return {};
+}
+
+Expected<std::string> TunedPlans::exported(size_t keep) const {
+  Expected<std::vector<TunedEntry>> entries = list();
+  if (!entries)
+    return entries.error();
+  ordered_json all = ordered_json::array();
+  for (TunedEntry &entry : *entries)
+    if (entry.problem.empty()) {
+      entry.sizes.measured.resize(std::min(keep, entry.sizes.measured.size()));
+      all.push_back(tunedJson(entry.key, entry.sizes));
+    }
+  return ordered_json{{"format", formatVersion}, {"plans", all}}.dump(1) + "\n";
+}
+
+/// The entries of an exported text.
+static Expected<std::vector<TunedEntry>> entriesOf(const std::string &text) {
+  const ordered_json json = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  static const ordered_json example = {{"format", 0}, {"plans", ordered_json::array({ordered_json::object()})}};
+  if (std::optional<std::string> path = firstDifference(json, example, ""))
+    return Error{"it is not what attune cache plans export writes"};
+  std::vector<TunedEntry> entries;
+  for (const ordered_json &plan : json["plans"]) {
+    Expected<TunedEntry> entry = tunedFromJson(plan);
+    if (!entry)
+      return Error{fmt::format("entry {} is bad: {}", entries.size(), entry.error().message)};
+    entry->id = idOf(entry->key, entry->sizes.sizeClass());
+    entries.push_back(std::move(*entry));
+  }
+  return entries;
+}
+
+Expected<size_t> TunedPlans::import(const std::string &text) const {
+  Expected<std::vector<TunedEntry>> entries = entriesOf(text);
+  if (!entries)
+    return entries.error();
+  for (const TunedEntry &entry : *entries)
+    if (Expected<void> written = write(entry.key, entry.sizes); !written)
+      return written.error();
+  return entries->size();
+}
+
+//===----------------------------------------------------------------------===//
+// What attune ships
+//===----------------------------------------------------------------------===//
+
+static constexpr std::string_view shippedText =
+#include "driver/ShippedPlans.inc"
+    ;
+
+const std::vector<TunedEntry> &attune::driver::shippedPlans() {
+  // Read once; a test reads it, too, so that a bad file does not ship.
+  static const auto *entries = [] {
+    Expected<std::vector<TunedEntry>> read = entriesOf(std::string(shippedText));
+    if (!read)
+      logLine(LogLevel::Warning, "the plans that attune ships do not count: {}", read.error().message);
+    return new std::vector<TunedEntry>(read ? std::move(*read) : std::vector<TunedEntry>());
+  }();
+  return *entries;
+}

@@ -1,0 +1,377 @@
+//===- Tuner.cpp - Measuring plans -------------------------------------------===//
+//
+// One problem after the other: choose candidates, compile them, let them race, keep the times.
+//
+//===----------------------------------------------------------------------===//
+
+#include "driver/Tuner.h"
+
+#include "driver/Alternatives.h"
+#include "driver/Compiling.h"
+#include "driver/Parallel.h"
+#include "driver/PlanJson.h"
+#include "driver/Timing.h"
+#include "driver/TunedPlans.h"
+#include "passes/analysis/PlanSpace.h"
+#include "runtime/CudaDriver.h"
+#include "runtime/Log.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <fmt/format.h>
+#include <map>
+#include <memory>
+#include <mutex>
+
+using namespace attune;
+using namespace attune::driver;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+double secondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + long(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// A plan of the race.
+struct Racer {
+  Plan plan;
+  int rank = 0; ///< in the space, from 1 on; 0 outside of it
+  double predictedSeconds = 0;
+  bool chosenByModel = false;
+  std::optional<KernelImage> image = {}; ///< once compiled; its module is loaded at the first launch
+  Kernel kernel = {};
+  std::vector<double> milliseconds = {};
+  double time() const { return median(milliseconds); }
+};
+
+/// What one tune() shares between its problems.
+struct Session {
+  const Source &source;
+  CompileOptions options;
+  const Target &target;
+  const TuneOptions &tuning;
+  LaunchTimer timer;
+  Kernel model;                   ///< what compile() makes for every size
+  std::map<std::string, Kernel> kernels = {}; ///< of the plans that were compiled, by their fields
+};
+
+/// All fields of a plan, as text.
+std::string keyOf(const Plan &plan) {
+  std::string key;
+  visitSchedule([&](std::string_view, auto, const auto &value) { key += fmt::format("{} ", value); }, plan);
+  return key;
+}
+
+/// The race for one problem.
+class Race {
+public:
+  Race(Session &session, const TuneCase &tuneCase, size_t number, size_t count)
+      : session(session), tuneCase(tuneCase), number(number), count(count) {}
+
+  Expected<TuneResult> run() {
+    result.sizes = tuneCase.sizes;
+    Expected<ProblemData> made = ProblemData::make(session.model, tuneCase);
+    if (!made)
+      return made.error();
+    data = std::move(*made);
+    // Arguments that no kernel takes are an error before anything is compiled.
+    Expected<LaunchArgs> args = data.argsFor(session.model);
+    if (!args)
+      return args.error();
+    if (Expected<void> good = session.model.check(*args); !good)
+      return good.error();
+    if (Expected<void> chosen = choose(); !chosen)
+      return chosen.error();
+    compile();
+    if (Expected<void> timed = time(); !timed)
+      return timed.error();
+    finish();
+    return std::move(result);
+  }
+
+private:
+  /// The model's own plan, the best of an earlier tuning, and the most promising of the space.
+  Expected<void> choose() {
+    IrSummary summary;
+    Expected<PlanRequest> request =
+        requestOf(session.source, session.options, session.target, tuneCase.sizes, summary);
+    if (!request)
+      return request.error();
+    request->theseSizes = true;
+    Expected<std::vector<RankedPlan>> space = planSpace(*request);
+    if (!space)
+      return space.error();
+    result.space = space->size();
+    const Plan own = planOf(session.model.image());
+    auto add = [&](const Plan &plan) {
+      if (std::ranges::find(racers, plan, &Racer::plan) != racers.end())
+        return;
+      const auto ranked = std::ranges::find(*space, plan, &RankedPlan::plan);
+      const bool known = ranked != space->end();
+      racers.push_back({.plan = plan,
+                        .rank = known ? int(ranked - space->begin()) + 1 : 0,
+                        .predictedSeconds = known ? ranked->cost.totalSeconds : 0,
+                        .chosenByModel = plan == own});
+    };
+    add(own);
+    if (const std::optional<TunedSizes> before = measuredBefore())
+      if (std::ranges::find(*space, before->best().plan, &RankedPlan::plan) != space->end())
+        add(before->best().plan);
+    for (const RankedPlan &plan : *space)
+      if (racers.size() < session.tuning.candidates)
+        add(plan.plan);
+    return {};
+  }
+
+  std::optional<TunedSizes> measuredBefore() const {
+    if (std::optional<TunedKey> key = tunedKeyOf(session.model.image(), session.target))
+      for (const TunedSizes &tuned : TunedPlans::of(session.options).find(*key))
+        if (tuned.sizeClass() == SizeClass::of(tuneCase.sizes))
+          return tuned;
+    return std::nullopt;
+  }
+
+  /// On all cores, in the order of the candidates, until half of the time is spent.
+  void compile() {
+    CompileOptions options = session.options;
+    options.useCache = false; // most of them nobody asks for again
+    std::vector<Racer *> missing;
+    for (Racer &racer : racers) {
+      if (racer.chosenByModel)
+        racer.kernel = session.model;
+      else if (auto known = session.kernels.find(keyOf(racer.plan)); known != session.kernels.end())
+        racer.kernel = known->second;
+      else
+        missing.push_back(&racer);
+    }
+    const std::thread::id caller = std::this_thread::get_id();
+    std::atomic<size_t> done = racers.size() - missing.size(), failed = 0;
+    inParallel(missing.size(), [&](size_t i) {
+      if (ended || secondsSince(begin) > session.tuning.seconds / 2)
+        return;
+      Expected<KernelImage> image = imageOfSource(session.source, withPlan(options, missing[i]->plan), session.target);
+      if (image) {
+        missing[i]->image = std::move(*image);
+      } else {
+        ++failed;
+        logLine(LogLevel::Info, "{} does not compile: {}", missing[i]->plan.text(), image.error().message);
+      }
+      ++done;
+      if (std::this_thread::get_id() == caller)
+        report(done, 0);
+    });
+    result.failed = failed;
+    for (Racer *racer : missing) {
+      if (!racer->image)
+        continue;
+      Expected<Kernel> kernel = kernelOfImage(std::move(*racer->image), session.source, options, session.target);
+      if (kernel)
+        session.kernels[keyOf(racer->plan)] = racer->kernel = *kernel;
+      else
+        logLine(LogLevel::Info, "{} does not load: {}", racer->plan.text(), kernel.error().message);
+    }
+    std::erase_if(racers, [](const Racer &racer) { return !racer.kernel.valid(); });
+  }
+
+  /// Rounds of alternating launches; what is far behind leaves after each. The model's plan stays, to compare with.
+  Expected<void> time() {
+    struct Round {
+      int launches;
+      double keep; ///< those within this factor of the best go on
+    };
+    static constexpr Round rounds[] = {{2, 1.25}, {3, 1.12}, {5, 1.06}, {10, 1.03}, {20, 1.02}};
+    inRace.clear();
+    for (Racer &racer : racers)
+      inRace.push_back(&racer);
+    for (const Round &round : rounds) {
+      const bool first = &round == rounds;
+      for (int launch = first ? -1 : 0; launch < round.launches; ++launch)
+        for (Racer *racer : inRace) {
+          if (ended || (!first && secondsSince(begin) > session.tuning.seconds))
+            return {};
+          Expected<LaunchArgs> args = data.argsFor(racer->kernel);
+          if (!args)
+            return args.error();
+          Expected<double> milliseconds = session.timer.milliseconds(racer->kernel, *args);
+          if (!milliseconds)
+            return milliseconds.error();
+          if (launch >= 0) // one to warm up
+            racer->milliseconds.push_back(*milliseconds);
+          report(racers.size(), inRace.size());
+        }
+      const double best = (*std::ranges::min_element(inRace, {}, &Racer::time))->time();
+      std::erase_if(inRace,
+                    [&](const Racer *racer) { return !racer->chosenByModel && racer->time() > round.keep * best; });
+      if (inRace.size() == 1)
+        return {};
+    }
+    return {};
+  }
+
+  /// Sorts what was timed, and keeps it.
+  void finish() {
+    result.ended = ended;
+    // Where the first round was ended, some were not timed.
+    std::erase_if(racers, [](const Racer &racer) { return racer.milliseconds.empty(); });
+    std::ranges::sort(racers, {}, &Racer::time);
+    TunedSizes tuned = {.sizes = tuneCase.sizes, .provenance = provenance(), .measured = {}};
+    for (const Racer &racer : racers) {
+      const KernelEntry &entry = racer.kernel.image().main();
+      result.candidates.push_back({.text = fullPlanText(racer.plan),
+                                   .chosenByModel = racer.chosenByModel,
+                                   .rank = racer.rank,
+                                   .predictedMicroseconds = racer.predictedSeconds * 1e6,
+                                   .microseconds = racer.time() * 1e3,
+                                   .launches = int(racer.milliseconds.size()),
+                                   .registers = entry.registers,
+                                   .spillBytes = entry.spillBytes});
+      tuned.measured.push_back({racer.plan, racer.time() * 1e3, int(racer.milliseconds.size())});
+    }
+    result.seconds = secondsSince(begin);
+    if (racers.empty())
+      return;
+    const std::optional<TunedKey> key = tunedKeyOf(session.model.image(), session.target);
+    Expected<void> written = key ? TunedPlans::of(session.options).write(*key, tuned) : Error{"there is no device"};
+    if (!written)
+      result.notKept = written.error().message;
+  }
+
+  Provenance provenance() const {
+    Provenance from = {.variant = session.model.image().name,
+                       .driver = {},
+                       .attune = std::string(versionText()),
+                       .costModel = costModelVersion,
+                       .written = int64_t(std::time(nullptr))};
+    if (session.target.isCuda())
+      if (Expected<const CudaDriver *> cuda = cudaDriver())
+        from.driver = "CUDA " + cudaVersionText((*cuda)->version());
+    return from;
+  }
+
+  void report(size_t compiled, size_t racing) {
+    if (!session.tuning.progress || ended)
+      return;
+    TuneProgress progress = {.problem = number,
+                             .problems = count,
+                             .compiled = compiled,
+                             .candidates = racers.size(),
+                             .inRace = racing,
+                             .secondsLeft = std::max(0.0, session.tuning.seconds - secondsSince(begin))};
+    const Racer *best = nullptr;
+    for (const Racer &racer : racers)
+      if (!racer.milliseconds.empty() && (!best || racer.time() < best->time()))
+        best = &racer;
+    if (best) {
+      progress.best = fullPlanText(best->plan);
+      progress.bestMicroseconds = best->time() * 1e3;
+    }
+    ended = !session.tuning.progress(progress);
+  }
+
+  Session &session;
+  const TuneCase &tuneCase;
+  const size_t number, count;
+  const Clock::time_point begin = Clock::now();
+  ProblemData data;
+  std::vector<Racer> racers;
+  std::vector<Racer *> inRace;
+  std::atomic<bool> ended = false;
+  TuneResult result;
+};
+} // namespace
+
+static Expected<void> checkCase(const TuneCase &tuneCase) {
+  const ProblemSizes &sizes = tuneCase.sizes;
+  if (std::min({sizes.batch, sizes.heads, sizes.headsKv, sizes.queries, sizes.keys}) < 1)
+    return Error{fmt::format("sizes to tune for are batch {}, heads {} over {}, lengths {} and {}, required are positive "
+                             "ones; set all of TuneCase::sizes",
+                             sizes.batch, sizes.heads, sizes.headsKv, sizes.queries, sizes.keys)};
+  return {};
+}
+
+/// The result of a case that was measured before.
+static TuneResult resumedResult(const TuneCase &tuneCase, const TunedSizes &tuned, const Plan &own) {
+  TuneResult result;
+  result.sizes = tuneCase.sizes;
+  result.resumed = true;
+  for (const MeasuredPlan &plan : tuned.measured)
+    result.candidates.push_back({.text = fullPlanText(plan.plan),
+                                 .chosenByModel = plan.plan == own,
+                                 .microseconds = plan.microseconds,
+                                 .launches = plan.launches});
+  return result;
+}
+
+/// One tuning at a time: two would disturb each other's times.
+static std::mutex tuningMutex;
+
+Expected<std::vector<TuneResult>> attune::driver::tuneSource(const Source &source, const CompileOptions &options,
+                                                             const Target &target,
+                                                             const std::vector<TuneCase> &cases,
+                                                             const TuneOptions &tuning) {
+  for (const TuneCase &tuneCase : cases)
+    if (Expected<void> good = checkCase(tuneCase); !good)
+      return good.error();
+  CompileOptions own = options;
+  own.tuning = Tuning::Off;
+  own.shapes.clear();
+  own.printAfterAll = false;
+  std::lock_guard lock(tuningMutex);
+  Expected<Kernel> model = compileSource(source, own, target);
+  if (!model)
+    return model.error();
+  if (!leavesScheduleOpen(source, options))
+    return Error{"tuning chooses the whole schedule, but fields of it or an SRAM budget are fixed; leave them out"};
+  Expected<LaunchTimer> timer = LaunchTimer::create(target);
+  if (!timer)
+    return timer.error();
+  Session session = {source, own, target, tuning, std::move(*timer), *model};
+  const std::optional<TunedKey> key = tunedKeyOf(model->image(), target);
+  std::vector<TuneResult> results;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    if (tuning.resume && key) {
+      const std::vector<TunedSizes> known = TunedPlans::of(options).find(*key);
+      const auto found = std::ranges::find(known, SizeClass::of(cases[i].sizes), &TunedSizes::sizeClass);
+      if (found != known.end()) {
+        results.push_back(resumedResult(cases[i], *found, planOf(model->image())));
+        continue;
+      }
+    }
+    Expected<TuneResult> result = Race(session, cases[i], i + 1, cases.size()).run();
+    if (!result)
+      return result.error();
+    results.push_back(std::move(*result));
+    if (results.back().ended)
+      break;
+  }
+  return results;
+}
+
+Expected<void> attune::driver::measureMissing(const Source &source, const CompileOptions &options,
+                                              const Target &target) {
+  if (options.shapes.empty() || !leavesScheduleOpen(source, options))
+    return {};
+  std::vector<TuneCase> cases;
+  for (const ProblemSizes &sizes : options.shapes)
+    cases.push_back({.sizes = sizes});
+  Expected<std::vector<TuneResult>> results = tuneSource(source, options, target, cases, {.resume = true});
+  return results ? Expected<void>() : results.error();
+}
+
+Expected<std::vector<TuneResult>> attune::tune(const Variant &variant, const CompileOptions &options,
+                                               const Target &target, const std::vector<TuneCase> &cases,
+                                               const TuneOptions &tuning) {
+  return tuneSource({.variant = &variant}, options, target, cases, tuning);
+}
+Expected<std::vector<TuneResult>> attune::tuneText(const IrText &text, const CompileOptions &options,
+                                                   const Target &target, const std::vector<TuneCase> &cases,
+                                                   const TuneOptions &tuning) {
+  return tuneSource({.text = &text}, options, target, cases, tuning);
+}

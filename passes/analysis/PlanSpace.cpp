@@ -1,0 +1,98 @@
+//===- PlanSpace.cpp - Every plan worth measuring ----------------------------===//
+
+#include "passes/analysis/PlanSpace.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <tuple>
+
+using namespace attune;
+
+/// Whether the tiles of rows differ in their number of visited tiles.
+static bool isUneven(const PlanRequest &request) {
+  return request.mask.kind != MaskShape::Kind::Full || request.patternRows;
+}
+
+/// Choices that differ from the model's rules, beside what `fixed` fixes.
+static std::vector<PlanChoice> departures(const PlanRequest &request) {
+  const PlanChoice &fixed = request.fixed;
+  std::vector<PlanChoice> result;
+  auto add = [&](auto &&change) {
+    result.push_back(fixed);
+    change(result.back());
+  };
+  if (!fixed.longestFirst && isUneven(request))
+    for (bool value : {false, true})
+      add([&](PlanChoice &choice) { choice.longestFirst = value; });
+  if (!usesWarpgroups(request))
+    return result;
+  for (bool turns : {false, true})
+    for (bool overlap : {false, true})
+      if (fixed.turns.value_or(turns) == turns && fixed.overlap.value_or(overlap) == overlap)
+        add([&](PlanChoice &choice) {
+          choice.turns = turns;
+          choice.overlap = overlap;
+        });
+  if (!fixed.persistent)
+    add([](PlanChoice &choice) { choice.persistent = false; });
+  if (!fixed.warps && !fixed.tileQ)
+    add([](PlanChoice &choice) { choice.warps = 16; });
+  return result;
+}
+
+/// A single warpgroup has nobody to take turns with: the kernel is the same with and without.
+static bool repeatsAnother(const Plan &plan) { return plan.copyWarps && plan.warps == 4 && plan.turns; }
+
+Expected<std::vector<RankedPlan>> attune::planSpace(const PlanRequest &request) {
+  Expected<std::vector<RankedPlan>> ranked = rankPlans(request);
+  if (!ranked)
+    return ranked;
+  std::erase_if(*ranked, [](const RankedPlan &plan) { return !plan.accepted(); });
+  const size_t byRule = ranked->size();
+  for (const PlanChoice &choice : departures(request)) {
+    PlanRequest departed = request;
+    departed.fixed = choice;
+    // A departure that nothing fits is none.
+    Expected<std::vector<RankedPlan>> others = rankPlans(departed);
+    if (!others)
+      continue;
+    for (RankedPlan &other : *others) {
+      auto same = [&](const RankedPlan &plan) { return plan.plan == other.plan; };
+      if (other.accepted() && !repeatsAnother(other.plan) && std::ranges::none_of(*ranked, same))
+        ranked->push_back(std::move(other));
+    }
+  }
+  std::vector<std::tuple<bool, double, size_t>> order;
+  for (size_t i = 0; i < ranked->size(); ++i) {
+    const RankedPlan &plan = (*ranked)[i];
+    order.emplace_back(!plan.demoted.empty(), plan.cost.mixSeconds * (i < byRule ? 1 : 1.03), i);
+  }
+  std::ranges::sort(order);
+  std::vector<RankedPlan> space;
+  for (const auto &[demoted, seconds, i] : order)
+    space.push_back(std::move((*ranked)[i]));
+  return space;
+}
+
+std::string attune::planFeatures(const PlanRequest &request) {
+  const MaskShape &mask = request.mask;
+  auto bound = [](int64_t keys) {
+    return keys >= MaskShape::unlimited    ? std::string("inf")
+           : keys <= -MaskShape::unlimited ? std::string("-inf")
+                                           : std::to_string(keys);
+  };
+  const std::string shape =
+      mask.kind == MaskShape::Kind::Full ? "full"
+      : mask.kind == MaskShape::Kind::Fraction
+          ? fmt::format("fraction {:g}", mask.fraction)
+          : fmt::format("band {} {} prefix {}", bound(mask.left), bound(mask.right), mask.prefix);
+  return fmt::format("element {} head_dim {} {} dropout {:d} precise {:d} special {:g} {:g} alu {:g} statistics {:d} "
+                     "uniform {} rows {} columns {} staged {} elements {} biases {} {} distances {} by_key {:d} "
+                     "mask_alu {:g} mask {} pattern {} {}",
+                     request.elementBytes, request.headDim, request.headDimV, request.dropout, request.precise,
+                     request.specialPerElement, request.normaliserSpecial, request.aluPerElement,
+                     request.rowStatistics, request.uniformValues, request.rowVectors, request.columnVectors,
+                     request.stagedColumns, request.elementLoads, request.biases, request.biasBytes,
+                     request.distanceValues, request.maskLoadsByKey, request.maskAluPerElement, shape,
+                     request.patternRows, request.patternColumns);
+}

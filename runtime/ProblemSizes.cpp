@@ -1,0 +1,83 @@
+#include "attune/ProblemSizes.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdlib>
+#include <fmt/format.h>
+
+using namespace attune;
+
+static constexpr int64_t tiledLength = 512;                    // up to here lengths count as multiples of 16
+static constexpr int64_t fullDevice = 2048, blockQueries = 128; // blocks that fill a device, and their queries
+
+/// The least of 4, 5, 6, 7 times a power of two, and of 0 to 4, that is at least `n`.
+static int64_t quarterStep(int64_t n) {
+  if (n <= 4)
+    return std::max<int64_t>(n, 0);
+  // No step lies beyond 2^62.
+  n = std::min(n, int64_t(1) << 62);
+  const int64_t step = int64_t(std::bit_floor(uint64_t(n - 1))) / 4;
+  return (n + step - 1) / step * step;
+}
+
+/// Its place among the values of quarterStep, from 4 on.
+static int placeOf(int64_t step) {
+  const int octave = std::bit_width(uint64_t(step)) - 1;
+  return 4 * octave + int(step >> (octave - 2)) - 4;
+}
+
+static int64_t lengthClass(int64_t n) {
+  return n <= tiledLength ? (std::max<int64_t>(n, 0) + 15) / 16 * 16 : quarterStep(n);
+}
+
+SizeClass SizeClass::of(const ProblemSizes &sizes) {
+  const auto rows = __int128(std::max<int64_t>(sizes.batch, 0)) * std::max<int64_t>(sizes.heads, 0);
+  const int64_t blocks = (std::max<int64_t>(sizes.queries, 0) + blockQueries - 1) / blockQueries;
+  const bool full = rows * blocks >= fullDevice;
+  return {full ? 0 : quarterStep(int64_t(rows)), lengthClass(sizes.queries), lengthClass(sizes.keys)};
+}
+
+std::string SizeClass::text() const {
+  return fmt::format("h{} q{} k{}", rows ? std::to_string(rows) : "*", queries, keys);
+}
+
+std::optional<SizeClass> SizeClass::parse(std::string_view text) {
+  SizeClass result;
+  const std::pair<std::string_view, int64_t *> parts[] = {
+      {"h", &result.rows}, {" q", &result.queries}, {" k", &result.keys}};
+  for (auto [prefix, number] : parts) {
+    if (!text.starts_with(prefix))
+      return std::nullopt;
+    text.remove_prefix(prefix.size());
+    if (number == &result.rows && text.starts_with('*')) {
+      text.remove_prefix(1);
+      continue;
+    }
+    auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), *number);
+    if (code != std::errc() || *number < 0)
+      return std::nullopt;
+    text.remove_prefix(size_t(end - text.data()));
+  }
+  if (!text.empty())
+    return std::nullopt;
+  return result;
+}
+
+std::optional<int> SizeClass::distance(const SizeClass &other) const {
+  constexpr int most = 2; // half a doubling
+  if (rows != other.rows)
+    return std::nullopt;
+  int sum = 0;
+  for (auto [a, b] : {std::pair(queries, other.queries), {keys, other.keys}}) {
+    if (a == b)
+      continue;
+    if (std::min(a, b) <= tiledLength)
+      return std::nullopt;
+    const int steps = std::abs(placeOf(a) - placeOf(b));
+    if (steps > most)
+      return std::nullopt;
+    sum += steps;
+  }
+  return sum;
+}
