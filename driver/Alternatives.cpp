@@ -16,12 +16,9 @@ std::optional<TunedKey> attune::driver::tunedKeyOf(const KernelImage &image, con
   const std::string features = featuresOf(image);
   if (!device || features.empty())
     return std::nullopt;
-  return TunedKey{*device,
-                  target.arch,
-                  std::string(name(image.signature.dtype)),
-                  image.signature.headDim,
-                  image.signature.headDimV,
-                  features};
+  return TunedKey{
+      *device, target.arch, std::string(name(image.signature.dtype)), image.signature.headDim, image.signature.headDimV,
+      features};
 }
 
 namespace {
@@ -90,9 +87,8 @@ Kernel attune::driver::withAlternatives(Kernel kernel, const Source &source, con
   for (const SizedPlans &sized : plans)
     if (sized.plans.front() != own)
       imageOf(sized.plans.front());
-  inParallel(images.size(), [&](size_t i) {
-    images[i].second = imageOfSource(source, withPlan(fixed, images[i].first), target);
-  });
+  inParallel(images.size(),
+             [&](size_t i) { images[i].second = imageOfSource(source, withPlan(fixed, images[i].first), target); });
   auto kernelFor = [&](const SizedPlans &sized) -> Kernel {
     for (const Plan &plan : sized.plans) {
       if (plan == own)

@@ -52,9 +52,9 @@ Expected<double> LaunchTimer::milliseconds(const Kernel &kernel, const LaunchArg
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   }
   const CudaDriver *cuda = *cudaDriver();
-  RETURN_IF_ERROR(cuda->result(cuda->cuMemsetD8Async(reinterpret_cast<CudaAddress>(gpu->flush.data()), 0,
-                                                     gpu->flush.size(), gpu->stream.get()),
-                               "level 2 cannot be emptied"));
+  RETURN_IF_ERROR(cuda->result(
+      cuda->cuMemsetD8Async(reinterpret_cast<CudaAddress>(gpu->flush.data()), 0, gpu->flush.size(), gpu->stream.get()),
+      "level 2 cannot be emptied"));
   RETURN_IF_ERROR(gpu->begin.record(gpu->stream.get()));
   RETURN_IF_ERROR(kernel.launch(gpu->stream.get(), args));
   RETURN_IF_ERROR(gpu->end.record(gpu->stream.get()));

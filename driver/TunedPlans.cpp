@@ -37,7 +37,8 @@ std::optional<std::string> attune::driver::deviceText(const Target &target) {
   if (!target.isCuda()) {
     // "x86_64-pc-linux-gnu;znver4;+64bit,...": the processor's name, and what it can do in short.
     const std::string &host = hostKey();
-    const size_t first = std::min(host.find(';'), host.size()), second = std::min(host.find(';', first + 1), host.size());
+    const size_t first = std::min(host.find(';'), host.size()),
+                 second = std::min(host.find(';', first + 1), host.size());
     const std::string processor = first < second ? host.substr(first + 1, second - first - 1) : "CPU";
     return fmt::format("{} ({}), {} threads", processor, sha256Hex(host).substr(0, 8), ThreadPool::process().threads());
   }
@@ -123,7 +124,7 @@ Expected<TunedEntry> attune::driver::tunedFromJson(const ordered_json &json) {
   if (int format = json["format"]; format != formatVersion)
     return Error{fmt::format("it has format {}, required is {}", format, formatVersion)};
   if (int space = json["planSpace"]; space != planSpaceVersion)
-    return Error{fmt::format("its plans are of space {}, required is {}; tune again", space, planSpaceVersion)};
+    return Error{fmt::format("its plans are of space {}, required is {}", space, planSpaceVersion)};
   TunedEntry entry;
   entry.key = {json["device"], json["arch"], json["dtype"], json["headDim"], json["headDimV"], json["features"]};
   const ordered_json &sizes = json["sizes"], &from = json["provenance"];

@@ -29,9 +29,7 @@ using namespace attune::driver;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-double secondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + long(values.size() / 2);
@@ -58,7 +56,7 @@ struct Session {
   const Target &target;
   const TuneOptions &tuning;
   LaunchTimer timer;
-  Kernel model;                   ///< what compile() makes for every size
+  Kernel model;                               ///< what compile() makes for every size
   std::map<std::string, Kernel> kernels = {}; ///< of the plans that were compiled, by their fields
 };
 
@@ -100,8 +98,7 @@ private:
   /// The model's own plan, the best of an earlier tuning, and the most promising of the space.
   Expected<void> choose() {
     IrSummary summary;
-    Expected<PlanRequest> request =
-        requestOf(session.source, session.options, session.target, tuneCase.sizes, summary);
+    Expected<PlanRequest> request = requestOf(session.source, session.options, session.target, tuneCase.sizes, summary);
     if (!request)
       return request.error();
     request->theseSizes = true;
@@ -290,9 +287,10 @@ private:
 static Expected<void> checkCase(const TuneCase &tuneCase) {
   const ProblemSizes &sizes = tuneCase.sizes;
   if (std::min({sizes.batch, sizes.heads, sizes.headsKv, sizes.queries, sizes.keys}) < 1)
-    return Error{fmt::format("sizes to tune for are batch {}, heads {} over {}, lengths {} and {}, required are positive "
-                             "ones; set all of TuneCase::sizes",
-                             sizes.batch, sizes.heads, sizes.headsKv, sizes.queries, sizes.keys)};
+    return Error{
+        fmt::format("sizes to tune for are batch {}, heads {} over {}, lengths {} and {}, required are positive "
+                    "ones; set all of TuneCase::sizes",
+                    sizes.batch, sizes.heads, sizes.headsKv, sizes.queries, sizes.keys)};
   return {};
 }
 
@@ -313,8 +311,7 @@ static TuneResult resumedResult(const TuneCase &tuneCase, const TunedSizes &tune
 static std::mutex tuningMutex;
 
 Expected<std::vector<TuneResult>> attune::driver::tuneSource(const Source &source, const CompileOptions &options,
-                                                             const Target &target,
-                                                             const std::vector<TuneCase> &cases,
+                                                             const Target &target, const std::vector<TuneCase> &cases,
                                                              const TuneOptions &tuning) {
   for (const TuneCase &tuneCase : cases)
     if (Expected<void> good = checkCase(tuneCase); !good)

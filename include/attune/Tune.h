@@ -39,42 +39,43 @@ struct TuneCase {
 
 /// Where tune() is.
 struct TuneProgress {
-  size_t problem = 0, problems = 0;     ///< from 1 on
-  size_t compiled = 0, candidates = 0;  ///< plans of this problem
-  size_t inRace = 0;                    ///< plans that are still timed; 0 while they are compiled
-  std::string best = {};                ///< Plan::text of the quickest so far; empty before the first round
+  size_t problem = 0, problems = 0;    ///< from 1 on
+  size_t compiled = 0, candidates = 0; ///< plans of this problem
+  size_t inRace = 0;                   ///< plans that are still timed; 0 while they are compiled
+  std::string best = {};               ///< Plan::text of the quickest so far; empty before the first round
   double bestMicroseconds = 0;
-  double secondsLeft = 0;               ///< of this problem's budget
+  double secondsLeft = 0; ///< of this problem's budget
 };
 
 struct TuneOptions {
-  double seconds = 20; ///< for each problem; the first round is completed all the same
+  double seconds = 20;    ///< for each problem; the first round is completed all the same
   size_t candidates = 96; ///< the most that are compiled for each
-  bool resume = false; ///< leave out sizes that are measured already
+  bool resume = false;    ///< leave out sizes that are measured already
   /// Called now and then, from the thread that called tune(). False ends it, and keeps what was measured.
   std::function<bool(const TuneProgress &)> progress = {};
 };
 
 /// One plan that was timed.
 struct TunedCandidate {
-  std::string text;            ///< the plan
-  bool chosenByModel = false;  ///< what compile() would take for every size
-  int rank = 0;                ///< by the cost model for these sizes, from 1 on
+  std::string text;           ///< the plan
+  bool chosenByModel = false; ///< what compile() would take for every size
+  int rank = 0;               ///< by the cost model for these sizes, from 1 on
   double predictedMicroseconds = 0;
-  double microseconds = 0;     ///< median of a launch
-  int launches = 0;            ///< that were timed: most for those that stayed in the race
+  double microseconds = 0; ///< median of a launch
+  int launches = 0;        ///< that were timed: most for those that stayed in the race
   int registers = 0, spillBytes = 0;
 };
 
 /// What came of one TuneCase.
 struct TuneResult {
   ProblemSizes sizes = {};
-  size_t space = 0;        ///< legal plans
-  size_t failed = 0;       ///< candidates that did not compile
-  std::vector<TunedCandidate> candidates = {}; ///< those that were timed, quickest first; empty where it was ended before
-  bool resumed = false;    ///< measured already; `candidates` are those of then
-  bool ended = false;      ///< by TuneOptions::progress
-  double seconds = 0;      ///< that it took
+  size_t space = 0;  ///< legal plans
+  size_t failed = 0; ///< candidates that did not compile
+  std::vector<TunedCandidate> candidates =
+      {};                   ///< those that were timed, quickest first; empty where it was ended before
+  bool resumed = false;     ///< measured already; `candidates` are those of then
+  bool ended = false;       ///< by TuneOptions::progress
+  double seconds = 0;       ///< that it took
   std::string notKept = {}; ///< why the measurements are not on disk; empty where they are
 };
 

@@ -215,8 +215,8 @@ struct PlanCost {
   double sharedSeconds = 0;
   double hbmSeconds = 0; ///< of hbmBytes
   double totalSeconds = 0;
-  double mixSeconds = 0; ///< with copy warps, the geometric mean over lengths from an eighth to twice the request's;
-                         ///< totalSeconds without, and where only the request's sizes count
+  double mixSeconds = 0;   ///< with copy warps, the geometric mean over lengths from an eighth to twice the request's;
+                           ///< totalSeconds without, and where only the request's sizes count
   double visitedTiles = 0; ///< tiles of S over all heads
   double partialTiles = 0; ///< of these, those that evaluate the mask
   int registers = 0;       ///< taken per thread

@@ -81,18 +81,17 @@ std::string attune::planFeatures(const PlanRequest &request) {
            : keys <= -MaskShape::unlimited ? std::string("-inf")
                                            : std::to_string(keys);
   };
-  const std::string shape =
-      mask.kind == MaskShape::Kind::Full ? "full"
-      : mask.kind == MaskShape::Kind::Fraction
-          ? fmt::format("fraction {:g}", mask.fraction)
-          : fmt::format("band {} {} prefix {}", bound(mask.left), bound(mask.right), mask.prefix);
+  const std::string shape = mask.kind == MaskShape::Kind::Full ? "full"
+                            : mask.kind == MaskShape::Kind::Fraction
+                                ? fmt::format("fraction {:g}", mask.fraction)
+                                : fmt::format("band {} {} prefix {}", bound(mask.left), bound(mask.right), mask.prefix);
   return fmt::format("element {} head_dim {} {} dropout {:d} precise {:d} special {:g} {:g} alu {:g} statistics {:d} "
                      "uniform {} rows {} columns {} staged {} elements {} biases {} {} distances {} by_key {:d} "
                      "mask_alu {:g} mask {} pattern {} {}",
                      request.elementBytes, request.headDim, request.headDimV, request.dropout, request.precise,
-                     request.specialPerElement, request.normaliserSpecial, request.aluPerElement,
-                     request.rowStatistics, request.uniformValues, request.rowVectors, request.columnVectors,
-                     request.stagedColumns, request.elementLoads, request.biases, request.biasBytes,
-                     request.distanceValues, request.maskLoadsByKey, request.maskAluPerElement, shape,
-                     request.patternRows, request.patternColumns);
+                     request.specialPerElement, request.normaliserSpecial, request.aluPerElement, request.rowStatistics,
+                     request.uniformValues, request.rowVectors, request.columnVectors, request.stagedColumns,
+                     request.elementLoads, request.biases, request.biasBytes, request.distanceValues,
+                     request.maskLoadsByKey, request.maskAluPerElement, shape, request.patternRows,
+                     request.patternColumns);
 }

@@ -10,6 +10,7 @@ import re
 import pathlib
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -149,8 +150,8 @@ class Cli(unittest.TestCase):
         self.assertEqual(again.split("\0")[:-1], words)
 
     def test_help(self):
-        for verb in [["list"], ["compile"], ["run"], ["explain"], ["export"], ["cache"], ["cache", "list"], ["cache", "clear"],
-                     ["cache", "verify"]]:
+        for verb in [["list"], ["compile"], ["run"], ["explain"], ["tune"], ["export"], ["cache"], ["cache", "list"], ["cache", "clear"],
+                     ["cache", "verify"], ["cache", "plans"], ["cache", "show"], ["cache", "remove"], ["cache", "export"], ["cache", "import"]]:
             self.assertIn("Example", self.attune(*verb, "--help"))
         self.assertIn("Exit codes", self.attune("--help"))
 
@@ -164,7 +165,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(sorted(table), ["ATTUNE_CACHE_DIR", "ATTUNE_LOG", "ATTUNE_NUM_THREADS", "ATTUNE_NVRTC_PATH", "CUDA_HOME", "CUDA_PATH", "HOME",
                                          "NVTX_INJECTION64_PATH", "TMPDIR", "VIRTUAL_ENV", "XDG_CACHE_HOME"])
         self.attune("help", "paint", code=2)
-        self.assertIn("error: topic: paint not in {list,compile,run,explain,export,cache,clear,verify,completion,help,environment}\n", self.err)
+        self.assertIn("error: topic: paint not in {list,compile,run,explain,tune,export,cache,clear,verify,plans,show,remove,import,completion,help,environment}\n", self.err)
         self.attune("help", "run", "list", code=2)
         self.assertIn("error: help: attune run has no verb list\n", self.err)
 
@@ -177,7 +178,7 @@ class Cli(unittest.TestCase):
 
     def test_completion(self):
         variants = [entry["name"] for entry in self.json("list")["variants"]]
-        self.assertEqual(self.completions(""), ["list", "compile", "run", "explain", "export", "cache", "completion", "help"])
+        self.assertEqual(self.completions(""), ["list", "compile", "run", "explain", "tune", "export", "cache", "completion", "help"])
         self.assertEqual(self.completions("c"), ["compile", "cache", "completion"])
         self.assertEqual(self.completions("run", ""), variants)
         self.assertEqual(self.completions("compile", "--no-cache", "caus"), ["causal", "causal-bottom-right"])
@@ -189,12 +190,12 @@ class Cli(unittest.TestCase):
         self.assertEqual(self.completions("compile", "--emit", "c"), ["cuda", "cubin"])
         self.assertEqual(self.completions("compile", "-o", "x"), []) # files follow
         self.assertEqual(self.completions("compile", "--emit", "cuda", "--json", "--bu"), [])
-        self.assertEqual(self.completions("cache", ""), ["list", "clear", "verify"])
+        self.assertEqual(self.completions("cache", ""), ["list", "clear", "verify", "plans", "show", "remove", "export", "import"])
         self.assertEqual(self.completions("cache", "list", "-"), ["--help", "-h", "--cache-dir", "--json"])
         self.assertEqual(self.completions("help", "env"), ["environment"])
         self.assertEqual(self.completions("completion", ""), ["bash", "zsh", "fish"])
         # Every option that --help shows is offered, once.
-        for verb in ["compile", "run", "explain"]:
+        for verb in ["compile", "run", "explain", "tune"]:
             offered = self.completions(verb, "--")
             shown = re.findall(r"^ +(?:-\w,)?(--[\w-]+)", self.attune(verb, "--help"), re.M)
             self.assertEqual(sorted(offered), sorted(set(shown)))
@@ -321,12 +322,78 @@ class Cli(unittest.TestCase):
                 self.assertEqual(self.attune(*args, code=2), "")
                 self.assertIn(text, self.err)
 
+    def test_tune(self):
+        cache = ["--cache-dir", self.path("tuned")]
+        shape = ["--target", "cpu", "--dtype", "f32", "--shape", "1,2,1,64,64,16,16"]
+        # Nothing is drawn where standard error is no terminal.
+        text = self.attune("tune", "causal", *shape, "--candidates", 4, "--top", 0, *cache)
+        self.assertRegex(text, r"^1,2,1,64,64,16,16  class h2 q64 k64\n  timed          4 of [0-9]+ legal plans in [0-9.]+ s\n +[0-9.]+ us [0-9x ]+"
+                               r"(, last rows first)?; the cost model's choice for any size\n  best           [01]\.[0-9]{3} of the time of the cost model's choice\n$")
+        self.assertNotIn("\r", self.err)
+        self.assertRegex(self.err, r"^\[1/1\] 1,2,1,64,64,16,16: [0-9]/4 plans compiled, [0-9]+ s left\n")
+        measured = self.json("tune", "causal", *shape, "--candidates", 4, *cache)["results"][0]
+        self.assertEqual((measured["sizeClass"], measured["resumed"], len(measured["candidates"])), ("h2 q64 k64", False, 4))
+        self.assertEqual([c["text"] for c in measured["candidates"] if c["chosenByModel"]].__len__(), 1)
+        again = self.json("tune", "causal", *shape, "--resume", *cache)["results"][0]
+        self.assertTrue(again["resumed"])
+        self.assertEqual([c["microseconds"] for c in again["candidates"]], [c["microseconds"] for c in measured["candidates"]])
+        # Captured tensors as run takes them.
+        self.attune("tune", "alibi", *shape, "--candidates", 2, *cache)
+        plans = self.json("cache", "plans", *cache)
+        self.assertEqual(sorted(entry["provenance"]["variant"] for entry in plans["entries"]), ["alibi", "causal"])
+        name = plans["entries"][0]["id"]
+        self.assertIn("  device         ", self.attune("cache", "show", name[:10], *cache))
+        self.attune("cache", "export", self.path("plans.json"), *cache)
+        self.assertIn("removed 1 measured sizes", self.attune("cache", "remove", name, *cache))
+        self.attune("cache", "show", name, *cache, code=1)
+        self.assertIn(f"error: no measured plan in {self.path('tuned')}/plans has a name that begins with {name}; attune cache plans lists them\n", self.err)
+        self.assertIn("2 measured sizes to ", self.attune("cache", "import", self.path("plans.json"), *cache))
+        self.assertEqual(len(self.json("cache", "plans", *cache)["entries"]), 2)
+        self.write("other.json", "{}")
+        self.attune("cache", "import", self.path("other.json"), *cache, code=1)
+        self.assertIn("other.json: it is not what attune cache plans export writes", self.err)
+        # What run starts.
+        best = measured["candidates"][0]["text"].removesuffix(", last rows first")
+        self.assertEqual(self.json("run", "causal", *shape, *cache)["plan"]["text"], best)
+        self.json("run", "causal", *shape, *cache, "--prepare", "--tuning", "off")
+        self.json("run", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,32,32,16,16", *cache, "--tuning", "measure")
+        self.assertEqual(len(self.json("cache", "plans", *cache)["entries"]), 3)
+
+    def test_tune_usage(self):
+        cases = {
+            ("tune", "causal"): "--shape is required",
+            ("tune", "causal", "--target", "cpu", "--shape", "1,2,1,0,64,16,16"): "error: --shape 1,2,1,0,64,16,16 has no work to measure; use positive sizes",
+            ("tune", "causal", "--target", "cpu", "--shape", "1,2,1,8,8,16,16", "--shape", "1,2,1,8,8,24,24"):
+                "error: --shape 1,2,1,8,8,16,16 and 1,2,1,8,8,24,24 have different head dims, and a kernel has one; tune each in a run of its own",
+            ("tune", "causal", "--shape", "1,2,1,8,8,16,16", "--budget", "-1"): "--budget",
+            ("tune", "causal", "--shape", "1,2,1,8,8,16,16", "--candidates", "0"): "--candidates: 0 is not a whole number from 1 to",
+        }
+        for args, text in cases.items():
+            with self.subTest(args=args):
+                self.attune(*args, code=2)
+                self.assertIn(text, self.err)
+        self.attune("tune", "causal", "--score", "s + w[h]", "--tensor", "w=f32", "--target", "cpu", "--shape", "1,2,1,8,8,16,16", code=1)
+        self.assertIn("captured tensor w has no data; add --tensor w=f32[N]:random or a .npy file", self.err)
+
+    def test_tune_keeps_what_was_measured_when_interrupted(self):
+        command = [ATTUNE, "tune", "causal", "--target", "cpu", "--shape", "1,8,8,1024,1024,64,64", "--shape", "1,8,8,2048,2048,64,64", "--budget", "300",
+                   "--cache-dir", self.path("interrupted")]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
+        while "race" not in process.stderr.readline():
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 1)
+        self.assertTrue(err.endswith("error: interrupted; what was measured is kept\n"))
+        self.assertIn("ended early", out)
+        self.assertEqual(len(self.json("cache", "plans", "--cache-dir", self.path("interrupted"))["entries"]), 1)
+
     def test_names_that_are_nearly_right(self):
         cases = {
             ("compil", "causal"): "error: 'compil' is not a verb of attune; did you mean compile?\nfor help: attune --help\n",
             ("cahce", "list"): "error: 'cahce' is not a verb of attune; did you mean cache?\nfor help: attune --help\n",
             ("cache", "lst"): "error: 'lst' is not a verb of attune cache; did you mean list?\nfor help: attune cache --help\n",
-            ("cache", "paint"): "error: 'paint' is not a verb of attune cache; use list, clear, verify\nfor help: attune cache --help\n",
+            ("cache", "paint"): "error: 'paint' is not a verb of attune cache; use list, clear, verify, plans, show, remove, export, import\nfor help: attune cache --help\n",
             ("list", "causal"): "error: 'causal' is one argument more than attune list takes; leave it out\nfor help: attune list --help\n",
             ("--verison",): "error: --verison is not an option of attune; did you mean --version?\nfor help: attune --help\n",
             ("run", "causal", "--head-dm", "64"): "error: --head-dm is not an option of attune run; did you mean --head-dim?\nfor help: attune run --help\n",

@@ -90,7 +90,8 @@ void printPlanLine(const TunedEntry &entry) {
     return print("{}  bad: {}\n", entry.id, entry.problem);
   const MeasuredPlan &best = entry.sizes.best();
   print("{:<54}  {:<16} {} head_dim {} x {} for {}  {:.1f} us  {}\n", entry.id, entry.sizes.provenance.variant,
-        entry.key.dtype, entry.key.headDim, entry.key.headDimV, entry.key.arch, best.microseconds, driver::fullPlanText(best.plan));
+        entry.key.dtype, entry.key.headDim, entry.key.headDimV, entry.key.arch, best.microseconds,
+        driver::fullPlanText(best.plan));
 }
 
 void printPlanDetails(const TunedEntry &entry) {

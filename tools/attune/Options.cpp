@@ -130,9 +130,10 @@ void Flags::addCuda(CLI::App &verb) {
 }
 
 void Flags::addTuning(CLI::App &verb) {
-  verb.add_option("--tuning", tuning,
-                  "whether measured plans count: off, cached (attune tune measured them; without this flag), or measure, "
-                  "which measures the sizes of --shape first")
+  verb.add_option(
+          "--tuning", tuning,
+          "whether measured plans count: off, cached (attune tune measured them; without this flag), or measure, "
+          "which measures the sizes of --shape first")
       ->check(oneOf({"off", "cached", "measure"}));
 }
 

@@ -68,14 +68,12 @@ public:
     problem = progress.problem;
     constexpr size_t width = 24;
     const size_t filled = width * progress.compiled / std::max<size_t>(progress.candidates, 1);
-    const std::string state =
-        compiling ? fmt::format("{}/{} plans compiled", progress.compiled, progress.candidates)
-                  : fmt::format("{} plans in the race", progress.inRace);
+    const std::string state = compiling ? fmt::format("{}/{} plans compiled", progress.compiled, progress.candidates)
+                                        : fmt::format("{} plans in the race", progress.inRace);
     const std::string best =
         progress.best.empty() ? "" : fmt::format(", best {:.1f} us: {}", progress.bestMicroseconds, progress.best);
-    const std::string line =
-        fmt::format("[{}/{}] {}: {}{}, {:.0f} s left", progress.problem, progress.problems,
-                    shapes[progress.problem - 1].text(), state, best, progress.secondsLeft);
+    const std::string line = fmt::format("[{}/{}] {}: {}{}, {:.0f} s left", progress.problem, progress.problems,
+                                         shapes[progress.problem - 1].text(), state, best, progress.secondsLeft);
     if (terminal)
       printError("\r\033[K[{}{}] {}", std::string(filled, '#'), std::string(width - filled, '-'), line);
     else
@@ -196,8 +194,7 @@ void printResult(const TuneResult &result, const Shape &shape, size_t top) {
     print("  {:<14} measured before, {} plans\n", "timed", timed);
   else
     print("  {:<14} {} of {} legal plans in {:.1f} s{}{}\n", "timed", timed, result.space, result.seconds,
-          result.failed ? fmt::format(", {} do not compile", result.failed) : "",
-          result.ended ? ", ended early" : "");
+          result.failed ? fmt::format(", {} do not compile", result.failed) : "", result.ended ? ", ended early" : "");
   for (size_t i = 0; i < timed; ++i) {
     const TunedCandidate &candidate = result.candidates[i];
     if (i >= top && !candidate.chosenByModel)
