@@ -51,7 +51,7 @@ KernelPrinter::SharedPlace KernelPrinter::sharedPlace(Operation *op, Value share
     return {};
   }
   int64_t elementBytes = type.getElementType().getIntOrFloatBitWidth() / 8;
-  int64_t rows = shape.size() == 1 ? 1 : shape[0], rowBytes = shape.back() * elementBytes;
+  int64_t rows = shape.size() == 1 ? 1 : shape[0], rowBytes = type.rowBytes();
   SharedPlace place = {{base}, {}};
   Expr stageExpr = stage ? value(stage) : Expr{"0"};
   if (!hasStages && stageExpr.text != "0")
@@ -68,9 +68,6 @@ KernelPrinter::SharedPlace KernelPrinter::sharedPlace(Operation *op, Value share
   };
   Expr rowExpr = row ? value(row) : Expr{"0"}, columnExpr = column ? value(column) : Expr{"0"};
   if (auto swizzle = dyn_cast_or_null<SwizzleAttr>(type.getLayout())) {
-    if (rowBytes % swizzle.getPanel())
-      fail(op, "reads " + describe(type) + ", whose rows are not made of panels of " + Twine(swizzle.getPanel()) +
-                   " bytes");
     place.offset =
         primitive("swizzle", "<" + Twine(rows) + ", " + Twine(swizzle.getPanel()) + ">", {rowExpr, bytes(columnExpr)});
     return place;

@@ -96,9 +96,12 @@ static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int firs
   for (int i = 0; i < 4; ++i)
     if (!machine.uniform(warp, step, first + i, at[i]))
       return false;
-  if (!machine.uniform(warp, step, columnInput, column) ||
-      !inside(machine, warp, step, buffer, stage, row, column, map.columns) ||
-      !inside(machine, warp, step, buffer, stage, row + map.rows - 1, column, map.columns))
+  if (!machine.uniform(warp, step, columnInput, column))
+    return false;
+  // The last panel of a row may have fewer columns than a box.
+  const int64_t columns = std::clamp<int64_t>(buffer.columns - column, 1, map.columns);
+  if (!inside(machine, warp, step, buffer, stage, row, column, columns) ||
+      !inside(machine, warp, step, buffer, stage, row + map.rows - 1, column, columns))
     return false;
   if (column % map.columns) {
     machine.fail(warp, step,
@@ -177,14 +180,20 @@ Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
   const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;
   for (int64_t row = 0; row < map.rows; ++row)
     for (int64_t column = 0; column < map.columns; column += chunk) {
+      // What lies outside of the tensor is not read.
+      std::byte *to[8] = {};
+      for (int64_t i = 0; i < chunk; ++i)
+        to[i] = boxElement(machine, map.tensor, {at[0], at[1], at[2] + row, at[3] + column + i});
+      if (std::ranges::count(to, nullptr) == std::ssize(to))
+        continue;
       int64_t from = buffer.place(stage, first + row, firstColumn + column);
       if (std::optional<Fault> fault = machine.memory.startRead(machine.actor(warp, step, warp.first()), from, 16))
         return machine.fail(warp, step, "reads", buffer, stage, *fault);
       box.reads.push_back({from, 16});
       for (int64_t i = 0; i < chunk; ++i)
-        if (std::byte *to = boxElement(machine, map.tensor, {at[0], at[1], at[2] + row, at[3] + column + i}))
-          step.flag ? addFloat(to, machine.memory.at(from + i * bytes))
-                    : void(std::memcpy(to, machine.memory.at(from + i * bytes), bytes));
+        if (to[i])
+          step.flag ? addFloat(to[i], machine.memory.at(from + i * bytes))
+                    : void(std::memcpy(to[i], machine.memory.at(from + i * bytes), bytes));
     }
   warp.boxes.push_back(std::move(box));
   return Go::Pause;

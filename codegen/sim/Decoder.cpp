@@ -127,8 +127,6 @@ void Decoder::shared(sched::SharedOp op) {
                            *element};
   if (auto swizzle = dyn_cast_or_null<sched::SwizzleAttr>(type.getLayout()))
     buffer.panel = swizzle.getPanel();
-  if (buffer.panel && buffer.rowBytes() % buffer.panel)
-    return fail(opIndex(op), "has rows that are not whole panels of its swizzle");
   if (buffer.offset < 0 || buffer.offset + buffer.stages * buffer.stageBytes() > int64_t(kernel.getSharedBytes()))
     return fail(opIndex(op), "ends past shared_bytes");
   sharedAt[op.getResult()] = int(program->shared.size());

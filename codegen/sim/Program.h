@@ -74,13 +74,16 @@ inline int64_t bytesOf(Element element) {
                                                               : 2;
 }
 
-/// A shared tile; `panel` is 0 without a swizzle.
+/// A shared tile; `panel` is 0 without a swizzle. Its last panel is whole.
 struct SharedBuffer {
   std::string name;
   int64_t offset = 0, stages = 1, rows = 0, columns = 0, panel = 0;
   Element element = Element::F32;
 
-  int64_t rowBytes() const { return columns * bytesOf(element); }
+  int64_t rowBytes() const {
+    const int64_t bytes = columns * bytesOf(element);
+    return panel ? (bytes + panel - 1) / panel * panel : bytes;
+  }
   int64_t stageBytes() const { return rows * rowBytes(); }
   bool holds(int64_t stage, int64_t row, int64_t column, int64_t count) const {
     return stage >= 0 && stage < stages && row >= 0 && row < rows && column >= 0 && column + count <= columns;

@@ -5,6 +5,7 @@
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
+include "ir/tile/TileInterfaces.td"
 
 def SchedDialect : Dialect {
   let name = "sched";
@@ -186,11 +187,13 @@ def RoleAttr : AttrDef<SchedDialect, "Role"> {
   let genVerifyDecl = 1;
 }
 
-def SwizzleAttr : AttrDef<SchedDialect, "Swizzle"> {
+def SwizzleAttr : AttrDef<SchedDialect, "Swizzle", [DeclareAttrInterfaceMethods<SharedLayoutInterface>]> {
   let mnemonic = "swizzle";
   let summary = "panels of a shared tile, with 16-byte chunks exchanged so that eight rows never share a bank";
   let description = [{
     The tile's last axis is cut into panels of `panel` bytes (32, 64 or 128); a panel stores its rows one after the other.
+    The last panel is whole, too: what rows lack of it holds anything. Rows of 144 columns of bf16 are five panels of 64
+    bytes, of which the last has 16 columns.
     Within a row the 16-byte chunk c is stored at chunk `c xor ((row / (128 / panel)) mod (panel / 16))`:
 
         | panel | rows in 128 bytes | chunk of (row, c)          |
@@ -211,6 +214,8 @@ def SwizzleAttr : AttrDef<SchedDialect, "Swizzle"> {
   let extraClassDeclaration = [{
     /// With the widest panel that divides `bytes`, a multiple of 32.
     static SwizzleAttr widest(::mlir::MLIRContext *context, int64_t bytes);
+    /// For rows of `bytes` bytes that the copy engine brings: wide panels, whose last one may be half empty.
+    static SwizzleAttr forBoxes(::mlir::MLIRContext *context, int64_t bytes);
   }];
 }
 

@@ -17,6 +17,22 @@ constexpr int64_t widestPanel(int64_t rowBytes) {
   return panel;
 }
 
+/// Bytes of a row of `rowBytes` in whole panels.
+constexpr int64_t paddedToPanels(int64_t rowBytes, int64_t panel) { return (rowBytes + panel - 1) / panel * panel; }
+
+/// The panel for rows of `rowBytes` that the copy engine brings. It takes twice as long for panels of half the width,
+/// which boxes of 32 bytes show in full, and of 64 little; wider ones may leave room behind a row:
+///
+///     | columns of bf16 | 16 | 32 | 48  | 64  | 80     | 96     | 112     | 128 | 144     | 160     | 176     | 192 |
+///     |-----------------|----|----|-----|-----|--------|--------|---------|-----|---------|---------|---------|-----|
+///     | panel           | 32 | 64 | 128 | 128 | 64     | 64     | 128     | 128 | 64      | 64      | 128     | 128 |
+///     | bytes of a row  | 32 | 64 | 128 | 128 | 192    | 192    | 256     | 256 | 320     | 320     | 384     | 384 |
+constexpr int64_t panelForBoxes(int64_t rowBytes) {
+  const int64_t at128 = 100 * paddedToPanels(rowBytes, 128), at64 = 112 * paddedToPanels(rowBytes, 64),
+                at32 = 150 * paddedToPanels(rowBytes, 32);
+  return at128 <= at64 && at128 <= at32 ? 128 : at64 <= at32 ? 64 : 32;
+}
+
 /// A tile with a swizzle starts at a multiple of this many bytes: swizzles repeat within as many.
 inline constexpr int64_t swizzledAlignment = 1024;
 

@@ -45,6 +45,7 @@ inline constexpr llvm::StringLiteral distanceAxis = "distance";
 
 #include "ir/tile/TileDialect.h.inc"
 #include "ir/tile/TileEnums.h.inc"
+#include "ir/tile/TileInterfaces.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/tile/TileAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES

@@ -57,7 +57,8 @@ def TileType : TileTypeDef<"Tile", "tile"> {
     ::llvm::StringRef axis(unsigned i) const { return getAxes()[i].getValue(); }
     unsigned rank() const { return getShape().size(); }
     int64_t numElements() const;
-    /// Bytes of the elements without any padding of a layout.
+    /// Bytes from a row along the last axis to the next, and of the whole tile, with what its layout leaves free.
+    int64_t rowBytes() const;
     int64_t bytes() const;
     TileType withElementType(::mlir::Type type) const;
     TileType withLayout(::mlir::Attribute layout) const;

@@ -9,6 +9,7 @@
 using namespace mlir;
 using namespace attune;
 using namespace attune::tile;
+#include "ir/tile/TileInterfaces.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "ir/tile/TileAttrs.cpp.inc"
@@ -249,9 +250,13 @@ int64_t TileType::numElements() const {
   return count;
 }
 
-int64_t TileType::bytes() const {
-  return numElements() * llvm::divideCeil(getElementType().getIntOrFloatBitWidth(), 8);
+int64_t TileType::rowBytes() const {
+  const int64_t bytes = getShape().back() * int64_t(llvm::divideCeil(getElementType().getIntOrFloatBitWidth(), 8));
+  auto layout = dyn_cast_or_null<SharedLayoutInterface>(getLayout());
+  return layout ? layout.paddedRow(bytes) : bytes;
 }
+
+int64_t TileType::bytes() const { return numElements() / getShape().back() * rowBytes(); }
 
 TileType TileType::withElementType(Type type) const {
   return get(getContext(), getAxes(), getShape(), type, getSpace(), getLayout());

@@ -375,9 +375,20 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
   return registers + variantRegisters(request, plan, narrow);
 }
 
+/// Bytes of a row of a window of each bias, in panels as the copy engine takes them.
+static int64_t biasRowBytes(const PlanRequest &request, const Plan &plan) {
+  const int64_t bytes = plan.tileK * request.biasBytes / request.biases;
+  return request.biases * sched::paddedToPanels(bytes, sched::panelForBoxes(bytes));
+}
+
 /// As `sched-assign-shared-memory` places them, or up to an alignment more.
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
-  const int64_t d = roundUp(request.headDim, 16), dv = paddedHeadDimV(request, plan), e = request.elementBytes;
+  const int64_t e = request.elementBytes;
+  // The copy engine takes whole panels.
+  auto columns = [&](int64_t padded) {
+    return plan.copyWarps ? sched::paddedToPanels(padded * e, sched::panelForBoxes(padded * e)) / e : padded;
+  };
+  const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(paddedHeadDimV(request, plan));
   std::vector<SharedBuffer> buffers = {{"Q", plan.queryStages * plan.tileQ * d * e},
                                        {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
                                        {"V", roundUp(plan.stages * plan.tileK * dv * e, sched::swizzledAlignment)}};
@@ -388,12 +399,12 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
                                              plan.stages * (3 + request.stagedColumns + request.distanceValues +
                                                             (plan.stageBiases ? request.biases : 0)))});
   // With copy warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive.
-  if (plan.persistent || (plan.copyWarps && (dv > d || sched::widestPanel(dv * e) != sched::widestPanel(d * e))))
+  if (plan.persistent || (plan.copyWarps && (dv > d || sched::panelForBoxes(dv * e) != sched::panelForBoxes(d * e))))
     buffers.push_back({"O", plan.tileQ * dv * e});
   else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
   if (plan.stageBiases)
-    buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * plan.tileK * request.biasBytes});
+    buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * biasRowBytes(request, plan)});
   if (request.distanceValues) {
     const int64_t bytes = plan.turns ? (plan.tileQ + plan.tileK) * 8 : (plan.tileQ + plan.tileK - 1) * 4;
     buffers.push_back(

@@ -131,11 +131,13 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   /// Warps that split the last axis of `type`.
   int64_t columnWarpsOf(TileType type) { return type.axis(type.rank() - 1) == "dv" ? dvWarps : 1; }
 
-  /// The widest panel that divides a warp's share of a row: its columns then start with a panel.
+  /// The widest panel that divides a warp's share of a row: its columns then start with a panel. Where the copy engine
+  /// brings tiles, the width that it is quick with.
   Attribute swizzle(TileType type) {
     int64_t shareBytes =
         type.getShape().back() / columnWarpsOf(type) * type.getElementType().getIntOrFloatBitWidth() / 8;
-    return sched::SwizzleAttr::widest(&getContext(), shareBytes);
+    return copyWarps ? sched::SwizzleAttr::forBoxes(&getContext(), shareBytes)
+                     : sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
   /// Vectors in shared memory are computed thread by thread, and stored one value after the other.

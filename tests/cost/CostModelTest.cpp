@@ -2,6 +2,7 @@
 
 #include "passes/analysis/CostModel.h"
 #include "arch/ArchInfo.h"
+#include "ir/sched/SwizzledLayout.h"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -33,6 +34,18 @@ static std::string errorOf(const PlanRequest &request) {
 }
 
 static int64_t pad16(int64_t value) { return (value + 15) / 16 * 16; }
+
+TEST_CASE("panels for the copy engine are as wide as their waste allows") {
+  // Columns of bf16, the panel, and the bytes of a row: the table of SwizzledLayout.h.
+  const int table[][3] = {{16, 32, 32},   {32, 64, 64},   {48, 128, 128},  {64, 128, 128},
+                          {80, 64, 192},  {96, 64, 192},  {112, 128, 256}, {128, 128, 256},
+                          {144, 64, 320}, {160, 64, 320}, {176, 128, 384}, {192, 128, 384},
+                          {208, 64, 448}, {224, 64, 448}, {240, 128, 512}, {256, 128, 512}};
+  for (auto [columns, panel, bytes] : table) {
+    CHECK(sched::panelForBoxes(2 * columns) == panel);
+    CHECK(sched::paddedToPanels(2 * columns, panel) == bytes);
+  }
+}
 
 //===----------------------------------------------------------------------===//
 // Bytes

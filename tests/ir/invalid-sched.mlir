@@ -110,6 +110,21 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
+// The last panel of a row is whole: 72 columns take 192 bytes in panels of 64, and 256 in panels of 128.
+// expected-error @+1 {{'sched.kernel' op shared buffers end at byte 24576, past shared_bytes 24575}}
+sched.kernel @padded_to_64() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 24575 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %0 = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 72, bf16, shared, #sched.swizzle<64>>
+}
+
+// -----
+
+// expected-error @+1 {{'sched.kernel' op shared buffers end at byte 32768, past shared_bytes 32767}}
+sched.kernel @padded_to_128() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32767 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %0 = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 72, bf16, shared, #sched.swizzle<128>>
+}
+
+// -----
+
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{expected grid, persistent or received}}
   sched.for_work dynamic (%number) {

@@ -53,7 +53,7 @@ private:
   struct sigaction before = {};
 };
 
-/// A bar on a terminal, else a line now and then, on standard error.
+/// A bar on a terminal, else a line each five seconds, on standard error.
 class ProgressBar {
 public:
   explicit ProgressBar(const std::vector<Shape> &shapes) : shapes(shapes), terminal(::isatty(STDERR_FILENO)) {}
@@ -62,10 +62,9 @@ public:
     const auto now = Clock::now();
     const double pause = terminal ? 0.1 : 5;
     const bool compiling = progress.inRace == 0;
-    if (std::chrono::duration<double>(now - last).count() < pause && problem == progress.problem)
+    if (std::chrono::duration<double>(now - last).count() < pause)
       return;
     last = now;
-    problem = progress.problem;
     constexpr size_t width = 24;
     const size_t filled = width * progress.compiled / std::max<size_t>(progress.candidates, 1);
     const std::string state = compiling ? fmt::format("{}/{} plans compiled", progress.compiled, progress.candidates)
@@ -90,8 +89,7 @@ private:
   const std::vector<Shape> &shapes;
   const bool terminal;
   bool shown = false;
-  size_t problem = 0;
-  Clock::time_point last = {};
+  Clock::time_point last = Clock::now();
 };
 
 /// What the cases' arguments point to.

@@ -18,9 +18,8 @@ static SmallVector<std::pair<int64_t, int64_t>> rangesOf(const SharedBuffer &buf
   if (buffer.blocks == 1)
     return {{begin, begin + stageBytes}};
   auto swizzle = dyn_cast_if_present<sched::SwizzleAttr>(type.getLayout());
-  const int64_t rowBytes = stageBytes / buffer.rows, panel = swizzle ? swizzle.getPanel() : rowBytes,
-                panels = std::max<int64_t>(rowBytes / panel, 1), first = block * buffer.rowsAtOnce(),
-                last = std::min(first + buffer.rowsAtOnce(), buffer.rows);
+  const int64_t rowBytes = type.rowBytes(), panel = swizzle ? swizzle.getPanel() : rowBytes, panels = rowBytes / panel,
+                first = block * buffer.rowsAtOnce(), last = std::min(first + buffer.rowsAtOnce(), buffer.rows);
   SmallVector<std::pair<int64_t, int64_t>> ranges;
   for (int64_t p = 0; p < panels; ++p) {
     const int64_t at = begin + p * buffer.rows * panel;

@@ -109,7 +109,7 @@ TileType KernelExpander::stagedType(TileType type, Type element) {
   int64_t rowBytes = type.getShape()[1] * element.getIntOrFloatBitWidth() / 8;
   return TileType::make(kernel.getContext(),
                         {{"stage", 1}, {type.axis(0), type.getShape()[0]}, {type.axis(1), type.getShape()[1]}}, element,
-                        MemorySpace::Shared, sched::SwizzleAttr::widest(kernel.getContext(), rowBytes));
+                        MemorySpace::Shared, sched::SwizzleAttr::forBoxes(kernel.getContext(), rowBytes));
 }
 
 void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage) {
