@@ -15,8 +15,10 @@
 #include "driver/Lowering.h"
 #include "driver/PlanJson.h"
 #include "driver/Tuner.h"
+#include "passes/analysis/PlanSpace.h"
 #include "runtime/Cache.h"
 #include "runtime/Cubin.h"
+#include "runtime/CudaDriver.h"
 #include "runtime/Log.h"
 #include "runtime/Nvrtc.h"
 
@@ -533,9 +535,21 @@ namespace {
 struct PassedOver {
   RankedPlan here;
   const std::vector<RankedPlan> &own;
-  ordered_json attempts; ///< "attempts" of the settled image's plan
+  ordered_json attempts;           ///< "attempts" of the settled image's plan
+  std::optional<TunedSizes> tuned; ///< what was measured for these sizes
+
+  const MeasuredPlan *measured(const RankedPlan &candidate) const {
+    if (!tuned)
+      return nullptr;
+    const auto found = std::ranges::find(tuned->measured, candidate.plan, &MeasuredPlan::plan);
+    return found == tuned->measured.end() ? nullptr : &*found;
+  }
 
   std::string operator()(const RankedPlan &candidate) const {
+    if (const MeasuredPlan *times = measured(candidate); times && times->plan != tuned->best().plan)
+      return fmt::format("measured: {:.1f}% slower", 100 * (times->microseconds / tuned->best().microseconds - 1));
+    if (measured(candidate))
+      return candidate.plan == here.plan ? "" : "measured: the quickest, for these sizes alone";
     if (!candidate.accepted() || candidate.plan == here.plan)
       return "";
     for (const ordered_json &attempt : attempts)
@@ -559,6 +573,41 @@ private:
   }
 };
 } // namespace
+
+/// What was measured for the class of `sizes`; nothing where compile() would not ask for it.
+static std::optional<TunedSizes> measuredFor(const Source &source, const CompileOptions &options, const Target &target,
+                                             const ProblemSizes &sizes, const Lowered &forCompile) {
+  const std::optional<std::string> device = deviceText(target);
+  if (options.tuning == Tuning::Off || !leavesScheduleOpen(source, options) || !device || !forCompile.request)
+    return std::nullopt;
+  const KernelSignature &signature = forCompile.summary.signature;
+  const TunedKey key = {*device,           target.arch,        std::string(name(signature.dtype)),
+                        signature.headDim, signature.headDimV, planFeatures(*forCompile.request)};
+  for (const TunedSizes &tuned : TunedPlans::of(options).find(key))
+    if (tuned.sizeClass() == SizeClass::of(sizes))
+      return tuned;
+  return std::nullopt;
+}
+
+/// The best plan, where it comes from, and what is another than here.
+static ordered_json measuredJson(const TunedSizes &tuned) {
+  const Provenance &from = tuned.provenance;
+  ordered_json differs = ordered_json::array();
+  if (from.attune != versionText())
+    differs.push_back(fmt::format("attune {} measured, this is {}", from.attune, versionText()));
+  if (from.costModel != costModelVersion)
+    differs.push_back(fmt::format("cost model {} chose the candidates, this is {}", from.costModel, costModelVersion));
+  if (!from.driver.empty())
+    if (Expected<const CudaDriver *> cuda = cudaDriver())
+      if (const std::string now = "CUDA " + cudaVersionText((*cuda)->version()); now != from.driver)
+        differs.push_back(fmt::format("a driver of {} measured, this is {}", from.driver, now));
+  return {{"text", fullPlanText(tuned.best().plan)},
+          {"microseconds", tuned.best().microseconds},
+          {"plans", tuned.measured.size()},
+          {"sizeClass", tuned.sizeClass().text()},
+          {"written", from.written},
+          {"differs", differs}};
+}
 
 static Expected<std::string> explainSource(const Source &source, const CompileOptions &options, const Target &target,
                                            const ProblemSizes &sizes) {
@@ -584,12 +633,16 @@ static Expected<std::string> explainSource(const Source &source, const CompileOp
       lowered.predicted = candidate;
   ordered_json attempts =
       settled ? ordered_json::parse(settled->planJson).value("attempts", ordered_json::array()) : ordered_json::array();
-  const PassedOver passedOver{lowered.predicted.value_or(compiled->front()), *own, std::move(attempts)};
+  const PassedOver passedOver{lowered.predicted.value_or(compiled->front()), *own, std::move(attempts),
+                              measuredFor(source, options, target, sizes, forCompile)};
   lowered.threads = lowered.plan.threads();
   const KernelSignature &signature = lowered.summary.signature;
   ordered_json candidates = ordered_json::array();
-  for (const RankedPlan &candidate : *ranked)
+  for (const RankedPlan &candidate : *ranked) {
     candidates.push_back(candidateJson(candidate, target, candidate.plan == lowered.plan, passedOver(candidate)));
+    if (const MeasuredPlan *times = passedOver.measured(candidate))
+      candidates.back()["measuredMicroseconds"] = times->microseconds;
+  }
   ordered_json result = {{"variant", lowered.summary.name},
                          {"arch", target.arch},
                          {"dtype", name(signature.dtype)},
@@ -600,6 +653,8 @@ static Expected<std::string> explainSource(const Source &source, const CompileOp
                          {"sizes", sizesJson(*lowered.request)},
                          {"plan", planJson(lowered, options, target, nullptr)},
                          {"candidates", candidates}};
+  if (passedOver.tuned)
+    result["measured"] = measuredJson(*passedOver.tuned);
   return result.dump(2);
 }
 

@@ -52,9 +52,9 @@ std::optional<std::string> attune::driver::deviceText(const Target &target) {
 }
 
 const MeasuredPlan &TunedSizes::bestBeside(const Plan &own) const {
-  constexpr double noise = 1.005;
+  constexpr double worthAKernel = 1.02;
   const auto found = std::ranges::find(measured, own, &MeasuredPlan::plan);
-  return found != measured.end() && found->microseconds <= noise * best().microseconds ? *found : best();
+  return found != measured.end() && found->microseconds <= worthAKernel * best().microseconds ? *found : best();
 }
 
 //===----------------------------------------------------------------------===//

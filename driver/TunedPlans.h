@@ -72,7 +72,7 @@ struct TunedSizes {
 
   SizeClass sizeClass() const { return SizeClass::of(sizes); }
   const MeasuredPlan &best() const { return measured.front(); }
-  /// best(), or `own` where it was measured as good as that.
+  /// best(), or `own` where that was measured within 2%: another kernel has to pay.
   const MeasuredPlan &bestBeside(const Plan &own) const;
 };
 

@@ -9,7 +9,7 @@
 using namespace attune;
 
 static constexpr int64_t tiledLength = 512;                     // up to here lengths count as multiples of 16
-static constexpr int64_t fullDevice = 2048, blockQueries = 128; // blocks that fill a device, and their queries
+static constexpr int64_t fullDevice = 1024, blockQueries = 128; // blocks that fill a device, and their queries
 
 /// The least of 4, 5, 6, 7 times a power of two, and of 0 to 4, that is at least `n`.
 static int64_t quarterStep(int64_t n) {

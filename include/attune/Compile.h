@@ -174,6 +174,13 @@ Expected<std::string> emitFromText(const IrText &text, const CompileOptions &opt
 ///                      "trafficBytes", "hbmBytes", "microseconds", "meanMicroseconds", "limitedBy", "busy"}],
 ///      "plan": {...}}
 ///
+/// Where plans were measured for the class of `sizes` on the target's device (attune/Tune.h), candidates that took part have
+/// "measuredMicroseconds", and there is
+///
+///     "measured": {"text", "microseconds", "plans", "sizeClass", "written", "differs"}
+///
+/// of the quickest, which a launch of these sizes starts; "differs" names what has changed since: attune, the driver.
+///
 /// `candidates` are ranked for `sizes` by the number that `rankedBy` names, the rejected ones last: "microseconds", or
 /// with warpgroup-level products "meanMicroseconds", the geometric mean over the same tokens in sequences of an eighth,
 /// a half and twice the length. `passedOver` says why compile() does not take a candidate that fits: "compiled: spills

@@ -8,7 +8,7 @@
 //     | of            | classes                                                                              |
 //     |---------------|--------------------------------------------------------------------------------------|
 //     | lengths       | up to 512 multiples of 16, as tiles count them; beyond, four to each doubling        |
-//     | batch * heads | four to each doubling; one for all that give 2048 blocks of 128 queries and more,    |
+//     | batch * heads | four to each doubling; one for all that give 1024 blocks of 128 queries and more,    |
 //     |               | whose last wave is a small part of the time                                          |
 //
 // The upper end of a class stands for it.

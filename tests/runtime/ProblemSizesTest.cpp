@@ -19,9 +19,9 @@ TEST_CASE("sizes fall into the classes that the header's table says") {
   CHECK(text(1, 9, 512, 513) == "h10 q512 k640");
   CHECK(text(3, 3, 4096, 4097) == "h10 q4096 k5120");
   CHECK(SizeClass{0, 16, 16}.text() == "h* q16 k16");
-  // 2048 blocks of 128 queries fill a device.
-  CHECK(text(4, 16, 4096, 4096) == "h* q4096 k4096");
-  CHECK(text(4, 16, 3968, 4096) == "h64 q4096 k4096");
+  // 1024 blocks of 128 queries fill a device.
+  CHECK(text(2, 16, 4096, 4096) == "h* q4096 k4096");
+  CHECK(text(2, 16, 3968, 4096) == "h32 q4096 k4096");
 }
 
 TEST_CASE("classes are ordered, and few") {

@@ -32,6 +32,14 @@ void printRanking(const ordered_json &explained, int limit) {
         byMean ? "; the mean is the geometric one\nof the times of as many tokens in sequences of an eighth, a half "
                  "and twice this length"
                : "");
+  if (explained.contains("measured")) {
+    const ordered_json &measured = explained["measured"];
+    print("measured for class {}: {:.1f} us for {}, the best of {}; launches of these sizes start it\n",
+          measured["sizeClass"].get<std::string>(), measured["microseconds"].get<double>(),
+          measured["text"].get<std::string>(), measured["plans"].get<size_t>());
+    for (const ordered_json &difference : measured["differs"])
+      print("  not as then: {}\n", difference.get<std::string>());
+  }
   // A column has its content, or nothing.
   auto row = [&](std::string_view mark, std::string_view rank, std::string_view mean, std::string_view time,
                  std::string_view traffic, std::string_view sram, std::string_view registers, std::string_view rest) {
@@ -144,6 +152,7 @@ void attune::cli::addExplain(CLI::App &app, int &exitCode) {
   flags->addTarget(*verb, /*withTarget=*/false);
   flags->addShape(*verb);
   flags->addSchedule(*verb);
+  flags->addTuning(*verb);
   verb->add_option("--candidates", flags->candidates, "rows of the ranking (10)")->check(wholeNumber(0, 1'000'000));
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = explainVerb(*flags); });
