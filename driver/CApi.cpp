@@ -133,6 +133,15 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
   return text;
 }
 
+Expected<std::vector<ProblemSizes>> sizesOf(const attune_sizes *given, size_t count) {
+  if (count && !given)
+    return missing("shapes");
+  std::vector<ProblemSizes> sizes;
+  for (size_t i = 0; i < count; ++i)
+    sizes.push_back({given[i].batch, given[i].heads, given[i].heads_kv, given[i].queries, given[i].keys});
+  return sizes;
+}
+
 Expected<CompileOptions> optionsOf(const attune_options *given) {
   Expected<attune_options> options = current(given, attune_options_init(), "attune_options");
   if (!options)
@@ -160,6 +169,15 @@ Expected<CompileOptions> optionsOf(const attune_options *given) {
   result.turns = flag(options->turns);
   result.overlap = flag(options->overlap);
   result.stageBiases = flag(options->stage_biases);
+  static constexpr Tuning tunings[] = {Tuning::Cached, Tuning::Off, Tuning::Measure};
+  if (size_t(options->tuning) >= std::size(tunings))
+    return Error{fmt::format("attune_options.tuning is {}, but must be one of attune_tuning, 0 to {}",
+                             int(options->tuning), std::size(tunings) - 1)};
+  result.tuning = tunings[options->tuning];
+  Expected<std::vector<ProblemSizes>> shapes = sizesOf(options->shapes, options->shape_count);
+  if (!shapes)
+    return shapes.error();
+  result.shapes = std::move(*shapes);
   result.cacheDir = textOr(options->cache_dir);
   result.useCache = !options->no_cache;
   return result;
@@ -370,6 +388,48 @@ void attune_kernel_free(attune_kernel *kernel) { delete kernel; }
 attune_error *attune_kernel_json(const attune_kernel *kernel, char **json) {
   return guarded([&]() -> Expected<void> {
     return kernel ? giveText(kernel->kernel.image().metadata(), json) : missing("kernel");
+  });
+}
+
+attune_error *attune_kernel_prepare(const attune_kernel *kernel, const attune_sizes *shapes, size_t shape_count,
+                                    attune_kernel **prepared) {
+  return guarded([&]() -> Expected<void> {
+    if (!kernel)
+      return missing("kernel");
+    if (!prepared)
+      return missing("where the kernel goes");
+    Expected<std::vector<ProblemSizes>> sizes = sizesOf(shapes, shape_count);
+    if (!sizes)
+      return sizes.error();
+    Expected<Kernel> made = kernel->kernel.prepare(*sizes);
+    if (!made)
+      return made.error();
+    *prepared = new attune_kernel{std::move(*made)};
+    return {};
+  });
+}
+
+attune_error *attune_tune(const attune_variant *variant, const attune_options *options, const char *target,
+                          const attune_sizes *shapes, size_t shape_count, double seconds, char **json) {
+  return guarded([&]() -> Expected<void> {
+    Expected<Job> job = jobOf(variant, options, target);
+    if (!job)
+      return job.error();
+    Expected<std::vector<ProblemSizes>> sizes = sizesOf(shapes, shape_count);
+    if (!sizes)
+      return sizes.error();
+    if (!(seconds >= 0))
+      return Error{fmt::format("seconds is {}, but must not be negative; 0 takes the default", seconds)};
+    std::vector<TuneCase> cases;
+    for (const ProblemSizes &each : *sizes)
+      cases.push_back({.sizes = each});
+    TuneOptions tuning;
+    if (seconds > 0)
+      tuning.seconds = seconds;
+    Expected<std::vector<TuneResult>> results = tune(job->variant, job->options, job->target, cases, tuning);
+    if (!results)
+      return results.error();
+    return json ? giveText(tuneJson(*results), json) : Expected<void>();
   });
 }
 

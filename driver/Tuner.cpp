@@ -23,9 +23,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 
 using namespace attune;
 using namespace attune::driver;
+using nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -371,4 +373,41 @@ Expected<std::vector<TuneResult>> attune::tuneText(const IrText &text, const Com
                                                    const Target &target, const std::vector<TuneCase> &cases,
                                                    const TuneOptions &tuning) {
   return tuneSource({.text = &text}, options, target, cases, tuning);
+}
+
+static ordered_json resultJson(const TuneResult &result) {
+  ordered_json candidates = ordered_json::array();
+  for (const TunedCandidate &candidate : result.candidates)
+    candidates.push_back({{"text", candidate.text},
+                          {"microseconds", candidate.microseconds},
+                          {"launches", candidate.launches},
+                          {"predictedMicroseconds", candidate.predictedMicroseconds},
+                          {"rank", candidate.rank},
+                          {"chosenByModel", candidate.chosenByModel},
+                          {"registers", candidate.registers},
+                          {"spillBytes", candidate.spillBytes}});
+  const ProblemSizes &sizes = result.sizes;
+  ordered_json json = {{"sizes",
+                        {{"batch", sizes.batch},
+                         {"heads", sizes.heads},
+                         {"headsKv", sizes.headsKv},
+                         {"queries", sizes.queries},
+                         {"keys", sizes.keys}}},
+                       {"sizeClass", SizeClass::of(sizes).text()},
+                       {"space", result.space},
+                       {"failed", result.failed},
+                       {"resumed", result.resumed},
+                       {"ended", result.ended},
+                       {"seconds", result.seconds},
+                       {"candidates", candidates}};
+  if (!result.notKept.empty())
+    json["notKept"] = result.notKept;
+  return json;
+}
+
+std::string attune::tuneJson(const std::vector<TuneResult> &results) {
+  ordered_json list = ordered_json::array();
+  for (const TuneResult &result : results)
+    list.push_back(resultJson(result));
+  return list.dump();
 }

@@ -79,6 +79,15 @@ struct TuneResult {
   std::string notKept = {}; ///< why the measurements are not on disk; empty where they are
 };
 
+/// The results as a JSON array:
+///
+///     [{"sizes": {"batch", "heads", "headsKv", "queries", "keys"}, "sizeClass", "space", "failed", "resumed", "ended",
+///       "seconds", "candidates": [{"text", "microseconds", "launches", "rank", "predictedMicroseconds", "chosenByModel",
+///       "registers", "spillBytes"}], "notKept"}]
+///
+/// "notKept" is there where it is not empty.
+std::string tuneJson(const std::vector<TuneResult> &results);
+
 /// Measures plans for each of `cases`. Errors: those of compile and launch; options that fix fields of the schedule or a
 /// budget; a target without its device; a captured tensor or scalar without data.
 Expected<std::vector<TuneResult>> tune(const Variant &variant, const CompileOptions &options, const Target &target,

@@ -117,6 +117,15 @@ ATTUNE_C_API void attune_variant_free(attune_variant *variant);
 
 /*===--- Compiling ----------------------------------------------------------===*/
 
+/* Whether plans that were measured (attune_tune) serve the sizes that they were measured for. Measure: first measures
+ * those of `shapes` that nobody has measured yet. */
+typedef enum attune_tuning { ATTUNE_TUNING_CACHED = 0, ATTUNE_TUNING_OFF = 1, ATTUNE_TUNING_MEASURE = 2 } attune_tuning;
+
+/* The sizes of a problem. */
+typedef struct attune_sizes {
+  int64_t batch, heads, heads_kv, queries, keys;
+} attune_sizes;
+
 /* As CompileOptions in attune/Compile.h. */
 typedef struct attune_options {
   size_t size;
@@ -130,6 +139,9 @@ typedef struct attune_options {
   int no_cache;                                /* 1: neither read nor write the cache */
   int blocks_per_sm, query_stages;             /* 0: chosen */
   int longest_first, persistent, turns, overlap, stage_biases; /* 0 or 1; -1: chosen */
+  attune_tuning tuning;
+  const attune_sizes *shapes; /* that get kernels of their own where others are better there; NULL: none */
+  size_t shape_count;
 } attune_options;
 /* bf16, and everything chosen; head_dim is left to set. */
 static inline attune_options attune_options_init(void) {
@@ -156,6 +168,14 @@ ATTUNE_C_API void attune_kernel_free(attune_kernel *kernel);
 
 /* Everything about a kernel but its code, as JSON: KernelImage::metadata in attune/Kernel.h. */
 ATTUNE_C_API attune_error *attune_kernel_json(const attune_kernel *kernel, char **json);
+/* The kernel with alternatives for these sizes, too, to be freed beside it: Kernel::prepare. */
+ATTUNE_C_API attune_error *attune_kernel_prepare(const attune_kernel *kernel, const attune_sizes *shapes,
+                                                 size_t shape_count, attune_kernel **prepared);
+/* Measures plans for sizes, `seconds` each (0: 20), and keeps the times for attune_compile: tune() in attune/Tune.h, of
+ * variants without captured tensors and scalars. What was measured, as JSON, at `json`, which may be NULL. */
+ATTUNE_C_API attune_error *attune_tune(const attune_variant *variant, const attune_options *options, const char *target,
+                                       const attune_sizes *shapes, size_t shape_count, double seconds, char **json);
+
 /* Whether attune_compile found it in the cache. */
 ATTUNE_C_API int attune_kernel_cache_hit(const attune_kernel *kernel);
 

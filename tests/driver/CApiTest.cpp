@@ -271,3 +271,40 @@ TEST_CASE("a struct of an older header is taken as far as it goes") {
   CHECK(textOf(attune_compile(variant.get(), &options, "cpu", &kernel)).find("attune_options.size is 4, but must be") !=
         std::string::npos);
 }
+
+TEST_CASE("plans are measured and kernels prepared for sizes in C") {
+  VariantHandle variant = variantOf(textVariant("mine", nullptr, "q >= k"));
+  char folder[] = "/tmp/attune-c-XXXXXX";
+  REQUIRE(mkdtemp(folder));
+  attune_options options = optionsOf(int(dim));
+  options.no_cache = 0;
+  options.cache_dir = folder;
+  const attune_sizes sizes = {1, heads, heads, length, length};
+  char *json = nullptr;
+  const std::string tuned = givenText(attune_tune(variant.get(), &options, "cpu", &sizes, 1, 1.0, &json), json);
+  CHECK(tuned.find("\"sizeClass\":\"h2 q48 k48\"") != std::string::npos);
+  attune_kernel *kernel = nullptr, *prepared = nullptr;
+  require(attune_compile(variant.get(), &options, "cpu", &kernel));
+  const KernelHandle own(kernel);
+  const attune_sizes more = {8, 2, 1, 16, 16};
+  require(attune_kernel_prepare(own.get(), &more, 1, &prepared));
+  const KernelHandle other(prepared);
+  Arrays a, b;
+  const attune_launch_args argsA = a.args(), argsB = b.args();
+  require(attune_launch(own.get(), nullptr, &argsA));
+  require(attune_launch(other.get(), nullptr, &argsB));
+  CHECK(a.o == b.o);
+
+  CHECK(textOf(attune_kernel_prepare(nullptr, &more, 1, &prepared)) == "error: kernel is NULL");
+  CHECK(textOf(attune_kernel_prepare(own.get(), &more, 1, nullptr)) == "error: where the kernel goes is NULL");
+  CHECK(textOf(attune_kernel_prepare(own.get(), nullptr, 1, &prepared)) == "error: shapes is NULL");
+  CHECK(textOf(attune_tune(variant.get(), &options, "cpu", &sizes, 1, -1.0, nullptr)) ==
+        "error: seconds is -1, but must not be negative; 0 takes the default");
+  CHECK(textOf(attune_tune(variant.get(), &options, "cpu", nullptr, 1, 1.0, nullptr)) == "error: shapes is NULL");
+  options.tuning = attune_tuning(3);
+  CHECK(textOf(attune_compile(variant.get(), &options, "cpu", &kernel)) ==
+        "error: attune_options.tuning is 3, but must be one of attune_tuning, 0 to 2");
+  options = optionsOf(int(dim));
+  options.shape_count = 1;
+  CHECK(textOf(attune_compile(variant.get(), &options, "cpu", &kernel)) == "error: shapes is NULL");
+}

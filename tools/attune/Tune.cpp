@@ -154,36 +154,6 @@ Expected<std::vector<TuneCase>> makeCases(const TuneFlags &flags, const Request 
   return cases;
 }
 
-ordered_json resultJson(const TuneResult &result) {
-  ordered_json candidates = ordered_json::array();
-  for (const TunedCandidate &candidate : result.candidates)
-    candidates.push_back({{"text", candidate.text},
-                          {"microseconds", candidate.microseconds},
-                          {"launches", candidate.launches},
-                          {"predictedMicroseconds", candidate.predictedMicroseconds},
-                          {"rank", candidate.rank},
-                          {"chosenByModel", candidate.chosenByModel},
-                          {"registers", candidate.registers},
-                          {"spillBytes", candidate.spillBytes}});
-  const ProblemSizes &sizes = result.sizes;
-  ordered_json json = {{"sizes",
-                        {{"batch", sizes.batch},
-                         {"heads", sizes.heads},
-                         {"headsKv", sizes.headsKv},
-                         {"queries", sizes.queries},
-                         {"keys", sizes.keys}}},
-                       {"sizeClass", SizeClass::of(sizes).text()},
-                       {"space", result.space},
-                       {"failed", result.failed},
-                       {"resumed", result.resumed},
-                       {"ended", result.ended},
-                       {"seconds", result.seconds},
-                       {"candidates", candidates}};
-  if (!result.notKept.empty())
-    json["notKept"] = result.notKept;
-  return json;
-}
-
 void printResult(const TuneResult &result, const Shape &shape, size_t top) {
   const auto model = std::ranges::find(result.candidates, true, &TunedCandidate::chosenByModel);
   const size_t timed = result.candidates.size();
@@ -248,10 +218,10 @@ int tuneVerb(TuneFlags &flags) {
   if (!results)
     return report({results.error()});
   if (flags.json) {
-    ordered_json list = ordered_json::array();
-    for (const TuneResult &result : *results)
-      list.push_back(resultJson(result));
-    print("{}\n", ordered_json{{"variant", request->label}, {"arch", request->target.arch}, {"results", list}}.dump(2));
+    print("{}\n", ordered_json{{"variant", request->label},
+                               {"arch", request->target.arch},
+                               {"results", ordered_json::parse(tuneJson(*results))}}
+                      .dump(2));
   } else {
     for (size_t i = 0; i < results->size(); ++i)
       printResult((*results)[i], (*shapes)[i], flags.top);
