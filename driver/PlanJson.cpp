@@ -122,6 +122,9 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
   }
   if (cost) {
     result["traffic"] = {{"bytes", cost->trafficBytes},
+                         {"readBytes", cost->readBytes},
+                         {"writtenBytes", cost->writtenBytes},
+                         {"hbmReadBytes", cost->hbmReadBytes},
                          {"hbmBytes", cost->hbmBytes},
                          {"standardAttentionBytes", cost->standardAttentionBytes},
                          {"ratio", cost->trafficBytes > 0 ? cost->standardAttentionBytes / cost->trafficBytes : 0.0},
@@ -152,8 +155,9 @@ static const ordered_json &planExample() {
     plan["remarks?"] = ordered_json::array({""});
     plan["features?"] = "";
     plan["registers?"] = {{"estimated?", 0}, {"limit?", 0}, {"actual?", 0}, {"spillBytes?", 0}};
-    plan["traffic?"] = {
-        {"bytes", 0.0}, {"hbmBytes", 0.0}, {"standardAttentionBytes", 0.0}, {"ratio", 0.0}, {"sizes", sizes}};
+    plan["traffic?"] = {{"bytes", 0.0},        {"readBytes", 0.0}, {"writtenBytes", 0.0},
+                        {"hbmReadBytes", 0.0}, {"hbmBytes", 0.0},  {"standardAttentionBytes", 0.0},
+                        {"ratio", 0.0},        {"sizes", sizes}};
     plan["predicted?"] = {{"microseconds", 0.0}, {"limitedBy", ""}, {"busy", ""}};
     plan["attempts?"] = ordered_json::array({{{"text", ""}, {"spillBytes", 0}}});
     return plan;

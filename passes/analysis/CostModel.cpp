@@ -240,9 +240,47 @@ private:
 };
 } // namespace
 
-static TileCount countTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK) {
-  if (request.mask.kind != MaskShape::Kind::Fraction)
-    return BandTiles(request, tileQ, tileK).count();
+/// Tiles of rows that see intervals of keys: those of a tile's rows together.
+static TileCount countRows(const MaskRows &of, int64_t tileQ, int64_t tileK) {
+  TileCount count;
+  const int64_t each = std::max<int64_t>(1, tileQ / of.rowsEach);
+  // Where an element stands for more rows than a tile has, for as many tiles.
+  const double tiles = std::max(1.0, double(of.rowsEach) / double(tileQ));
+  for (size_t first = 0; first < of.rows.size(); first += size_t(each)) {
+    Range some, every = {0, of.keys};
+    for (size_t i = first; i < std::min(first + size_t(each), of.rows.size()); ++i) {
+      const MaskRows::Keys &keys = of.rows[i];
+      if (keys.begin < keys.end)
+        some = some.size() ? Range{std::min(some.begin, keys.begin), std::max(some.end, keys.end)}
+                           : Range{keys.begin, keys.end};
+      every = {std::max(every.begin, keys.fullBegin), std::min(every.end, keys.fullEnd)};
+    }
+    if (some.size() == 0)
+      continue;
+    const Range visited = {some.begin / tileK, ceilDiv(some.end, tileK)},
+                full = {ceilDiv(every.begin, tileK), every.end / tileK};
+    count.visited += tiles * double(visited.size());
+    count.partial += tiles * double(visited.size() - std::min(full.size(), visited.size()));
+    count.keyRows += tiles * double(std::min(visited.end * tileK, of.keys) - visited.begin * tileK);
+    count.longest = std::max(count.longest, double(visited.size()));
+  }
+  return count;
+}
+
+static TileCount countTiles(const PlanRequest &asked, int64_t tileQ, int64_t tileK) {
+  if (asked.mask.kind == MaskShape::Kind::Full || asked.mask.kind == MaskShape::Kind::Band)
+    return BandTiles(asked, tileQ, tileK).count();
+  PlanRequest request = asked;
+  if (request.mask.kind == MaskShape::Kind::Rows) {
+    const std::vector<MaskRows> &all = *request.mask.rows;
+    for (const MaskRows &rows : all)
+      if (rows.queries == request.queries && rows.keys == request.keys)
+        return countRows(rows, tileQ, tileK);
+    // Other lengths: the share of those that are known.
+    const MaskRows &known = all.front();
+    const double tiles = double(ceilDiv(known.queries, tileQ)) * double(ceilDiv(known.keys, tileK));
+    request.mask.fraction = countRows(known, tileQ, tileK).visited / std::max(tiles, 1.0);
+  }
   const double longest = double(ceilDiv(request.keys, tileK)) * request.mask.fraction,
                queryTiles = double(ceilDiv(request.queries, tileQ));
   return {.visited = queryTiles * longest,
@@ -255,14 +293,22 @@ static TileCount countTiles(const PlanRequest &request, int64_t tileQ, int64_t t
 // Bytes
 //===----------------------------------------------------------------------===//
 
+/// Bytes of dense biases that one tile of S takes: whole tiles where copy warps bring them, as the copy engine counts
+/// what lies outside.
+static double biasBytesOfTile(const PlanRequest &request, const Plan &plan) {
+  return double(plan.tileQ) * plan.tileK * request.biasBytes;
+}
+
 static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                      const ArchInfo &arch) {
   const double B = request.batch, H = request.heads, Hkv = request.headsKv;
   const double Sq = request.queries, Sk = request.keys, e = request.elementBytes;
   const double columns = request.headDim + request.headDimV;
-  const double rowsOnce = B * H * Sq * (columns * e + 4);
   const double keyBytes = B * H * tiles.keyRows * columns * e;
-  cost.trafficBytes = rowsOnce + keyBytes;
+  const double queryBytes = B * H * Sq * request.headDim * e;
+  cost.readBytes = queryBytes + keyBytes + B * H * tiles.visited * biasBytesOfTile(request, plan);
+  cost.writtenBytes = B * H * Sq * (request.headDimV * e + 4);
+  cost.trafficBytes = cost.readBytes + cost.writtenBytes;
   cost.standardAttentionBytes = B * H * 4 * Sq * Sk * e + B * H * Sq * columns * e + B * Hkv * Sk * columns * e;
 
   // Blocks of one head run side by side and walk K together. While K and V of the running heads stay in L2 they
@@ -275,7 +321,10 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   double reads = 1;
   if (runningHeads * headBytes > calibration.l2Share * arch.l2Bytes)
     reads = std::max(1.0, std::ceil(queryTiles * group / running));
-  cost.hbmBytes = rowsOnce + std::min(keyBytes, reads * B * Hkv * headBytes);
+  // Batches share a bias: [H, Sq, Sk].
+  const double biasBytes = H * tiles.visited * biasBytesOfTile(request, plan);
+  cost.hbmReadBytes = queryBytes + std::min(keyBytes, reads * B * Hkv * headBytes) + biasBytes;
+  cost.hbmBytes = cost.hbmReadBytes + cost.writtenBytes;
 }
 
 /// Registers of what a variant adds to plain attention.
@@ -831,16 +880,17 @@ static int patternMisses(const PlanRequest &request, const Plan &plan) {
 static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &arch) {
   const PlanChoice &fixed = request.fixed;
   // With a bound on k - q the last tile of rows has the most keys.
-  const bool longestFirst = fixed.longestFirst.value_or(request.mask.kind == MaskShape::Kind::Fraction ||
-                                                        (request.mask.kind == MaskShape::Kind::Band &&
-                                                         request.mask.right < MaskShape::unlimited &&
-                                                         request.mask.left >= MaskShape::unlimited));
+  const bool longestFirst = fixed.longestFirst.value_or(
+      request.mask.kind == MaskShape::Kind::Fraction || request.mask.kind == MaskShape::Kind::Rows ||
+      (request.mask.kind == MaskShape::Kind::Band && request.mask.right < MaskShape::unlimited &&
+       request.mask.left >= MaskShape::unlimited));
   std::vector<Plan> plans;
   if (usesWarpgroups(request, arch)) {
     // Four warpgroups, where they are not asked for: not beside a mask whose tiles few of 256 rows may see (+3 to +20%
     // measured), nor with dropout (+11%), nor with fewer than 64 keys, nor beside copies of biases by element, which
     // spill.
-    const bool scattered = request.mask.kind == MaskShape::Kind::Fraction || request.patternRows;
+    const bool scattered = request.mask.kind == MaskShape::Kind::Fraction ||
+                           request.mask.kind == MaskShape::Kind::Rows || request.patternRows;
     const bool asked = fixed.warps || fixed.tileQ, three = scattered || request.dropout || request.biases;
     for (int warps : choices(fixed.warps, {4, 8, 12, 16}))
       if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
@@ -876,18 +926,26 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
   return plans;
 }
 
-/// One plan serves all lengths: the same tokens in sequences of an eighth, a half, and twice the length. A window is
-/// there for sequences that are longer than it.
-static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &arch) {
-  const double tokens = double(request.batch) * request.queries;
+std::vector<std::pair<int64_t, int64_t>> attune::rankedLengths(const PlanRequest &request) {
+  // A window is there for sequences that are longer than it.
   const bool window = request.mask.kind == MaskShape::Kind::Band && request.mask.left < MaskShape::unlimited &&
                       request.mask.right < MaskShape::unlimited;
   const int64_t shortest = window ? 2 * (request.mask.left + request.mask.right) : 1;
+  std::vector<std::pair<int64_t, int64_t>> lengths;
+  for (int64_t eighths : {1, 4, 16})
+    lengths.emplace_back(std::max<int64_t>({1, shortest, request.queries * eighths / 8}),
+                         std::max<int64_t>({1, shortest, request.keys * eighths / 8}));
+  return lengths;
+}
+
+/// One plan serves all lengths: the same tokens in sequences of an eighth, a half, and twice the length.
+static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &arch) {
+  const double tokens = double(request.batch) * request.queries;
   double product = 1;
-  for (int64_t eighths : {1, 4, 16}) {
+  for (auto [queries, keys] : rankedLengths(request)) {
     PlanRequest sized = request;
-    sized.queries = std::max<int64_t>({1, shortest, request.queries * eighths / 8});
-    sized.keys = std::max<int64_t>({1, shortest, request.keys * eighths / 8});
+    sized.queries = queries;
+    sized.keys = keys;
     sized.batch = std::max<int64_t>(1, int64_t(tokens / double(sized.queries)));
     const TileCount tiles = countTiles(sized, plan.tileQ, plan.tileK);
     PlanCost cost;

@@ -37,8 +37,12 @@
 // Traffic, exact: bytes that cross between L2 and shared memory. With the tiles of rows i = 0 .. ceil(Sq/tileQ)-1
 // and R(i) the rows of K in the tiles that i visits (tiles with a visible key, the last one cut at Sk),
 //
-//     B*H * ( Sq*D*e + Sq*Dv*e + 4*Sq + sum_i R(i) * (D + Dv) * e )
-//          Q         O           LSE    K and V
+//     read       B*H * ( Sq*D*e + sum_i R(i) * (D + Dv) * e )      Q; K and V
+//                B*H * visited tiles * tileQ * tileK * e           of each dense bias
+//     written    B*H * ( Sq*Dv*e + 4*Sq )                          O; LSE
+//
+// Between HBM and L2, each of Q, K, V and the biases is read once, K and V again for each wave of blocks where those of
+// the running heads do not fit L2; what is written leaves L2 when its lines are needed, or after the kernel.
 //
 // FlashAttention's Theorem 2, O(N^2 d^2 / M), is the last term: M bounds tileQ * d, so that the sum has N * d / M
 // times N rows. Standard attention (the paper's Algorithm 0) writes S, reads it, writes P and reads it:
@@ -52,6 +56,7 @@
 #include "attune/Schedule.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,7 +64,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 15;
+inline constexpr int costModelVersion = 16;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could,
 /// which lose more.
@@ -137,11 +142,24 @@ template <typename Structure> PlanChoice choiceOf(const Structure &structure) {
   return choice;
 }
 
+/// The keys that the queries of a mask see, as the analysis finds them that a kernel's loops come from
+/// (MaskAnalysis.h), for one pair of lengths.
+struct MaskRows {
+  /// Of the next `queries` queries: keys that some of them see lie in [begin, end), and all see [fullBegin, fullEnd).
+  struct Keys {
+    int64_t begin, fullBegin, fullEnd, end;
+  };
+  int64_t queries = 0, keys = 0; ///< the lengths
+  int64_t rowsEach = 16;         ///< queries of each element of `rows`
+  std::vector<Keys> rows = {};
+};
+
 /// What is visible, as far as the count of tiles is concerned.
 struct MaskShape {
   enum class Kind : uint8_t {
     Full,     ///< every key
     Band,     ///< -left <= k - q <= right, or k < prefix
+    Rows,     ///< an interval for each few queries
     Fraction, ///< unknown; `fraction` of the tiles are visited and each is partial
   };
   static constexpr int64_t unlimited = int64_t(1) << 40;
@@ -151,13 +169,15 @@ struct MaskShape {
   int64_t right = unlimited;
   int64_t prefix = 0;
   double fraction = 1.0;
+  std::shared_ptr<const std::vector<MaskRows>> rows = {}; ///< of Kind::Rows: for the lengths that plans are ranked for
 
   static MaskShape full() { return {}; }
   static MaskShape causal() { return band(unlimited, 0); }
-  static MaskShape band(int64_t left, int64_t right, int64_t prefix = 0) {
-    return {Kind::Band, left, right, prefix, 1.0};
-  }
+  static MaskShape band(int64_t left, int64_t right, int64_t prefix = 0) { return {Kind::Band, left, right, prefix}; }
   static MaskShape partly(double fraction) { return {Kind::Fraction, unlimited, unlimited, 0, fraction}; }
+  static MaskShape byRows(std::vector<MaskRows> rows) {
+    return {Kind::Rows, unlimited, unlimited, 0, 1.0, std::make_shared<const std::vector<MaskRows>>(std::move(rows))};
+  }
 };
 
 /// What to plan for. Sizes only rank; a plan is correct for every size.
@@ -194,6 +214,9 @@ struct PlanRequest {
   void setReferenceSizes(int64_t length = 4096);
 };
 
+/// The lengths of queries and keys that plans for every size are ranked for: an eighth, a half and twice the request's.
+std::vector<std::pair<int64_t, int64_t>> rankedLengths(const PlanRequest &request);
+
 /// Whether its plans have copy warps and warpgroup-level products: 16-bit inputs and head dims of one instruction, on
 /// an architecture that has them.
 bool usesWarpgroups(const PlanRequest &request);
@@ -205,9 +228,12 @@ struct SharedBuffer {
 
 /// What a plan costs. Seconds are those of each unit if it alone limited the kernel, spread over all SMs.
 struct PlanCost {
-  double trafficBytes =
-      0; ///< between L2 and shared memory: exact for this tiling; for MaskShape::Fraction the expected value
-  double hbmBytes = 0;               ///< between HBM and L2: an estimate of what misses L2
+  double readBytes = 0;    ///< from L2 to shared memory or registers: exact for this tiling, but for what the values of
+                           ///< captured tensors hide; for MaskShape::Fraction the expected value
+  double writtenBytes = 0; ///< from there to L2
+  double hbmReadBytes = 0; ///< from HBM to L2: what is read once, and what the order of work reads again
+  double trafficBytes = 0; ///< readBytes + writtenBytes
+  double hbmBytes = 0;     ///< hbmReadBytes + writtenBytes: what is written leaves L2 sooner or later
   double standardAttentionBytes = 0; ///< reads and writes of S and P included
   double mmaSeconds = 0;
   double specialSeconds = 0;

@@ -81,7 +81,16 @@ std::string attune::planFeatures(const PlanRequest &request) {
            : keys <= -MaskShape::unlimited ? std::string("-inf")
                                            : std::to_string(keys);
   };
-  const std::string shape = mask.kind == MaskShape::Kind::Full ? "full"
+  // Masks that only their rows tell count by the share of the keys that they leave.
+  auto share = [&] {
+    double keys = 0;
+    const MaskRows &rows = mask.rows->front();
+    for (const MaskRows::Keys &of : rows.rows)
+      keys += double(std::max<int64_t>(0, of.end - of.begin));
+    return keys / std::max(1.0, double(rows.rows.size()) * double(rows.keys));
+  };
+  const std::string shape = mask.kind == MaskShape::Kind::Full   ? "full"
+                            : mask.kind == MaskShape::Kind::Rows ? fmt::format("rows {:.4f}", share())
                             : mask.kind == MaskShape::Kind::Fraction
                                 ? fmt::format("fraction {:g}", mask.fraction)
                                 : fmt::format("band {} {} prefix {}", bound(mask.left), bound(mask.right), mask.prefix);

@@ -25,7 +25,8 @@ inline constexpr int planSpaceVersion = 1;
 Expected<std::vector<RankedPlan>> planSpace(const PlanRequest &request);
 
 /// What the cost model reads of a program, but for sizes, budget and architecture: programs of the same features share
-/// measurements. One line, the same for the same request.
+/// measurements. One line, the same for the same request. Masks whose shape depends on lengths are told by those of the
+/// request: compare features of requests for the default sizes.
 std::string planFeatures(const PlanRequest &request);
 
 } // namespace attune

@@ -5,6 +5,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Distances.h"
 #include "passes/analysis/LogisticFunction.h"
+#include "passes/analysis/MaskAnalysis.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -152,6 +153,9 @@ public:
     return shapes[value] = shape;
   }
 
+  /// Whether what read() gave is all of the mask, and not an upper bound.
+  bool isExact() const { return exact; }
+
 private:
   std::optional<MaskShape> compute(Value value) {
     Operation *op = value.getDefiningOp();
@@ -159,10 +163,14 @@ private:
       return std::nullopt;
     if (auto conjunction = dyn_cast<arith::AndIOp>(op)) {
       auto a = read(conjunction.getLhs()), b = read(conjunction.getRhs());
-      if (!a || !b)
+      if (!a || !b) {
+        exact = false; // an upper bound
         return a ? a : b;
-      if (a->prefix || b->prefix)
-        return a->prefix ? b : a; // an upper bound
+      }
+      if (a->prefix || b->prefix) {
+        exact = false;
+        return a->prefix ? b : a;
+      }
       return MaskShape::band(std::min(a->left, b->left), std::min(a->right, b->right));
     }
     if (auto disjunction = dyn_cast<arith::OrIOp>(op)) {
@@ -263,6 +271,7 @@ private:
 
   Block &block;
   const PlanRequest &request;
+  bool exact = true;
   llvm::DenseMap<Value, std::optional<MaskShape>> shapes;
   llvm::DenseMap<Value, std::optional<Affine>> affines;
 };
@@ -271,6 +280,28 @@ private:
 //===----------------------------------------------------------------------===//
 // Request and attribute
 //===----------------------------------------------------------------------===//
+
+/// The mask by the analysis that the kernel's loops come from, for the lengths that plans are ranked for.
+static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
+  constexpr int64_t mostRows = 2048; // of one pair of lengths: some milliseconds
+  std::vector<std::pair<int64_t, int64_t>> lengths = {{request.queries, request.keys}};
+  for (auto pair : rankedLengths(request))
+    lengths.push_back(pair);
+  std::vector<MaskRows> all;
+  for (auto [queries, keys] : lengths) {
+    MaskRows rows = {.queries = queries, .keys = keys};
+    while (llvm::divideCeil(queries, rows.rowsEach) > mostRows)
+      rows.rowsEach *= 2;
+    for (int64_t first = 0; first < queries; first += rows.rowsEach) {
+      // Tiles of one key: their numbers are keys.
+      const TileSegments keysOf =
+          evaluateDomain(op, {.Sq = queries, .Sk = keys, .tileQ = rows.rowsEach, .tileK = 1}, first);
+      rows.rows.push_back({keysOf.begin, keysOf.fullBegin, keysOf.fullEnd, keysOf.end});
+    }
+    all.push_back(std::move(rows));
+  }
+  return MaskShape::byRows(std::move(all));
+}
 
 PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const SizeHints &hints) {
   PlanRequest request;
@@ -330,7 +361,16 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     keep(cost);
     BandReader reader(mask.front(), request);
     Value visible = cast<attn::YieldOp>(mask.front().getTerminator()).getValue();
-    request.mask = reader.read(visible).value_or(MaskShape::partly(0.5));
+    const std::optional<MaskShape> band = reader.read(visible);
+    const bool loads =
+        mask.walk([](Operation *inner) {
+              return isa<attn::LoadOp, attn::ScalarOp>(inner) ? WalkResult::interrupt() : WalkResult::advance();
+            })
+            .wasInterrupted();
+    if ((band && reader.isExact()) || loads)
+      request.mask = band.value_or(MaskShape::partly(0.5));
+    else
+      request.mask = rowsOfMask(op, request);
   }
   if (attn::BlockPatternAttr pattern = op.getPatternAttr()) {
     request.patternRows = pattern.getRows();

@@ -1099,7 +1099,7 @@ class Cli(unittest.TestCase):
 
     def test_explain(self):
         text = self.attune("explain", "causal", "--arch", "sm_80", "--head-dim", 64, "--sram-budget", 65536)
-        for word in ["sram", "of 65536 bytes", "registers", " between L2 and shared memory, ", " between HBM and L2\n", "ranking", "limited by"]:
+        for word in ["sram", "of 65536 bytes", "registers", " between L2 and shared memory, ", " between HBM and L2, of these ", "ranking", "limited by"]:
             self.assertIn(word, text)
         explained = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)
         self.assertEqual(sum(candidate["chosen"] for candidate in explained["candidates"]), 1)

@@ -35,6 +35,98 @@ static std::string errorOf(const PlanRequest &request) {
 
 static int64_t pad16(int64_t value) { return (value + 15) / 16 * 16; }
 
+/// A plan for warpgroups with every field fixed that decides about tiles.
+static PlanCost costOfTiles(PlanRequest request, int tileQ, int tileK) {
+  request.arch = "sm_90a";
+  request.theseSizes = true;
+  request.fixed.tileQ = tileQ;
+  request.fixed.tileK = tileK;
+  return best(request).cost;
+}
+
+TEST_CASE("bytes are those that counters of an H200 have") {
+  // l1tex__m_xbar2l1tex_read_bytes and dram__bytes_read by ncu, bf16, D 128 but for the third.
+  struct Counted {
+    int64_t batch, heads, headsKv, length;
+    int headDim, tileQ, tileK;
+    MaskShape mask;
+    int biasBytes;
+    double fromL2, fromHbm;
+  };
+  const Counted counted[] = {
+      {4, 16, 16, 4096, 128, 128, 128, MaskShape::full(), 0, 4.3621e9, 2.0140e8},
+      {4, 16, 16, 4096, 128, 128, 128, MaskShape::causal(), 0, 2.2817e9, 2.0525e8},
+      {4, 32, 32, 4096, 64, 192, 128, MaskShape::full(), 0, 3.0220e9, 2.0138e8},
+      {4, 16, 16, 4096, 128, 128, 128, MaskShape::band(1024, 0), 0, 1.1241e9, 2.0260e8},
+      {2, 32, 8, 4096, 128, 128, 128, MaskShape::causal(), 0, 2.2817e9, 1.0134e8},
+      {2, 16, 16, 2048, 128, 192, 64, MaskShape::full(), 4, 9.4005e8, 3.1883e8},
+      {1, 2, 2, 65536, 128, 128, 128, MaskShape::full(), 0, 3.4393e10, 3.3160e8},
+  };
+  for (const Counted &of : counted) {
+    PlanRequest request = makeRequest(of.headDim, of.mask);
+    request.batch = of.batch, request.heads = of.heads, request.headsKv = of.headsKv;
+    request.queries = request.keys = of.length;
+    request.biases = request.elementLoads = of.biasBytes > 0;
+    request.biasBytes = of.biasBytes;
+    const PlanCost cost = costOfTiles(request, of.tileQ, of.tileK);
+    INFO(of.batch << " " << of.heads << " " << of.length << " " << of.headDim);
+    CHECK(cost.readBytes == Approx(of.fromL2).epsilon(0.002));
+    CHECK(cost.hbmReadBytes == Approx(of.fromHbm).epsilon(0.1));
+    CHECK(cost.writtenBytes == double(of.batch * of.heads * of.length * (2 * of.headDim + 4)));
+    CHECK(cost.trafficBytes == cost.readBytes + cost.writtenBytes);
+    CHECK(cost.hbmBytes == cost.hbmReadBytes + cost.writtenBytes);
+  }
+}
+
+TEST_CASE("masks known by their rows are counted tile by tile") {
+  // Chunks of 100 keys, of which each query sees its own; and none for the first queries.
+  const int64_t queries = 1000, keys = 900;
+  auto first = [](int64_t q) { return q < 32 ? 0 : q / 100 * 100; };
+  auto last = [&](int64_t q) { return q < 32 ? 0 : std::min(keys, q / 100 * 100 + 100); };
+  MaskRows rows = {.queries = queries, .keys = keys};
+  for (int64_t q = 0; q < queries; q += 16) {
+    MaskRows::Keys of = {keys, 0, keys, 0};
+    for (int64_t each = q; each < std::min(q + 16, queries); ++each) {
+      if (first(each) < last(each)) {
+        of.begin = std::min(of.begin, first(each));
+        of.end = std::max(of.end, last(each));
+      }
+      of.fullBegin = std::max(of.fullBegin, first(each));
+      of.fullEnd = std::min(of.fullEnd, last(each));
+    }
+    rows.rows.push_back(of);
+  }
+  PlanRequest request = makeRequest(64, MaskShape::byRows({rows}));
+  request.batch = 1, request.heads = request.headsKv = 3;
+  request.queries = queries, request.keys = keys;
+  for (auto [tileQ, tileK] : {std::pair{128, 128}, {192, 64}, {64, 96}, {128, 48}}) {
+    const PlanCost cost = costOfTiles(request, tileQ, tileK);
+    int64_t visited = 0, partial = 0;
+    for (int64_t q0 = 0; q0 < queries; q0 += tileQ) {
+      int64_t begin = keys, end = 0;
+      for (int64_t q = q0; q < std::min<int64_t>(q0 + tileQ, queries); ++q)
+        if (first(q) < last(q))
+          begin = std::min(begin, first(q)), end = std::max(end, last(q));
+      for (int64_t k0 = 0; k0 < keys; k0 += tileK) {
+        if (k0 >= end || k0 + tileK <= begin)
+          continue;
+        ++visited;
+        bool full = k0 + tileK <= keys;
+        for (int64_t q = q0; q < std::min<int64_t>(q0 + tileQ, queries); ++q)
+          full = full && first(q) <= k0 && k0 + tileK <= last(q);
+        partial += !full;
+      }
+    }
+    INFO(tileQ << " x " << tileK);
+    CHECK(cost.visitedTiles == double(3 * visited));
+    CHECK(cost.partialTiles == double(3 * partial));
+  }
+  // Lengths that nobody asked the mask for have its share of tiles.
+  const double known = costOfTiles(request, 128, 128).visitedTiles;
+  request.queries *= 2, request.keys *= 2;
+  CHECK(costOfTiles(request, 128, 128).visitedTiles == Approx(4 * known).epsilon(0.15));
+}
+
 TEST_CASE("panels for the copy engine are as wide as their waste allows") {
   // Columns of bf16, the panel, and the bytes of a row: the table of SwizzledLayout.h.
   const int table[][3] = {{16, 32, 32},   {32, 64, 64},   {48, 128, 128},  {64, 128, 128},

@@ -52,8 +52,10 @@ std::string attune::cli::planText(const ordered_json &plan) {
                                 traffic.value("ratio", 0.0), bytesText(traffic.value("standardAttentionBytes", 0.0)),
                                 sizes.value("batch", int64_t(0)), sizes.value("heads", int64_t(0)),
                                 sizes.value("queries", int64_t(0)), sizes.value("keys", int64_t(0))));
-    line("", fmt::format("about {} between {}", bytesText(traffic.value("hbmBytes", 0.0)),
-                         cpu ? "memory and the shared cache" : "HBM and L2"));
+    line("", fmt::format("of these {} read, {} written; about {} between {}, of these {} read",
+                         bytesText(traffic.value("readBytes", 0.0)), bytesText(traffic.value("writtenBytes", 0.0)),
+                         bytesText(traffic.value("hbmBytes", 0.0)), cpu ? "memory and the shared cache" : "HBM and L2",
+                         bytesText(traffic.value("hbmReadBytes", 0.0))));
   }
   if (plan.contains("predicted")) {
     line("limited by", plan["predicted"].value("limitedBy", ""));
