@@ -8,8 +8,7 @@
 
 namespace attune::driver {
 
-/// What `nvdisasm --print-code` says of a cubin. The program is the first of PATH, $CUDA_HOME/bin, $CUDA_PATH/bin and
-/// /usr/local/cuda*/bin, newest first. Errors: there is none; its own words where it fails.
+/// What `nvdisasm --print-code` says of a cubin (ToolkitProgram.h). Errors: there is none; its own words where it fails.
 Expected<std::string> disassemble(std::span<const char> cubin);
 
 } // namespace attune::driver

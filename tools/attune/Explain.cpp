@@ -4,10 +4,12 @@
 #include "tools/attune/Output.h"
 #include "tools/attune/Report.h"
 
+#include "driver/Counters.h"
 #include "runtime/Nvrtc.h"
 
-#include <cstdio>
+#include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 
 using namespace attune;
 using namespace attune::cli;
@@ -16,7 +18,70 @@ using nlohmann::ordered_json;
 namespace {
 struct ExplainFlags : Flags {
   int candidates = 10;
+  bool measure = false;
 };
+
+/// This process's command as `attune run` takes it: what runs the kernel that is explained, some times.
+Expected<std::vector<std::string>> runCommand() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(file)), {});
+  std::vector<std::string> words;
+  for (size_t at = 0; at < whole.size(); at += words.back().size() + 1)
+    words.push_back(whole.substr(at, whole.find('\0', at) - at));
+  std::error_code code;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe", code);
+  if (code || words.size() < 2)
+    return Error{"counting bytes runs this command again, but /proc/self does not tell it"};
+  // What only explain has, and what the kernel for every size is explained without.
+  std::vector<std::string> command = {self, "run"};
+  bool verb = false;
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string &word = words[i];
+    if (!verb && word == "explain")
+      verb = true;
+    else if (word == "--candidates" || word == "--tuning")
+      ++i;
+    else if (word != "--measure" && word != "--json" && !word.starts_with("--candidates=") &&
+             !word.starts_with("--tuning="))
+      command.push_back(word);
+  }
+  for (const char *word : {"--no-check", "--repeats", "3", "--tuning", "off"})
+    command.push_back(word);
+  return command;
+}
+
+/// "counted" of the JSON: what ncu counts of the kernel for every size.
+Expected<ordered_json> counted(const KernelImage &image) {
+  Expected<std::vector<std::string>> command = runCommand();
+  if (!command)
+    return command.error();
+  Expected<driver::CountedBytes> bytes = driver::countBytes(*command, image.main().symbol);
+  if (!bytes)
+    return bytes.error();
+  return ordered_json{{"readBytes", bytes->readBytes},
+                      {"writtenBytes", bytes->writtenBytes},
+                      {"hbmReadBytes", bytes->hbmReadBytes},
+                      {"hbmWrittenBytes", bytes->hbmWrittenBytes},
+                      {"microseconds", bytes->microseconds}};
+}
+
+/// Model and counters side by side.
+void printCounted(const ordered_json &counted, const ordered_json &plan) {
+  const ordered_json &traffic = plan["traffic"];
+  print("counted by ncu, an empty level 2 at the launch\n  {:<26} {:>11} {:>11} {:>7}\n", "", "model", "counted",
+        "ratio");
+  auto row = [&](const char *what, double model, double count) {
+    print("  {:<26} {:>11} {:>11} {:>7.3f}\n", what, bytesText(model), bytesText(count), model / count);
+  };
+  row("L2 to multiprocessors", traffic["readBytes"].get<double>(), counted["readBytes"].get<double>());
+  row("multiprocessors to L2", traffic["writtenBytes"].get<double>(), counted["writtenBytes"].get<double>());
+  row("HBM to L2", traffic["hbmReadBytes"].get<double>(), counted["hbmReadBytes"].get<double>());
+  row("L2 to HBM", traffic["writtenBytes"].get<double>(), counted["hbmWrittenBytes"].get<double>());
+  print("  {:<26} {:>8.1f} us {:>8.1f} us {:>7.3f}\n  lines that are in L2 when the kernel ends are not counted as "
+        "written to HBM\n",
+        "time", plan["predicted"]["microseconds"].get<double>(), counted["microseconds"].get<double>(),
+        plan["predicted"]["microseconds"].get<double>() / counted["microseconds"].get<double>());
+}
 
 void printRanking(const ordered_json &explained, int limit) {
   const ordered_json &candidates = explained["candidates"];
@@ -107,6 +172,12 @@ int explainVerb(const ExplainFlags &flags) {
   ProblemSizes sizes;
   if (request->shape)
     sizes = sizesOf(*request->shape);
+  if (flags.measure && !request->shape)
+    return report(usageError("--measure runs the kernel, and needs its sizes; add --shape"));
+  if (flags.measure)
+    if (Expected<Target> gpu = Target::parse("gpu"); !gpu)
+      return report(usageError(fmt::format(
+          "--measure counts what a GPU does, and there is none that can be used\nnote: {}", gpu.error().message)));
   Expected<std::string> text = explainRequest(*request, sizes);
   if (!text)
     return report({text.error()});
@@ -124,6 +195,12 @@ int explainVerb(const ExplainFlags &flags) {
       explained["plan"] = plan;
     }
     explained["milliseconds"] = timesJson(image->times);
+    if (flags.measure) {
+      Expected<ordered_json> bytes = counted(*image);
+      if (!bytes)
+        return report({bytes.error()});
+      explained["counted"] = *bytes;
+    }
   } else {
     uncompiled = image.error().message;
     explained["notCompiled"] = uncompiled;
@@ -137,6 +214,8 @@ int explainVerb(const ExplainFlags &flags) {
         explained["arch"].get<std::string>(), planText(explained["plan"]), scheduleText(explained["plan"]));
   if (!uncompiled.empty())
     print("  {:<14} {}\n", "not compiled", uncompiled);
+  if (explained.contains("counted"))
+    printCounted(explained["counted"], explained["plan"]);
   printRanking(explained, flags.candidates);
   return done;
 }
@@ -154,6 +233,8 @@ void attune::cli::addExplain(CLI::App &app, int &exitCode) {
   flags->addSchedule(*verb);
   flags->addTuning(*verb);
   verb->add_option("--candidates", flags->candidates, "rows of the ranking (10)")->check(wholeNumber(0, 1'000'000));
+  verb->add_flag("--measure", flags->measure,
+                 "count the bytes of a launch by Nsight Compute (ncu) on this GPU, beside the model's; needs --shape");
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = explainVerb(*flags); });
 }

@@ -1,0 +1,108 @@
+//===- Counters.cpp - What the hardware counts of a launch -------------------===//
+
+#include "driver/Counters.h"
+
+#include "driver/ToolkitProgram.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+using namespace attune;
+using namespace attune::driver;
+
+namespace {
+struct Counter {
+  const char *metric;
+  double CountedBytes::*to;
+  double factor; ///< from ncu's base unit
+};
+} // namespace
+
+static constexpr Counter counters[] = {
+    {"l1tex__m_xbar2l1tex_read_bytes.sum", &CountedBytes::readBytes, 1},
+    {"l1tex__m_l1tex2xbar_write_bytes.sum", &CountedBytes::writtenBytes, 1},
+    {"dram__bytes_read.sum", &CountedBytes::hbmReadBytes, 1},
+    {"dram__bytes_write.sum", &CountedBytes::hbmWrittenBytes, 1},
+    {"gpu__time_duration.sum", &CountedBytes::microseconds, 1e-3}, // nanoseconds
+};
+
+/// The fields of a line: "a","b, c","1,234".
+static std::vector<std::string> fieldsOf(const std::string &line) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (char letter : line) {
+    if (letter == '"')
+      quoted = !quoted;
+    else if (letter == ',' && !quoted)
+      fields.emplace_back();
+    else if (letter != '\r')
+      fields.back() += letter;
+  }
+  return fields;
+}
+
+Expected<CountedBytes> attune::driver::readCounters(const std::string &csv) {
+  CountedBytes counted;
+  std::vector<const char *> missing;
+  for (const Counter &counter : counters)
+    missing.push_back(counter.metric);
+  size_t name = 0, value = 0;
+  for (size_t begin = 0; begin < csv.size();) {
+    const size_t end = std::min(csv.find('\n', begin), csv.size());
+    const std::vector<std::string> fields = fieldsOf(csv.substr(begin, end - begin));
+    begin = end + 1;
+    // What the program itself prints stands before the table.
+    if (const auto at = std::ranges::find(fields, "Metric Name"); at != fields.end()) {
+      name = size_t(at - fields.begin());
+      value = size_t(std::ranges::find(fields, "Metric Value") - fields.begin());
+      continue;
+    }
+    if (name == 0 || fields.size() <= std::max(name, value))
+      continue;
+    for (const Counter &counter : counters) {
+      if (fields[name] != counter.metric)
+        continue;
+      std::string number = fields[value];
+      std::erase(number, ','); // of thousands
+      char *rest = nullptr;
+      const double read = std::strtod(number.c_str(), &rest);
+      if (number.empty() || *rest)
+        return Error{fmt::format("ncu gives '{}' for {}, which is no number", fields[value], counter.metric)};
+      counted.*counter.to = read * counter.factor;
+      std::erase(missing, counter.metric);
+    }
+  }
+  if (!missing.empty())
+    return Error{fmt::format("ncu counted no launch: its output lacks {}", fmt::join(missing, ", "))};
+  return counted;
+}
+
+Expected<CountedBytes> attune::driver::countBytes(const std::vector<std::string> &command, const std::string &symbol) {
+  std::optional<std::string> ncu = findToolkitProgram("ncu");
+  if (!ncu)
+    return Error{"counting bytes needs ncu, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, "
+                 "/usr/local/cuda); install the toolkit's package cuda-nsight-compute"};
+  std::string metrics;
+  for (const Counter &counter : counters)
+    metrics += (metrics.empty() ? "" : ",") + std::string(counter.metric);
+  std::vector<std::string> whole = {*ncu,
+                                    "--csv",
+                                    "--print-units",
+                                    "base",
+                                    "--clock-control",
+                                    "none",
+                                    "--kernel-name",
+                                    symbol,
+                                    "--launch-skip",
+                                    "2",
+                                    "--launch-count",
+                                    "1",
+                                    "--metrics",
+                                    metrics};
+  whole.insert(whole.end(), command.begin(), command.end());
+  Expected<std::string> output = outputOf(whole, "counting bytes");
+  return output ? readCounters(*output) : output.error();
+}
