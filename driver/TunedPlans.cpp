@@ -211,7 +211,7 @@ Expected<std::vector<TunedEntry>> TunedPlans::list() const {
   return entries;
 }
 
-std::vector<TunedSizes> TunedPlans::find(const TunedKey &key) const {
+std::vector<TunedSizes> TunedPlans::find(const TunedKey &key, bool shipped) const {
   const std::string prefix = prefixOf(key);
   std::vector<TunedEntry> found;
   Expected<std::optional<CacheFolder>> opened = openFolder(folder);
@@ -227,9 +227,10 @@ std::vector<TunedSizes> TunedPlans::find(const TunedKey &key) const {
           logLine(LogLevel::Warning, "measured plans {} do not count: {}; tune again, or remove the file", entry.path,
                   entry.problem.empty() ? "they are of another program" : entry.problem);
       }
-  for (const TunedEntry &shipped : shippedPlans())
-    if (shipped.key == key && std::ranges::none_of(found, [&](const TunedEntry &own) { return own.id == shipped.id; }))
-      found.push_back(shipped);
+  if (shipped)
+    for (const TunedEntry &entry : shippedPlans())
+      if (entry.key == key && std::ranges::find(found, entry.id, &TunedEntry::id) == found.end())
+        found.push_back(entry);
   std::ranges::sort(found, {}, &TunedEntry::id);
   std::vector<TunedSizes> result;
   for (TunedEntry &entry : found)

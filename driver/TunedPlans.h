@@ -97,9 +97,10 @@ public:
 
   const std::string &directory() const { return folder; }
 
-  /// Those of the folder, and what attune ships for classes of which the folder has none. In the order of the classes'
-  /// names.
-  std::vector<TunedSizes> find(const TunedKey &key) const;
+  /// Those of the folder, in the order of the classes' names.
+  std::vector<TunedSizes> findOwn(const TunedKey &key) const { return find(key, false); }
+  /// The same, and what attune ships for classes of which the folder has none.
+  std::vector<TunedSizes> find(const TunedKey &key) const { return find(key, true); }
   Expected<void> write(const TunedKey &key, const TunedSizes &sizes) const;
 
   /// Every file of the folder, by name; those that do not count with their problem. No folder has no files.
@@ -117,6 +118,8 @@ public:
   static uint64_t generation();
 
 private:
+  std::vector<TunedSizes> find(const TunedKey &key, bool shipped) const;
+
   std::string folder;
 };
 

@@ -205,6 +205,7 @@ private:
             racer->milliseconds.push_back(*milliseconds);
           report(racers.size(), inRace.size());
         }
+      whole = true;
       const double best = (*std::ranges::min_element(inRace, {}, &Racer::time))->time();
       std::erase_if(inRace,
                     [&](const Racer *racer) { return !racer->chosenByModel && racer->time() > round.keep * best; });
@@ -234,7 +235,8 @@ private:
       tuned.measured.push_back({racer.plan, racer.time() * 1e3, int(racer.milliseconds.size())});
     }
     result.seconds = secondsSince(begin);
-    if (racers.empty())
+    // A first round that was ended keeps what there was before it.
+    if (racers.empty() || (!whole && measuredBefore()))
       return;
     const std::optional<TunedKey> key = tunedKeyOf(session.model.image(), session.target);
     Expected<void> written = key ? TunedPlans::of(session.options).write(*key, tuned) : Error{"there is no device"};
@@ -282,6 +284,7 @@ private:
   std::vector<Racer> racers;
   std::vector<Racer *> inRace;
   std::atomic<bool> ended = false;
+  bool whole = false; ///< every racer was timed
   TuneResult result;
 };
 } // namespace
@@ -293,6 +296,24 @@ static Expected<void> checkCase(const TuneCase &tuneCase) {
         fmt::format("sizes to tune for are batch {}, heads {} over {}, lengths {} and {}, required are positive "
                     "ones; set all of TuneCase::sizes",
                     sizes.batch, sizes.heads, sizes.headsKv, sizes.queries, sizes.keys)};
+  return {};
+}
+
+/// Whether the case has data for everything that the kernel captures.
+static Expected<void> checkData(const TuneCase &tuneCase, const KernelSignature &signature) {
+  auto lacks = [](const auto &given, const std::string &name) {
+    return std::ranges::none_of(given, [&](const auto &each) { return each.name == name; });
+  };
+  for (const TensorParam &param : signature.tensors)
+    if (lacks(tuneCase.args.tensors, param.name))
+      return Error{fmt::format("captured tensor '{}' has no data to measure with; call tune() with it in "
+                               "TuneCase::args, or attune tune with --tensor",
+                               param.name)};
+  for (const ScalarParam &param : signature.scalars)
+    if (lacks(tuneCase.args.scalars, param.name))
+      return Error{fmt::format("run-time scalar '{}' has no value to measure with; call tune() with it in "
+                               "TuneCase::args, or attune tune with --scalar",
+                               param.name)};
   return {};
 }
 
@@ -312,9 +333,12 @@ static TuneResult resumedResult(const TuneCase &tuneCase, const TunedSizes &tune
 /// One tuning at a time: two would disturb each other's times.
 static std::mutex tuningMutex;
 
-Expected<std::vector<TuneResult>> attune::driver::tuneSource(const Source &source, const CompileOptions &options,
-                                                             const Target &target, const std::vector<TuneCase> &cases,
-                                                             const TuneOptions &tuning) {
+/// What was measured before of a program, whose cases are left out.
+using Known = std::vector<TunedSizes> (*)(const TunedPlans &, const TunedKey &);
+
+static Expected<std::vector<TuneResult>> tuneUnknown(const Source &source, const CompileOptions &options,
+                                                     const Target &target, const std::vector<TuneCase> &cases,
+                                                     const TuneOptions &tuning, Known knownOf) {
   for (const TuneCase &tuneCase : cases)
     if (Expected<void> good = checkCase(tuneCase); !good)
       return good.error();
@@ -328,6 +352,9 @@ Expected<std::vector<TuneResult>> attune::driver::tuneSource(const Source &sourc
     return model.error();
   if (!leavesScheduleOpen(source, options))
     return Error{"tuning chooses the whole schedule, but fields of it or an SRAM budget are fixed; leave them out"};
+  for (const TuneCase &tuneCase : cases)
+    if (Expected<void> good = checkData(tuneCase, model->image().signature); !good)
+      return good.error();
   Expected<LaunchTimer> timer = LaunchTimer::create(target);
   if (!timer)
     return timer.error();
@@ -335,13 +362,11 @@ Expected<std::vector<TuneResult>> attune::driver::tuneSource(const Source &sourc
   const std::optional<TunedKey> key = tunedKeyOf(model->image(), target);
   std::vector<TuneResult> results;
   for (size_t i = 0; i < cases.size(); ++i) {
-    if (tuning.resume && key) {
-      const std::vector<TunedSizes> known = TunedPlans::of(options).find(*key);
-      const auto found = std::ranges::find(known, SizeClass::of(cases[i].sizes), &TunedSizes::sizeClass);
-      if (found != known.end()) {
-        results.push_back(resumedResult(cases[i], *found, planOf(model->image())));
-        continue;
-      }
+    const std::vector<TunedSizes> known = key ? knownOf(TunedPlans::of(options), *key) : std::vector<TunedSizes>();
+    const auto found = std::ranges::find(known, SizeClass::of(cases[i].sizes), &TunedSizes::sizeClass);
+    if (found != known.end()) {
+      results.push_back(resumedResult(cases[i], *found, planOf(model->image())));
+      continue;
     }
     Expected<TuneResult> result = Race(session, cases[i], i + 1, cases.size()).run();
     if (!result)
@@ -353,6 +378,15 @@ Expected<std::vector<TuneResult>> attune::driver::tuneSource(const Source &sourc
   return results;
 }
 
+Expected<std::vector<TuneResult>> attune::driver::tuneSource(const Source &source, const CompileOptions &options,
+                                                             const Target &target, const std::vector<TuneCase> &cases,
+                                                             const TuneOptions &tuning) {
+  // What attune ships may be measured again.
+  const Known known = tuning.resume ? +[](const TunedPlans &plans, const TunedKey &key) { return plans.findOwn(key); }
+                                    : +[](const TunedPlans &, const TunedKey &) { return std::vector<TunedSizes>(); };
+  return tuneUnknown(source, options, target, cases, tuning, known);
+}
+
 Expected<void> attune::driver::measureMissing(const Source &source, const CompileOptions &options,
                                               const Target &target) {
   if (options.shapes.empty() || !leavesScheduleOpen(source, options))
@@ -360,7 +394,8 @@ Expected<void> attune::driver::measureMissing(const Source &source, const Compil
   std::vector<TuneCase> cases;
   for (const ProblemSizes &sizes : options.shapes)
     cases.push_back({.sizes = sizes});
-  Expected<std::vector<TuneResult>> results = tuneSource(source, options, target, cases, {.resume = true});
+  Expected<std::vector<TuneResult>> results = tuneUnknown(
+      source, options, target, cases, {}, [](const TunedPlans &plans, const TunedKey &key) { return plans.find(key); });
   return results ? Expected<void>() : results.error();
 }
 

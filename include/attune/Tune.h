@@ -50,7 +50,7 @@ struct TuneProgress {
 struct TuneOptions {
   double seconds = 20;    ///< for each problem; the first round is completed all the same
   size_t candidates = 96; ///< the most that are compiled for each
-  bool resume = false;    ///< leave out sizes that are measured already
+  bool resume = false;    ///< leave out sizes that the cache folder has measured already
   /// Called now and then, from the thread that called tune(). False ends it, and keeps what was measured.
   std::function<bool(const TuneProgress &)> progress = {};
 };

@@ -303,6 +303,7 @@ class Cli(unittest.TestCase):
             ("run", "--offset", "1e3"): "--offset: 1e3 is not a whole number from 0 to",
             ("run", "--repeats", "0"): "--repeats: 0 is not a whole number from 1 to 1000000",
             ("run", "--simulate", "0"): "--simulate: 0 is not a whole number from 1 to 1000000",
+            ("explain", "causal", "--tuning", "measure"): "--tuning: measure is not one of off cached",
             ("explain", "causal", "--measure"): "--measure runs the kernel, and needs its sizes; add --shape",
             ("explain", "--candidates", "-2"): "--candidates: -2 is not a whole number from 0 to 1000000",
             ("run", "--scale", "nan"): "--scale nan is not finite; write a number, for example 0.125",

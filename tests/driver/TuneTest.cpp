@@ -278,6 +278,14 @@ TEST_CASE("tuning resumes, ends when it is told to, and starts from what it knew
   CHECK(calls == 12);
   REQUIRE(ended.size() == 1);
   CHECK(ended[0].ended);
+  // Ended in the first round: what was measured before stays.
+  makeBest(folder, 16, 32);
+  bool racing = false;
+  const TuneOptions early = {.seconds = 2, .candidates = 4, .progress = [&](const TuneProgress &progress) {
+                               return !std::exchange(racing, progress.inRace > 0);
+                             }};
+  CHECK(tuned(folder, early)[0].ended);
+  CHECK(must(folder.plans().list()).at(0).sizes.measured.size() == 1);
 }
 
 TEST_CASE("tuning says what it cannot do") {
@@ -299,7 +307,18 @@ TEST_CASE("tuning says what it cannot do") {
   auto slopes = captured("slopes", f32, rank(1));
   const Variant alibi =
       Variant("alibi").score([&](Score s, Index, Index h, Index q, Index k) { return s + slopes[h] * (k - q); });
-  CHECK_THAT(failure(alibi, options), Catch::Contains("slopes"));
+  CHECK(failure(alibi, options) == "captured tensor 'slopes' has no data to measure with; call tune() with it in "
+                                   "TuneCase::args, or attune tune with --tensor");
+  const auto cap = scalar("cap", f32);
+  const Variant capped = Variant("capped").score([&](Score s, Index, Index, Index, Index) { return softcap(s, cap); });
+  CHECK(failure(capped, options) == "run-time scalar 'cap' has no value to measure with; call tune() with it in "
+                                    "TuneCase::args, or attune tune with --scalar");
+  CompileOptions measuring = options;
+  measuring.tuning = Tuning::Measure;
+  measuring.shapes = {sizes};
+  Expected<Kernel> measured = compile(alibi, measuring, Target::cpu());
+  REQUIRE_FALSE(measured);
+  CHECK_THAT(measured.error().message, Catch::StartsWith("captured tensor 'slopes' has no data to measure with"));
   CHECK(failure(causalVariant(), options, {int64_t(1) << 40, 2, 1, 96, 96}) ==
         "a tensor of 1099511627776 x 2 x 96 x 32 elements is too large to tune with");
   CHECK(must(folder.plans().list()).empty());

@@ -231,7 +231,7 @@ void attune::cli::addExplain(CLI::App &app, int &exitCode) {
   flags->addTarget(*verb, /*withTarget=*/false);
   flags->addShape(*verb);
   flags->addSchedule(*verb);
-  flags->addTuning(*verb);
+  flags->addTuning(*verb, /*measures=*/false);
   verb->add_option("--candidates", flags->candidates, "rows of the ranking (10)")->check(wholeNumber(0, 1'000'000));
   verb->add_flag("--measure", flags->measure,
                  "count the bytes of a launch by Nsight Compute (ncu) on this GPU, beside the model's; needs --shape");

@@ -129,12 +129,14 @@ void Flags::addCuda(CLI::App &verb) {
       ->type_name("FILE");
 }
 
-void Flags::addTuning(CLI::App &verb) {
-  verb.add_option(
-          "--tuning", tuning,
-          "whether measured plans count: off, cached (attune tune measured them; without this flag), or measure, "
-          "which measures the sizes of --shape first")
-      ->check(oneOf({"off", "cached", "measure"}));
+void Flags::addTuning(CLI::App &verb, bool measures) {
+  const std::string help =
+      "whether measured plans count: off, or cached (attune tune measured them; without this flag)";
+  std::vector<std::string> names = {"off", "cached"};
+  if (measures)
+    names.push_back("measure");
+  verb.add_option("--tuning", tuning, measures ? help + "; measure measures the sizes of --shape first" : help)
+      ->check(oneOf(std::move(names)));
 }
 
 void Flags::addCache(CLI::App &verb) {

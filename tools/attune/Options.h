@@ -101,7 +101,7 @@ struct Flags {
   void addShape(CLI::App &verb);
   void addSchedule(CLI::App &verb);
   void addCuda(CLI::App &verb);
-  void addTuning(CLI::App &verb);
+  void addTuning(CLI::App &verb, bool measures); ///< whether it can measure
   void addCache(CLI::App &verb);
 };
 

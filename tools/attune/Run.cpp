@@ -787,7 +787,7 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
       ->check(wholeNumber(1, 1'000'000));
   flags->addSchedule(*verb);
   flags->addCuda(*verb);
-  flags->addTuning(*verb);
+  flags->addTuning(*verb, /*measures=*/true);
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = runVerb(*flags); });
 }

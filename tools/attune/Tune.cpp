@@ -253,7 +253,7 @@ void attune::cli::addTune(CLI::App &app, int &exitCode) {
   group->add_option("--budget", flags->seconds, "seconds for each shape (20)")->check(CLI::Range(0.1, 1e6));
   group->add_option("--candidates", flags->candidates, "the most plans that are compiled for each shape (96)")
       ->check(wholeNumber(1, 100'000));
-  group->add_flag("--resume", flags->resume, "leave out shapes that are measured already");
+  group->add_flag("--resume", flags->resume, "leave out shapes that the cache folder has measured already");
   group->add_option("--seed", flags->seed, "of random captured tensors (0)")
       ->check(wholeNumber(0, std::numeric_limits<uint64_t>::max()));
   group->add_option("--top", flags->top, "plans of each shape that are printed (5)")->check(wholeNumber(0, 1'000'000));
