@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 ATTUNE = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "build/bin/attune"
 
@@ -360,6 +361,42 @@ class Cli(unittest.TestCase):
         self.json("run", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,32,32,16,16", *cache, "--tuning", "measure")
         self.assertEqual(len(self.json("cache", "plans", *cache)["entries"]), 3)
 
+    def test_sweep(self):
+        explain = ["explain", "causal", "--arch", "sm_90a", "--head-dim", 128, "--shape", "4,16,16,4096,4096,128,128"]
+        for kind, least in [("sram-budget", 5), ("tile-k", 9), ("length", 7)]:
+            with self.subTest(kind=kind):
+                picture = self.path(f"{kind}.svg")
+                swept = self.json(*explain, "--sweep", kind, "--svg", picture)
+                points = [point for point in swept["points"] if "failure" not in point]
+                self.assertGreaterEqual(len(points), least)
+                self.assertEqual([p["x"] for p in swept["points"]], sorted(p["x"] for p in swept["points"]))
+                self.assertEqual(points[-1]["lawBytes"], points[-1]["readBytes"])
+                lines = [path.get("d") for path in xml.etree.ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}path")]
+                self.assertEqual(sum(line.count("L") == len(points) - 1 for line in lines), 3)
+                text = self.attune(*explain, "--sweep", kind).splitlines()
+                self.assertEqual(text[0], "causal head_dim 128 x 128 for sm_90a, B 4 H 16 Hkv 16 Sq 4096 Sk 4096")
+                self.assertEqual(len(text), len(swept["points"]) + 3)
+        # With less shared memory tiles of fewer rows, and more bytes; the law is inverse to the budget.
+        swept = [point for point in self.json(*explain, "--sweep", "sram-budget")["points"] if "failure" not in point]
+        self.assertGreater(swept[0]["readBytes"], 1.5 * swept[-1]["readBytes"])
+        for point in swept:
+            self.assertAlmostEqual(point["lawBytes"] * point["x"] / (swept[-1]["lawBytes"] * swept[-1]["x"]), 1)
+        # A budget bounds the sweep, and what does not fit says why.
+        bounded = self.json(*explain, "--sweep", "sram-budget", "--sram-budget", 65536)["points"]
+        self.assertEqual(bounded[-1]["x"], 65536)
+        self.assertIn("above the budget of 4096 bytes", bounded[0]["failure"])
+        self.attune(*explain, "--sweep", "sram-budget", "--sram-budget", 8192, code=1)
+        self.assertIn("above the budget of 8192 bytes", self.err)
+        self.attune(*explain, "--svg", "x.svg", code=2)
+        self.assertIn("error: --svg draws a sweep; add --sweep\n", self.err)
+        self.attune(*explain, "--sweep", "tile-q", code=2)
+        self.assertIn("--sweep: tile-q is not one of sram-budget tile-k length", self.err)
+        self.attune(*explain, "--sweep", "tile-k", "--svg", "/nowhere/x.svg", code=1)
+        self.assertIn("/nowhere/x.svg", self.err)
+        self.attune("compile", "causal", "--arch", "sm_90a", "--emit", "tile", "-o", self.path("swept.mlir"))
+        self.attune("explain", self.path("swept.mlir"), "--sweep", "tile-k", code=2)
+        self.assertIn("error: --sweep asks the cost model, which has nothing to say of text that holds its schedule; explain its attn text\n", self.err)
+
     def test_tune_usage(self):
         cases = {
             ("tune", "causal"): "--shape is required",
@@ -380,7 +417,7 @@ class Cli(unittest.TestCase):
         command = [ATTUNE, "tune", "causal", "--target", "cpu", "--shape", "1,8,8,1024,1024,64,64", "--shape", "1,8,8,2048,2048,64,64", "--budget", "300",
                    "--cache-dir", self.path("interrupted")]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
-        while "race" not in process.stderr.readline():
+        while ", best " not in process.stderr.readline():
             self.assertIsNone(process.poll())
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)

@@ -3,6 +3,8 @@
 #include "tools/attune/Options.h"
 #include "tools/attune/Output.h"
 #include "tools/attune/Report.h"
+#include "tools/attune/Sweep.h"
+#include "tools/attune/Usage.h"
 
 #include "driver/Counters.h"
 #include "runtime/Nvrtc.h"
@@ -19,6 +21,7 @@ namespace {
 struct ExplainFlags : Flags {
   int candidates = 10;
   bool measure = false;
+  std::string sweep, svg;
 };
 
 /// This process's command as `attune run` takes it: what runs the kernel that is explained, some times.
@@ -167,11 +170,20 @@ int explainVerb(const ExplainFlags &flags) {
     return report(request.failure());
   if (flags.arch.empty() && !request->target.isCuda())
     request->target = Target::cuda("sm_90a");
-  if (request->summary && request->summary->stage != Stage::Attn)
+  if (!flags.svg.empty() && flags.sweep.empty())
+    return report(usageError("--svg draws a sweep; add --sweep"));
+  if (request->summary && request->summary->stage != Stage::Attn) {
+    if (flags.measure || !flags.sweep.empty())
+      return report(usageError(fmt::format("--{} asks the cost model, which has nothing to say of text that holds its "
+                                           "schedule; explain its attn text",
+                                           flags.measure ? "measure" : "sweep")));
     return explainSchedule(flags, *request);
+  }
   ProblemSizes sizes;
   if (request->shape)
     sizes = sizesOf(*request->shape);
+  if (!flags.sweep.empty())
+    return sweep(*request, sizes, flags.sweep, flags.svg, flags.json);
   if (flags.measure && !request->shape)
     return report(usageError("--measure runs the kernel, and needs its sizes; add --shape"));
   if (flags.measure)
@@ -201,6 +213,8 @@ int explainVerb(const ExplainFlags &flags) {
         return report({bytes.error()});
       explained["counted"] = *bytes;
     }
+  } else if (flags.measure) {
+    return report({image.error()});
   } else {
     uncompiled = image.error().message;
     explained["notCompiled"] = uncompiled;
@@ -235,6 +249,11 @@ void attune::cli::addExplain(CLI::App &app, int &exitCode) {
   verb->add_option("--candidates", flags->candidates, "rows of the ranking (10)")->check(wholeNumber(0, 1'000'000));
   verb->add_flag("--measure", flags->measure,
                  "count the bytes of a launch by Nsight Compute (ncu) on this GPU, beside the model's; needs --shape");
+  verb->add_option("--sweep", flags->sweep,
+                   "instead: bytes and time of the model's plan over the shared memory that a block may have, the keys "
+                   "of a tile, or the length, beside the paper's law")
+      ->check(oneOf(sweepNames()));
+  verb->add_option("--svg", flags->svg, "with --sweep: draw it")->type_name("FILE");
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = explainVerb(*flags); });
 }
