@@ -24,6 +24,10 @@
 //     | NVRTC's version and options                       | another compiler                          |
 //     | a hash of attune's own sources                    | another attune                            |
 //
+// Sizes. A kernel serves every size. Beside it there are alternatives for classes of sizes (attune/Kernel.h): those that
+// were measured on this kind of device, in the cache folder or shipped with attune (attune/Tune.h), and those of
+// CompileOptions::shapes. Measurements that another process makes later count for what this one has not compiled yet.
+//
 // Code from the disk runs in this process: a folder or file that another user (other than root) owns or may write to is
 // not used, with a warning. No state of the folder makes a compilation fail.
 //
