@@ -3,7 +3,6 @@
 #include "driver/Alternatives.h"
 
 #include "driver/Compiling.h"
-#include "driver/Parallel.h"
 #include "runtime/Log.h"
 
 #include <algorithm>
@@ -87,7 +86,7 @@ Kernel attune::driver::withAlternatives(Kernel kernel, const Source &source, con
   for (const SizedPlans &sized : plans)
     if (sized.plans.front() != own)
       imageOf(sized.plans.front());
-  inParallel(images.size(),
+  onAllCores(images.size(),
              [&](size_t i) { images[i].second = imageOfSource(source, withPlan(fixed, images[i].first), target); });
   auto kernelFor = [&](const SizedPlans &sized) -> Kernel {
     for (const Plan &plan : sized.plans) {

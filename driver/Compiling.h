@@ -6,6 +6,10 @@
 #pragma once
 
 #include "driver/Lowering.h"
+#include "runtime/ThreadPool.h"
+
+#include <algorithm>
+#include <thread>
 
 namespace attune::driver {
 
@@ -27,5 +31,11 @@ std::string featuresOf(const KernelImage &image);
 
 /// `options` with every field of the schedule fixed.
 CompileOptions withPlan(CompileOptions options, const Plan &plan);
+
+/// work(i) for i in [0, count), in that order, on as many threads as there are cores.
+template <typename Work> void onAllCores(size_t count, Work &&work) {
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  ThreadPool(unsigned(std::clamp<size_t>(count, 1, cores))).run(count, 0, [&](size_t i, void *) { work(i); });
+}
 
 } // namespace attune::driver

@@ -8,7 +8,6 @@
 
 #include "driver/Alternatives.h"
 #include "driver/Compiling.h"
-#include "driver/Parallel.h"
 #include "driver/PlanJson.h"
 #include "driver/Timing.h"
 #include "driver/TunedPlans.h"
@@ -152,7 +151,7 @@ private:
     }
     const std::thread::id caller = std::this_thread::get_id();
     std::atomic<size_t> done = racers.size() - missing.size(), failed = 0;
-    inParallel(missing.size(), [&](size_t i) {
+    onAllCores(missing.size(), [&](size_t i) {
       if (ended || secondsSince(begin) > session.tuning.seconds / 2)
         return;
       Expected<KernelImage> image = imageOfSource(session.source, withPlan(options, missing[i]->plan), session.target);
