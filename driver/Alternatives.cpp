@@ -11,13 +11,7 @@ using namespace attune;
 using namespace attune::driver;
 
 std::optional<TunedKey> attune::driver::tunedKeyOf(const KernelImage &image, const Target &target) {
-  std::optional<std::string> device = deviceText(target);
-  const std::string features = featuresOf(image);
-  if (!device || features.empty())
-    return std::nullopt;
-  return TunedKey{
-      *device, target.arch, std::string(name(image.signature.dtype)), image.signature.headDim, image.signature.headDimV,
-      features};
+  return TunedKey::of(target, image.signature, featuresOf(image));
 }
 
 namespace {
@@ -52,8 +46,8 @@ static std::vector<Plan> predicted(const Plan &own, const Source &source, const 
   return plans;
 }
 
-static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Source &source, const CompileOptions &options,
-                                        const Target &target) {
+static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Plan &own, const Source &source,
+                                        const CompileOptions &options, const Target &target) {
   std::vector<SizedPlans> result;
   auto known = [&](const SizeClass &sizes) {
     return std::ranges::find(result, sizes, &SizedPlans::sizes) != result.end();
@@ -61,19 +55,19 @@ static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Source &sour
   if (options.tuning != Tuning::Off)
     if (std::optional<TunedKey> key = tunedKeyOf(kernel.image(), target))
       for (const TunedSizes &tuned : TunedPlans::of(options).find(*key))
-        result.push_back({tuned.sizeClass(), {tuned.bestBeside(planOf(kernel.image())).plan}});
+        result.push_back({tuned.sizeClass(), {tuned.bestBeside(own).plan}});
   for (const ProblemSizes &sizes : options.shapes)
     if (!known(SizeClass::of(sizes)))
-      result.push_back({SizeClass::of(sizes), predicted(planOf(kernel.image()), source, options, target, sizes)});
+      result.push_back({SizeClass::of(sizes), predicted(own, source, options, target, sizes)});
   return result;
 }
 
 Kernel attune::driver::withAlternatives(Kernel kernel, const Source &source, const CompileOptions &options,
                                         const Target &target) {
-  const std::vector<SizedPlans> plans = plansFor(kernel, source, options, target);
+  const Plan own = planOf(kernel.image());
+  const std::vector<SizedPlans> plans = plansFor(kernel, own, source, options, target);
   if (plans.empty())
     return kernel;
-  const Plan own = planOf(kernel.image());
   CompileOptions fixed = options;
   fixed.shapes.clear();
   fixed.printAfterAll = false;

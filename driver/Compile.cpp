@@ -18,7 +18,6 @@
 #include "passes/analysis/PlanSpace.h"
 #include "runtime/Cache.h"
 #include "runtime/Cubin.h"
-#include "runtime/CudaDriver.h"
 #include "runtime/Log.h"
 #include "runtime/Nvrtc.h"
 
@@ -261,13 +260,7 @@ std::string attune::driver::featuresOf(const KernelImage &image) {
 }
 
 /// Precondition: checkImage, where it comes from the cache.
-Plan attune::driver::planOf(const KernelImage &image) {
-  Plan plan;
-  auto json = ordered_json::parse(image.planJson);
-  visitSchedule([&](std::string_view name, auto, auto &field) { json.at(name).get_to(field); }, plan);
-  plan.copyWarps = json.at("copyWarps");
-  return plan;
-}
+Plan attune::driver::planOf(const KernelImage &image) { return planOfFields(ordered_json::parse(image.planJson)); }
 
 /// What an image from the cache has in common with the request besides the key: a file may hold anything.
 static Expected<void> checkImage(const KernelImage &image, const Source &source, const CompileOptions &options,
@@ -546,10 +539,11 @@ struct PassedOver {
   }
 
   std::string operator()(const RankedPlan &candidate) const {
-    if (const MeasuredPlan *times = measured(candidate); times && times->plan != tuned->best().plan)
-      return fmt::format("measured: {:.1f}% slower", 100 * (times->microseconds / tuned->best().microseconds - 1));
-    if (measured(candidate))
+    if (const MeasuredPlan *times = measured(candidate)) {
+      if (times->plan != tuned->best().plan)
+        return fmt::format("measured: {:.1f}% slower", 100 * (times->microseconds / tuned->best().microseconds - 1));
       return candidate.plan == here.plan ? "" : "measured: the quickest, for these sizes alone";
+    }
     if (!candidate.accepted() || candidate.plan == here.plan)
       return "";
     for (const ordered_json &attempt : attempts)
@@ -577,16 +571,11 @@ private:
 /// What was measured for the class of `sizes`; nothing where compile() would not ask for it.
 static std::optional<TunedSizes> measuredFor(const Source &source, const CompileOptions &options, const Target &target,
                                              const ProblemSizes &sizes, const Lowered &forCompile) {
-  const std::optional<std::string> device = deviceText(target);
-  if (options.tuning == Tuning::Off || !leavesScheduleOpen(source, options) || !device || !forCompile.request)
+  if (options.tuning == Tuning::Off || !leavesScheduleOpen(source, options) || !forCompile.request)
     return std::nullopt;
-  const KernelSignature &signature = forCompile.summary.signature;
-  const TunedKey key = {*device,           target.arch,        std::string(name(signature.dtype)),
-                        signature.headDim, signature.headDimV, planFeatures(*forCompile.request)};
-  for (const TunedSizes &tuned : TunedPlans::of(options).find(key))
-    if (tuned.sizeClass() == SizeClass::of(sizes))
-      return tuned;
-  return std::nullopt;
+  const std::optional<TunedKey> key =
+      TunedKey::of(target, forCompile.summary.signature, planFeatures(*forCompile.request));
+  return key ? TunedPlans::of(options).find(*key, SizeClass::of(sizes)) : std::nullopt;
 }
 
 /// The best plan, where it comes from, and what is another than here.
@@ -598,9 +587,8 @@ static ordered_json measuredJson(const TunedSizes &tuned) {
   if (from.costModel != costModelVersion)
     differs.push_back(fmt::format("cost model {} chose the candidates, this is {}", from.costModel, costModelVersion));
   if (!from.driver.empty())
-    if (Expected<const CudaDriver *> cuda = cudaDriver())
-      if (const std::string now = "CUDA " + cudaVersionText((*cuda)->version()); now != from.driver)
-        differs.push_back(fmt::format("a driver of {} measured, this is {}", from.driver, now));
+    if (const std::string now = driverText(); !now.empty() && now != from.driver)
+      differs.push_back(fmt::format("a driver of {} measured, this is {}", from.driver, now));
   return {{"text", fullPlanText(tuned.best().plan)},
           {"microseconds", tuned.best().microseconds},
           {"plans", tuned.measured.size()},

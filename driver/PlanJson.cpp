@@ -11,15 +11,34 @@ using namespace attune;
 using namespace attune::driver;
 using nlohmann::ordered_json;
 
-ordered_json attune::driver::sizesJson(const PlanRequest &request) {
-  return {{"batch", request.batch},
-          {"heads", request.heads},
-          {"headsKv", request.headsKv},
-          {"queries", request.queries},
-          {"keys", request.keys}};
+ordered_json attune::driver::sizesJson(const ProblemSizes &sizes) {
+  return {{"batch", sizes.batch},
+          {"heads", sizes.heads},
+          {"headsKv", sizes.headsKv},
+          {"queries", sizes.queries},
+          {"keys", sizes.keys}};
 }
 
-std::string attune::driver::planText(const Plan &plan, const Target &target) {
+ordered_json attune::driver::sizesJson(const PlanRequest &request) {
+  return sizesJson(ProblemSizes{request.batch, request.heads, request.headsKv, request.queries, request.keys});
+}
+
+ordered_json attune::driver::planFields(const Plan &plan) {
+  ordered_json fields;
+  visitSchedule([&](std::string_view name, auto, const auto &value) { fields[std::string(name)] = value; }, plan);
+  fields["copyWarps"] = plan.copyWarps;
+  return fields;
+}
+
+Plan attune::driver::planOfFields(const ordered_json &fields) {
+  Plan plan;
+  visitSchedule([&](std::string_view name, auto, auto &value) { fields.at(std::string(name)).get_to(value); }, plan);
+  plan.copyWarps = fields.at("copyWarps");
+  return plan;
+}
+
+/// A thread of the CPU has tiles and nothing else.
+static std::string planText(const Plan &plan, const Target &target) {
   return target.isCuda() ? plan.text() : fmt::format("{} x {}", plan.tileQ, plan.tileK);
 }
 

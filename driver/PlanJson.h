@@ -30,11 +30,12 @@ namespace attune::driver {
 nlohmann::ordered_json planJson(const Lowered &lowered, const CompileOptions &options, const Target &target,
                                 const KernelImage *image);
 
-/// Plan::text; a thread of the CPU has tiles and nothing else.
-std::string planText(const Plan &plan, const Target &target);
-
-/// planText with the order of rows, which plans to measure may differ in alone.
+/// Plan::text, of a thread of the CPU its tiles, with the order of rows, which plans to measure may differ in alone.
 std::string fullPlanText(const Plan &plan);
+
+/// Every field of a plan that decides about its kernel, and the plan of an object that holds these.
+nlohmann::ordered_json planFields(const Plan &plan);
+Plan planOfFields(const nlohmann::ordered_json &fields);
 
 /// The path of the first part of `value` that is not as in `example`, to which its depth is limited. The example has
 /// each member as it is, one that may be absent with a '?' behind its name, and "*" for members of any name.
@@ -50,6 +51,7 @@ Expected<void> checkPlanJson(const std::string &text);
 nlohmann::ordered_json candidateJson(const RankedPlan &candidate, const Target &target, bool chosen,
                                      const std::string &passedOver);
 
+nlohmann::ordered_json sizesJson(const ProblemSizes &sizes);
 nlohmann::ordered_json sizesJson(const PlanRequest &request);
 
 } // namespace attune::driver

@@ -63,8 +63,6 @@ Expected<double> LaunchTimer::milliseconds(const Kernel &kernel, const LaunchArg
   return time ? Expected<double>(*time) : time.error();
 }
 
-Expected<void> LaunchTimer::wait() const { return gpu ? gpu->stream.synchronize() : Expected<void>(); }
-
 //===----------------------------------------------------------------------===//
 // Data
 //===----------------------------------------------------------------------===//

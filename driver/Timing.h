@@ -22,8 +22,6 @@ public:
   /// One launch. On a GPU between two events of an own stream, behind a write to more memory than level 2 holds: it
   /// empties the cache, and while it runs the launch is queued, so that no host time counts.
   Expected<double> milliseconds(const Kernel &kernel, const LaunchArgs &args) const;
-  /// Waits until the device has nothing to do.
-  Expected<void> wait() const;
 
 private:
   LaunchTimer() = default;

@@ -51,6 +51,20 @@ std::optional<std::string> attune::driver::deviceText(const Target &target) {
   return fmt::format("{}, {} multiprocessors", info->name, info->smCount);
 }
 
+std::string attune::driver::driverText() {
+  Expected<const CudaDriver *> cuda = cudaDriver();
+  return cuda ? "CUDA " + cudaVersionText((*cuda)->version()) : "";
+}
+
+std::optional<TunedKey> TunedKey::of(const Target &target, const KernelSignature &signature,
+                                     const std::string &features) {
+  std::optional<std::string> device = deviceText(target);
+  if (!device || features.empty())
+    return std::nullopt;
+  return TunedKey{*device,           target.arch,        std::string(name(signature.dtype)),
+                  signature.headDim, signature.headDimV, features};
+}
+
 const MeasuredPlan &TunedSizes::bestBeside(const Plan &own) const {
   constexpr double worthAKernel = 1.02;
   const auto found = std::ranges::find(measured, own, &MeasuredPlan::plan);
@@ -61,22 +75,7 @@ const MeasuredPlan &TunedSizes::bestBeside(const Plan &own) const {
 // JSON
 //===----------------------------------------------------------------------===//
 
-static ordered_json planFields(const Plan &plan) {
-  ordered_json fields;
-  visitSchedule([&](std::string_view name, auto, const auto &value) { fields[std::string(name)] = value; }, plan);
-  fields["copyWarps"] = plan.copyWarps;
-  return fields;
-}
-
-static Plan planOfFields(const ordered_json &fields) {
-  Plan plan;
-  visitSchedule([&](std::string_view name, auto, auto &value) { fields.at(std::string(name)).get_to(value); }, plan);
-  plan.copyWarps = fields.at("copyWarps");
-  return plan;
-}
-
 ordered_json attune::driver::tunedJson(const TunedKey &key, const TunedSizes &tuned) {
-  const ProblemSizes &sizes = tuned.sizes;
   const Provenance &from = tuned.provenance;
   ordered_json measured = ordered_json::array();
   for (const MeasuredPlan &plan : tuned.measured)
@@ -92,12 +91,7 @@ ordered_json attune::driver::tunedJson(const TunedKey &key, const TunedSizes &tu
           {"headDim", key.headDim},
           {"headDimV", key.headDimV},
           {"features", key.features},
-          {"sizes",
-           {{"batch", sizes.batch},
-            {"heads", sizes.heads},
-            {"headsKv", sizes.headsKv},
-            {"queries", sizes.queries},
-            {"keys", sizes.keys}}},
+          {"sizes", sizesJson(tuned.sizes)},
           {"provenance",
            {{"variant", from.variant},
             {"driver", from.driver},
@@ -236,6 +230,12 @@ std::vector<TunedSizes> TunedPlans::find(const TunedKey &key, bool shipped) cons
   for (TunedEntry &entry : found)
     result.push_back(std::move(entry.sizes));
   return result;
+}
+
+std::optional<TunedSizes> TunedPlans::find(const TunedKey &key, const SizeClass &sizes) const {
+  std::vector<TunedSizes> all = find(key);
+  const auto found = std::ranges::find(all, sizes, &TunedSizes::sizeClass);
+  return found == all.end() ? std::nullopt : std::optional(std::move(*found));
 }
 
 Expected<void> TunedPlans::write(const TunedKey &key, const TunedSizes &sizes) const {

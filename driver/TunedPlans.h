@@ -44,6 +44,9 @@ struct TunedKey {
   int headDim = 0, headDimV = 0;
   std::string features; ///< planFeatures
 
+  /// Nothing where the target's device is not there, or the features are not known ("").
+  static std::optional<TunedKey> of(const Target &target, const KernelSignature &signature,
+                                    const std::string &features);
   /// One line a field, with planSpaceVersion.
   std::string text() const;
   friend bool operator==(const TunedKey &, const TunedKey &) = default;
@@ -88,6 +91,9 @@ struct TunedEntry {
 /// "NVIDIA H200, 132 multiprocessors", or "znver4 (3f2a91c0), 8 threads", with a digest of what the CPU can do; nothing where the target's device is not there.
 std::optional<std::string> deviceText(const Target &target);
 
+/// "CUDA 13.0"; "" without a driver.
+std::string driverText();
+
 class TunedPlans {
 public:
   /// In the folder "plans" of a cache; "" is no folder.
@@ -101,6 +107,8 @@ public:
   std::vector<TunedSizes> findOwn(const TunedKey &key) const { return find(key, false); }
   /// The same, and what attune ships for classes of which the folder has none.
   std::vector<TunedSizes> find(const TunedKey &key) const { return find(key, true); }
+  /// Of these the one of a class.
+  std::optional<TunedSizes> find(const TunedKey &key, const SizeClass &sizes) const;
   Expected<void> write(const TunedKey &key, const TunedSizes &sizes) const;
 
   /// Every file of the folder, by name; those that do not count with their problem. No folder has no files.

@@ -12,14 +12,12 @@
 #include "driver/Timing.h"
 #include "driver/TunedPlans.h"
 #include "passes/analysis/PlanSpace.h"
-#include "runtime/CudaDriver.h"
 #include "runtime/Log.h"
 
 #include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <fmt/format.h>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -57,16 +55,11 @@ struct Session {
   const Target &target;
   const TuneOptions &tuning;
   LaunchTimer timer;
-  Kernel model;                               ///< what compile() makes for every size
-  std::map<std::string, Kernel> kernels = {}; ///< of the plans that were compiled, by their fields
+  Kernel model;                                      ///< what compile() makes for every size
+  Plan own;                                          ///< its plan
+  std::optional<TunedKey> key;                       ///< of its measurements
+  std::vector<std::pair<Plan, Kernel>> kernels = {}; ///< of the plans that were compiled
 };
-
-/// All fields of a plan, as text.
-std::string keyOf(const Plan &plan) {
-  std::string key;
-  visitSchedule([&](std::string_view, auto, const auto &value) { key += fmt::format("{} ", value); }, plan);
-  return key;
-}
 
 /// The race for one problem.
 class Race {
@@ -107,7 +100,6 @@ private:
     if (!space)
       return space.error();
     result.space = space->size();
-    const Plan own = planOf(session.model.image());
     auto add = [&](const Plan &plan) {
       if (std::ranges::find(racers, plan, &Racer::plan) != racers.end())
         return;
@@ -116,9 +108,9 @@ private:
       racers.push_back({.plan = plan,
                         .rank = known ? int(ranked - space->begin()) + 1 : 0,
                         .predictedSeconds = known ? ranked->cost.totalSeconds : 0,
-                        .chosenByModel = plan == own});
+                        .chosenByModel = plan == session.own});
     };
-    add(own);
+    add(session.own);
     if (const std::optional<TunedSizes> before = measuredBefore())
       if (std::ranges::find(*space, before->best().plan, &RankedPlan::plan) != space->end())
         add(before->best().plan);
@@ -129,11 +121,8 @@ private:
   }
 
   std::optional<TunedSizes> measuredBefore() const {
-    if (std::optional<TunedKey> key = tunedKeyOf(session.model.image(), session.target))
-      for (const TunedSizes &tuned : TunedPlans::of(session.options).find(*key))
-        if (tuned.sizeClass() == SizeClass::of(tuneCase.sizes))
-          return tuned;
-    return std::nullopt;
+    return session.key ? TunedPlans::of(session.options).find(*session.key, SizeClass::of(tuneCase.sizes))
+                       : std::nullopt;
   }
 
   /// On all cores, in the order of the candidates, until half of the time is spent.
@@ -144,7 +133,8 @@ private:
     for (Racer &racer : racers) {
       if (racer.chosenByModel)
         racer.kernel = session.model;
-      else if (auto known = session.kernels.find(keyOf(racer.plan)); known != session.kernels.end())
+      else if (auto known = std::ranges::find(session.kernels, racer.plan, [](const auto &each) { return each.first; });
+               known != session.kernels.end())
         racer.kernel = known->second;
       else
         missing.push_back(&racer);
@@ -171,7 +161,7 @@ private:
         continue;
       Expected<Kernel> kernel = kernelOfImage(std::move(*racer->image), session.source, options, session.target);
       if (kernel)
-        session.kernels[keyOf(racer->plan)] = racer->kernel = *kernel;
+        session.kernels.emplace_back(racer->plan, racer->kernel = *kernel);
       else
         logLine(LogLevel::Info, "{} does not load: {}", racer->plan.text(), kernel.error().message);
     }
@@ -237,8 +227,8 @@ private:
     // A first round that was ended keeps what there was before it.
     if (racers.empty() || (!whole && measuredBefore()))
       return;
-    const std::optional<TunedKey> key = tunedKeyOf(session.model.image(), session.target);
-    Expected<void> written = key ? TunedPlans::of(session.options).write(*key, tuned) : Error{"there is no device"};
+    Expected<void> written = session.key ? TunedPlans::of(session.options).write(*session.key, tuned)
+                                         : Expected<void>(Error{"there is no device"});
     if (!written)
       result.notKept = written.error().message;
   }
@@ -250,8 +240,7 @@ private:
                        .costModel = costModelVersion,
                        .written = int64_t(std::time(nullptr))};
     if (session.target.isCuda())
-      if (Expected<const CudaDriver *> cuda = cudaDriver())
-        from.driver = "CUDA " + cudaVersionText((*cuda)->version());
+      from.driver = driverText();
     return from;
   }
 
@@ -357,14 +346,21 @@ static Expected<std::vector<TuneResult>> tuneUnknown(const Source &source, const
   Expected<LaunchTimer> timer = LaunchTimer::create(target);
   if (!timer)
     return timer.error();
-  Session session = {source, own, target, tuning, std::move(*timer), *model};
-  const std::optional<TunedKey> key = tunedKeyOf(model->image(), target);
+  Session session = {source,
+                     own,
+                     target,
+                     tuning,
+                     std::move(*timer),
+                     *model,
+                     planOf(model->image()),
+                     tunedKeyOf(model->image(), target)};
   std::vector<TuneResult> results;
   for (size_t i = 0; i < cases.size(); ++i) {
-    const std::vector<TunedSizes> known = key ? knownOf(TunedPlans::of(options), *key) : std::vector<TunedSizes>();
+    const std::vector<TunedSizes> known =
+        session.key ? knownOf(TunedPlans::of(options), *session.key) : std::vector<TunedSizes>();
     const auto found = std::ranges::find(known, SizeClass::of(cases[i].sizes), &TunedSizes::sizeClass);
     if (found != known.end()) {
-      results.push_back(resumedResult(cases[i], *found, planOf(model->image())));
+      results.push_back(resumedResult(cases[i], *found, session.own));
       continue;
     }
     Expected<TuneResult> result = Race(session, cases[i], i + 1, cases.size()).run();
@@ -420,14 +416,8 @@ static ordered_json resultJson(const TuneResult &result) {
                           {"chosenByModel", candidate.chosenByModel},
                           {"registers", candidate.registers},
                           {"spillBytes", candidate.spillBytes}});
-  const ProblemSizes &sizes = result.sizes;
-  ordered_json json = {{"sizes",
-                        {{"batch", sizes.batch},
-                         {"heads", sizes.heads},
-                         {"headsKv", sizes.headsKv},
-                         {"queries", sizes.queries},
-                         {"keys", sizes.keys}}},
-                       {"sizeClass", SizeClass::of(sizes).text()},
+  ordered_json json = {{"sizes", sizesJson(result.sizes)},
+                       {"sizeClass", SizeClass::of(result.sizes).text()},
                        {"space", result.space},
                        {"failed", result.failed},
                        {"resumed", result.resumed},
