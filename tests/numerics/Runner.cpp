@@ -185,19 +185,6 @@ Placed arrangeCaptured(const HostTensor &tensor, bool reversed) {
   return placed;
 }
 
-ScalarValue scalarValue(const HostTensor &value) {
-  switch (value.dtype) {
-  case DType::I32:
-    return ScalarValue(int32_t(value.intAt(0)));
-  case DType::I64:
-    return ScalarValue(int64_t(value.intAt(0)));
-  case DType::Bool:
-    return ScalarValue(value.intAt(0) != 0);
-  default:
-    return ScalarValue(float(value.at(0)));
-  }
-}
-
 std::string oneLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -347,7 +334,7 @@ Expected<Results> attune::tests::run(const Launcher &launcher, const Case &test)
   for (const auto &[name, placed] : captured)
     args.tensors.push_back({name, placed.view(device)});
   for (const auto &[name, value] : problem.scalars)
-    args.scalars.push_back({name, scalarValue(value)});
+    args.scalars.push_back({name, reference::scalarValue(value)});
   if (problem.dropout)
     args.dropout = float(*problem.dropout);
   if (test.layout.seedPointers) {

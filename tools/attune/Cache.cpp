@@ -85,6 +85,13 @@ ordered_json planEntryJson(const TunedEntry &entry) {
   return result;
 }
 
+void printPlansJson(const CacheFlags &flags, const std::vector<TunedEntry> &entries) {
+  ordered_json list = ordered_json::array();
+  for (const TunedEntry &entry : entries)
+    list.push_back(planEntryJson(entry));
+  printJson({{"directory", flags.plans().directory()}, {"entries", list}});
+}
+
 void printPlanLine(const TunedEntry &entry) {
   if (!entry.problem.empty())
     return print("{}  bad: {}\n", entry.id, entry.problem);
@@ -110,17 +117,12 @@ void printPlanDetails(const TunedEntry &entry) {
     print("  {:>11.1f} us  {} ({} launches)\n", plan.microseconds, driver::fullPlanText(plan.plan), plan.launches);
 }
 
-int reportError(const Error &error) { return report({error}); }
-
 int listPlans(const CacheFlags &flags) {
   Expected<std::vector<TunedEntry>> entries = flags.plans().list();
   if (!entries)
-    return reportError(entries.error());
+    return report({entries.error()});
   if (flags.json) {
-    ordered_json list = ordered_json::array();
-    for (const TunedEntry &entry : *entries)
-      list.push_back(planEntryJson(entry));
-    printJson({{"directory", flags.plans().directory()}, {"entries", list}});
+    printPlansJson(flags, *entries);
     return done;
   }
   for (const TunedEntry &entry : *entries)
@@ -151,12 +153,9 @@ Expected<std::vector<TunedEntry>> namedPlans(const CacheFlags &flags) {
 int showPlans(const CacheFlags &flags) {
   Expected<std::vector<TunedEntry>> named = namedPlans(flags);
   if (!named)
-    return reportError(named.error());
+    return report({named.error()});
   if (flags.json) {
-    ordered_json list = ordered_json::array();
-    for (const TunedEntry &entry : *named)
-      list.push_back(planEntryJson(entry));
-    printJson({{"directory", flags.plans().directory()}, {"entries", list}});
+    printPlansJson(flags, *named);
     return done;
   }
   for (const TunedEntry &entry : *named)
@@ -167,10 +166,10 @@ int showPlans(const CacheFlags &flags) {
 int removePlans(const CacheFlags &flags) {
   Expected<std::vector<TunedEntry>> named = namedPlans(flags);
   if (!named)
-    return reportError(named.error());
+    return report({named.error()});
   for (const TunedEntry &entry : *named)
     if (Expected<void> removed = flags.plans().remove(entry); !removed)
-      return reportError(removed.error());
+      return report({removed.error()});
   if (flags.json)
     printJson({{"directory", flags.plans().directory()}, {"removed", named->size()}});
   else
@@ -181,13 +180,13 @@ int removePlans(const CacheFlags &flags) {
 int exportPlans(const CacheFlags &flags) {
   Expected<std::string> text = flags.plans().exported(flags.keep);
   if (!text)
-    return reportError(text.error());
+    return report({text.error()});
   if (flags.file.empty() || flags.file == "-") {
     print("{}", *text);
     return done;
   }
   if (Expected<void> written = writeFile(flags.file, *text); !written)
-    return reportError(written.error());
+    return report({written.error()});
   return done;
 }
 
@@ -197,7 +196,7 @@ int importPlans(const CacheFlags &flags) {
     return report({text.error(), usage});
   Expected<size_t> imported = flags.plans().import(text->text);
   if (!imported)
-    return reportError({fmt::format("{}: {}", flags.file, imported.error().message)});
+    return report({Error{fmt::format("{}: {}", flags.file, imported.error().message)}});
   if (flags.json)
     printJson({{"directory", flags.plans().directory()}, {"imported", *imported}});
   else

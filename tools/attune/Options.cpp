@@ -621,21 +621,11 @@ ProblemSizes attune::cli::sizesOf(const Shape &shape) {
 // Captured tensors and scalars
 //===----------------------------------------------------------------------===//
 
-Expected<ScalarValue> attune::cli::makeScalar(const Request &request, const ScalarParam &param) {
+Expected<HostTensor> attune::cli::makeScalar(const Request &request, const ScalarParam &param) {
   auto given = request.scalars.find(param.name);
   if (given == request.scalars.end())
     return Error{fmt::format("run-time scalar {} has no value; add --scalar {}=VALUE", param.name, param.name)};
-  const HostTensor value = reference::scalarOf(param.dtype, given->second);
-  switch (param.dtype) {
-  case DType::I32:
-    return ScalarValue(int32_t(value.intAt(0)));
-  case DType::I64:
-    return ScalarValue(int64_t(value.intAt(0)));
-  case DType::Bool:
-    return ScalarValue(value.intAt(0) != 0);
-  default:
-    return ScalarValue(float(value.at(0)));
-  }
+  return reference::scalarOf(param.dtype, given->second);
 }
 
 /// Data that a captured tensor gets without a file: its shape, checked to fit, and what stands in it.

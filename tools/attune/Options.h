@@ -139,7 +139,7 @@ Expected<std::string> explainRequest(const Request &request, const ProblemSizes 
 
 ProblemSizes sizesOf(const Shape &shape);
 /// The value that --scalar gives a run-time scalar.
-Expected<ScalarValue> makeScalar(const Request &request, const ScalarParam &param);
+Expected<reference::HostTensor> makeScalar(const Request &request, const ScalarParam &param);
 
 /// A captured tensor's data: from its flag, or a default where the variant is a built-in.
 Expected<reference::HostTensor> makeTensor(const Request &request, const TensorParam &param, const Shape &shape,

@@ -48,7 +48,6 @@ struct Data {
   HostTensor q, k, v, o, lse;
   bool hasLse = true; ///< else the kernel has no such operand
   std::map<std::string, HostTensor> tensors, scalars;
-  std::map<std::string, ScalarValue> scalarValues;
 };
 
 double millisecondsSince(Clock::time_point begin) {
@@ -159,11 +158,10 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
   for (HostTensor *tensor : {&data.o, &data.lse})
     std::fill(tensor->data.begin(), tensor->data.end(), std::byte(0xff));
   for (const ScalarParam &param : signature.scalars) {
-    Expected<ScalarValue> value = makeScalar(request, param);
+    Expected<HostTensor> value = makeScalar(request, param);
     if (!value)
       return value.error();
-    data.scalarValues[param.name] = *value;
-    data.scalars[param.name] = reference::scalarOf(param.dtype, request.scalars.at(param.name));
+    data.scalars[param.name] = std::move(*value);
   }
   return {};
 }
@@ -186,8 +184,8 @@ template <typename Place> LaunchArgs launchArgs(const RunFlags &flags, Device de
     args.lse = view(data.lse);
   for (const auto &[name, tensor] : data.tensors)
     args.tensors.push_back({name, view(tensor)});
-  for (const auto &[name, value] : data.scalarValues)
-    args.scalars.push_back({name, value});
+  for (const auto &[name, value] : data.scalars)
+    args.scalars.push_back({name, reference::scalarValue(value)});
   args.seed = flags.seed;
   args.offset = flags.offset;
   args.qOffset = flags.qOffsetValue;

@@ -8,6 +8,7 @@
 #include "tools/attune/Output.h"
 
 #include "runtime/CudaDriver.h"
+#include "tools/reference/Reference.h"
 
 #include <algorithm>
 #include <chrono>
@@ -145,10 +146,10 @@ Expected<std::vector<TuneCase>> makeCases(const TuneFlags &flags, const Request 
       tuneCase.args.tensors.push_back({param.name, *view});
     }
     for (const ScalarParam &param : signature.scalars) {
-      Expected<ScalarValue> value = makeScalar(request, param);
+      Expected<HostTensor> value = makeScalar(request, param);
       if (!value)
         return value.error();
-      tuneCase.args.scalars.push_back({param.name, *value});
+      tuneCase.args.scalars.push_back({param.name, reference::scalarValue(*value)});
     }
   }
   return cases;

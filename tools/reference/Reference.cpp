@@ -596,6 +596,19 @@ template <typename Real> Expected<Output> compute(const Problem &problem) {
 
 HostTensor scalarOf(DType dtype, double value) { return HostTensor::fromDoubles(dtype, {}, std::span(&value, 1)); }
 
+ScalarValue scalarValue(const HostTensor &value) {
+  switch (value.dtype) {
+  case DType::I32:
+    return ScalarValue(int32_t(value.intAt(0)));
+  case DType::I64:
+    return ScalarValue(int64_t(value.intAt(0)));
+  case DType::Bool:
+    return ScalarValue(value.intAt(0) != 0);
+  default:
+    return ScalarValue(float(value.at(0)));
+  }
+}
+
 void addReferenceMemory(MemoryNeed &need, std::span<const int64_t> q, std::span<const int64_t> k,
                         std::span<const int64_t> v, bool wantKeep) {
   // In float64; the float32 copies of the plain computation come when these are gone.

@@ -24,6 +24,7 @@
 
 #include "attune/DType.h"
 #include "attune/Error.h"
+#include "attune/Kernel.h"
 #include "attune/Variant.h"
 #include "tools/reference/Memory.h"
 #include "tools/reference/Npy.h"
@@ -55,6 +56,8 @@ struct Problem {
 
 /// A rank-0 tensor.
 HostTensor scalarOf(DType dtype, double value);
+/// What a launch takes for a run-time scalar: scalarOf(i32, 2) as 2.
+ScalarValue scalarValue(const HostTensor &value);
 
 /// Row-major results.
 struct Output {
