@@ -15,7 +15,7 @@
 #include "driver/Lowering.h"
 #include "driver/PlanJson.h"
 #include "driver/Tuner.h"
-#include "passes/analysis/PlanSpace.h"
+#include "passes/analysis/cost/PlanSpace.h"
 #include "runtime/Cache.h"
 #include "runtime/Cubin.h"
 #include "runtime/Log.h"

@@ -868,6 +868,7 @@ enum {
   function_max_dynamic_shared = 8,
   launch_programmatic_serialization = 6,
   capture_mode_relaxed = 2,
+  no_promotion = 0,
   promote_to_256_bytes = 3,
   oldest_driver = 11040,
   captures_programmatic_launches = 12030
@@ -1113,8 +1114,10 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
     if (packed->params.mapped & bit) {
       const map_view view = view_of(kernel, map, p);
       const uint32_t box[] = {(uint32_t)map->columns, (uint32_t)map->rows, 1, 1};
+      /* Rows that start within a sector of 32 bytes are brought in more pieces, and promoted pieces overlap. */
+      const int promotion = view.strides[0] % 32 ? no_promotion : promote_to_256_bytes;
       const int code = driver->cuTensorMapEncodeTiled(out, map->type, 4, view.address, view.dimensions, view.strides,
-                                                      box, steps, 0, map->swizzle, promote_to_256_bytes, 0);
+                                                      box, steps, 0, map->swizzle, promotion, 0);
       if (code == 0)
         continue;
       /* Of a captured tensor any strides are allowed. */

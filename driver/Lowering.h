@@ -14,7 +14,7 @@
 
 #include "attune/Compile.h"
 #include "codegen/sim/Sim.h"
-#include "passes/analysis/CostModel.h"
+#include "passes/analysis/cost/CostModel.h"
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 #include "driver/PlanJson.h"
 
 #include "arch/ArchInfo.h"
-#include "passes/analysis/PlanSpace.h"
+#include "passes/analysis/cost/PlanSpace.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

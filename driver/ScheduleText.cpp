@@ -102,7 +102,7 @@ static std::string orderText(sched::KernelOp kernel) {
     return "";
   const bool longest = kernel->hasAttr(sched::longestFirstAttr);
   if (work.getOrder() == sched::WorkOrder::Grid)
-    return longest ? "a block a tile, a head's last tile first" : "a block a tile";
+    return longest ? "a block a tile, the last ones of many heads first" : "a block a tile";
   if (!work.getBody().getOps<sched::ClaimWorkOp>().empty())
     return longest ? "persistent blocks, each takes the next tile when it is free, the last ones of many heads first"
                    : "persistent blocks, each takes the next tile when it is free";

@@ -4,7 +4,7 @@
 
 #include "driver/Lowering.h"
 #include "driver/PlanJson.h"
-#include "passes/analysis/PlanSpace.h"
+#include "passes/analysis/cost/PlanSpace.h"
 #include "runtime/Cache.h"
 #include "runtime/CacheFolder.h"
 #include "runtime/CudaDriver.h"

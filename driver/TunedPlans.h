@@ -26,7 +26,7 @@
 #pragma once
 
 #include "attune/Compile.h"
-#include "passes/analysis/CostModel.h"
+#include "passes/analysis/cost/CostModel.h"
 
 #include <nlohmann/json_fwd.hpp>
 

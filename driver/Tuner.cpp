@@ -11,7 +11,7 @@
 #include "driver/PlanJson.h"
 #include "driver/Timing.h"
 #include "driver/TunedPlans.h"
-#include "passes/analysis/PlanSpace.h"
+#include "passes/analysis/cost/PlanSpace.h"
 #include "runtime/Log.h"
 
 #include <algorithm>

@@ -26,7 +26,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
     After: `... attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
 
-    A plan comes from the cost model (passes/analysis/CostModel.h). Options from tile-q to stage-biases fix fields, and
+    A plan comes from the cost model (passes/analysis/cost/CostModel.h). Options from tile-q to stage-biases fix fields, and
     are held to the same limits. The sizes rank candidates only: the kernel is correct for every size.
   }];
   let options = [

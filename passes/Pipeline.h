@@ -1,7 +1,7 @@
 //===- Pipeline.h - The compiler, as a list of passes ------------------------===//
 #pragma once
 
-#include "passes/analysis/CostModel.h"
+#include "passes/analysis/cost/CostModel.h"
 
 #include "mlir/Pass/PassManager.h"
 #include <string>

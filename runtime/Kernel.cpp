@@ -179,15 +179,17 @@ Expected<const LoadedModule *> Kernel::State::moduleFor(CudaContext current) con
 /// The tensor maps behind the plain parameters.
 Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
   // Enumerators of cuda.h: CUtensorMapDataType, CUtensorMapL2promotion; no interleaving, and zeros outside the tensor.
-  constexpr int float16 = 6, float32 = 7, bfloat16 = 9, promoteTo256 = 3;
+  constexpr int float16 = 6, float32 = 7, bfloat16 = 9, noPromotion = 0, promoteTo256 = 3;
   auto encode = [&](const TensorMapKey &key, std::byte *out) {
     const TensorMapParam &map = image.signature.tensorMaps[key.map];
     const uint32_t box[] = {uint32_t(map.columns), uint32_t(map.rows), 1, 1}, steps[] = {1, 1, 1, 1};
     const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : 1;
     const DType element = elementOf(image.signature, key.map);
     const int type = element == DType::F32 ? float32 : element == DType::BF16 ? bfloat16 : float16;
+    // Rows that start within a sector of 32 bytes are brought in more pieces, and promoted pieces overlap.
+    const int promotion = key.strides[0] % 32 ? noPromotion : promoteTo256;
     return cuda->cuTensorMapEncodeTiled(out, type, 4, reinterpret_cast<void *>(key.address), key.dimensions,
-                                        key.strides, box, steps, 0, swizzle, promoteTo256, 0);
+                                        key.strides, box, steps, 0, swizzle, promotion, 0);
   };
   std::byte *out = packed.bytes + image.signature.tensorMapOffset();
   for (size_t i = 0; i < image.signature.tensorMaps.size(); ++i, out += tensorMapBytes) {

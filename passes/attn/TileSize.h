@@ -11,7 +11,7 @@
 
 #include "ir/attn/Attn.h"
 #include "ir/tile/Tile.h"
-#include "passes/analysis/CostModel.h"
+#include "passes/analysis/cost/CostModel.h"
 
 namespace attune {
 

@@ -19,7 +19,7 @@
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/CostModel.h"
+#include "passes/analysis/cost/CostModel.h"
 
 namespace attune {
 #define GEN_PASS_DEF_ASSIGNROLES

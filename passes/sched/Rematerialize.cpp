@@ -160,7 +160,14 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
            llvm::all_of(op->getOperands(), [&](Value operand) { return isSameForAllWork(operand, work); });
   }
 
-  /// `value` from the number of the tile of work, which is read again.
+  /// Whether `value`, from within the tile of work, is computed from extents and constants.
+  static bool isCountOfWork(Value value, sched::ForWorkOp work) {
+    Operation *op = value.getDefiningOp();
+    return op && op->getNumOperands() > 0 && work->isProperAncestor(op) && isSameForAllWork(value, work);
+  }
+
+  /// `value` from the number of the tile of work, which is read again, as are the extents that counts follow from: the
+  /// kernel's compiler would take the count of before.
   static Value renewPlace(Value value, sched::ForWorkOp work, Operation *loop, OpBuilder &builder, IRMapping &renewed) {
     if (Value known = renewed.lookupOrNull(value))
       return known;
@@ -173,8 +180,15 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
       return again;
     }
     Operation *op = value.getDefiningOp();
+    if (isa<tile::AxisExtentOp>(op)) {
+      Value again = sched::ReadAgainOp::create(builder, loop->getLoc(), type, value);
+      renewed.map(value, again);
+      return again;
+    }
+    const bool isCount = isCountOfWork(value, work);
     for (Value operand : op->getOperands())
-      if (followsNumber(operand, work, loop))
+      if (followsNumber(operand, work, loop) || isCountOfWork(operand, work) ||
+          (isCount && operand.getDefiningOp<tile::AxisExtentOp>()))
         renewPlace(operand, work, loop, builder, renewed);
     return builder.clone(*op, renewed)->getResult(0);
   }

@@ -15,6 +15,19 @@ WorkOrder::WorkOrder(OpBuilder &builder, Location loc, ArrayAttr grid, Options o
     this->options.acrossFirstAxis = false;
 }
 
+int64_t attune::rowsInHalfOfLevel2(ArrayAttr operands, ArrayAttr grid) {
+  constexpr int64_t bytes = 16 << 20;
+  int64_t row = 0;
+  for (auto operand : operands.getAsRange<tile::OperandAttr>()) {
+    ArrayRef<tile::AxisAttr> of = operand.getAxes();
+    const bool streamed = operand.isTiled() && !operand.isWritten() && of.size() > 1 && !grid.empty() &&
+                          of[of.size() - 2].getName() != cast<tile::AxisAttr>(grid[grid.size() - 1]).getName();
+    if (streamed)
+      row += operand.getColumns() * operand.getElementType().getIntOrFloatBitWidth() / 8;
+  }
+  return row ? bytes / row : 0;
+}
+
 Value WorkOrder::constant(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
 Value WorkOrder::blockId() { return sched::BlockIdOp::create(builder, loc, builder.getI32Type()); }
@@ -45,6 +58,10 @@ Value WorkOrder::heads() {
 Value WorkOrder::headsTogether() {
   if (together)
     return together;
+  return together = tile::named(options.deal == Deal::Claims ? headsClaimed() : headsStarted(), "heads_together");
+}
+
+Value WorkOrder::headsClaimed() {
   const int64_t rows = axes.back().getBy();
   Value all = heads(), one = constant(1);
   Value rowsAtOnce = make<arith::MulIOp>(gridSize(), constant(rows));
@@ -52,7 +69,21 @@ Value WorkOrder::headsTogether() {
   auto parts = [&](Value of, Value by) {
     return make<arith::DivUIOp>(make<arith::SubIOp>(make<arith::AddIOp>(of, by), one), by);
   };
-  return together = tile::named(parts(all, tile::named(parts(all, most), "head_groups")), "heads_together");
+  return parts(all, tile::named(parts(all, most), "head_groups"));
+}
+
+Value WorkOrder::headsStarted() {
+  constexpr int64_t fewTiles = 8;
+  const int64_t most = options.rowsTogether / axes.back().getBy();
+  Value tiles = count(axes.size() - 1), together = constant(1);
+  auto where = [&](Predicate predicate, int64_t bound, int64_t heads) {
+    Value holds = arith::CmpIOp::create(builder, loc, predicate, tiles, constant(bound));
+    together = arith::SelectOp::create(builder, loc, holds, constant(heads), together);
+  };
+  for (int64_t heads = 2; heads * fewTiles <= most; heads *= 2)
+    where(Predicate::ule, most / heads, heads);
+  where(Predicate::ult, fewTiles, 1);
+  return together;
 }
 
 Value WorkOrder::total() {
@@ -70,7 +101,7 @@ void WorkOrder::prepare() {
   total();
   if (inPairs())
     inOneRound();
-  if (options.deal == Deal::Claims && axes.size() > 1)
+  if (inGroups())
     headsTogether();
 }
 
@@ -127,7 +158,7 @@ std::pair<Value, Value> WorkOrder::headAndTurn(Value number) {
     return {Value(), number};
   // The warp that claims has no register for what follows from the number of tiles of a head.
   Value tiles = tilesOfHead = count(axes.size() - 1, options.deal == Deal::Claims);
-  if (options.deal != Deal::Claims)
+  if (!inGroups())
     return {make<arith::DivUIOp>(number, tiles), make<arith::RemUIOp>(number, tiles)};
   // The last group may have fewer heads.
   Value group = headsTogether(), ofGroup = make<arith::MulIOp>(tiles, group);

@@ -16,15 +16,20 @@
 //
 // Which numbers a block takes, of n blocks in the grid:
 //
-//   - Once: its own index; the grid has a block for each tile.
+//   - Once: its own index; the grid has a block for each tile, and blocks start in the order of their indices as others
+//     end. Longest first, heads stand together as for claims: head by head, the long tiles of the last head would start
+//     when nearly all else is done, and the device would wait for them (an eighth of the time of 16 heads of 64 tiles).
+//     They are as many as `rowsTogether` allows, since the K and V of all of them are read at once, and a power of two,
+//     which comparisons give: divisions would stand before a block's first copy. Heads of fewer than 8 tiles stand
+//     alone, as many are left when the last ones start.
 //   - Rounds: one of each n in turn. Longest first, where there are more tiles than blocks, pairs of neighbours: the
 //     tiles of a head then run from both ends, so that each pair is equally long together. Pairs are dealt shifted by
 //     the golden section of the grid against each other: where a head has an odd number of tiles, some pairs are of two
 //     heads, and each block gets its share of them.
 //   - Claims: its own index, then what `sched.claim_work` gives. Tiles at one place of several heads stand side by
 //     side: they are about equally long, and what blocks take in the end are the short ones of all these heads. There
-//     are as many heads together as three blocks of 128 rows, or two of 192, share one: with fewer blocks to a head,
-//     HBM is what long sequences wait for.
+//     are as many heads together as three blocks of 128 rows, or two of 192, share one, in groups of nearly equal size:
+//     with fewer blocks to a head, HBM is what long sequences wait for.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -32,6 +37,11 @@
 #include "ir/sched/Sched.h"
 
 namespace attune {
+
+/// Of a kernel's operands, those that are read by another axis than the grid's last: how many of their rows, of each,
+/// half of a level 2 of 32 MiB holds; 0 where there are none. (One of 50 MB whose halves keep copies of what both read
+/// has no more room.)
+int64_t rowsInHalfOfLevel2(mlir::ArrayAttr operands, mlir::ArrayAttr grid);
 
 class WorkOrder {
 public:
@@ -42,14 +52,17 @@ public:
     /// Tiles at one place, or pair of places, of all positions of the first axis stand side by side: what they read in
     /// common then comes from L2. Not for claims, and nothing where the grid has fewer than two axes.
     bool acrossFirstAxis = false;
+    /// Where each block has one tile, longest first: the rows that heads which stand together have at most; 0 for one
+    /// head after the other.
+    int64_t rowsTogether = 0;
   };
 
   /// Writes by `builder`, where that stands when a member is called. `grid` holds the kernel's axes. What prepare() has
   /// written is not written again: members that are called behind it stand where it dominates.
   WorkOrder(mlir::OpBuilder &builder, mlir::Location loc, mlir::ArrayAttr grid, Options options);
 
-  /// What is the same for all tiles of a block, for the place in front of its loop: tiles in all, and of claims how
-  /// many heads are together.
+  /// What is the same for all tiles of a block, for the place in front of its loop: tiles in all, and how many heads
+  /// are together.
   void prepare();
   /// How many tiles of work there are.
   mlir::Value total();
@@ -71,10 +84,17 @@ private:
   Value count(size_t i, bool again = false);
   /// How many heads there are.
   Value heads();
-  /// How many heads are claimed together.
+  /// How many heads stand together.
   Value headsTogether();
+  Value headsClaimed();
+  Value headsStarted();
   /// Whether no block has a second tile, so that there are no pairs.
   Value inOneRound();
+  bool inGroups() const {
+    const bool together = options.deal == Deal::Claims || (options.deal == Deal::Once && options.longestFirst &&
+                                                           options.rowsTogether && !options.acrossFirstAxis);
+    return together && axes.size() > 1;
+  }
   bool inPairs() const { return options.longestFirst && options.deal == Deal::Rounds; }
   /// The number in the order without `acrossFirstAxis`.
   Value alongFirstAxis(Value number);

@@ -11,7 +11,7 @@
 #include "arch/ArchInfo.h"
 #include "attune/Builtins.h"
 #include "attune/Compile.h"
-#include "passes/analysis/CostModel.h"
+#include "passes/analysis/cost/CostModel.h"
 #include "runtime/Cubin.h"
 
 #include <atomic>

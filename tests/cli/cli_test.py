@@ -1201,7 +1201,7 @@ class Cli(unittest.TestCase):
                      f"copies +q_[a-z]+ \\(.*\\), k_ring {ring}, v_ring {ring} by TMA",
                      "roles +producer 4 warps of [0-9]+ registers, consumer (8|12) warps of [0-9]+ registers \\(setmaxnreg\\)",
                      "products +wgmma, P from registers", "overlap +products of one warpgroup beside the softmax of another, in turn",
-                     "order +(a block a tile, a head's last tile first|persistent blocks, pairs of tiles from both ends of a head)",
+                     "order +(a block a tile, the last ones of many heads first|persistent blocks, pairs of tiles from both ends of a head)",
                      "epilogue +O through o_tile by TMA"]:
             self.assertRegex(hopper, f"(?m)^  {line}$")
         self.assertIn("  parts          a warpgroup passes over tiles of keys that its own rows do not see\n", hopper)
@@ -1236,7 +1236,7 @@ class Cli(unittest.TestCase):
         self.assertRegex(ampere.pop("copies"), r"^q_tile .* by cp.async$")
         self.assertEqual(ampere, {"masks": "one loop; uniform branches mask the tiles that need it", "roles": "all warps alike",
                                   "products": "mma.sync", "overlap": "copies beside products and softmax",
-                                  "order": "a block a tile, a head's last tile first",
+                                  "order": "a block a tile, the last ones of many heads first",
                                   "epilogue": "O through o_tile, 16 bytes a thread"})
 
     def test_explain_dv_split(self):

@@ -1,6 +1,6 @@
 //===- CostModelTest.cpp - Limits, bytes and ranking of plans ---------------===//
 
-#include "passes/analysis/CostModel.h"
+#include "passes/analysis/cost/CostModel.h"
 #include "arch/ArchInfo.h"
 #include "ir/sched/SwizzledLayout.h"
 

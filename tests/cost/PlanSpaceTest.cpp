@@ -1,6 +1,6 @@
 //===- PlanSpaceTest.cpp - The plans that are worth measuring ---------------===//
 
-#include "passes/analysis/PlanSpace.h"
+#include "passes/analysis/cost/PlanSpace.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

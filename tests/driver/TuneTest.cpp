@@ -3,7 +3,7 @@
 #include "attune/attune.h"
 #include "driver/Lowering.h"
 #include "driver/TunedPlans.h"
-#include "passes/analysis/PlanSpace.h"
+#include "passes/analysis/cost/PlanSpace.h"
 #include "runtime/Cache.h"
 #include "tools/reference/Compare.h"
 

@@ -60,7 +60,7 @@ const std::vector<Edit> &attune::tests::textEdits() {
       {"rows of four warps in order",
        Stage::Sched,
        busy,
-       {{"arith.subi %last_tile, (%[0-9a-z_]+)", "arith.ori $1, $1"}}},
+       {{"arith.subi %last_tile[0-9_]*, (%[0-9a-z_]+)", "arith.ori $1, $1"}}},
   };
   return edits;
 }

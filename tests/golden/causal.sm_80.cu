@@ -108,6 +108,13 @@ __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
   return r;
 }
 
+/// The same number, which the compiler takes for another: it does not keep what follows from both.
+__device__ __forceinline__ unsigned read_again(unsigned number) {
+  unsigned same;
+  asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
+  return same;
+}
+
 /// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
 __device__ __forceinline__ unsigned read_block_id() {
   unsigned id;
@@ -212,11 +219,17 @@ causal(const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const unsigned shared_base = shared_address(shared_memory);
   const unsigned q_tiles = ((unsigned)p.query_length + 127u) / 128u;
-  const unsigned head = blockIdx.x / q_tiles;
+  const int n = q_tiles <= 16u ? 16 : (q_tiles <= 32u ? 8 : (q_tiles <= 64u ? 4 : (q_tiles <= 128u ? 2 : 1)));
+  const int heads_together = q_tiles < 8u ? 1 : (q_tiles <= 8u ? 32 : n);
+  const unsigned first_head = blockIdx.x / (q_tiles * (unsigned)heads_together) * (unsigned)heads_together;
+  const int all_heads = p.batch * p.heads;
+  const unsigned group_heads = min((unsigned)heads_together, (unsigned)all_heads - first_head);
+  const unsigned number_in_group = blockIdx.x - q_tiles * first_head;
+  const unsigned head = first_head + number_in_group % group_heads;
   const unsigned last_tile = q_tiles - 1u;
   const int b = (int)(head / (unsigned)p.heads);
   const int h = (int)(head % (unsigned)p.heads);
-  const int q_index = (int)(last_tile - blockIdx.x % q_tiles);
+  const int q_index = (int)(last_tile - number_in_group / group_heads);
   const int q0 = q_index * 128;
   const int thread = threadIdx.x;
   const int lane = thread % 32;
@@ -262,70 +275,70 @@ causal(const __grid_constant__ Params p) {
   const bf16 *const q_head = p.q + b * p.q_stride[0] + h * p.q_stride[1];
   #pragma unroll
   for (int copy = 0; copy < 16; ++copy) {
-    const int n = thread / 16 + copy * 8;
+    const int n2 = thread / 16 + copy * 8;
     const int column = thread % 16 * 8;
-    const int n2 = q0 + n;
-    copy_async_16_if(n2 < p.query_length, q_tile + swizzle<128, 128>(n, column * 2),
-        q_head + n2 * p.q_stride[2] + column);
+    const int n3 = q0 + n2;
+    copy_async_16_if(n3 < p.query_length, q_tile + swizzle<128, 128>(n2, column * 2),
+        q_head + n3 * p.q_stride[2] + column);
   }
   const bool flag = tiles_end > 0;
   const bf16 *const k_head = p.k + b * p.k_stride[0] + kv_head * p.k_stride[1];
   if (flag) {
     #pragma unroll
     for (int copy = 0; copy < 8; ++copy) {
-      const int n = thread / 16 + copy * 8;
+      const int n2 = thread / 16 + copy * 8;
       const int column = thread % 16 * 8;
-      copy_async_16_if(n < p.key_length, k_ring + swizzle<64, 128>(n, column * 2),
-          k_head + n * p.k_stride[2] + column);
+      copy_async_16_if(n2 < p.key_length, k_ring + swizzle<64, 128>(n2, column * 2),
+          k_head + n2 * p.k_stride[2] + column);
     }
   }
   const bf16 *const v_head = p.v + b * p.v_stride[0] + kv_head * p.v_stride[1];
   if (flag) {
     #pragma unroll
     for (int copy = 0; copy < 8; ++copy) {
-      const int n = thread / 16 + copy * 8;
+      const int n2 = thread / 16 + copy * 8;
       const int column = thread % 16 * 8;
-      copy_async_16_if(n < p.key_length, v_ring + swizzle<64, 128>(n, column * 2),
-          v_head + n * p.v_stride[2] + column);
+      copy_async_16_if(n2 < p.key_length, v_ring + swizzle<64, 128>(n2, column * 2),
+          v_head + n2 * p.v_stride[2] + column);
     }
   }
   commit_copies();
   #pragma unroll 1
   for (int tile = 0, slot = 0; tile < tiles_end;) {
     const int k0 = wrap_mul(tile, 64);
-    const int n = wrap_add(tile, 1);
+    const int n2 = wrap_add(tile, 1);
     wait_copies<0>();
     __syncthreads();
-    const int n2 = slot + 1;
-    const unsigned free_slot = (unsigned)n2 % 2u;
-    const bool flag2 = n < tiles_end;
+    const int n3 = slot + 1;
+    const unsigned free_slot = (unsigned)n3 % 2u;
+    const bool flag2 = n2 < tiles_end;
     if (flag2) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(n, 64);
+      const int k0_2 = wrap_mul(n2, 64);
       #pragma unroll
       for (int copy = 0; copy < 8; ++copy) {
-        const int n3 = thread2 / 16 + copy * 8;
+        const int n4 = thread2 / 16 + copy * 8;
         const int column = thread2 % 16 * 8;
-        const int n4 = k0_2 + n3;
-        copy_async_16_if(n4 < p.key_length, k_ring + free_slot * 16384 + swizzle<64, 128>(n3, column * 2),
-            k_head + n4 * p.k_stride[2] + column);
+        const int n5 = k0_2 + n4;
+        copy_async_16_if(n5 < p.key_length, k_ring + free_slot * 16384 + swizzle<64, 128>(n4, column * 2),
+            k_head + n5 * p.k_stride[2] + column);
       }
     }
     if (flag2) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(n, 64);
+      const int k0_2 = wrap_mul(n2, 64);
       #pragma unroll
       for (int copy = 0; copy < 8; ++copy) {
-        const int n3 = thread2 / 16 + copy * 8;
+        const int n4 = thread2 / 16 + copy * 8;
         const int column = thread2 % 16 * 8;
-        const int n4 = k0_2 + n3;
-        copy_async_16_if(n4 < p.key_length, v_ring + free_slot * 16384 + swizzle<64, 128>(n3, column * 2),
-            v_head + n4 * p.v_stride[2] + column);
+        const int n5 = k0_2 + n4;
+        copy_async_16_if(n5 < p.key_length, v_ring + free_slot * 16384 + swizzle<64, 128>(n4, column * 2),
+            v_head + n5 * p.v_stride[2] + column);
       }
     }
     commit_copies();
     const int next_tile = wrap_add(tile, 1);
-    const unsigned next_slot = (unsigned)n2 % 2u;
+    const unsigned next_slot = (unsigned)n3 % 2u;
 
     // S = Q K^T
     float s[2][8][4];  // q 128 x k 64 f32
@@ -359,10 +372,10 @@ causal(const __grid_constant__ Params p) {
             128>(k_ring + slot * 16384 + swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2), nn * 16,
             kk * 16 * 2));
         #pragma unroll
-        for (int n3 = 0; n3 < 2; ++n3) {
+        for (int n4 = 0; n4 < 2; ++n4) {
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            mma_bf16(s[i][nn * 2 + n3], q_fragment[i][0], k_fragment[n3][0]);
+            mma_bf16(s[i][nn * 2 + n4], q_fragment[i][0], k_fragment[n4][0]);
           }
         }
       }
@@ -383,11 +396,11 @@ causal(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n3 = r * 2 + e;
+              const int n4 = r * 2 + e;
               const int q = q0 + (warp_row2 + lane_row + i * 16 + r * 8);
               const int row_end = min(wrap_add(q, 1), p.key_length);
-              const float x = j * 8 + e < max(min(row_end - k0, 64), 0) - lane_column ? s[i][j][n3] : -infinity;
-              s[i][j][n3] = x;
+              const float x = j * 8 + e < max(min(row_end - k0, 64), 0) - lane_column ? s[i][j][n4] : -infinity;
+              s[i][j][n4] = x;
             }
           }
         }
@@ -403,8 +416,8 @@ causal(const __grid_constant__ Params p) {
         m_next[i][r] = m[i][r];
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const int n3 = r * 2;
-          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n3], s[i][j][n3 + 1]));
+          const int n4 = r * 2;
+          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n4], s[i][j][n4 + 1]));
         }
         const float x = m_next[i][r];
         const float x2 = shuffle_xor(x, 1);
@@ -442,8 +455,8 @@ causal(const __grid_constant__ Params p) {
           for (int j = 0; j < 16; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n3 = r * 2 + e;
-              acc[i][j][n3] *= m[i][r];
+              const int n4 = r * 2 + e;
+              acc[i][j][n4] *= m[i][r];
             }
           }
         }
@@ -469,8 +482,8 @@ causal(const __grid_constant__ Params p) {
           for (int j = 0; j < 8; ++j) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n3 = r * 2 + e;
-              s[i][j][n3] = s[i][j][n3] - m_base[i][r];
+              const int n4 = r * 2 + e;
+              s[i][j][n4] = s[i][j][n4] - m_base[i][r];
             }
           }
         }
@@ -511,19 +524,19 @@ causal(const __grid_constant__ Params p) {
           for (int r = 0; r < 2; ++r) {
             #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int n3 = kk * 2 + half;
-              const int n4 = r * 2 + e;
-              const float x = fast_exp2(fmaf(s[i][n3][n4], 0.12751743f, addend[i][r]));
-              s[i][n3][n4] = x;
+              const int n4 = kk * 2 + half;
+              const int n5 = r * 2 + e;
+              const float x = fast_exp2(fmaf(s[i][n4][n5], 0.12751743f, addend[i][r]));
+              s[i][n4][n5] = x;
               l[i][r] += x;
             }
           }
         }
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int n3 = kk * 2 + e / 2;
-          const int n4 = e % 2 * 2;
-          p_[i][kk][e] = pack_bf16(s[i][n3][n4], s[i][n3][n4 + 1]);
+          const int n4 = kk * 2 + e / 2;
+          const int n5 = e % 2 * 2;
+          p_[i][kk][e] = pack_bf16(s[i][n4][n5], s[i][n4][n5 + 1]);
         }
       }
     }
@@ -539,10 +552,10 @@ causal(const __grid_constant__ Params p) {
             128>(v_ring + slot * 16384 + swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2), kk * 16,
             nn * 16 * 2));
         #pragma unroll
-        for (int n3 = 0; n3 < 2; ++n3) {
+        for (int n4 = 0; n4 < 2; ++n4) {
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            mma_bf16(acc[i][nn * 2 + n3], p_[i][kk], v_fragment[n3][0]);
+            mma_bf16(acc[i][nn * 2 + n4], p_[i][kk], v_fragment[n4][0]);
           }
         }
       }
@@ -558,16 +571,27 @@ causal(const __grid_constant__ Params p) {
     slot = (int)next_slot;
   }
   const unsigned block = read_block_id();
-  const unsigned head2 = block / q_tiles;
-  const int b2 = (int)(head2 / (unsigned)p.heads);
-  const int h2 = (int)(head2 % (unsigned)p.heads);
+  const unsigned bits = read_again(p.query_length);
+  const unsigned q_tiles2 = (bits + 127u) / 128u;
+  const int n2 = q_tiles2 <= 16u ? 16 : (q_tiles2 <= 32u ? 8 : (q_tiles2 <= 64u ? 4 : (q_tiles2 <= 128u ? 2 : 1)));
+  const int heads_together2 = q_tiles2 < 8u ? 1 : (q_tiles2 <= 8u ? 32 : n2);
+  const unsigned first_head2 = block / (q_tiles2 * (unsigned)heads_together2) * (unsigned)heads_together2;
+  const unsigned number_in_group2 = block - q_tiles2 * first_head2;
+  const unsigned bits2 = read_again(p.batch);
+  const unsigned bits3 = read_again(p.heads);
+  const unsigned all_heads2 = bits2 * bits3;
+  const unsigned group_heads2 = min((unsigned)heads_together2, all_heads2 - first_head2);
+  const unsigned head2 = first_head2 + number_in_group2 % group_heads2;
+  const int b2 = (int)(head2 / bits3);
+  const int h2 = (int)(head2 % bits3);
   const int thread2 = read_thread_id();
   const int lane2 = thread2 % 32;
   const int quad_lane = lane2 % 4;
   const int warp2 = thread2 / 32;
   const int warp_row2 = warp2 * 32;
   const int lane_row = lane2 / 4;
-  const int q_index2 = (int)(last_tile - block % q_tiles);
+  const unsigned last_tile2 = q_tiles2 - 1u;
+  const int q_index2 = (int)(last_tile2 - number_in_group2 / group_heads2);
   const int q0_2 = q_index2 * 128;
   const int lane_column = quad_lane * 2;
   wait_copies<0>();
@@ -600,8 +624,8 @@ causal(const __grid_constant__ Params p) {
       for (int j = 0; j < 16; ++j) {
         #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const int n = r * 2 + e;
-          acc[i][j][n] *= inverse_l[i][r];
+          const int n3 = r * 2 + e;
+          acc[i][j][n3] *= inverse_l[i][r];
         }
       }
     }
@@ -635,9 +659,9 @@ causal(const __grid_constant__ Params p) {
     for (int r = 0; r < 2; ++r) {
       #pragma unroll
       for (int j = 0; j < 16; ++j) {
-        const int n = r * 2;
+        const int n3 = r * 2;
         store_shared(swizzle_step<128, 128>(o_tile + swizzle<128, 128>(warp_row2 + lane_row, lane_column * 2),
-            i * 16 + r * 8, j * 8 * 2), pack_bf16(acc[i][j][n], acc[i][j][n + 1]));
+            i * 16 + r * 8, j * 8 * 2), pack_bf16(acc[i][j][n3], acc[i][j][n3 + 1]));
       }
     }
   }
@@ -645,11 +669,11 @@ causal(const __grid_constant__ Params p) {
   bf16 *const o_head = p.o + b2 * p.o_stride[0] + h2 * p.o_stride[1];
   #pragma unroll
   for (int copy = 0; copy < 16; ++copy) {
-    const int n = thread2 / 16 + copy * 8;
+    const int n3 = thread2 / 16 + copy * 8;
     const int column = thread2 % 16 * 8;
-    const int n2 = q0_2 + n;
-    if (n2 < p.query_length) {
-      copy_to_global_16(o_head + n2 * p.o_stride[2] + column, o_tile + swizzle<128, 128>(n, column * 2));
+    const int n4 = q0_2 + n3;
+    if (n4 < p.query_length) {
+      copy_to_global_16(o_head + n4 * p.o_stride[2] + column, o_tile + swizzle<128, 128>(n3, column * 2));
     }
   }
 }

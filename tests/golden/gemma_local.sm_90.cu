@@ -134,6 +134,13 @@ __device__ __forceinline__ long long clamp_index(long long index, long long exte
   return max(min(index, extent - 1), 0ll);
 }
 
+/// The same number, which the compiler takes for another: it does not keep what follows from both.
+__device__ __forceinline__ unsigned read_again(unsigned number) {
+  unsigned same;
+  asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
+  return same;
+}
+
 /// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
 __device__ __forceinline__ unsigned read_block_id() {
   unsigned id;
@@ -697,11 +704,14 @@ gemma_local(const __grid_constant__ Params p) {
   const int lane2 = thread2 % 32;
   const int lane_row2 = lane2 / 4;
   const unsigned block = read_block_id();
-  const unsigned head3 = block / q_tiles;
-  const int b2 = (int)(head3 / (unsigned)p.heads);
-  const int h2 = (int)(head3 % (unsigned)p.heads);
+  const unsigned bits = read_again(p.query_length);
+  const unsigned q_tiles2 = (bits + 127u) / 128u;
+  const unsigned head3 = block / q_tiles2;
+  const unsigned bits2 = read_again(p.heads);
+  const int b2 = (int)(head3 / bits2);
+  const int h2 = (int)(head3 % bits2);
   const int quad_lane2 = lane2 % 4;
-  const int q_index2 = (int)(block % q_tiles);
+  const int q_index2 = (int)(block % q_tiles2);
   const int q0_2 = q_index2 * 128;
   const int lane_column = quad_lane2 * 2;
   wait_copies<0>();

@@ -2,6 +2,7 @@
 
 #include "passes/sched/WorkOrder.h"
 
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -147,7 +148,8 @@ std::vector<WorkOrder::Options> allOptions() {
     for (bool longestFirst : {false, true})
       for (bool across : {false, true})
         if (!across || deal != WorkOrder::Deal::Claims)
-          all.push_back({deal, longestFirst, across});
+          for (int64_t rows : {0, 64, 1024, 1 << 20})
+            all.push_back({deal, longestFirst, across, rows});
   return all;
 }
 
@@ -221,6 +223,44 @@ TEST_CASE("the orders of the header's table") {
   const Grid even{{{"h", 1}, {"q", 128}}, {{{"h", 2}, {"q", 512}}}};
   CHECK(inTurn(orders, even, {Deal::Rounds, true, true}) ==
         Places{{0, 3}, {0, 0}, {1, 3}, {1, 0}, {0, 2}, {0, 1}, {1, 2}, {1, 1}});
+}
+
+TEST_CASE("heads whose rows fit together start together, longest first") {
+  WorkOrders orders;
+  // 5 heads of 8 tiles of 16 rows. Of 300 rows, 256 are two heads: 2, 2 and 1.
+  const Grid grid{{{"h", 1}, {"q", 16}}, {{{"h", 5}, {"q", 128}}}};
+  const WorkOrder::Options two{.longestFirst = true, .rowsTogether = 300},
+      all{.longestFirst = true, .rowsTogether = 1 << 20}, unordered{.rowsTogether = 300},
+      across{.longestFirst = true, .acrossFirstAxis = true, .rowsTogether = 300};
+  const auto places = inTurn(orders, grid, two);
+  CHECK(std::vector(places.begin(), places.begin() + 5) ==
+        std::vector<std::pair<uint32_t, uint32_t>>{{0, 7}, {1, 7}, {0, 6}, {1, 6}, {0, 5}});
+  CHECK(places[16] == std::pair(2u, 7u));
+  CHECK(places[32] == std::pair(4u, 7u));
+  CHECK(places[33] == std::pair(4u, 6u));
+  CHECK(inTurn(orders, grid, all)[4] == std::pair(4u, 7u));
+  // Not in order of rows, nor where tiles of the first axis' places stand side by side already.
+  CHECK(inTurn(orders, grid, unordered) == inTurn(orders, grid, {}));
+  CHECK(inTurn(orders, grid, across) == inTurn(orders, grid, {.longestFirst = true, .acrossFirstAxis = true}));
+  // Heads of 7 tiles stand alone.
+  const Grid few{{{"h", 1}, {"q", 16}}, {{{"h", 5}, {"q", 112}}}};
+  CHECK(inTurn(orders, few, all) == inTurn(orders, few, {.longestFirst = true}));
+}
+
+TEST_CASE("what half of level 2 holds follows from the operands that are streamed") {
+  MLIRContext context;
+  context.loadDialect<tile::TileDialect>();
+  auto rows = [&](const char *operands, const char *grid) {
+    return rowsInHalfOfLevel2(cast<ArrayAttr>(parseAttribute(operands, &context)),
+                              cast<ArrayAttr>(parseAttribute(grid, &context)));
+  };
+  const char *attention =
+      "[#tile.operand<q: in [b, h, q, d 64] bf16>, #tile.operand<k: in [b, hkv, k, d 64] bf16>, "
+      "#tile.operand<v: in [b, hkv, k, dv 192] bf16>, #tile.operand<o: out [b, h, q, dv 192] bf16>, "
+      "#tile.operand<lse: optional out [b, h, q] f32>]";
+  CHECK(rows(attention, "[#tile.axis<b>, #tile.axis<h>, #tile.axis<q by 128>]") == (16 << 20) / 512);
+  CHECK(rows(attention, "[#tile.axis<b>, #tile.axis<h>, #tile.axis<k by 64>]") == (16 << 20) / 128);
+  CHECK(rows("[]", "[]") == 0);
 }
 
 TEST_CASE("three blocks of 128 rows claim tiles of one head at a time") {

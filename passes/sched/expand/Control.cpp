@@ -54,7 +54,9 @@ LogicalResult KernelExpander::expandWork(Block &body) {
   OpBuilder::InsertionGuard guard(builder);
   workBlock = &work.getBody().front();
   builder.setInsertionPointToStart(workBlock);
-  place = WorkOrder(builder, loc, kernel.getGrid(), {.longestFirst = kernel->hasAttr(sched::longestFirstAttr)})
+  place = WorkOrder(builder, loc, kernel.getGrid(),
+                    {.longestFirst = kernel->hasAttr(sched::longestFirstAttr),
+                     .rowsTogether = rowsInHalfOfLevel2(kernel.getOperandsAttr(), kernel.getGrid())})
               .place(work.getNumber());
   slices.clear();
   writeLane();

@@ -105,7 +105,10 @@ WorkOrder WarpSpecializer::workOrder(WorkOrder::Deal deal) {
   return {builder,
           loc,
           kernel.getGrid(),
-          {deal, kernel->hasAttr(sched::longestFirstAttr), sharesWindows && deal != WorkOrder::Deal::Claims}};
+          {.deal = deal,
+           .longestFirst = kernel->hasAttr(sched::longestFirstAttr),
+           .acrossFirstAxis = sharesWindows && deal != WorkOrder::Deal::Claims,
+           .rowsTogether = rowsInHalfOfLevel2(kernel.getOperandsAttr(), kernel.getGrid())}};
 }
 
 WarpSpecializer::Work WarpSpecializer::numberedWork(WorkOrder::Deal deal) {

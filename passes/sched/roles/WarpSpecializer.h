@@ -12,10 +12,10 @@
 
 #include "passes/analysis/Cloning.h"
 #include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/CostModel.h"
 #include "passes/analysis/Dependences.h"
 #include "passes/analysis/TileSequence.h"
 #include "passes/analysis/WarpgroupRows.h"
+#include "passes/analysis/cost/CostModel.h"
 #include "passes/sched/WorkOrder.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"

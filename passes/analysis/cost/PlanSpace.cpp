@@ -1,6 +1,6 @@
 //===- PlanSpace.cpp - Every plan worth measuring ----------------------------===//
 
-#include "passes/analysis/PlanSpace.h"
+#include "passes/analysis/cost/PlanSpace.h"
 
 #include <algorithm>
 #include <fmt/format.h>

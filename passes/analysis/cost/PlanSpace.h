@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "passes/analysis/CostModel.h"
+#include "passes/analysis/cost/CostModel.h"
 
 namespace attune {
 

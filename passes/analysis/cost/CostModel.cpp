@@ -1,9 +1,12 @@
 //===- CostModel.cpp - Which tiles fit, and which of them are quickest ------===//
 
-#include "passes/analysis/CostModel.h"
+#include "passes/analysis/cost/CostModel.h"
 
 #include "arch/ArchInfo.h"
 #include "ir/sched/SwizzledLayout.h"
+#include "passes/analysis/cost/PlanSeconds.h"
+#include "passes/analysis/cost/Rounding.h"
+#include "passes/analysis/cost/VisitedTiles.h"
 
 #include <algorithm>
 #include <array>
@@ -16,58 +19,6 @@
 #include <tuple>
 
 using namespace attune;
-
-//===----------------------------------------------------------------------===//
-// Calibration
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Cycles and counts that no data sheet has. Instructions are per element of S; cycles are of one SM.
-struct Calibration {
-  double mmaScale;         ///< on ArchInfo's rate of the tensor cores
-  double sharedScale;      ///< on its rate of shared memory: above 1, as reads hide better than the other units' work
-  double overlapLoss;      ///< share of the units' time that 8 warps leave unhidden behind the busiest unit
-  double overlapExponent;  ///< unhidden share falls as (8 / warps per SM) ^ exponent
-  double fewWarpsExponent; ///< the same below 8 warps: two warps a scheduler hide each other's latency, one cannot
-  double oneBlockLoss;     ///< factor on it when one block has the SM: its warps meet at the same barriers
-  double softmaxAlu;       ///< scale-subtract, max, sum, half a pack
-  double dropoutAlu;       ///< Philox 4x32-7 over the 8 elements of a call, compare and select
-  double preciseAlu;       ///< range reduction of an accurate exp2
-  double barrierCycles;    ///< one block-wide barrier, for each warp of the block
-  double tileCycles;       ///< latency of a tile's row statistics, loop and copies that only other blocks hide
-  double latencyCycles;    ///< a copy from L2 that nothing hides
-  double blockCycles;      ///< prologue and epilogue of a block
-  double float32MmaFactor; ///< m16n8k8 TF32 three times, each at half the rate of bf16
-  double float32Shared;    ///< V has no transposed 32-bit ldmatrix
-  double l2Share;          ///< part of L2 that K and V of running heads may fill
-  double launchSeconds;
-};
-} // namespace
-
-// Least squares over 136 timings, as measured, of 39 prototype configurations in three runs on one H200: bf16, D 32 to
-// 256, S 1024 to 16384, plain, causal, dropout, softcap, ALiBi. On these same timings, S = 1024 at half weight, the
-// error is 3.8% (root mean square); no others were held back. Not measured: fewWarpsExponent, preciseAlu, the float32
-// factors, l2Share, the CPU, and every architecture but sm_90, which differ through ArchInfo's rates. oneBlockLoss is a
-// little above its best fit, so that of near ties at D >= 192 the one with two blocks per SM is taken.
-static constexpr Calibration calibration = {
-    .mmaScale = 0.937,
-    .sharedScale = 1.25,
-    .overlapLoss = 0.39,
-    .overlapExponent = 0.05,
-    .fewWarpsExponent = 0.6,
-    .oneBlockLoss = 1.22,
-    .softmaxAlu = 2.5,
-    .dropoutAlu = 12.0,
-    .preciseAlu = 4.0,
-    .barrierCycles = 15.0,
-    .tileCycles = 58.0,
-    .latencyCycles = 380.0,
-    .blockCycles = 5100.0,
-    .float32MmaFactor = 6.0,
-    .float32Shared = 1.5,
-    .l2Share = 0.6,
-    .launchSeconds = 3e-6,
-};
 
 // Registers besides S, O and Q: what NVRTC 13.0 needs without spilling over the variants and head dims of tests/arch.
 // Kernels of equal sizes differ by up to 16; the largest count, so that a plan which is accepted rarely spills.
@@ -94,201 +45,6 @@ static constexpr int leastWarpgroupRegisters = 31; // beside S, P and O of a war
 static constexpr int wideHeadDim = 256;
 static constexpr int maxHeadDim = 512;
 
-static int64_t roundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-/// Of each element of S.
-static double specialResults(const PlanRequest &request) {
-  return request.normaliserSpecial + request.specialPerElement;
-}
-
-/// Columns of V and O as tiles hold them: 16, the matrix instruction's, for each of the warps that split them.
-static int64_t paddedHeadDimV(const PlanRequest &request, const Plan &plan) {
-  return roundUp(request.headDimV, 16 * plan.dvWarps);
-}
-
-//===----------------------------------------------------------------------===//
-// Visited tiles
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// A half-open range of tile indices.
-struct Range {
-  int64_t begin = 0, end = 0;
-  int64_t size() const { return std::max<int64_t>(end - begin, 0); }
-};
-
-/// What the tiles of rows visit, summed over one head.
-struct TileCount {
-  double visited = 0;
-  double partial = 0;
-  double keyRows = 0; ///< rows of K read
-  double longest = 0; ///< most tiles that one block visits
-};
-} // namespace
-
-/// Size of the union of [0, prefix) and `range`.
-static int64_t unionSize(int64_t prefix, Range range) {
-  if (range.size() == 0)
-    return prefix;
-  return prefix + Range{std::max(range.begin, prefix), range.end}.size();
-}
-
-namespace {
-/// The tiles of a band, row of tiles by row of tiles: row i holds the queries from i * tileQ on, and with them the keys
-/// that some of them see, and that all do.
-///
-///     end of the keys of row i, uncut    i * tileQ - left, ... + tileQ + right         seen by some query
-///                                        i * tileQ + tileQ - 1 - left, ... + right + 1 seen by every query
-///
-/// All four move by tileQ keys a row. Over lcm(tileQ, tileK) / tileQ rows that is a whole number of tiles, so that
-/// every count grows by a constant over each such period, as long as no end comes near 0, Sk or the prefix, where it is
-/// cut. Between these places two periods tell all, whatever the length.
-class BandTiles {
-public:
-  BandTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK)
-      : Sq(request.queries), Sk(request.keys), tileQ(tileQ), tileK(tileK), keyTiles(ceilDiv(Sk, tileK)) {
-    if (request.mask.kind != MaskShape::Kind::Band)
-      return;
-    auto within = [](int64_t keys) { return std::clamp(keys, -MaskShape::unlimited, MaskShape::unlimited); };
-    left = within(request.mask.left);
-    right = within(request.mask.right);
-    prefix = std::clamp<int64_t>(request.mask.prefix, 0, Sk);
-  }
-
-  TileCount count() const {
-    const int64_t period = tileK / std::gcd(tileQ, tileK);
-    const std::vector<int64_t> bounds = rowsOfChange();
-    Sums total;
-    for (size_t i = 0; i + 1 < bounds.size(); ++i)
-      add(total, {bounds[i], bounds[i + 1]}, isCutNear(bounds[i]) ? bounds[i + 1] - bounds[i] : period);
-    return {double(total.visited), double(total.partial), double(total.keyRows), double(total.longest)};
-  }
-
-private:
-  /// What the tiles of one row visit.
-  struct Row {
-    int64_t visited = 0, partial = 0, keyRows = 0;
-  };
-  /// Over many rows: a count of rows of keys can leave 64 bits.
-  struct Sums {
-    __int128 visited = 0, partial = 0, keyRows = 0;
-    int64_t longest = 0;
-  };
-
-  Row row(int64_t i) const {
-    const int64_t q0 = i * tileQ, last = std::min(q0 + tileQ, Sq) - 1;
-    auto clampKey = [&](int64_t k) { return std::clamp<int64_t>(k, 0, Sk); };
-    // Keys visible to some query, and keys visible to every query.
-    Range some = {clampKey(q0 - left), clampKey(last + right + 1)};
-    Range every = {clampKey(last - left), clampKey(q0 + right + 1)};
-    Range visited = some.size() ? Range{some.begin / tileK, ceilDiv(some.end, tileK)} : Range{};
-    // A tile cut by Sk is partial.
-    Range full = {ceilDiv(every.begin, tileK), every.end / tileK};
-    const int64_t tiles = unionSize(ceilDiv(prefix, tileK), visited);
-    const int64_t fullTiles = unionSize(prefix / tileK, full);
-    const bool readsLast = std::max(ceilDiv(prefix, tileK), visited.end) == keyTiles && tiles > 0;
-    return {tiles, tiles - std::min(fullTiles, tiles), tiles * tileK - (readsLast ? keyTiles * tileK - Sk : 0)};
-  }
-
-  /// What each uncut end is at row 0.
-  std::array<int64_t, 4> ends() const { return {-left, tileQ + right, tileQ - 1 - left, right + 1}; }
-  /// Where an end is cut, or meets another that is. Within two tiles of these places rounding to tiles may have crossed
-  /// them.
-  std::array<int64_t, 3> cuts() const { return {0, prefix, Sk}; }
-
-  /// Rows of tiles at which an end comes near a cut or leaves it, in order; the last row of all, which Sq may cut,
-  /// stands alone.
-  std::vector<int64_t> rowsOfChange() const {
-    const int64_t rows = ceilDiv(Sq, tileQ);
-    std::vector<int64_t> bounds = {0, std::max<int64_t>(rows - 1, 0), rows};
-    for (int64_t end : ends())
-      for (int64_t cut : cuts())
-        for (int64_t key : {cut - 2 * tileK, cut + 2 * tileK})
-          bounds.push_back(std::clamp<int64_t>(key <= end ? 0 : ceilDiv(key - end, tileQ), 0, rows));
-    std::sort(bounds.begin(), bounds.end());
-    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-    return bounds;
-  }
-
-  bool isCutNear(int64_t i) const {
-    for (int64_t end : ends())
-      for (int64_t cut : cuts())
-        if (const int64_t key = end + i * tileQ; key >= cut - 2 * tileK && key < cut + 2 * tileK)
-          return true;
-    return false;
-  }
-
-  /// Adds rows whose counts grow by a constant from each to the one `period` rows on.
-  void add(Sums &sums, Range rows, int64_t period) const {
-    for (int64_t i = rows.begin; i < std::min(rows.begin + period, rows.end); ++i) {
-      const Row first = row(i);
-      const int64_t times = ceilDiv(rows.end - i, period);
-      const Row next = times > 1 ? row(i + period) : first;
-      auto sum = [&](int64_t Row::*field) {
-        return __int128(times) * (first.*field) + __int128(times) * (times - 1) / 2 * (next.*field - first.*field);
-      };
-      sums.visited += sum(&Row::visited);
-      sums.partial += sum(&Row::partial);
-      sums.keyRows += sum(&Row::keyRows);
-      sums.longest =
-          std::max({sums.longest, first.visited, first.visited + (times - 1) * (next.visited - first.visited)});
-    }
-  }
-
-  const int64_t Sq, Sk, tileQ, tileK, keyTiles;
-  int64_t left = MaskShape::unlimited, right = MaskShape::unlimited, prefix = 0;
-};
-} // namespace
-
-/// Tiles of rows that see intervals of keys: those of a tile's rows together.
-static TileCount countRows(const MaskRows &of, int64_t tileQ, int64_t tileK) {
-  TileCount count;
-  const int64_t each = std::max<int64_t>(1, tileQ / of.rowsEach);
-  // Where an element stands for more rows than a tile has, for as many tiles.
-  const double tiles = std::max(1.0, double(of.rowsEach) / double(tileQ));
-  for (size_t first = 0; first < of.rows.size(); first += size_t(each)) {
-    Range some, every = {0, of.keys};
-    for (size_t i = first; i < std::min(first + size_t(each), of.rows.size()); ++i) {
-      const MaskRows::Keys &keys = of.rows[i];
-      if (keys.begin < keys.end)
-        some = some.size() ? Range{std::min(some.begin, keys.begin), std::max(some.end, keys.end)}
-                           : Range{keys.begin, keys.end};
-      every = {std::max(every.begin, keys.fullBegin), std::min(every.end, keys.fullEnd)};
-    }
-    if (some.size() == 0)
-      continue;
-    const Range visited = {some.begin / tileK, ceilDiv(some.end, tileK)},
-                full = {ceilDiv(every.begin, tileK), every.end / tileK};
-    count.visited += tiles * double(visited.size());
-    count.partial += tiles * double(visited.size() - std::min(full.size(), visited.size()));
-    count.keyRows += tiles * double(std::min(visited.end * tileK, of.keys) - visited.begin * tileK);
-    count.longest = std::max(count.longest, double(visited.size()));
-  }
-  return count;
-}
-
-static TileCount countTiles(const PlanRequest &asked, int64_t tileQ, int64_t tileK) {
-  if (asked.mask.kind == MaskShape::Kind::Full || asked.mask.kind == MaskShape::Kind::Band)
-    return BandTiles(asked, tileQ, tileK).count();
-  PlanRequest request = asked;
-  if (request.mask.kind == MaskShape::Kind::Rows) {
-    const std::vector<MaskRows> &all = *request.mask.rows;
-    for (const MaskRows &rows : all)
-      if (rows.queries == request.queries && rows.keys == request.keys)
-        return countRows(rows, tileQ, tileK);
-    // Other lengths: the share of those that are known.
-    const MaskRows &known = all.front();
-    const double tiles = double(ceilDiv(known.queries, tileQ)) * double(ceilDiv(known.keys, tileK));
-    request.mask.fraction = countRows(known, tileQ, tileK).visited / std::max(tiles, 1.0);
-  }
-  const double longest = double(ceilDiv(request.keys, tileK)) * request.mask.fraction,
-               queryTiles = double(ceilDiv(request.queries, tileQ));
-  return {.visited = queryTiles * longest,
-          .partial = queryTiles * longest,
-          .keyRows = queryTiles * double(request.keys) * request.mask.fraction,
-          .longest = longest};
-}
-
 //===----------------------------------------------------------------------===//
 // Bytes
 //===----------------------------------------------------------------------===//
@@ -313,13 +69,14 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
 
   // Blocks of one head run side by side and walk K together. While K and V of the running heads stay in L2 they
   // come from HBM once; else once for each wave of blocks.
-  const double queryTiles = ceilDiv(request.queries, plan.tileQ);
+  constexpr double l2Share = 0.6; // that K and V of running heads may fill
+  const double queryTiles = double(ceilDiv(request.queries, plan.tileQ));
   const double running = double(arch.smCount) * std::max(plan.blocksPerSm, 1);
   const double group = std::max(1.0, H / Hkv);
   const double headBytes = Sk * columns * e;
   const double runningHeads = std::min(B * Hkv, std::ceil(running / (queryTiles * group)) + 1);
   double reads = 1;
-  if (runningHeads * headBytes > calibration.l2Share * arch.l2Bytes)
+  if (runningHeads * headBytes > l2Share * arch.l2Bytes)
     reads = std::max(1.0, std::ceil(queryTiles * group / running));
   // Batches share a bias: [H, Sq, Sk].
   const double biasBytes = H * tiles.visited * biasBytesOfTile(request, plan);
@@ -349,7 +106,7 @@ static int variantRegisters(const PlanRequest &request, const Plan &plan, bool n
 /// Registers of tiles and fragments.
 static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   const int rowTiles = plan.rowTilesPerWarp();
-  const int d = int(roundUp(request.headDim, 16)), dv = int(paddedHeadDimV(request, plan)) / plan.dvWarps;
+  const int d = int(roundUp(request.headDim, 16)), dv = int(request.paddedHeadDimV(plan)) / plan.dvWarps;
   if (plan.copyWarps)
     return warpgroupTileRegisters(plan.tileK, request.headDimV) + (plan.turns && plan.overlap ? plan.tileK / 4 : 0) +
            (request.precise ? 4 : 0);
@@ -382,11 +139,8 @@ int attune::warpgroupTileRegisters(int64_t tileK, int64_t headDimV) {
   return int(tileK / 2 + tileK / 4 + roundUp(headDimV, 16) / 2);
 }
 
-/// Whether a warp of the producer looks in tables for the tiles to visit.
-static bool searches(const PlanRequest &request) { return request.patternRows > 0 || request.maskLoadsByKey; }
-
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  return roleRegisters(plan.warps, plan.copyWarps, searches(request),
+  return roleRegisters(plan.warps, plan.copyWarps, request.searches(),
                        request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0),
                        warpgroupTileRegisters(plan.tileK, request.headDimV))
       .consumer;
@@ -400,8 +154,8 @@ static int leastRegisters(const PlanRequest &request, const Plan &plan) {
 /// What a warpgroup takes beside S, P and O. Beyond 192 columns O is more operands of a product than ptxas keeps apart
 /// from what else is alive, the more so beside special functions or Philox.
 static int warpgroupRegisters(const PlanRequest &request, const Plan &plan) {
-  const int beyond = std::max<int>(0, int(paddedHeadDimV(request, plan)) / 2 - 96);
-  const bool busy = request.dropout || specialResults(request) > 1;
+  const int beyond = std::max<int>(0, int(request.paddedHeadDimV(plan)) / 2 - 96);
+  const bool busy = request.dropout || request.specialResults() > 1;
   return leastWarpgroupRegisters + (beyond ? 2 * beyond / 3 + (busy ? 8 : 0) : 0);
 }
 
@@ -437,13 +191,13 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   auto columns = [&](int64_t padded) {
     return plan.copyWarps ? sched::paddedToPanels(padded * e, sched::panelForBoxes(padded * e)) / e : padded;
   };
-  const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(paddedHeadDimV(request, plan));
+  const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(request.paddedHeadDimV(plan));
   std::vector<SharedBuffer> buffers = {{"Q", plan.queryStages * plan.tileQ * d * e},
                                        {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
                                        {"V", roundUp(plan.stages * plan.tileK * dv * e, sched::swizzledAlignment)}};
   if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage; of a search it says
                       // more
-    buffers.push_back({"barriers", (searches(request) ? 128 : 0) +
+    buffers.push_back({"barriers", (request.searches() ? 128 : 0) +
                                        16 * (2 * plan.queryStages +
                                              plan.stages * (3 + request.stagedColumns + request.distanceValues +
                                                             (plan.stageBiases ? request.biases : 0)))});
@@ -476,141 +230,8 @@ static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Pl
 }
 
 //===----------------------------------------------------------------------===//
-// Time
+// Schedule
 //===----------------------------------------------------------------------===//
-
-static void setBusy(PlanCost &cost, const ArchInfo &arch) {
-  std::vector<std::pair<double, const char *>> units = {{cost.mmaSeconds, arch.isCpu() ? "products" : "tensor cores"},
-                                                        {cost.specialSeconds, "special functions"},
-                                                        {cost.aluSeconds, "arithmetic"},
-                                                        {cost.hbmSeconds, arch.isCpu() ? "memory" : "HBM"}};
-  if (!arch.isCpu())
-    units.push_back({cost.sharedSeconds, "shared memory"});
-  std::sort(units.begin(), units.end(), std::greater<>());
-  cost.limitedBy = units.front().second;
-  for (auto [seconds, name] : units)
-    fmt::format_to(std::back_inserter(cost.busy), "{}{} {:.0f}%", cost.busy.empty() ? "" : ", ", name,
-                   100 * seconds / cost.totalSeconds);
-}
-
-namespace {
-/// Cycles of one SM.
-struct TileCycles {
-  double mma, special, alu, shared; ///< of each unit for one tile
-  double maskAlu;                   ///< arithmetic of the mask for one partial tile
-  double tile;                      ///< one tile, its units overlapping
-  double maskOfTile;                ///< what the mask adds to a partial tile
-  double block;                     ///< prologue and epilogue of a block
-};
-} // namespace
-
-/// Seconds of all tiles of all blocks, in waves over the SMs.
-static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
-                          const ArchInfo &arch, const TileCycles &of) {
-  const double clock = arch.clockGHz * 1e9;
-  const double heads = double(request.batch) * request.heads;
-  const double blocks = heads * ceilDiv(request.queries, plan.tileQ);
-  const double work = heads * (tiles.visited * of.tile + tiles.partial * of.maskOfTile) + blocks * of.block;
-  double cycles = work / arch.smCount;
-  if (request.mask.kind ==
-      MaskShape::Kind::Full) // blocks that start late share their SM with fewer others, which wins back half
-    cycles = work / blocks * (std::ceil(blocks / arch.smCount) + blocks / arch.smCount) / 2;
-  else // longest first fills the gaps with short blocks
-    cycles = std::max(cycles + 0.25 * work / blocks, tiles.longest * of.tile + of.block);
-
-  auto spread = [&](double perTile) { return heads * tiles.visited * perTile / (arch.smCount * clock); };
-  cost.mmaSeconds = spread(of.mma);
-  cost.specialSeconds = spread(of.special);
-  cost.aluSeconds = spread(of.alu) + heads * tiles.partial * of.maskAlu / (arch.smCount * clock);
-  cost.sharedSeconds = spread(of.shared);
-  cost.hbmSeconds = cost.hbmBytes / arch.memoryBytesPerSecond;
-  cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + calibration.launchSeconds;
-  setBusy(cost, arch);
-}
-
-static void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
-                       const ArchInfo &arch) {
-  const Calibration &c = calibration;
-  const double tileQ = plan.tileQ, tileK = plan.tileK, e = request.elementBytes;
-  const double d = roundUp(request.headDim, 16), dv = paddedHeadDimV(request, plan);
-  const double elements = tileQ * tileK;
-  // Warps that split dv compute the same S and P, each for itself.
-  const double copies = plan.dvWarps;
-  const double heads = double(request.batch) * request.heads;
-  const double blocks = heads * ceilDiv(request.queries, plan.tileQ);
-  const double clock = arch.clockGHz * 1e9;
-  const bool f32 = request.elementBytes == 4;
-
-  // Cycles of one SM for one tile, unit by unit.
-  const double mmaRate = c.mmaScale * arch.mmaTflops * 1e12 / (arch.smCount * clock);
-  const double flops = 2 * elements * (copies * d + dv) * (f32 ? c.float32MmaFactor : 1);
-  const double mma = flops / mmaRate;
-  const double special = copies * elements * specialResults(request) / arch.specialPerClockPerSM;
-  const double readBytes =
-      (plan.rowWarps() * tileK * (copies * d + dv) + (plan.qRegisters ? 0 : copies * tileQ * d)) * e;
-  const double writeBytes = tileK * (d + dv) * e;
-  const double shared =
-      (readBytes * (f32 ? c.float32Shared : 1) + writeBytes) / (c.sharedScale * arch.sharedBytesPerClockPerSM);
-  // Four schedulers issue one warp instruction each: an mma of 4096 flops, an ldmatrix of 512 bytes, 32 exp2.
-  const double issue = (flops / 4096 + readBytes / 512 + copies * elements / 32) / 4;
-  double aluPerElement = c.softmaxAlu + request.aluPerElement;
-  if (request.dropout)
-    aluPerElement += c.dropoutAlu;
-  if (request.precise || f32)
-    aluPerElement += c.preciseAlu;
-  const double rescale = tileQ * dv;
-  const double alu = (copies * elements * aluPerElement + rescale) / arch.fmaPerClockPerSM + issue;
-  const double maskAlu = copies * elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
-
-  const double residentBlocks = std::min<double>(plan.blocksPerSm, std::ceil(blocks / arch.smCount));
-  const double warps = residentBlocks * plan.warps;
-  const double exponent = warps < 8 ? c.fewWarpsExponent : c.overlapExponent;
-  const double loss =
-      std::min(1.0, c.overlapLoss * std::pow(8 / warps, exponent) * (residentBlocks == 1 ? c.oneBlockLoss : 1));
-  const double busiest = std::max({mma, special, alu, shared});
-  double tile = busiest + loss * (mma + special + alu + shared - busiest);
-  // Other blocks of the SM work while one waits at its barrier.
-  const double barriers = plan.stages == 1 ? 2 : 1;
-  tile += (c.tileCycles + barriers * c.barrierCycles * plan.warps) / residentBlocks;
-  // With single buffers V(n) arrives during QK(n), and K(n+1) during the softmax and PV(n).
-  if (plan.stages == 1)
-    tile += std::max(0.0, c.latencyCycles - tile * residentBlocks / 2) / residentBlocks;
-  else
-    tile += std::max(0.0, c.latencyCycles - tile * residentBlocks * (plan.stages - 1)) / residentBlocks;
-
-  const double block = c.blockCycles / std::max(residentBlocks, 1.0);
-  setGpuSeconds(cost, request, plan, tiles, arch,
-                {.mma = mma,
-                 .special = special,
-                 .alu = alu,
-                 .shared = shared,
-                 .maskAlu = maskAlu,
-                 .tile = tile,
-                 .maskOfTile = maskAlu * loss,
-                 .block = block});
-}
-
-/// Cycles of each unit for a tile, with copy warps.
-struct WarpgroupCycles {
-  double mma, special, alu, shared;
-  /// A warpgroup's softmax: half of the shorter unit's time hides behind the longer's.
-  double softmax() const { return std::max(alu, special) + 0.5 * std::min(alu, special); }
-};
-static WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
-  const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
-  const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
-  // A value by distance serves two rows of a lane. Loads by element wait for their addresses, and for memory.
-  const double perElement = 4 + request.aluPerElement + 0.6 * request.distanceValues + 6 * request.elementLoads +
-                            (request.dropout ? calibration.dropoutAlu : 0) +
-                            (request.precise ? calibration.preciseAlu : 0);
-  // A warpgroup's product reads all of B for 64 rows, and its rows of Q.
-  const double operandBytes =
-      plan.warps / 4 * 2 * (double(plan.tileK) * (request.headDim + request.headDimV) + 64.0 * request.headDim);
-  return {.mma = elements * double(roundUp(request.headDim, 16) + roundUp(request.headDimV, 8)) / mmaPerClock,
-          .special = elements * specialResults(request) / arch.specialPerClockPerSM,
-          .alu = elements * perElement / arch.fmaPerClockPerSM,
-          .shared = operandBytes / arch.sharedBytesPerClockPerSM};
-}
 
 /// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax;
 /// one alone runs both of its own side by side. Where arithmetic rules the softmax, as with dropout, its units are what
@@ -631,77 +252,6 @@ static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo
     both.overlap = true;
     plan.overlap = registersNeeded(request, both, arch) <= consumerRegisters(request, both);
   }
-}
-
-/// Time of a block with copy warps. One warpgroup's softmax runs beside another's products; what they share unevenly is
-/// lost.
-static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
-                                const ArchInfo &arch) {
-  const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
-  const double maskAlu = double(plan.tileQ) * plan.tileK * request.maskAluPerElement / arch.fmaPerClockPerSM;
-  const double softmax = of.softmax(), busiest = std::max({of.mma, softmax, of.shared});
-  const double overlap = plan.warps >= 12 ? 0.1 : plan.warps >= 8 ? 0.28 : 0.6;
-  // Measured: tiles of more than 128 keys run slower than their parts. So do two warpgroups in turn where the softmax
-  // takes far longer than the products, whose units they do not fill; tiles of fewer than 96 where three warpgroups'
-  // products take longer, of fewer than 80 more so; and windows of biases in panels of 32 bytes. Four warpgroups keep
-  // the special-function unit busier where an element takes two of its results.
-  const bool narrowWindows =
-      plan.stageBiases && request.biases && plan.tileK * request.biasBytes / request.biases % 64 != 0;
-  const bool few = plan.turns && plan.warps < 12 && softmax > 2.5 * of.mma,
-             narrow = plan.tileK < 96 && plan.warps >= 12 && softmax <= of.mma;
-  const bool busyFour = plan.warps >= 16 && specialResults(request) >= 2;
-  const double slower = plan.tileK > 128 ? 1.08
-                        : few            ? 1.05
-                        : narrow         ? (plan.tileK < 80 ? 1.1 : 1.06)
-                        : narrowWindows  ? 1.06
-                        : busyFour       ? 0.95
-                                         : 1;
-  // A third stage hides a little more of each tile's latency.
-  const double latency = plan.stages > 2 ? 620 : 650;
-  // What a warpgroup reads by distance stands in front of its products, and shares shared memory with those of others;
-  // three fill the gap.
-  const double reads = plan.warps < 12 ? 1.5 * request.distanceValues * plan.tileK : 0;
-  const double tile = slower * (busiest + overlap * std::min(of.mma, softmax)) + latency + reads;
-  setGpuSeconds(cost, request, plan, tiles, arch,
-                {.mma = of.mma,
-                 .special = of.special,
-                 .alu = of.alu,
-                 .shared = of.shared,
-                 .maskAlu = maskAlu,
-                 .tile = tile,
-                 .maskOfTile = maskAlu,
-                 .block = plan.persistent ? 2000.0 : 3500.0});
-}
-
-/// Time on one core of the CPU target: efficiency of the register-tiled matrix product by tile, and exp2 as a
-/// vectorised polynomial.
-static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
-                          const ArchInfo &arch) {
-  const double tileQ = plan.tileQ, tileK = plan.tileK, elements = tileQ * tileK;
-  const double heads = double(request.batch) * request.heads;
-  const double clock = arch.clockGHz * 1e9;
-  // The product reloads K for each few rows and O for each tile of keys; short loops cost their set-up.
-  const double efficiency = tileQ / (tileQ + 8) * tileK / (tileK + 16);
-  const double flops = 2 * elements * (request.headDim + request.headDimV);
-  const double mma = flops / (2.0 * arch.fmaPerClockPerSM) / efficiency;
-  const double special = elements * specialResults(request) / arch.specialPerClockPerSM;
-  const double rowWork = tileQ * (request.headDimV + 32); // rescaling of O, row statistics
-  const double alu =
-      (elements * (4 + request.aluPerElement + (request.dropout ? 10 : 0)) + rowWork) / (arch.fmaPerClockPerSM / 2.0);
-  const double maskAlu = elements * request.maskAluPerElement / (arch.fmaPerClockPerSM / 2.0);
-  // Half of L2 is comfortable; beyond it the tiles fall out to L3.
-  const double spill = std::max(0.0, double(cost.sharedBytes) / (0.5 * arch.sharedBytesPerBlock) - 1);
-  // S is written and read twice: 32 KiB of it, 64 x 128, stay in the first level of the cache.
-  const double firstLevel = std::max(0.0, std::log2(elements * 4 / 32768));
-  const double tile = (mma + special + alu) * (1 + 0.25 * spill + 0.1 * firstLevel);
-  const double work = heads * (tiles.visited * tile + tiles.partial * maskAlu);
-  auto spread = [&](double perTile) { return heads * tiles.visited * perTile / (arch.smCount * clock); };
-  cost.mmaSeconds = spread(mma);
-  cost.specialSeconds = spread(special);
-  cost.aluSeconds = spread(alu);
-  cost.hbmSeconds = cost.hbmBytes / arch.memoryBytesPerSecond;
-  cost.totalSeconds = std::max(work / (arch.smCount * clock), cost.hbmSeconds);
-  setBusy(cost, arch);
 }
 
 //===----------------------------------------------------------------------===//
@@ -950,7 +500,7 @@ static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &
     const TileCount tiles = countTiles(sized, plan.tileQ, plan.tileK);
     PlanCost cost;
     setBytes(cost, sized, plan, tiles, arch);
-    setWarpgroupSeconds(cost, sized, plan, tiles, arch);
+    setSeconds(cost, sized, plan, tiles, arch);
     product *= cost.totalSeconds;
   }
   return std::cbrt(product);
@@ -1029,16 +579,10 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   cost.visitedTiles = heads * tiles.visited;
   cost.partialTiles = heads * tiles.partial;
   setBytes(cost, request, plan, tiles, arch);
-  if (plan.copyWarps) {
-    setWarpgroupSeconds(cost, request, plan, tiles, arch);
-    cost.mixSeconds = request.theseSizes ? cost.totalSeconds : mixSeconds(request, plan, arch);
-    return ranked;
-  }
-  if (arch.isCpu())
-    setCpuSeconds(cost, request, plan, tiles, arch);
-  else
-    setSeconds(cost, request, plan, tiles, arch);
-  cost.mixSeconds = cost.totalSeconds;
+  PlanRequest these = request;
+  these.theseSizes = true;
+  setSeconds(cost, these, plan, tiles, arch);
+  cost.mixSeconds = plan.copyWarps && !request.theseSizes ? mixSeconds(request, plan, arch) : cost.totalSeconds;
   return ranked;
 }
 
@@ -1083,6 +627,8 @@ std::string Plan::text() const {
                      qRegisters ? "registers" : "shared memory",
                      blocksPerSm ? fmt::format(", {} block{} per SM", blocksPerSm, blocksPerSm == 1 ? "" : "s") : "");
 }
+
+int64_t PlanRequest::paddedHeadDimV(const Plan &plan) const { return roundUp(headDimV, 16 * plan.dvWarps); }
 
 void PlanRequest::setReferenceSizes(int64_t length) {
   queries = keys = length;

@@ -64,7 +64,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 16;
+inline constexpr int costModelVersion = 17;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could,
 /// which lose more.
@@ -209,6 +209,13 @@ struct PlanRequest {
   int64_t batch = 4, heads = 16, headsKv = 16, queries = 4096, keys = 4096;
   bool theseSizes = false; ///< rank for these sizes alone, not for shorter and longer sequences of as many tokens, too
   PlanChoice fixed;
+
+  /// Special-function results for each element of S, the normaliser's included.
+  double specialResults() const { return normaliserSpecial + specialPerElement; }
+  /// Columns of V and O as tiles hold them: 16, the matrix instruction's, for each of the warps that split them.
+  int64_t paddedHeadDimV(const Plan &plan) const;
+  /// Whether a warp of the producer looks in tables for the tiles to visit.
+  bool searches() const { return patternRows > 0 || maskLoadsByKey; }
 
   /// 16384 tokens of hidden size 2048 in sequences of `length`, as in the FlashAttention papers.
   void setReferenceSizes(int64_t length = 4096);

@@ -1,0 +1,22 @@
+//===- PlanSeconds.h - How long a plan takes ---------------------------------===//
+#pragma once
+
+#include "arch/ArchInfo.h"
+#include "passes/analysis/cost/VisitedTiles.h"
+
+namespace attune {
+
+/// Fills in the seconds of each unit and of all, what limits the plan, and how busy each unit is; the bytes of `cost`,
+/// and of the CPU target its shared memory, are known.
+void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
+                const ArchInfo &arch);
+
+/// Cycles of each unit for a tile, with copy warps.
+struct WarpgroupCycles {
+  double mma, special, alu, shared;
+  /// A warpgroup's softmax alone: half of the shorter unit's time hides behind the longer's.
+  double softmax() const { return std::max(alu, special) + 0.5 * std::min(alu, special); }
+};
+WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &plan, const ArchInfo &arch);
+
+} // namespace attune

@@ -1,0 +1,182 @@
+//===- VisitedTiles.cpp - How many tiles of S a plan visits -----------------===//
+
+#include "passes/analysis/cost/VisitedTiles.h"
+
+#include "passes/analysis/cost/Rounding.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+using namespace attune;
+
+namespace {
+/// A half-open range of tile indices.
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return std::max<int64_t>(end - begin, 0); }
+};
+} // namespace
+
+/// Size of the union of [0, prefix) and `range`.
+static int64_t unionSize(int64_t prefix, Range range) {
+  if (range.size() == 0)
+    return prefix;
+  return prefix + Range{std::max(range.begin, prefix), range.end}.size();
+}
+
+namespace {
+/// The tiles of a band, row of tiles by row of tiles: row i holds the queries from i * tileQ on, and with them the keys
+/// that some of them see, and that all do.
+///
+///     end of the keys of row i, uncut    i * tileQ - left, ... + tileQ + right         seen by some query
+///                                        i * tileQ + tileQ - 1 - left, ... + right + 1 seen by every query
+///
+/// All four move by tileQ keys a row. Over lcm(tileQ, tileK) / tileQ rows that is a whole number of tiles, so that
+/// every count grows by a constant over each such period, as long as no end comes near 0, Sk or the prefix, where it is
+/// cut. Between these places two periods tell all, whatever the length.
+class BandTiles {
+public:
+  BandTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK)
+      : Sq(request.queries), Sk(request.keys), tileQ(tileQ), tileK(tileK), keyTiles(ceilDiv(Sk, tileK)) {
+    if (request.mask.kind != MaskShape::Kind::Band)
+      return;
+    auto within = [](int64_t keys) { return std::clamp(keys, -MaskShape::unlimited, MaskShape::unlimited); };
+    left = within(request.mask.left);
+    right = within(request.mask.right);
+    prefix = std::clamp<int64_t>(request.mask.prefix, 0, Sk);
+  }
+
+  TileCount count() const {
+    const int64_t period = tileK / std::gcd(tileQ, tileK);
+    const std::vector<int64_t> bounds = rowsOfChange();
+    Sums total;
+    for (size_t i = 0; i + 1 < bounds.size(); ++i)
+      add(total, {bounds[i], bounds[i + 1]}, isCutNear(bounds[i]) ? bounds[i + 1] - bounds[i] : period);
+    return {double(total.visited), double(total.partial), double(total.keyRows), double(total.longest)};
+  }
+
+private:
+  /// What the tiles of one row visit.
+  struct Row {
+    int64_t visited = 0, partial = 0, keyRows = 0;
+  };
+  /// Over many rows: a count of rows of keys can leave 64 bits.
+  struct Sums {
+    __int128 visited = 0, partial = 0, keyRows = 0;
+    int64_t longest = 0;
+  };
+
+  Row row(int64_t i) const {
+    const int64_t q0 = i * tileQ, last = std::min(q0 + tileQ, Sq) - 1;
+    auto clampKey = [&](int64_t k) { return std::clamp<int64_t>(k, 0, Sk); };
+    // Keys visible to some query, and keys visible to every query.
+    Range some = {clampKey(q0 - left), clampKey(last + right + 1)};
+    Range every = {clampKey(last - left), clampKey(q0 + right + 1)};
+    Range visited = some.size() ? Range{some.begin / tileK, ceilDiv(some.end, tileK)} : Range{};
+    // A tile cut by Sk is partial.
+    Range full = {ceilDiv(every.begin, tileK), every.end / tileK};
+    const int64_t tiles = unionSize(ceilDiv(prefix, tileK), visited);
+    const int64_t fullTiles = unionSize(prefix / tileK, full);
+    const bool readsLast = std::max(ceilDiv(prefix, tileK), visited.end) == keyTiles && tiles > 0;
+    return {tiles, tiles - std::min(fullTiles, tiles), tiles * tileK - (readsLast ? keyTiles * tileK - Sk : 0)};
+  }
+
+  /// What each uncut end is at row 0.
+  std::array<int64_t, 4> ends() const { return {-left, tileQ + right, tileQ - 1 - left, right + 1}; }
+  /// Where an end is cut, or meets another that is. Within two tiles of these places rounding to tiles may have crossed
+  /// them.
+  std::array<int64_t, 3> cuts() const { return {0, prefix, Sk}; }
+
+  /// Rows of tiles at which an end comes near a cut or leaves it, in order; the last row of all, which Sq may cut,
+  /// stands alone.
+  std::vector<int64_t> rowsOfChange() const {
+    const int64_t rows = ceilDiv(Sq, tileQ);
+    std::vector<int64_t> bounds = {0, std::max<int64_t>(rows - 1, 0), rows};
+    for (int64_t end : ends())
+      for (int64_t cut : cuts())
+        for (int64_t key : {cut - 2 * tileK, cut + 2 * tileK})
+          bounds.push_back(std::clamp<int64_t>(key <= end ? 0 : ceilDiv(key - end, tileQ), 0, rows));
+    std::sort(bounds.begin(), bounds.end());
+    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+    return bounds;
+  }
+
+  bool isCutNear(int64_t i) const {
+    for (int64_t end : ends())
+      for (int64_t cut : cuts())
+        if (const int64_t key = end + i * tileQ; key >= cut - 2 * tileK && key < cut + 2 * tileK)
+          return true;
+    return false;
+  }
+
+  /// Adds rows whose counts grow by a constant from each to the one `period` rows on.
+  void add(Sums &sums, Range rows, int64_t period) const {
+    for (int64_t i = rows.begin; i < std::min(rows.begin + period, rows.end); ++i) {
+      const Row first = row(i);
+      const int64_t times = ceilDiv(rows.end - i, period);
+      const Row next = times > 1 ? row(i + period) : first;
+      auto sum = [&](int64_t Row::*field) {
+        return __int128(times) * (first.*field) + __int128(times) * (times - 1) / 2 * (next.*field - first.*field);
+      };
+      sums.visited += sum(&Row::visited);
+      sums.partial += sum(&Row::partial);
+      sums.keyRows += sum(&Row::keyRows);
+      sums.longest =
+          std::max({sums.longest, first.visited, first.visited + (times - 1) * (next.visited - first.visited)});
+    }
+  }
+
+  const int64_t Sq, Sk, tileQ, tileK, keyTiles;
+  int64_t left = MaskShape::unlimited, right = MaskShape::unlimited, prefix = 0;
+};
+} // namespace
+
+/// Tiles of rows that see intervals of keys: those of a tile's rows together.
+static TileCount countRows(const MaskRows &of, int64_t tileQ, int64_t tileK) {
+  TileCount count;
+  const int64_t each = std::max<int64_t>(1, tileQ / of.rowsEach);
+  // Where an element stands for more rows than a tile has, for as many tiles.
+  const double tiles = std::max(1.0, double(of.rowsEach) / double(tileQ));
+  for (size_t first = 0; first < of.rows.size(); first += size_t(each)) {
+    Range some, every = {0, of.keys};
+    for (size_t i = first; i < std::min(first + size_t(each), of.rows.size()); ++i) {
+      const MaskRows::Keys &keys = of.rows[i];
+      if (keys.begin < keys.end)
+        some = some.size() ? Range{std::min(some.begin, keys.begin), std::max(some.end, keys.end)}
+                           : Range{keys.begin, keys.end};
+      every = {std::max(every.begin, keys.fullBegin), std::min(every.end, keys.fullEnd)};
+    }
+    if (some.size() == 0)
+      continue;
+    const Range visited = {some.begin / tileK, ceilDiv(some.end, tileK)},
+                full = {ceilDiv(every.begin, tileK), every.end / tileK};
+    count.visited += tiles * double(visited.size());
+    count.partial += tiles * double(visited.size() - std::min(full.size(), visited.size()));
+    count.keyRows += tiles * double(std::min(visited.end * tileK, of.keys) - visited.begin * tileK);
+    count.longest = std::max(count.longest, double(visited.size()));
+  }
+  return count;
+}
+
+TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t tileK) {
+  if (asked.mask.kind == MaskShape::Kind::Full || asked.mask.kind == MaskShape::Kind::Band)
+    return BandTiles(asked, tileQ, tileK).count();
+  PlanRequest request = asked;
+  if (request.mask.kind == MaskShape::Kind::Rows) {
+    const std::vector<MaskRows> &all = *request.mask.rows;
+    for (const MaskRows &rows : all)
+      if (rows.queries == request.queries && rows.keys == request.keys)
+        return countRows(rows, tileQ, tileK);
+    // Other lengths: the share of those that are known.
+    const MaskRows &known = all.front();
+    const double tiles = double(ceilDiv(known.queries, tileQ)) * double(ceilDiv(known.keys, tileK));
+    request.mask.fraction = countRows(known, tileQ, tileK).visited / std::max(tiles, 1.0);
+  }
+  const double longest = double(ceilDiv(request.keys, tileK)) * request.mask.fraction,
+               queryTiles = double(ceilDiv(request.queries, tileQ));
+  return {.visited = queryTiles * longest,
+          .partial = queryTiles * longest,
+          .keyRows = queryTiles * double(request.keys) * request.mask.fraction,
+          .longest = longest};
+}

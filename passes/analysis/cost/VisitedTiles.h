@@ -1,0 +1,20 @@
+//===- VisitedTiles.h - How many tiles of S a plan visits -------------------===//
+#pragma once
+
+#include "passes/analysis/cost/CostModel.h"
+
+namespace attune {
+
+/// What the tiles of rows visit, summed over one head.
+struct TileCount {
+  double visited = 0;
+  double partial = 0; ///< of these, tiles that evaluate the mask
+  double keyRows = 0; ///< rows of K read
+  double longest = 0; ///< most tiles that one block visits
+};
+
+/// Of the request's mask and lengths. Exact, but for MaskShape::Fraction, and Rows of other lengths than those that it
+/// knows: they give expected values.
+TileCount countTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK);
+
+} // namespace attune
