@@ -781,17 +781,18 @@ TEST_CASE("values by distance have rings, and cost less than loads by element") 
   CHECK(roleRegisters(8, 4, false, 2, 0).producer == 56);
 }
 
-TEST_CASE("values by distance are for three warpgroups, unless those have room for 64 keys alone") {
-  auto planOf = [](int headDim, int distanceValues) {
-    PlanRequest request = makeRequest(headDim);
-    request.arch = "sm_90a";
-    request.distanceValues = distanceValues;
-    const Plan plan = best(request).plan;
-    return std::pair(plan.tileQ, plan.tileK);
+TEST_CASE("values by distance cost three warpgroups less than two") {
+  auto slower = [](int tileQ) {
+    PlanRequest without = makeRequest(128), with = without;
+    with.distanceValues = 1;
+    for (PlanRequest *request : {&without, &with}) {
+      request->arch = "sm_90a";
+      request->fixed = {.tileQ = tileQ, .tileK = 80};
+    }
+    return best(with).cost.totalSeconds / best(without).cost.totalSeconds;
   };
-  CHECK(planOf(128, 0) == std::pair(128, 128));
-  CHECK(planOf(128, 1) == std::pair(192, 80));
-  CHECK(planOf(160, 1) == std::pair(128, 128));
+  CHECK(slower(192) > 1);
+  CHECK(slower(192) < slower(128));
 }
 
 TEST_CASE("O takes room of its own where it has no place over Q") {
@@ -811,22 +812,17 @@ TEST_CASE("O takes room of its own where it has no place over Q") {
   CHECK(errorOf(request(224, 256)).find("O 65536") != std::string::npos);
 }
 
-TEST_CASE("four warpgroups are for small tiles of scores with two special functions an element") {
-  auto planOf = [](int headDim, int special, bool scattered = false) {
+TEST_CASE("four warpgroups are for narrow heads whose tiles have 64 keys, and for no scattered mask") {
+  auto planOf = [](int headDim, bool scattered = false) {
     PlanRequest request = makeRequest(headDim, scattered ? MaskShape::partly(0.5) : MaskShape::causal());
     request.arch = "sm_90a";
-    request.specialPerElement = special;
-    request.aluPerElement = 2 * special;
     const Plan plan = best(request).plan;
     return std::tuple(plan.tileQ, plan.tileK, plan.warps);
   };
-  CHECK(planOf(64, 0) == std::tuple(192, 128, 12));
-  CHECK(planOf(64, 1) == std::tuple(256, 64, 16));
-  CHECK(planOf(32, 1) == std::tuple(256, 64, 16));
-  CHECK(planOf(32, 0) == std::tuple(192, 128, 12));
-  CHECK(std::get<2>(planOf(72, 1)) < 16); // not with fewer keys
-  CHECK(planOf(128, 1) == std::tuple(128, 128, 8));
-  CHECK(planOf(64, 1, true) != std::tuple(256, 64, 16));
+  CHECK(planOf(64) == std::tuple(256, 64, 16));
+  CHECK(std::get<2>(planOf(72)) < 16); // not with fewer keys
+  CHECK(planOf(128) == std::tuple(128, 128, 8));
+  CHECK(std::get<2>(planOf(64, true)) < 16);
   // Copy warps that search take 40 registers at least; beside 112 they have 32.
   CHECK(roleRegisters(16, 4, false, 0, 0).consumer == 112);
   CHECK(roleRegisters(16, 4, true, 0, 0).consumer == 104);
@@ -1013,14 +1009,35 @@ TEST_CASE("warpgroups take turns where rows have no statistics, whatever the ari
 }
 
 TEST_CASE("a window is planned for sequences that are longer than it") {
-  auto tileQ = [](int64_t left) {
-    PlanRequest request = makeRequest(64);
-    request.arch = "sm_90a";
-    request.mask = MaskShape::band(left, 0);
-    return best(request).plan.tileQ;
+  auto shortest = [](const MaskShape &mask) {
+    const auto lengths = rankedLengths(makeRequest(64, mask));
+    return std::min_element(lengths.begin(), lengths.end())->second;
   };
-  CHECK(tileQ(127) == 128);
-  CHECK(tileQ(1023) == 192);
+  CHECK(shortest(MaskShape::causal()) == 512);
+  CHECK(shortest(MaskShape::band(127, 0)) == 512);
+  CHECK(shortest(MaskShape::band(1023, 0)) == 2046);
+}
+
+TEST_CASE("tiles of rows go in rounds, in rounds of pairs, or to who is free") {
+  // Tiles of 128 rows for each of 132 multiprocessors, and one more: a second round.
+  auto seconds = [](int64_t tiles, MaskShape mask, bool persistent) {
+    PlanRequest request = makeRequest(128, mask);
+    request.arch = "sm_90a";
+    request.theseSizes = true;
+    request.batch = request.headsKv = 1; // all read the same K and V: HBM limits nothing
+    request.heads = tiles;
+    request.queries = mask.kind == MaskShape::Kind::Full ? 128 : 1280;
+    request.fixed = {.tileQ = 128, .tileK = 128, .stages = 2, .persistent = persistent};
+    return best(request).cost.totalSeconds - 3e-6;
+  };
+  for (bool persistent : {false, true}) {
+    INFO((persistent ? "persistent" : "a block a tile"));
+    CHECK(seconds(133, MaskShape::full(), persistent) == Approx(2 * seconds(132, MaskShape::full(), persistent)));
+    CHECK(seconds(264, MaskShape::full(), persistent) == Approx(seconds(133, MaskShape::full(), persistent)));
+  }
+  // Causal: 10 tiles a sequence. 27 of them are 135 pairs, so that some blocks have two; free blocks fill the gaps.
+  CHECK(seconds(27, MaskShape::causal(), true) > 1.8 * seconds(26, MaskShape::causal(), true));
+  CHECK(seconds(27, MaskShape::causal(), false) < 1.1 * seconds(26, MaskShape::causal(), false));
 }
 
 TEST_CASE("roles share out the registers that a block has at its launch") {

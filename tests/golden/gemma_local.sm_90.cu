@@ -707,9 +707,8 @@ gemma_local(const __grid_constant__ Params p) {
   const unsigned bits = read_again(p.query_length);
   const unsigned q_tiles2 = (bits + 127u) / 128u;
   const unsigned head3 = block / q_tiles2;
-  const unsigned bits2 = read_again(p.heads);
-  const int b2 = (int)(head3 / bits2);
-  const int h2 = (int)(head3 % bits2);
+  const int b2 = (int)(head3 / (unsigned)p.heads);
+  const int h2 = (int)(head3 % (unsigned)p.heads);
   const int quad_lane2 = lane2 % 4;
   const int q_index2 = (int)(block % q_tiles2);
   const int q0_2 = q_index2 * 128;
