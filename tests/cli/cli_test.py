@@ -1104,9 +1104,10 @@ class Cli(unittest.TestCase):
 
     def test_simulate_finds_a_stage_of_q_that_never_moves(self):
         # It shows where the producer is a tile of work ahead: with 6 tiles of keys or 16 it never is.
-        for variant, line in [("causal", "'sched.send' op writes tasks, stage 1, which another warp may still read"),
-                              ("softcap", "'sched.expect_bytes' op arrives at q_barriers, stage 1, more often than the 1 that fill it")]:
-            text = self.attune("compile", variant, "--arch", "sm_90a", "--head-dim", 64, "--emit", "sched")
+        for variant, rows, keys, line in [
+                ("causal", 192, 128, "'sched.send' op writes tasks, stage 1, which another warp may still read"),
+                ("softcap", 256, 64, "'sched.expect_bytes' op arrives at q_barriers, stage 1, more often than the 1 that fill it")]:
+            text = self.attune("compile", variant, "--arch", "sm_90a", "--head-dim", 64, "--tile-q", rows, "--tile-k", keys, "--emit", "sched")
             mutant = re.sub(r"sched.acquire %q_barriers\[%\w+\]", "sched.acquire %q_barriers[%c0_i32]", text, count=1)
             self.assertNotEqual(mutant, text)
             file = self.write("stage.mlir", mutant)
@@ -1199,7 +1200,7 @@ class Cli(unittest.TestCase):
         ring = r"\(\d stages, 128-byte swizzle\)"
         for line in ["masks +one loop; uniform branches mask the tiles that need it",
                      f"copies +q_[a-z]+ \\(.*\\), k_ring {ring}, v_ring {ring} by TMA",
-                     "roles +producer 4 warps of [0-9]+ registers, consumer (8|12) warps of [0-9]+ registers \\(setmaxnreg\\)",
+                     "roles +producer 4 warps of [0-9]+ registers, consumer (8|12|16) warps of [0-9]+ registers \\(setmaxnreg\\)",
                      "products +wgmma, P from registers", "overlap +products of one warpgroup beside the softmax of another, in turn",
                      "order +(a block a tile, the last ones of many heads first|persistent blocks, pairs of tiles from both ends of a head)",
                      "epilogue +O through o_tile by TMA"]:
