@@ -91,7 +91,7 @@ static constexpr Calibration calibration = {
 // A random search over timings of one H200: 41 cases with all their plans (odd lengths, D 40 to 256, masks, biases,
 // dropout, grids of 8 to 4,096 blocks; bench/tuning.py) and 34 with two or three plans (lengths 1,024 to 16,384). From
 // the round numbers at which it began, it gained a twentieth of the error. On these timings the best plan by the model
-// is within 10% of the best of all in 74 cases, 1.9% from it in the geometric mean; none were held back.
+// is within 10% of the best of all in 74 cases, 2.0% from it in the geometric mean; none were held back.
 static constexpr WarpgroupCalibration warpgroupCalibration = {
     .softmaxAlu = 6,
     .aluShare = 0.55,
