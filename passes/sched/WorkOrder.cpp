@@ -17,12 +17,13 @@ WorkOrder::WorkOrder(OpBuilder &builder, Location loc, ArrayAttr grid, Options o
 
 int64_t attune::rowsInHalfOfLevel2(ArrayAttr operands, ArrayAttr grid) {
   constexpr int64_t bytes = 16 << 20;
+  if (grid.empty())
+    return 0;
+  const StringAttr tiled = cast<tile::AxisAttr>(grid[grid.size() - 1]).getName();
   int64_t row = 0;
   for (auto operand : operands.getAsRange<tile::OperandAttr>()) {
     ArrayRef<tile::AxisAttr> of = operand.getAxes();
-    const bool streamed = operand.isTiled() && !operand.isWritten() && of.size() > 1 && !grid.empty() &&
-                          of[of.size() - 2].getName() != cast<tile::AxisAttr>(grid[grid.size() - 1]).getName();
-    if (streamed)
+    if (operand.isTiled() && !operand.isWritten() && of.size() > 1 && of[of.size() - 2].getName() != tiled)
       row += operand.getColumns() * operand.getElementType().getIntOrFloatBitWidth() / 8;
   }
   return row ? bytes / row : 0;

@@ -9,10 +9,8 @@
 #include "passes/analysis/cost/VisitedTiles.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <fmt/format.h>
-#include <functional>
 #include <iterator>
 #include <numeric>
 #include <set>

@@ -36,6 +36,7 @@ struct Calibration {
   double blockCycles;      ///< prologue and epilogue of a block
   double float32MmaFactor; ///< m16n8k8 TF32 three times, each at half the rate of bf16
   double float32Shared;    ///< V has no transposed 32-bit ldmatrix
+  double lastRows;         ///< of a tile of rows: what the multiprocessors wait for the last
   double launchSeconds;
 };
 /// The same with copy warps.
@@ -59,7 +60,7 @@ struct WarpgroupCalibration {
   double nextTileCycles;   ///< of a block's tile of rows, where copies for the next have begun
   double blockCycles;      ///< prologue and epilogue of a block
   double ownTiles; ///< of what a warpgroup passes over, as its own rows do not see it: the part that nobody waits for
-  double lastRows; ///< of a tile of rows: what the multiprocessors wait for the last
+  double lastRows; ///< as above
 };
 
 } // namespace
@@ -85,6 +86,7 @@ static constexpr Calibration calibration = {
     .blockCycles = 5100.0,
     .float32MmaFactor = 6.0,
     .float32Shared = 1.5,
+    .lastRows = 0.25,
     .launchSeconds = 3e-6,
 };
 
@@ -174,7 +176,8 @@ static double busiestCycles(const PlanRequest &request, const Plan &plan, const 
     return request.theseSizes ? std::ceil(each) : std::max(1.0, each + 0.5);
   };
   // Who is free takes the next tile of rows, the long ones first: short ones fill the gaps.
-  const double filled = std::max(work / sms + (plan.copyWarps ? warpgroupCalibration.lastRows : 0.25) * block, longest);
+  const double last = plan.copyWarps ? warpgroupCalibration.lastRows : calibration.lastRows;
+  const double filled = std::max(work / sms + last * block, longest);
   if (!plan.copyWarps || (plan.persistent && request.searches()))
     return filled;
   if (tiles.longest * rows < 1.3 * tiles.visited) // all about equally long
@@ -281,12 +284,13 @@ WarpgroupCycles attune::warpgroupCycles(const PlanRequest &request, const Plan &
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// Cycles of the copy engine for a row of a tensor: the boxes that it is cut into. Rows that start within a sector of 32
-/// bytes take twice as long.
+/// The boxes that a row is cut into for the copy engine.
+static double boxesOfRow(int64_t rowBytes) { return double(ceilDiv(rowBytes, sched::panelForBoxes(rowBytes))); }
+
+/// Cycles of the copy engine for a row of a tensor. Rows that start within a sector of 32 bytes take twice as long.
 static double copyCycles(int64_t columns, int64_t elementBytes, const WarpgroupCalibration &c) {
-  const int64_t padded = roundUp(columns, 16) * elementBytes;
-  const double boxes = double(ceilDiv(padded, sched::panelForBoxes(padded)));
-  return c.boxRowCycles * boxes * (columns * elementBytes % 32 ? c.unalignedFactor : 1);
+  return c.boxRowCycles * boxesOfRow(roundUp(columns, 16) * elementBytes) *
+         (columns * elementBytes % 32 ? c.unalignedFactor : 1);
 }
 
 /// Time of a block with copy warps. A tile takes as long as the busiest of what its warpgroups share, or as one of them
@@ -311,15 +315,14 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
 
   double copies = plan.tileK * (copyCycles(request.headDim, request.elementBytes, c) +
                                 copyCycles(request.headDimV, request.elementBytes, c));
-  if (plan.stageBiases) {
-    const int64_t row = plan.tileK * request.biasBytes / request.biases;
-    copies += plan.tileQ * request.biases * c.boxRowCycles * double(ceilDiv(row, sched::panelForBoxes(row)));
-  }
+  if (plan.stageBiases)
+    copies +=
+        plan.tileQ * request.biases * c.boxRowCycles * boxesOfRow(plan.tileK * request.biasBytes / request.biases);
 
-  double most = 0, sum = 0;
-  for (double each : {of.mma, softmax, own, of.shared, copies})
-    most = std::max(most, each);
-  for (double each : {of.mma, softmax, own, of.shared, copies})
+  const auto shares = {of.mma, softmax, own, of.shared, copies};
+  const double most = std::max(shares);
+  double sum = 0;
+  for (double each : shares)
     sum += std::pow(each / most, 4);
   const double tile = (plan.tileK > 128 ? c.wideTile : 1) * most * std::pow(sum, 0.25) + c.stageCycles -
                       (plan.stages > 2 ? c.thirdStageCycles : 0);

@@ -4,6 +4,8 @@
 #include "arch/ArchInfo.h"
 #include "passes/analysis/cost/VisitedTiles.h"
 
+#include <algorithm>
+
 namespace attune {
 
 /// Fills in the seconds of each unit and of all, what limits the plan, and how busy each unit is; the bytes of `cost`,
