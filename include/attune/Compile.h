@@ -186,8 +186,8 @@ Expected<std::string> emitFromText(const IrText &text, const CompileOptions &opt
 /// of the quickest, which a launch of these sizes starts; "differs" names what has changed since: attune, the driver.
 ///
 /// `candidates` are ranked for `sizes` by the number that `rankedBy` names, the rejected ones last: "microseconds", or
-/// with warpgroup-level products "meanMicroseconds", the geometric mean over the same tokens in sequences of an eighth,
-/// a half and twice the length. `passedOver` says why compile() does not take a candidate that fits: "compiled: spills
+/// with warpgroup-level products "meanMicroseconds", the geometric mean over the same tokens in sequences of an eighth
+/// to four times the length, each twice the one before. `passedOver` says why compile() does not take a candidate that fits: "compiled: spills
 /// 56 bytes", "3.1% slower". `plan` is KernelImage::planJson of the one that compile() chooses, which serves every size
 /// and is ranked for the default sizes (registers as estimated).
 Expected<std::string> explain(const Variant &variant, const CompileOptions &options, const Target &target,

@@ -1172,7 +1172,7 @@ class Cli(unittest.TestCase):
                     self.assertEqual(each["limitedBy"], re.match("(.*?) [0-9]+%", each["busy"]).group(1))
         head = self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 64, "--candidates", 2).split("ranking of ")[1].splitlines()
         self.assertRegex(head[0], r"^[0-9]+ schedules that fit \([0-9]+ do not\) by mean us for B 4 H 32 Hkv 32 Sq 4096 Sk 4096; the mean is the geometric one$")
-        self.assertEqual(head[1], "of the times of as many tokens in sequences of an eighth, a half and twice this length")
+        self.assertEqual(head[1], "of the times of as many tokens in sequences of an eighth to four times this length")
         self.assertRegex(head[2], r"^  rank    mean us         us    traffic      sram regs  schedule; limited by; why it is passed over \(\* the")
         cpu = self.attune("explain", "causal", "--arch", "cpu", "--candidates", 3)
         for text in ["  plan           64 x 128\n", " between the shared cache and the core's, ", "  limited by     products\n", "  busy           products "]:

@@ -97,8 +97,8 @@ void printRanking(const ordered_json &explained, int limit) {
         candidates.size() - accepted, byMean ? "mean us" : "predicted us", sizes["batch"].get<int64_t>(),
         sizes["heads"].get<int64_t>(), sizes["headsKv"].get<int64_t>(), sizes["queries"].get<int64_t>(),
         sizes["keys"].get<int64_t>(),
-        byMean ? "; the mean is the geometric one\nof the times of as many tokens in sequences of an eighth, a half "
-                 "and twice this length"
+        byMean ? "; the mean is the geometric one\nof the times of as many tokens in sequences of an eighth to four "
+                 "times this length"
                : "");
   if (explained.contains("measured")) {
     const ordered_json &measured = explained["measured"];

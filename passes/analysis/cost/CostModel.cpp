@@ -480,17 +480,18 @@ std::vector<std::pair<int64_t, int64_t>> attune::rankedLengths(const PlanRequest
                       request.mask.right < MaskShape::unlimited;
   const int64_t shortest = window ? 2 * (request.mask.left + request.mask.right) : 1;
   std::vector<std::pair<int64_t, int64_t>> lengths;
-  for (int64_t eighths : {1, 4, 16})
+  for (int64_t eighths : {1, 2, 4, 8, 16, 32})
     lengths.emplace_back(std::max<int64_t>({1, shortest, request.queries * eighths / 8}),
                          std::max<int64_t>({1, shortest, request.keys * eighths / 8}));
   return lengths;
 }
 
-/// One plan serves all lengths: the same tokens in sequences of an eighth, a half, and twice the length.
+/// One plan serves all lengths: the geometric mean over them, of the same tokens.
 static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &arch) {
   const double tokens = double(request.batch) * request.queries;
-  double product = 1;
-  for (auto [queries, keys] : rankedLengths(request)) {
+  const auto lengths = rankedLengths(request);
+  double logarithms = 0;
+  for (auto [queries, keys] : lengths) {
     PlanRequest sized = request;
     sized.queries = queries;
     sized.keys = keys;
@@ -499,9 +500,9 @@ static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &
     PlanCost cost;
     setBytes(cost, sized, plan, tiles, arch);
     setSeconds(cost, sized, plan, tiles, arch);
-    product *= cost.totalSeconds;
+    logarithms += std::log(cost.totalSeconds);
   }
-  return std::cbrt(product);
+  return std::exp(logarithms / double(lengths.size()));
 }
 
 /// What is left of a request where copy warps bring its dense biases.

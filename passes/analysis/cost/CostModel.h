@@ -64,7 +64,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 17;
+inline constexpr int costModelVersion = 18;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could,
 /// which lose more.
@@ -221,7 +221,8 @@ struct PlanRequest {
   void setReferenceSizes(int64_t length = 4096);
 };
 
-/// The lengths of queries and keys that plans for every size are ranked for: an eighth, a half and twice the request's.
+/// The lengths of queries and keys that plans for every size are ranked for: an eighth to four times the request's, each
+/// twice the one before.
 std::vector<std::pair<int64_t, int64_t>> rankedLengths(const PlanRequest &request);
 
 /// Whether its plans have copy warps and warpgroup-level products: 16-bit inputs and head dims of one instruction, on
@@ -248,7 +249,7 @@ struct PlanCost {
   double sharedSeconds = 0;
   double hbmSeconds = 0; ///< of hbmBytes
   double totalSeconds = 0;
-  double mixSeconds = 0;   ///< with copy warps, the geometric mean over lengths from an eighth to twice the request's;
+  double mixSeconds = 0;   ///< with copy warps, the geometric mean over rankedLengths;
                            ///< totalSeconds without, and where only the request's sizes count
   double visitedTiles = 0; ///< tiles of S over all heads
   double partialTiles = 0; ///< of these, those that evaluate the mask
