@@ -598,11 +598,11 @@ static ordered_json measuredJson(const TunedSizes &tuned) {
 }
 
 static Expected<std::string> explainSource(const Source &source, const CompileOptions &options, const Target &target,
-                                           const ProblemSizes &sizes) {
+                                           const ProblemSizes &sizes, std::shared_ptr<const TileMap> tiles) {
   if (Expected<void> good = checkRequest(source, options, target); !good)
     return good.error();
   Lowered lowered;
-  Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, sizes, lowered);
+  Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, sizes, lowered, std::move(tiles));
   if (!ranked)
     return ranked.error();
   if (ranked->empty() || !ranked->front().accepted())
@@ -673,11 +673,11 @@ Expected<std::string> attune::emitFromText(const IrText &text, const CompileOpti
   return emitSource({.text = &text}, options, target, stage);
 }
 Expected<std::string> attune::explain(const Variant &variant, const CompileOptions &options, const Target &target,
-                                      const ProblemSizes &sizes) {
-  return explainSource({.variant = &variant}, options, target, sizes);
+                                      const ProblemSizes &sizes, std::shared_ptr<const TileMap> tiles) {
+  return explainSource({.variant = &variant}, options, target, sizes, std::move(tiles));
 }
 Expected<std::string> attune::explainText(const IrText &text, const CompileOptions &options, const Target &target,
-                                          const ProblemSizes &sizes) {
-  return explainSource({.text = &text}, options, target, sizes);
+                                          const ProblemSizes &sizes, std::shared_ptr<const TileMap> tiles) {
+  return explainSource({.text = &text}, options, target, sizes, std::move(tiles));
 }
 Expected<IrSummary> attune::describeText(const IrText &text) { return driver::describe(text); }

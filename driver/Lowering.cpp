@@ -809,12 +809,61 @@ Expected<PlanRequest> attune::driver::requestOf(const Source &source, const Comp
 
 Expected<std::vector<RankedPlan>> attune::driver::rank(const Source &source, const CompileOptions &options,
                                                        const Target &target, const ProblemSizes &sizes,
-                                                       Lowered &described) {
+                                                       Lowered &described, std::shared_ptr<const TileMap> tiles) {
   Expected<PlanRequest> request = requestOf(source, options, target, sizes, described.summary);
   if (!request)
     return request.error();
+  request->tiles = std::move(tiles);
   described.request = *request;
   return rankPlans(*request);
+}
+
+Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tileQ, int tileK) {
+  ContextLease context;
+  CompileOptions options;
+  options.headDim = 16; // of no account
+  return onModule(context.get(), source, options, [&](ModuleOp module) -> Expected<TileMapText> {
+    Expected<IrSummary> found = summarizeModule(module);
+    if (!found)
+      return found.error();
+    if (found->stage != Stage::Attn)
+      return Error{fmt::format("the text is at stage {} and has no mask of its own any more; use its attn text",
+                               name(found->stage))};
+    if (Expected<void> ran = runPasses(module, source.text,
+                                       [](PassManager &passes) {
+                                         addAttnVerifier(passes);
+                                         passes.addPass(createCanonicalizerPass());
+                                         passes.addPass(createCSEPass());
+                                       });
+        !ran)
+      return ran.error();
+    TileMapText result;
+    auto op = *module.getOps<attn::AttentionOp>().begin();
+    if (!op.getMask().empty()) {
+      result.byBatch = !op.getMask().getArgument(0).use_empty();
+      result.byHead = !op.getMask().getArgument(1).use_empty();
+      op.getMask().walk([&](attn::ExtentOp extent) {
+        result.byBatch |= extent.getName() == "B";
+        result.byHead |= extent.getName() == "H";
+      });
+    }
+    if (attn::BlockPatternAttr pattern = op.getPatternAttr())
+      result.byHead |= op.findTensor(pattern.getName()).getRank() == 3;
+    Expected<void> ran = runPasses(module, source.text, [&](PassManager &passes) {
+      passes.addPass(createAttnToTileMap(AttnToTileMapOptions{tileQ, tileK}));
+      passes.addPass(createCanonicalizerPass());
+      passes.addPass(createCSEPass());
+    });
+    if (!ran)
+      return ran.error();
+    module->removeAttr(attn::variantAttr);
+    result.name = found->name;
+    const KernelSignature signature = tile::signatureOf(ArrayRef(*tile::launchedKernels(module)));
+    result.tensors = signature.tensors;
+    result.scalars = signature.scalars;
+    result.text = {print(module), "the tile map"};
+    return result;
+  });
 }
 
 Expected<Simulated> attune::driver::simulated(const IrText &text) {

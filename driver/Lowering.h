@@ -64,9 +64,20 @@ Expected<Lowered> lower(const Source &source, const CompileOptions &options, con
 Expected<PlanRequest> requestOf(const Source &source, const CompileOptions &options, const Target &target,
                                 const ProblemSizes &sizes, IrSummary &summary);
 
-/// Every candidate of the cost model for that request.
+/// Every candidate of the cost model for that request; `tiles` become the request's.
 Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOptions &options, const Target &target,
-                                       const ProblemSizes &sizes, Lowered &described);
+                                       const ProblemSizes &sizes, Lowered &described,
+                                       std::shared_ptr<const TileMap> tiles = nullptr);
+
+/// The kernel of `attn-to-tile-map`, as tile text, and what it tells apart.
+struct TileMapText {
+  IrText text;
+  bool byBatch = false, byHead = false;
+  std::string name;                    ///< the variant's
+  std::vector<TensorParam> tensors;    ///< that the kernel reads
+  std::vector<ScalarParam> scalars;    ///< the same
+};
+Expected<TileMapText> tileMapText(const Source &source, int tileQ, int tileK);
 
 /// Parses and verifies text.
 Expected<IrSummary> describe(const IrText &text);

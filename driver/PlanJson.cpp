@@ -146,10 +146,18 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"hbmReadBytes", cost->hbmReadBytes},
                          {"hbmBytes", cost->hbmBytes},
                          {"standardAttentionBytes", cost->standardAttentionBytes},
+                         {"visitedTiles", cost->visitedTiles},
+                         {"maskedTiles", cost->partialTiles},
+                         {"allTiles", cost->allTiles},
                          {"ratio", cost->trafficBytes > 0 ? cost->standardAttentionBytes / cost->trafficBytes : 0.0},
                          {"sizes", sizesJson(*lowered.request)}};
-    result["predicted"] = {
-        {"microseconds", cost->totalSeconds * 1e6}, {"limitedBy", cost->limitedBy}, {"busy", cost->busy}};
+    ordered_json units = ordered_json::object();
+    for (const auto &[unit, seconds] : cost->units)
+      units[unit] = seconds * 1e6;
+    result["predicted"] = {{"microseconds", cost->totalSeconds * 1e6},
+                           {"limitedBy", cost->limitedBy},
+                           {"busy", cost->busy},
+                           {"unitMicroseconds", units}};
   }
   return result;
 }
@@ -176,8 +184,9 @@ static const ordered_json &planExample() {
     plan["registers?"] = {{"estimated?", 0}, {"limit?", 0}, {"actual?", 0}, {"spillBytes?", 0}};
     plan["traffic?"] = {{"bytes", 0.0},        {"readBytes", 0.0}, {"writtenBytes", 0.0},
                         {"hbmReadBytes", 0.0}, {"hbmBytes", 0.0},  {"standardAttentionBytes", 0.0},
+                        {"visitedTiles", 0.0}, {"maskedTiles", 0.0}, {"allTiles", 0.0},
                         {"ratio", 0.0},        {"sizes", sizes}};
-    plan["predicted?"] = {{"microseconds", 0.0}, {"limitedBy", ""}, {"busy", ""}};
+    plan["predicted?"] = {{"microseconds", 0.0}, {"limitedBy", ""}, {"busy", ""}, {"unitMicroseconds", {{"*", 0.0}}}};
     plan["attempts?"] = ordered_json::array({{{"text", ""}, {"spillBytes", 0}}});
     return plan;
   }();

@@ -71,6 +71,21 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
   let dependentDialects = ["::attune::tile::TileDialect", "::attune::sched::SchedDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def AttnToTileMap : Pass<"attn-to-tile-map", "::mlir::ModuleOp"> {
+  let summary = "write the classes of the tiles that a mask leaves";
+  let description = [{
+    Requires: `attn.attention`.
+    Ensures: in its place a `tile.kernel` over tiles of queries whose loop has the domain of a forward kernel with these tiles, the block pattern and tables of bounds included. It writes the class (1 partial, 2 full; attune/TileMap.h) of each tile that it visits
+    to `classes` and leaves the others alone; `queries` and `keys` only have the lengths. Of the captured tensors those that decide it are declared.
+    Why here: an end of the pipeline of its own, for counting and drawing; no forward kernel comes of it.
+    Before: `attn.attention @causal ... mask { q >= k }`
+    After: `tile.kernel @causal { ... tile.for_blocks (%k0, %partial) in %dom { tile.store (partial ? 1 : 2), %classes[b, h, row, column] } }`
+  }];
+  let options = [Option<"tileQ", "tile-q", "int64_t", "128", "queries of a tile">,
+                 Option<"tileK", "tile-k", "int64_t", "128", "keys of a tile">];
+  let dependentDialects = ["::attune::tile::TileDialect", "::mlir::arith::ArithDialect"];
+}
+
 def ScaleQueries : Pass<"tile-scale-queries", "::mlir::ModuleOp"> {
   let summary = "a power of two of the score's factor moves to Q";
   let description = [{

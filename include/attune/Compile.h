@@ -44,6 +44,7 @@
 #include "attune/ProblemSizes.h"
 #include "attune/Schedule.h"
 #include "attune/Target.h"
+#include "attune/TileMap.h"
 #include "attune/Variant.h"
 
 #include <cstddef>
@@ -190,10 +191,13 @@ Expected<std::string> emitFromText(const IrText &text, const CompileOptions &opt
 /// to four times the length, each twice the one before. `passedOver` says why compile() does not take a candidate that fits: "compiled: spills
 /// 56 bytes", "3.1% slower". `plan` is KernelImage::planJson of the one that compile() chooses, which serves every size
 /// and is ranked for the default sizes (registers as estimated).
+///
+/// `tiles` are those of the variant for `sizes` (tileMap), with what captured tensors hide: times and bytes count them.
+/// Without, a mask that reads captured tensors leaves half of the tiles, and a block pattern all.
 Expected<std::string> explain(const Variant &variant, const CompileOptions &options, const Target &target,
-                              const ProblemSizes &sizes = {});
+                              const ProblemSizes &sizes = {}, std::shared_ptr<const TileMap> tiles = nullptr);
 Expected<std::string> explainText(const IrText &text, const CompileOptions &options, const Target &target,
-                                  const ProblemSizes &sizes = {});
+                                  const ProblemSizes &sizes = {}, std::shared_ptr<const TileMap> tiles = nullptr);
 
 /// "0.1.0".
 std::string_view versionText();

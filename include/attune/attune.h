@@ -13,5 +13,6 @@
 #include "attune/Simulate.h"
 #include "attune/Target.h"
 #include "attune/Tensor.h"
+#include "attune/TileMap.h"
 #include "attune/Tune.h"
 #include "attune/Variant.h"

@@ -54,6 +54,7 @@ static int runTool(int argc, char **argv) {
   addCompile(app, exitCode);
   addRun(app, exitCode);
   addExplain(app, exitCode);
+  addShow(app, exitCode);
   addTune(app, exitCode);
   addExport(app, exitCode);
   addCache(app, exitCode);
@@ -73,7 +74,7 @@ static int runTool(int argc, char **argv) {
     else
       print("attune {} (build {})\n", versionText(), buildId().substr(0, 12));
   } else if (app.get_subcommands().empty()) {
-    printError("error: no verb; use list, compile, run, explain, tune, export or cache\n{}", app.help());
+    printError("error: no verb; use list, compile, run, explain, show, tune, export or cache\n{}", app.help());
     return usage;
   }
   return exitCode;

@@ -3,7 +3,9 @@
 #include "tools/attune/Options.h"
 #include "tools/attune/Output.h"
 #include "tools/attune/Report.h"
+#include "tools/attune/Roofline.h"
 #include "tools/attune/Sweep.h"
+#include "tools/attune/TileMaps.h"
 #include "tools/attune/Usage.h"
 
 #include "driver/Counters.h"
@@ -20,7 +22,7 @@ using nlohmann::ordered_json;
 namespace {
 struct ExplainFlags : Flags {
   int candidates = 10;
-  bool measure = false;
+  bool measure = false, roofline = false;
   std::string sweep, svg;
 };
 
@@ -164,19 +166,48 @@ int explainSchedule(const ExplainFlags &flags, const Request &request) {
   return done;
 }
 
+/// Compiles nothing.
+int roofline(const ExplainFlags &flags, const ordered_json &explained) {
+  Expected<Roofline> line = Roofline::of(explained);
+  if (!line)
+    return report({line.error()});
+  if (!flags.svg.empty())
+    if (Expected<void> written = writeFile(flags.svg, line->svg()); !written)
+      return report({written.error()});
+  if (flags.json)
+    print("{}\n", ordered_json{{"variant", explained["variant"]},
+                               {"arch", explained["arch"]},
+                               {"text", explained["plan"]["text"]},
+                               {"microseconds", line->microseconds},
+                               {"unitMicroseconds", line->units},
+                               {"flops", line->flops},
+                               {"hbmBytes", line->hbmBytes},
+                               {"standardAttentionBytes", line->standardBytes},
+                               {"peakFlops", line->peakFlops},
+                               {"peakBytes", line->peakBytes}}
+                      .dump(2));
+  else
+    print("{}", line->text());
+  return done;
+}
+
 int explainVerb(const ExplainFlags &flags) {
   Result<Request> request = resolve(flags);
   if (!request)
     return report(request.failure());
   if (flags.arch.empty() && !request->target.isCuda())
     request->target = Target::cuda("sm_90a");
-  if (!flags.svg.empty() && flags.sweep.empty())
-    return report(usageError("--svg draws a sweep; add --sweep"));
+  if (!flags.svg.empty() && flags.sweep.empty() && !flags.roofline)
+    return report(usageError("--svg draws a sweep or a roofline; add --sweep or --roofline"));
+  if (!flags.sweep.empty() && flags.roofline)
+    return report(usageError("--sweep and --roofline are two pictures; ask for one at a time"));
   if (request->summary && request->summary->stage != Stage::Attn) {
-    if (flags.measure || !flags.sweep.empty())
+    if (flags.measure || flags.roofline || !flags.sweep.empty())
       return report(usageError(fmt::format("--{} asks the cost model, which has nothing to say of text that holds its "
                                            "schedule; explain its attn text",
-                                           flags.measure ? "measure" : "sweep")));
+                                           flags.measure    ? "measure"
+                                           : flags.roofline ? "roofline"
+                                                            : "sweep")));
     return explainSchedule(flags, *request);
   }
   ProblemSizes sizes;
@@ -190,10 +221,25 @@ int explainVerb(const ExplainFlags &flags) {
     if (Expected<Target> gpu = Target::parse("gpu"); !gpu)
       return report(usageError(fmt::format(
           "--measure counts what a GPU does, and there is none that can be used\nnote: {}", gpu.error().message)));
-  Expected<std::string> text = explainRequest(*request, sizes);
+  std::shared_ptr<const TileMap> tiles;
+  if (request->shape) {
+    // Tiles by what captured tensors hide, where their values are known.
+    Expected<bool> known = knowsTileData(*request, *request->shape);
+    if (!known)
+      return report({known.error()});
+    if (*known) {
+      Expected<TileMap> map = makeFineTileMap(*request, *request->shape);
+      if (!map)
+        return report({map.error()});
+      tiles = std::make_shared<const TileMap>(std::move(*map));
+    }
+  }
+  Expected<std::string> text = explainRequest(*request, sizes, tiles);
   if (!text)
     return report({text.error()});
   ordered_json explained = ordered_json::parse(*text);
+  if (flags.roofline)
+    return roofline(flags, explained);
 
   // What the compiler made of the plan: offsets, registers and spills. The ranking stands without it.
   std::string uncompiled;
@@ -251,9 +297,11 @@ void attune::cli::addExplain(CLI::App &app, int &exitCode) {
                  "count the bytes of a launch by Nsight Compute (ncu) on this GPU, beside the model's; needs --shape");
   verb->add_option("--sweep", flags->sweep,
                    "instead: bytes and time of the model's plan over the shared memory that a block may have, the keys "
-                   "of a tile, or the length, beside the paper's law")
+                   "of a tile, the length, or the density of a block pattern, beside the paper's law")
       ->check(oneOf(sweepNames()));
-  verb->add_option("--svg", flags->svg, "with --sweep: draw it")->type_name("FILE");
+  verb->add_flag("--roofline", flags->roofline,
+                 "instead: the time that each unit takes by the model, and the roofs of HBM and of the products");
+  verb->add_option("--svg", flags->svg, "with --sweep or --roofline: draw it")->type_name("FILE");
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = explainVerb(*flags); });
 }

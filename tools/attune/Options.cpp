@@ -607,10 +607,11 @@ Expected<std::string> attune::cli::emitStage(const Request &request, Stage stage
   return attune::emit(*request.variant, request.options, request.target, stage);
 }
 
-Expected<std::string> attune::cli::explainRequest(const Request &request, const ProblemSizes &sizes) {
+Expected<std::string> attune::cli::explainRequest(const Request &request, const ProblemSizes &sizes,
+                                                  std::shared_ptr<const TileMap> tiles) {
   if (request.text)
-    return attune::explainText(*request.text, request.options, request.target, sizes);
-  return attune::explain(*request.variant, request.options, request.target, sizes);
+    return attune::explainText(*request.text, request.options, request.target, sizes, std::move(tiles));
+  return attune::explain(*request.variant, request.options, request.target, sizes, std::move(tiles));
 }
 
 ProblemSizes attune::cli::sizesOf(const Shape &shape) {
@@ -664,6 +665,10 @@ static std::optional<MadeTensor> builtinDefault(const Request &request, const Te
     return MadeTensor{{shape.heads, blocks(shape.queries, pattern.rows), blocks(shape.keys, pattern.columns)}};
   }
   return std::nullopt;
+}
+
+bool attune::cli::hasDefaultData(const Request &request, const TensorParam &param, const Shape &shape) {
+  return builtinDefault(request, param, shape).has_value();
 }
 
 /// Twice what the tensor takes has to be there: the reference has a copy.

@@ -135,7 +135,8 @@ Result<Shape> parseShape(const std::string &text);
 Expected<KernelImage> compileImage(const Request &request);
 Expected<Kernel> compileKernel(const Request &request);
 Expected<std::string> emitStage(const Request &request, Stage stage);
-Expected<std::string> explainRequest(const Request &request, const ProblemSizes &sizes);
+Expected<std::string> explainRequest(const Request &request, const ProblemSizes &sizes,
+                                     std::shared_ptr<const TileMap> tiles = nullptr);
 
 ProblemSizes sizesOf(const Shape &shape);
 /// The value that --scalar gives a run-time scalar.
@@ -145,6 +146,9 @@ Expected<reference::HostTensor> makeScalar(const Request &request, const ScalarP
 Expected<reference::HostTensor> makeTensor(const Request &request, const TensorParam &param, const Shape &shape,
                                            uint64_t seed);
 
+/// Whether makeTensor has data without a flag: that of a built-in.
+bool hasDefaultData(const Request &request, const TensorParam &param, const Shape &shape);
+
 /// "12.3 MB".
 std::string bytesText(double bytes);
 
@@ -153,6 +157,7 @@ void addList(CLI::App &app, int &exitCode);
 void addCompile(CLI::App &app, int &exitCode);
 void addRun(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app, int &exitCode);
+void addShow(CLI::App &app, int &exitCode);
 void addTune(CLI::App &app, int &exitCode);
 void addExport(CLI::App &app, int &exitCode);
 void addCache(CLI::App &app, int &exitCode);

@@ -36,6 +36,13 @@ Expected<void> attune::cli::closeOutput() {
   return {};
 }
 
+std::string attune::cli::xmlText(std::string_view text) {
+  std::string result;
+  for (char letter : text)
+    result += letter == '<' ? "&lt;" : letter == '>' ? "&gt;" : letter == '&' ? "&amp;" : std::string(1, letter);
+  return result;
+}
+
 Expected<void> attune::cli::writeFile(const std::string &path, std::string_view content) {
   errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);

@@ -35,6 +35,9 @@ template <typename... Arguments> void printError(fmt::format_string<Arguments...
 /// device".
 Expected<void> closeOutput();
 
+/// `text` as a part of an SVG image: names may be anything.
+std::string xmlText(std::string_view text);
+
 /// Replaces the file's content.
 Expected<void> writeFile(const std::string &path, std::string_view content);
 

@@ -46,6 +46,8 @@ std::string attune::cli::planText(const ordered_json &plan) {
   if (plan.contains("traffic")) {
     const ordered_json &traffic = plan["traffic"];
     const ordered_json sizes = traffic.value("sizes", ordered_json::object());
+    line("tiles", fmt::format("visits {:.0f} of {:.0f}, {:.0f} masked", traffic.value("visitedTiles", 0.0),
+                              traffic.value("allTiles", 0.0), traffic.value("maskedTiles", 0.0)));
     line("traffic", fmt::format("{} between {}, {:.1f}x less than the {} of standard attention (B {} H {} Sq {} Sk {})",
                                 bytesText(traffic.value("bytes", 0.0)),
                                 cpu ? "the shared cache and the core's" : "L2 and shared memory",

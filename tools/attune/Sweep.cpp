@@ -5,6 +5,7 @@
 #include "arch/ArchInfo.h"
 #include "driver/Lowering.h"
 #include "tools/attune/Output.h"
+#include "tools/attune/Usage.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,8 @@ struct Point {
   std::string failure = {}; ///< why nothing fits; empty where a plan does
   Plan plan = {};
   PlanCost cost = {};
-  double law = 0; ///< bytes between L2 and shared memory by the paper
+  double inputs = 0; ///< bytes that the law has at every x
+  double law = 0;    ///< bytes between L2 and shared memory by the paper
 };
 
 struct Sweep {
@@ -35,6 +37,7 @@ struct Sweep {
   void (*set)(PlanRequest &request, double x);
   /// The law's bytes at x, over those at x0.
   double (*scale)(double x, double x0);
+  bool withInputs = false; ///< whether the law has N d beside that: Q, which is read once
 };
 
 std::vector<double> budgets(const PlanRequest &request) {
@@ -54,6 +57,28 @@ std::vector<double> lengths(const PlanRequest &request) {
   return values;
 }
 
+std::vector<double> densities(const PlanRequest &) {
+  return {0.015625, 0.03125, 0.0625, 0.125, 0.25, 0.5, 0.75, 1.0};
+}
+
+/// A block pattern of which each row sees about as many blocks, evenly spread, and no two neighbours the same.
+std::shared_ptr<const TileMap> patternOf(const PlanRequest &request, double density) {
+  TileMap map = {.tileQ = int(request.patternRows), .tileK = int(request.patternColumns)};
+  map.queries = request.queries;
+  map.keys = request.keys;
+  map.batches = map.heads = 1;
+  map.sameBatches = request.batch;
+  map.sameHeads = request.heads;
+  map.rows = (map.queries + map.tileQ - 1) / map.tileQ;
+  map.columns = (map.keys + map.tileK - 1) / map.tileK;
+  for (int64_t row = 0; row < map.rows; ++row)
+    for (int64_t column = 0; column < map.columns; ++column) {
+      const double at = double(row + column) * density;
+      map.tiles.push_back(std::floor(at + density) > std::floor(at) ? TileClass::Full : TileClass::Empty);
+    }
+  return std::make_shared<const TileMap>(std::move(map));
+}
+
 const Sweep sweeps[] = {
     {"sram-budget", "bytes of shared memory a block, M", "Theorem 2: N^2 d^2 / M", budgets,
      [](PlanRequest &request, double x) { request.sramBudget = int64_t(x); },
@@ -66,6 +91,9 @@ const Sweep sweeps[] = {
        request.keys = int64_t(x);
      },
      [](double x, double x0) { return x * x / (x0 * x0); }},
+    {"density", "visible share of the blocks, s", "Proposition 4: N d + s N^2 d^2 / M", densities,
+     [](PlanRequest &request, double x) { request.tiles = patternOf(request, x); },
+     [](double x, double x0) { return x / x0; }, /*withInputs=*/true},
 };
 
 /// The plan at each value, and the law through the first point of the greatest value that has one: there the rows of a
@@ -76,6 +104,8 @@ std::vector<Point> pointsOf(const Sweep &sweep, const std::function<Expected<Pla
   for (double x : values) {
     Point &point = points.emplace_back(Point{.x = x});
     Expected<PlanRequest> request = requestAt(x);
+    if (request && sweep.withInputs)
+      point.inputs = double(request->batch * request->heads * request->queries * request->headDim * request->elementBytes);
     Expected<RankedPlan> plan = request ? choosePlan(*request) : Expected<RankedPlan>(request.error());
     if (!plan) {
       point.failure = plan.error().message;
@@ -88,21 +118,13 @@ std::vector<Point> pointsOf(const Sweep &sweep, const std::function<Expected<Pla
       std::ranges::find_if(points.rbegin(), points.rend(), [](const Point &p) { return p.failure.empty(); });
   if (last != points.rend())
     for (Point &point : points)
-      point.law = last->cost.readBytes * sweep.scale(point.x, last->x);
+      point.law = point.inputs + (last->cost.readBytes - last->inputs) * sweep.scale(point.x, last->x);
   return points;
 }
 
 //===----------------------------------------------------------------------===//
 // The picture
 //===----------------------------------------------------------------------===//
-
-/// Names may be anything.
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (char letter : text)
-    result += letter == '<' ? "&lt;" : letter == '>' ? "&gt;" : letter == '&' ? "&amp;" : std::string(1, letter);
-  return result;
-}
 
 /// Logarithmic axes, a line for each of bytes from L2, their law, and bytes from HBM.
 std::string pictureOf(const Sweep &sweep, const std::string &title, std::vector<Point> points) {
@@ -133,13 +155,13 @@ std::string pictureOf(const Sweep &sweep, const std::string &title, std::vector<
       fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
                   "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
                   "<text x=\"{}\" y=\"22\" font-size=\"14\">{}</text>\n",
-                  width, height, left, escaped(title));
+                  width, height, left, xmlText(title));
   for (double bytes = least; bytes <= most * 1.01; bytes *= 10)
     svg += fmt::format(
         "<path d=\"M{} {:.1f}H{}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", left,
         down(bytes), width - right, left - 8, down(bytes) + 4, bytesText(bytes));
   for (const Point &point : points)
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\" font-size=\"10\">{:.0f}</text>\n",
+    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\" font-size=\"10\">{:.8g}</text>\n",
                        across(point.x), height - bottom + 16, point.x);
   svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", (left + width - right) / 2,
                      height - bottom + 40, sweep.axis);
@@ -191,6 +213,8 @@ int attune::cli::sweep(const Request &request, const ProblemSizes &sizes, const 
   Expected<PlanRequest> base = driver::requestOf(source, request.options, request.target, sizes, summary);
   if (!base)
     return report({base.error()});
+  if (of.withInputs && !base->patternRows)
+    return report(usageError("--sweep density needs a block pattern; explain block-sparse, or a variant with one"));
   const std::vector<double> values = of.values(*base);
   // Lengths decide what a mask leaves.
   auto requestAt = [&](double x) -> Expected<PlanRequest> {
@@ -231,11 +255,11 @@ int attune::cli::sweep(const Request &request, const ProblemSizes &sizes, const 
         "from HBM", "us");
   for (const Point &point : points)
     if (point.failure.empty())
-      print("  {:>12.0f} {:>12} {:>12} {:>12} {:>10.1f}  {}; {}\n", point.x, bytesText(point.cost.readBytes),
+      print("  {:>12.8g} {:>12} {:>12} {:>12} {:>10.1f}  {}; {}\n", point.x, bytesText(point.cost.readBytes),
             bytesText(point.law), bytesText(point.cost.hbmReadBytes), point.cost.totalSeconds * 1e6, point.plan.text(),
             point.cost.limitedBy);
     else
-      print("  {:>12.0f} {}\n", point.x, point.failure);
+      print("  {:>12.8g} {}\n", point.x, point.failure);
   print("  law: {}, through the last row\n", of.law);
   return done;
 }

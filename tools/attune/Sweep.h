@@ -3,7 +3,7 @@
 //     attune explain causal --sweep sram-budget --svg sweep.svg
 //
 // Bytes and time of the plan that the model chooses, over the bytes of shared memory that a block may have, the keys of
-// a tile, or the length, beside the law that FlashAttention's paper has for it.
+// a tile, the length, or the density of a block pattern, beside the law that FlashAttention's paper has for it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace attune::cli {
 
-/// "sram-budget", "tile-k" and "length".
+/// "sram-budget", "tile-k", "length" and "density".
 const std::vector<std::string> &sweepNames();
 
 /// Prints a table, or JSON, of the sweep called `name`, and writes a picture to `svg` where that is not empty. Compiles

@@ -577,6 +577,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   const double heads = double(request.batch) * request.heads;
   cost.visitedTiles = heads * tiles.visited;
   cost.partialTiles = heads * tiles.partial;
+  cost.allTiles = heads * double(ceilDiv(request.queries, plan.tileQ) * ceilDiv(request.keys, plan.tileK));
   setBytes(cost, request, plan, tiles, arch);
   PlanRequest these = request;
   these.theseSizes = true;

@@ -54,6 +54,7 @@
 
 #include "attune/Error.h"
 #include "attune/Schedule.h"
+#include "attune/TileMap.h"
 
 #include <cstdint>
 #include <memory>
@@ -204,6 +205,8 @@ struct PlanRequest {
   bool maskLoadsByKey = false;  ///< the mask decides tile by tile
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
   MaskShape mask;
+  /// What mask and block pattern leave by the values of captured tensors, where these are known: tiles are counted by it.
+  std::shared_ptr<const TileMap> tiles = {};
   int64_t patternRows = 0;    ///< block pattern: queries of a block, 0 without a pattern
   int64_t patternColumns = 0; ///< and keys
   int64_t batch = 4, heads = 16, headsKv = 16, queries = 4096, keys = 4096;
@@ -253,6 +256,7 @@ struct PlanCost {
                            ///< totalSeconds without, and where only the request's sizes count
   double visitedTiles = 0; ///< tiles of S over all heads
   double partialTiles = 0; ///< of these, those that evaluate the mask
+  double allTiles = 0;     ///< with those that are not visited
   int registers = 0;       ///< taken per thread
   bool spills = false;     ///< takes all there are and more: the device compiler is expected to spill some
   int registerLimit = 0;   ///< what blocksPerSm leaves for each thread
@@ -260,6 +264,8 @@ struct PlanCost {
   int64_t sharedBytes = 0;
   int64_t sramBudget = 0;
   int blocksPerSm = 0;
+  /// Seconds of each unit if it alone limited the kernel, the busiest first: "tensor cores", "shared memory", ...
+  std::vector<std::pair<std::string, double>> units;
   std::string limitedBy; ///< the unit that is busiest: "tensor cores"
   std::string busy;      ///< how busy each unit is: "tensor cores 41%, shared memory 24%, ..."
 };

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <functional>
 #include <iterator>
+#include <tuple>
 #include <vector>
 
 using namespace attune;
@@ -123,15 +123,15 @@ static constexpr WarpgroupCalibration warpgroupCalibration = {
 //===----------------------------------------------------------------------===//
 
 static void setBusy(PlanCost &cost, const ArchInfo &arch) {
-  std::vector<std::pair<double, const char *>> units = {{cost.mmaSeconds, arch.isCpu() ? "products" : "tensor cores"},
-                                                        {cost.specialSeconds, "special functions"},
-                                                        {cost.aluSeconds, "arithmetic"},
-                                                        {cost.hbmSeconds, arch.isCpu() ? "memory" : "HBM"}};
+  cost.units = {{arch.isCpu() ? "products" : "tensor cores", cost.mmaSeconds},
+                {"special functions", cost.specialSeconds},
+                {"arithmetic", cost.aluSeconds},
+                {arch.isCpu() ? "memory" : "HBM", cost.hbmSeconds}};
   if (!arch.isCpu())
-    units.push_back({cost.sharedSeconds, "shared memory"});
-  std::sort(units.begin(), units.end(), std::greater<>());
-  cost.limitedBy = units.front().second;
-  for (auto [seconds, name] : units)
+    cost.units.emplace_back("shared memory", cost.sharedSeconds);
+  std::ranges::sort(cost.units, [](const auto &a, const auto &b) { return std::tie(b.second, b.first) < std::tie(a.second, a.first); });
+  cost.limitedBy = cost.units.front().first;
+  for (const auto &[name, seconds] : cost.units)
     fmt::format_to(std::back_inserter(cost.busy), "{}{} {:.0f}%", cost.busy.empty() ? "" : ", ", name,
                    100 * seconds / cost.totalSeconds);
 }
@@ -149,7 +149,8 @@ struct TileCycles {
 
 /// Tiles of a block as its warpgroups see them: each passes over those that its own 64 rows do not see.
 static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const TileCount &tiles) {
-  const bool passes = request.mask.kind == MaskShape::Kind::Band || request.mask.kind == MaskShape::Kind::Rows;
+  const bool passes = request.tiles || request.mask.kind == MaskShape::Kind::Band ||
+                      request.mask.kind == MaskShape::Kind::Rows;
   if (!plan.copyWarps || plan.warps <= 4 || !passes)
     return tiles;
   const TileCount rows = countTiles(request, 64, plan.tileK);

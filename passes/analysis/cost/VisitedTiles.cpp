@@ -159,10 +159,54 @@ static TileCount countRows(const MaskRows &of, int64_t tileQ, int64_t tileK) {
   return count;
 }
 
+/// Tiles that hold those of a map: the mean over its heads. A tile of the map that lies in two counts in both.
+static TileCount countMap(const TileMap &map, int64_t tileQ, int64_t tileK) {
+  TileCount count;
+  const int64_t rows = ceilDiv(map.queries, tileQ), columns = ceilDiv(map.keys, tileK);
+  const double heads = double(map.batches * map.heads);
+  std::vector<TileClass> most(size_t(map.columns)), least(size_t(map.columns));
+  const TileClass *head = map.tiles.data();
+  for (int64_t i = 0; i < map.batches * map.heads; ++i, head += map.rows * map.columns)
+    for (int64_t row = 0; row < rows; ++row) {
+      std::ranges::fill(most, TileClass::Empty);
+      std::ranges::fill(least, TileClass::Full);
+      const int64_t end = std::min(ceilDiv((row + 1) * tileQ, int64_t(map.tileQ)), map.rows);
+      for (int64_t from = row * tileQ / map.tileQ; from < end; ++from)
+        for (int64_t column = 0; column < map.columns; ++column) {
+          const TileClass of = head[from * map.columns + column];
+          most[size_t(column)] = std::max(most[size_t(column)], of);
+          least[size_t(column)] = std::min(least[size_t(column)], of);
+        }
+      double visited = 0;
+      for (int64_t column = 0; column < columns; ++column) {
+        const auto first = column * tileK / map.tileK,
+                   last = std::min(ceilDiv((column + 1) * tileK, int64_t(map.tileK)), map.columns);
+        if (*std::max_element(most.begin() + first, most.begin() + last) == TileClass::Empty)
+          continue;
+        visited += 1;
+        count.partial += *std::min_element(least.begin() + first, least.begin() + last) != TileClass::Full;
+        count.keyRows += double(std::min((column + 1) * tileK, map.keys) - column * tileK);
+      }
+      count.visited += visited;
+      count.longest = std::max(count.longest, visited);
+    }
+  count.visited /= heads;
+  count.partial /= heads;
+  count.keyRows /= heads;
+  return count;
+}
+
 TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t tileK) {
-  if (asked.mask.kind == MaskShape::Kind::Full || asked.mask.kind == MaskShape::Kind::Band)
-    return BandTiles(asked, tileQ, tileK).count();
   PlanRequest request = asked;
+  if (request.tiles) {
+    const TileMap &map = *request.tiles;
+    if (map.queries == request.queries && map.keys == request.keys)
+      return countMap(map, tileQ, tileK);
+    // Other lengths: the share of these.
+    request.mask = MaskShape::partly(double(map.visited()) / std::max(1.0, double(map.all())));
+  }
+  if (request.mask.kind == MaskShape::Kind::Full || request.mask.kind == MaskShape::Kind::Band)
+    return BandTiles(request, tileQ, tileK).count();
   if (request.mask.kind == MaskShape::Kind::Rows) {
     const std::vector<MaskRows> &all = *request.mask.rows;
     for (const MaskRows &rows : all)

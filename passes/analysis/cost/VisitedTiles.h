@@ -14,7 +14,7 @@ struct TileCount {
 };
 
 /// Of the request's mask and lengths. Exact, but for MaskShape::Fraction, and Rows of other lengths than those that it
-/// knows: they give expected values.
+/// knows: they give expected values. By request.tiles it is exact for its lengths, where its tiles divide tileQ and tileK.
 TileCount countTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK);
 
 } // namespace attune

@@ -1,0 +1,124 @@
+//===- AttnToTileMap.cpp - A mask's tiles as a kernel that writes their classes ----===//
+//
+// The loops of a forward kernel without their work: the same domain (MaskAnalysis.h), and for each tile that it visits
+// one number. The CPU target runs it on captured tensors, so that what is counted is what a kernel would visit.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/attn/FromVariant.h"
+#include "ir/tile/Tile.h"
+#include "passes/Passes.h"
+#include "passes/analysis/MaskAnalysis.h"
+#include "passes/attn/BoundsKernel.h"
+
+#include "attune/TileMap.h"
+
+namespace attune {
+#define GEN_PASS_DEF_ATTNTOTILEMAP
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+constexpr int64_t storedColumns = 8; // of a store, of which one counts
+
+class TileMapWriter {
+public:
+  TileMapWriter(attn::AttentionOp op, int64_t tileQ, int64_t tileK)
+      : op(op), builder(op), loc(op.getLoc()), i32(builder.getI32Type()), tileQ(tileQ), tileK(tileK) {}
+
+  void write() {
+    auto sizes = tile::PlanAttr::get(builder.getContext(), tileQ, tileK, /*warps=*/1, /*blocksPerSm=*/1, /*dvWarps=*/1);
+    auto kernel = tile::KernelOp::create(
+        builder, loc, op.getSymName(), builder.getArrayAttr({}),
+        builder.getArrayAttr({axis("b"), axis("h"), axis("q", 0, tileQ)}), op.getDtype(), sizes,
+        read<attn::CapturedTensorAttr, attn::LoadOp>(op.getTensorsAttr()),
+        read<attn::RuntimeScalarAttr, attn::ScalarOp>(op.getScalarsAttr()), op.getPatternAttr(), /*dropout=*/false, /*precise=*/false, op.getQOffset());
+    builder.createBlock(&kernel.getBody());
+    SmallVector<BoundsTable> bounds;
+    writeBlock(bounds);
+    SmallVector<Attribute> operands = {declare("queries", OperandRole::In, {"b", "h", "q"}),
+                                       declare("keys", OperandRole::In, {"k"}),
+                                       declare("classes", OperandRole::Out, {"b", "h", "row", "column"})};
+    for (const BoundsTable &table : bounds)
+      operands.push_back(table.declaration());
+    kernel.setOperandsAttr(builder.getArrayAttr(operands));
+    if (!bounds.empty())
+      writeBoundsKernel(builder, kernel, bounds);
+  }
+
+private:
+  tile::AxisAttr axis(StringRef name, int64_t size = 0, int64_t by = 1) {
+    return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), size, by);
+  }
+
+  tile::OperandAttr declare(StringRef name, OperandRole role, ArrayRef<StringRef> axes) {
+    return tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), role, /*optional=*/false,
+                                  llvm::map_to_vector(axes, [&](StringRef name) { return axis(name); }), i32);
+  }
+
+  /// Of captured tensors or scalars those that decide which tiles are visited.
+  template <typename Attr, typename ReadOp> ArrayAttr read(ArrayAttr declared) {
+    llvm::DenseSet<StringRef> names;
+    op.getMask().walk([&](ReadOp read) { names.insert(read.getName()); });
+    if (attn::BlockPatternAttr pattern = op.getPatternAttr())
+      names.insert(pattern.getName().getValue());
+    return builder.getArrayAttr(llvm::filter_to_vector(
+        declared, [&](Attribute each) { return names.contains(cast<Attr>(each).getName().getValue()); }));
+  }
+
+  Value number(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  Value index(StringRef name) { return tile::named(tile::BlockIndexOp::create(builder, loc, i32, name), name); }
+  Value extent(StringRef axis, StringRef name) {
+    return tile::named(tile::AxisExtentOp::create(builder, loc, i32, axis), name);
+  }
+
+  void writeBlock(SmallVectorImpl<BoundsTable> &bounds) {
+    Value b = index("b"), h = index("h"), q0 = index("q");
+    Value Sq = extent("q", "Sq"), Sk = extent("k", "Sk"), H = extent("h", "H"), B = extent("b", "B");
+    Value offset;
+    if (op.getQOffset())
+      offset = tile::named(tile::ParamOp::create(builder, loc, i32, "q_offset"), "q_offset");
+    Value row = tile::named(arith::DivSIOp::create(builder, loc, q0, number(tileQ)), "row");
+    Value classes = tile::named(
+        tile::ParamOp::create(builder, loc, tile::ViewType::get(op.getContext(), 4, i32), "classes"), "classes");
+    Value domain =
+        buildDomain(builder, op, {b, h, q0, offset, B, H, Sq, Sk, tileQ, tileK}, bounds, FullBy::Mask);
+    auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), ValueRange());
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&loop.getBody().front());
+    Value column = tile::named(arith::DivSIOp::create(builder, loc, loop.getOrigin(), number(tileK)), "column");
+    Value end = arith::AddIOp::create(builder, loc, column, number(1));
+    Value of = tile::named(arith::SelectOp::create(builder, loc, loop.getPartial(), number(int64_t(TileClass::Partial)),
+                                                   number(int64_t(TileClass::Full))),
+                           "class");
+    const TileType stored =
+        TileType::make(op.getContext(), {{"column", storedColumns}}, i32, tile::MemorySpace::Register);
+    tile::StoreOp::create(builder, loc, tile::SplatOp::create(builder, loc, stored, of), classes,
+                          ValueRange{b, h, row, column}, end, /*optional=*/false);
+    tile::YieldOp::create(builder, loc);
+  }
+
+  attn::AttentionOp op;
+  OpBuilder builder;
+  Location loc;
+  Type i32;
+  int64_t tileQ, tileK;
+};
+
+struct AttnToTileMap : attune::impl::AttnToTileMapBase<AttnToTileMap> {
+  using AttnToTileMapBase::AttnToTileMapBase;
+
+  void runOnOperation() override {
+    for (auto op : llvm::make_early_inc_range(getOperation().getOps<attn::AttentionOp>())) {
+      TileMapWriter(op, tileQ, tileK).write();
+      op.erase();
+    }
+  }
+};
+
+} // namespace

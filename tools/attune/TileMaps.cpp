@@ -1,0 +1,223 @@
+//===- TileMaps.cpp - The tile map of a request, and its pictures -------------===//
+
+#include "tools/attune/TileMaps.h"
+
+#include "driver/Lowering.h"
+#include "tools/attune/Output.h"
+#include "tools/reference/Reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <iterator>
+
+using namespace attune;
+using namespace attune::cli;
+using attune::reference::HostTensor;
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+/// What the kernel of the map reads, for any tiles.
+static Expected<driver::TileMapText> readBy(const Request &request) {
+  return driver::tileMapText({request.text ? nullptr : &*request.variant, request.text ? &*request.text : nullptr}, 16,
+                             16);
+}
+
+Expected<bool> attune::cli::knowsTileData(const Request &request, const Shape &shape) {
+  Expected<driver::TileMapText> text = readBy(request);
+  if (!text)
+    return text.error();
+  auto given = [&](const TensorParam &param) {
+    const auto flag = std::ranges::find(request.tensors, param.name, &TensorFlag::name);
+    return flag != request.tensors.end() ? !flag->source.empty() : hasDefaultData(request, param, shape);
+  };
+  return !text->tensors.empty() && std::ranges::all_of(text->tensors, given) &&
+         std::ranges::all_of(text->scalars, [&](const ScalarParam &param) { return request.scalars.contains(param.name); });
+}
+
+Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &shape, int tileQ, int tileK,
+                                           std::optional<int32_t> qOffset, uint64_t seed) {
+  Expected<driver::TileMapText> text = readBy(request);
+  if (!text)
+    return text.error();
+  TileMapArgs args = {.sizes = sizesOf(shape), .tileQ = tileQ, .tileK = tileK, .qOffset = qOffset};
+  std::map<std::string, HostTensor> tensors;
+  // As attune run draws them: numbered among all of the variant's.
+  std::vector<std::string> all;
+  if (request.summary)
+    std::ranges::transform(request.summary->signature.tensors, std::back_inserter(all), &TensorParam::name);
+  else
+    std::ranges::transform(request.variant->tensors(), std::back_inserter(all), &TensorDecl::name);
+  for (const TensorParam &param : text->tensors) {
+    const auto place = std::ranges::find(all, param.name) - all.begin();
+    Expected<HostTensor> tensor = makeTensor(request, param, shape, seed * 1000 + 10 + uint64_t(place));
+    if (!tensor)
+      return tensor.error();
+    HostTensor &kept = tensors[param.name] = std::move(*tensor);
+    args.tensors.push_back({param.name, Tensor::contiguous(kept.data.data(), kept.dtype, kept.shape)});
+  }
+  for (const ScalarParam &param : text->scalars) {
+    Expected<HostTensor> value = makeScalar(request, param);
+    if (!value)
+      return value.error();
+    args.scalars.push_back({param.name, reference::scalarValue(*value)});
+  }
+  return request.text ? tileMapOfText(*request.text, args) : tileMap(*request.variant, args);
+}
+
+Expected<TileMap> attune::cli::makeFineTileMap(const Request &request, const Shape &shape) {
+  constexpr double most = double(1 << 22);
+  int tile = 16;
+  auto tiles = [&] {
+    return double(shape.batch) * double(shape.heads) * (double(shape.queries) / tile + 1) * (double(shape.keys) / tile + 1);
+  };
+  while (tiles() > most && tile < 128)
+    tile *= 2;
+  return makeTileMap(request, shape, tile, tile);
+}
+
+//===----------------------------------------------------------------------===//
+// Pictures
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Tiles [first, last) of one of `cells` equal parts of an axis.
+struct Part {
+  int64_t first, last;
+  Part(int64_t cell, int64_t cells, int64_t tiles) : first(cell * tiles / cells), last((cell + 1) * tiles / cells) {}
+};
+
+/// What is visited, and what is full, of a part of the map, as shares.
+struct Shares {
+  double visited = 0, full = 0;
+};
+} // namespace
+
+static Shares sharesOf(const TileMapHead &head, Part rows, Part columns) {
+  Shares shares;
+  for (int64_t row = rows.first; row < rows.last; ++row)
+    for (int64_t column = columns.first; column < columns.last; ++column) {
+      shares.visited += head.at(row, column) != TileClass::Empty;
+      shares.full += head.at(row, column) == TileClass::Full;
+    }
+  const double tiles = double((rows.last - rows.first) * (columns.last - columns.first));
+  return {shares.visited / tiles, shares.full / tiles};
+}
+
+static int64_t visitedIn(const TileMapHead &head, int64_t row) {
+  int64_t visited = 0;
+  for (int64_t column = 0; column < head.map.columns; ++column)
+    visited += head.at(row, column) != TileClass::Empty;
+  return visited;
+}
+
+std::string attune::cli::tileMapText(const TileMapHead &head) {
+  const int64_t rows = std::min<int64_t>(head.map.rows, 32), columns = std::min<int64_t>(head.map.columns, 64);
+  std::string text;
+  for (int64_t row = 0; row < rows; ++row) {
+    const Part of(row, rows, head.map.rows);
+    std::string line;
+    for (int64_t column = 0; column < columns; ++column) {
+      const Shares shares = sharesOf(head, of, Part(column, columns, head.map.columns));
+      line += shares.visited == 0 ? '.' : shares.full == 1 ? '#' : '+';
+    }
+    double visited = 0;
+    for (int64_t each = of.first; each < of.last; ++each)
+      visited += double(visitedIn(head, each));
+    fmt::format_to(std::back_inserter(text), "  {:>9} {} {:g}\n", of.first * head.map.tileQ, line,
+                   std::round(10 * visited / double(of.last - of.first)) / 10);
+  }
+  return text;
+}
+
+/// Grey of a share of visited tiles, darker where they are full: 255 is white.
+static int greyOf(const Shares &shares) { return int(255 - 110 * shares.visited - 115 * shares.full); }
+
+std::string attune::cli::tileMapSvg(const TileMapHead &head, const std::string &title) {
+  const int64_t rows = std::min<int64_t>(head.map.rows, 512), columns = std::min<int64_t>(head.map.columns, 512);
+  constexpr double size = 640, top = 40, left = 10;
+  const double width = size / double(columns), height = size / double(rows);
+  std::string svg = fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" "
+                                "font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" "
+                                "fill=\"white\"/>\n<text x=\"{}\" y=\"24\">{}</text>\n"
+                                "<g transform=\"translate({} {})\" shape-rendering=\"crispEdges\">\n",
+                                size + 2 * left, size + top + left, left, xmlText(title), left, top);
+  for (int64_t row = 0; row < rows; ++row)
+    // Cells of one grey beside each other are one rectangle.
+    for (int64_t column = 0, first = 0, grey = -1; column <= columns; ++column) {
+      const int64_t next =
+          column < columns
+              ? greyOf(sharesOf(head, Part(row, rows, head.map.rows), Part(column, columns, head.map.columns)))
+              : -1;
+      if (next == grey)
+        continue;
+      if (grey >= 0 && grey < 255)
+        fmt::format_to(std::back_inserter(svg),
+                       "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"#{:02x}{:02x}{:02x}\"/>\n",
+                       double(first) * width, double(row) * height, double(column - first) * width, height, grey, grey,
+                       grey);
+      first = column;
+      grey = next;
+    }
+  return svg + fmt::format("<rect width=\"{0}\" height=\"{0}\" fill=\"none\" stroke=\"black\"/>\n</g>\n</svg>\n", size);
+}
+
+/// CRC-32 of PNG's chunks (ISO 3309), bit by bit.
+static uint32_t crc32(std::string_view bytes) {
+  uint32_t crc = ~0u;
+  for (unsigned char byte : bytes) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit)
+      crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+  }
+  return ~crc;
+}
+
+static std::string bigEndian(uint32_t value) {
+  return {char(value >> 24), char(value >> 16), char(value >> 8), char(value)};
+}
+
+static std::string chunk(const std::string &type, const std::string &content) {
+  return bigEndian(uint32_t(content.size())) + type + content + bigEndian(crc32(type + content));
+}
+
+/// zlib's form without compression (RFC 1950 and 1951): stored blocks, and Adler's checksum.
+static std::string stored(const std::string &bytes) {
+  constexpr size_t most = 65535;
+  std::string result = "\x78\x01";
+  for (size_t first = 0; first < bytes.size(); first += most) {
+    const auto length = uint16_t(std::min(most, bytes.size() - first));
+    result += char(first + length == bytes.size());
+    for (uint16_t word : {length, uint16_t(~length)}) {
+      result += char(word & 255);
+      result += char(word >> 8);
+    }
+    result.append(bytes, first, length);
+  }
+  uint32_t a = 1, b = 0;
+  for (unsigned char byte : bytes) {
+    a = (a + byte) % 65521;
+    b = (b + a) % 65521;
+  }
+  return result + bigEndian(b << 16 | a);
+}
+
+std::string attune::cli::tileMapPng(const TileMapHead &head) {
+  constexpr int64_t mostPixels = 2048;
+  const int64_t rows = std::min(head.map.rows, mostPixels), columns = std::min(head.map.columns, mostPixels);
+  const int64_t square = std::max<int64_t>(1, 512 / std::max(rows, columns));
+  std::string pixels;
+  for (int64_t row = 0; row < rows; ++row) {
+    std::string line(1, '\0'); // the line's filter: none
+    for (int64_t column = 0; column < columns; ++column)
+      line.append(size_t(square),
+                  char(greyOf(sharesOf(head, Part(row, rows, head.map.rows), Part(column, columns, head.map.columns)))));
+    for (int64_t i = 0; i < square; ++i)
+      pixels += line;
+  }
+  const std::string header = bigEndian(uint32_t(columns * square)) + bigEndian(uint32_t(rows * square)) +
+                             std::string("\x08\x00\x00\x00\x00", 5); // 8 bits of grey
+  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("IDAT", stored(pixels)) + chunk("IEND", "");
+}

@@ -1,0 +1,34 @@
+//===- TileMaps.h - The tile map of a request, and its pictures ---------------===//
+#pragma once
+
+#include "tools/attune/Options.h"
+
+namespace attune::cli {
+
+/// Whether captured tensors decide which tiles are visited, and each of them has data: a --tensor with a source, or a
+/// built-in's default.
+Expected<bool> knowsTileData(const Request &request, const Shape &shape);
+
+/// The map of the request's mask and block pattern. Errors: those of tileMap, and a tensor or scalar without data.
+Expected<TileMap> makeTileMap(const Request &request, const Shape &shape, int tileQ, int tileK,
+                              std::optional<int32_t> qOffset = {}, uint64_t seed = 0);
+
+/// As makeTileMap, in the least tiles, of 16 x 16 and more, of which there are some millions at most.
+Expected<TileMap> makeFineTileMap(const Request &request, const Shape &shape);
+
+/// One head of a map.
+struct TileMapHead {
+  const TileMap &map;
+  int64_t b = 0, h = 0;
+  TileClass at(int64_t row, int64_t column) const { return map.at(b, h, row, column); }
+};
+
+/// Letters, at most 64 x 32: '#' full, '+' partly visited or partial, '.' empty; behind each row the tiles that it
+/// visits.
+std::string tileMapText(const TileMapHead &head);
+/// An SVG image, of at most 512 x 512 cells.
+std::string tileMapSvg(const TileMapHead &head, const std::string &title);
+/// A PNG image, a pixel or a square of pixels each tile.
+std::string tileMapPng(const TileMapHead &head);
+
+} // namespace attune::cli
