@@ -10,15 +10,20 @@
 using namespace attune;
 using namespace attune::driver;
 
-static constexpr int64_t mostTiles = int64_t(1) << 28, mostLength = int64_t(1) << 30;
+static constexpr int64_t mostTiles = int64_t(1) << 28, mostLength = int64_t(1) << 30, mostTile = int64_t(1) << 20;
 
 static Expected<void> checkArgs(const TileMapArgs &args) {
   const ProblemSizes &sizes = args.sizes;
-  for (auto [what, value] : {std::pair("batch", sizes.batch), {"heads", sizes.heads}, {"queries", sizes.queries},
-                             {"keys", sizes.keys}, {"tileQ", args.tileQ}, {"tileK", args.tileK}})
+  for (auto [what, value] :
+       {std::pair("batch", sizes.batch), {"heads", sizes.heads}, {"queries", sizes.queries}, {"keys", sizes.keys}})
     if (value < 1 || value > mostLength)
       return Error{fmt::format("a tile map with {} = {} has no tiles, or too many; required is 1 to {}", what, value,
                                mostLength)};
+  for (auto [what, value] : {std::pair("tileQ", args.tileQ), {"tileK", args.tileK}})
+    if (value < 16 || value % 16 || value > mostTile)
+      return Error{fmt::format("a tile map with {} = {} is none of a kernel's, whose tiles are multiples of 16; use 16 "
+                               "to {}",
+                               what, value, mostTile)};
   return {};
 }
 
@@ -48,13 +53,13 @@ static Expected<TileMap> mapOf(const Source &source, const TileMapArgs &args) {
   std::vector<int32_t> classes(size_t(map.batches * map.heads * map.rows * map.columns));
   // Lengths without memory behind them.
   const int32_t nothing = 0;
-  const Tensor queries =
-      Tensor::strided(&nothing, i32, {map.batches, map.heads, sizes.queries}, {0, 0, 0});
+  const Tensor queries = Tensor::strided(&nothing, i32, {map.batches, map.heads, sizes.queries}, {0, 0, 0});
   const Tensor keys = Tensor::strided(&nothing, i32, {sizes.keys}, {0});
   LaunchArgs launch;
-  launch.operands = {{"queries", queries},
-                     {"keys", keys},
-                     {"classes", Tensor::contiguous(classes.data(), i32, {map.batches, map.heads, map.rows, map.columns})}};
+  launch.operands = {
+      {"queries", queries},
+      {"keys", keys},
+      {"classes", Tensor::contiguous(classes.data(), i32, {map.batches, map.heads, map.rows, map.columns})}};
   auto takes = [](const auto &declared, std::string_view name) {
     return std::ranges::any_of(declared, [&](const auto &each) { return each.name == name; });
   };
@@ -74,8 +79,6 @@ static Expected<TileMap> mapOf(const Source &source, const TileMapArgs &args) {
   std::ranges::transform(classes, map.tiles.begin(), [](int32_t of) { return TileClass(of); });
   return map;
 }
-
-int64_t TileMap::count(TileClass of) const { return std::ranges::count(tiles, of) * sameBatches * sameHeads; }
 
 Expected<TileMap> attune::tileMap(const Variant &variant, const TileMapArgs &args) {
   return mapOf({.variant = &variant}, args);

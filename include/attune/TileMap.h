@@ -15,6 +15,7 @@
 #include "attune/Kernel.h"
 #include "attune/ProblemSizes.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -32,9 +33,9 @@ enum class TileClass : uint8_t {
 /// What tileMap() is asked. `tensors` and `scalars` are those of the variant, in host memory; those that neither the mask
 /// nor the block pattern reads are not looked at.
 struct TileMapArgs {
-  ProblemSizes sizes;        ///< batch, heads, queries and keys, each at least 1
-  int tileQ = 128;           ///< queries of a tile, at least 1
-  int tileK = 128;           ///< keys of a tile, at least 1
+  ProblemSizes sizes; ///< batch, heads, queries and keys, each at least 1
+  int tileQ = 128;    ///< queries of a tile: a multiple of 16, at most 2^20
+  int tileK = 128;    ///< keys of a tile: the same
   std::vector<NamedTensor> tensors = {};
   std::vector<NamedScalar> scalars = {};
   std::optional<int32_t> qOffset = {}; ///< only for a variant with .qOffset; unset is 0
@@ -44,10 +45,10 @@ struct TileMapArgs {
 struct TileMap {
   int tileQ = 0, tileK = 0;
   int64_t queries = 0, keys = 0;
-  int64_t batches = 0, heads = 0;             ///< that the map tells apart
-  int64_t sameBatches = 1, sameHeads = 1;     ///< that each of these stands for
-  int64_t rows = 0, columns = 0;              ///< ceil(queries / tileQ), ceil(keys / tileK)
-  std::vector<TileClass> tiles = {};          ///< [batches, heads, rows, columns]
+  int64_t batches = 0, heads = 0;         ///< that the map tells apart
+  int64_t sameBatches = 1, sameHeads = 1; ///< that each of these stands for
+  int64_t rows = 0, columns = 0;          ///< ceil(queries / tileQ), ceil(keys / tileK)
+  std::vector<TileClass> tiles = {};      ///< [batches, heads, rows, columns]
 
   TileClass at(int64_t b, int64_t h, int64_t row, int64_t column) const {
     return tiles[size_t((((b / sameBatches) * heads + h / sameHeads) * rows + row) * columns + column)];
@@ -58,10 +59,10 @@ struct TileMap {
   int64_t partial() const { return count(TileClass::Partial); }
 
 private:
-  int64_t count(TileClass of) const;
+  int64_t count(TileClass of) const { return std::ranges::count(tiles, of) * sameBatches * sameHeads; }
 };
 
-/// Errors: sizes or tiles below 1, a map of more than 2^28 tiles, a tensor or scalar that the mask reads and that is
+/// Errors: sizes below 1, tiles that are no multiples of 16, a map of more than 2^28 tiles, a tensor or scalar that the mask reads and that is
 /// missing, on a device, or of another dtype or rank than declared.
 Expected<TileMap> tileMap(const Variant &variant, const TileMapArgs &args);
 /// The same of attn text.

@@ -33,11 +33,12 @@ public:
 
   void write() {
     auto sizes = tile::PlanAttr::get(builder.getContext(), tileQ, tileK, /*warps=*/1, /*blocksPerSm=*/1, /*dvWarps=*/1);
-    auto kernel = tile::KernelOp::create(
-        builder, loc, op.getSymName(), builder.getArrayAttr({}),
-        builder.getArrayAttr({axis("b"), axis("h"), axis("q", 0, tileQ)}), op.getDtype(), sizes,
-        read<attn::CapturedTensorAttr, attn::LoadOp>(op.getTensorsAttr()),
-        read<attn::RuntimeScalarAttr, attn::ScalarOp>(op.getScalarsAttr()), op.getPatternAttr(), /*dropout=*/false, /*precise=*/false, op.getQOffset());
+    auto kernel =
+        tile::KernelOp::create(builder, loc, op.getSymName(), builder.getArrayAttr({}),
+                               builder.getArrayAttr({axis("b"), axis("h"), axis("q", 0, tileQ)}), op.getDtype(), sizes,
+                               read<attn::CapturedTensorAttr, attn::LoadOp>(op.getTensorsAttr()),
+                               read<attn::RuntimeScalarAttr, attn::ScalarOp>(op.getScalarsAttr()), op.getPatternAttr(),
+                               /*dropout=*/false, /*precise=*/false, op.getQOffset());
     builder.createBlock(&kernel.getBody());
     SmallVector<BoundsTable> bounds;
     writeBlock(bounds);
@@ -86,8 +87,7 @@ private:
     Value row = tile::named(arith::DivSIOp::create(builder, loc, q0, number(tileQ)), "row");
     Value classes = tile::named(
         tile::ParamOp::create(builder, loc, tile::ViewType::get(op.getContext(), 4, i32), "classes"), "classes");
-    Value domain =
-        buildDomain(builder, op, {b, h, q0, offset, B, H, Sq, Sk, tileQ, tileK}, bounds, FullBy::Mask);
+    Value domain = buildDomain(builder, op, {b, h, q0, offset, B, H, Sq, Sk, tileQ, tileK}, bounds, FullBy::Mask);
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), ValueRange());
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&loop.getBody().front());

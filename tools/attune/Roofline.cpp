@@ -24,11 +24,11 @@ Expected<Roofline> Roofline::of(const ordered_json &explained) {
     return arch.error();
   const ordered_json &traffic = plan["traffic"], &sizes = traffic["sizes"];
   Roofline line;
-  line.title = fmt::format("{} head_dim {} x {} for {}, B {} H {} Sq {} Sk {}: {}",
-                           explained["variant"].get<std::string>(), explained["headDim"].get<int>(),
-                           explained["headDimV"].get<int>(), name, sizes["batch"].get<int64_t>(),
-                           sizes["heads"].get<int64_t>(), sizes["queries"].get<int64_t>(), sizes["keys"].get<int64_t>(),
-                           plan["text"].get<std::string>());
+  line.title =
+      fmt::format("{} head_dim {} x {} for {}, B {} H {} Sq {} Sk {}: {}", explained["variant"].get<std::string>(),
+                  explained["headDim"].get<int>(), explained["headDimV"].get<int>(), name,
+                  sizes["batch"].get<int64_t>(), sizes["heads"].get<int64_t>(), sizes["queries"].get<int64_t>(),
+                  sizes["keys"].get<int64_t>(), plan["text"].get<std::string>());
   line.microseconds = plan["predicted"]["microseconds"];
   line.units = plan["predicted"]["unitMicroseconds"];
   line.flops = 2 * traffic["visitedTiles"].get<double>() * plan["tileQ"].get<double>() * plan["tileK"].get<double>() *
@@ -66,7 +66,9 @@ std::string Roofline::svg() const {
   const double leastX = std::pow(10, std::floor(std::log10(std::min(flops / standardBytes, intensity()) / 2))),
                mostX = std::pow(10, std::ceil(std::log10(std::max(intensity(), peakFlops / peakBytes) * 2)));
   const double mostY = std::pow(10, std::ceil(std::log10(peakFlops))), leastY = std::min(rate() / 10, roof(leastX));
-  auto across = [&](double x) { return left + (width - left - right) * std::log(x / leastX) / std::log(mostX / leastX); };
+  auto across = [&](double x) {
+    return left + (width - left - right) * std::log(x / leastX) / std::log(mostX / leastX);
+  };
   auto down = [&](double y) { return top + chart - chart * std::log(y / leastY) / std::log(mostY / leastY); };
   std::string svg =
       fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
@@ -80,8 +82,8 @@ std::string Roofline::svg() const {
     add("<path d=\"M{:.1f} {}v{}\" stroke=\"#ddd\"/><text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>\n",
         across(x), top, chart, across(x), top + chart + 16, x);
   for (double y = std::pow(10, std::ceil(std::log10(leastY))); y <= mostY * 1.01; y *= 10)
-    add("<path d=\"M{} {:.1f}H{}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:g}</text>\n", left,
-        down(y), width - right, left - 6, down(y) + 4, y / 1e12);
+    add("<path d=\"M{} {:.1f}H{}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:g}</text>\n",
+        left, down(y), width - right, left - 6, down(y) + 4, y / 1e12);
   add("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">FLOP a byte of HBM; upwards TFLOP/s</text>\n", width / 2,
       top + chart + 36);
   const double ridge = peakFlops / peakBytes;

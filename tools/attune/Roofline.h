@@ -13,13 +13,13 @@ namespace attune::cli {
 /// L2, and the architecture's rates.
 struct Roofline {
   std::string title;
-  double microseconds = 0;        ///< predicted
-  nlohmann::ordered_json units;   ///< microseconds of each unit, the busiest first
+  double microseconds = 0;      ///< predicted
+  nlohmann::ordered_json units; ///< microseconds of each unit, the busiest first
   double flops = 0;
   double hbmBytes = 0;
-  double standardBytes = 0;       ///< of standard attention, which does the same FLOPs
-  double peakFlops = 0;           ///< a second, of the tensor cores
-  double peakBytes = 0;           ///< a second, of HBM
+  double standardBytes = 0; ///< of standard attention, which does the same FLOPs
+  double peakFlops = 0;     ///< a second, of the tensor cores
+  double peakBytes = 0;     ///< a second, of HBM
 
   static Expected<Roofline> of(const nlohmann::ordered_json &explained);
   /// FLOPs a byte, and FLOPs a second.

@@ -51,20 +51,20 @@ int showVerb(const ShowFlags &flags) {
     return report(usageError("a mask has tiles for sizes; add --shape"));
   const Shape &shape = *request->shape;
   if (flags.b >= shape.batch || flags.h >= shape.heads)
-    return report(usageError(fmt::format("--batch {} and --head {} are not within {} batches and {} heads", flags.b, flags.h,
-                                         shape.batch, shape.heads)));
+    return report(usageError(fmt::format("--batch {} and --head {} are not within {} batches and {} heads", flags.b,
+                                         flags.h, shape.batch, shape.heads)));
   const std::string suffix = std::filesystem::path(flags.output).extension();
   if (!flags.output.empty() && suffix != ".txt" && suffix != ".svg" && suffix != ".png")
-    return report(usageError(fmt::format("{} is no picture; use a name that ends in .txt, .svg or .png", flags.output)));
+    return report(
+        usageError(fmt::format("{} is no picture; use a name that ends in .txt, .svg or .png", flags.output)));
   Expected<TileMap> map = makeTileMap(*request, shape, flags.rows, flags.columns, flags.qOffsetValue, flags.seed);
   if (!map)
     return report({map.error()});
   const TileMapHead head{*map, flags.b, flags.h};
   const std::string title = fmt::format("{}, B {} H {} Sq {} Sk {}, tiles of {} x {}", request->label, shape.batch,
                                         shape.heads, shape.queries, shape.keys, map->tileQ, map->tileK);
-  const std::string counts =
-      fmt::format("visits {} of {} tiles ({:.1f}%), {} masked", map->visited(), map->all(),
-                  100 * double(map->visited()) / double(map->all()), map->partial());
+  const std::string counts = fmt::format("visits {} of {} tiles ({:.1f}%), {} masked", map->visited(), map->all(),
+                                         100 * double(map->visited()) / double(map->all()), map->partial());
   const bool one = map->batches * map->heads == 1;
   const std::string of = one ? "every head" : fmt::format("batch {}, head {}", flags.b, flags.h);
   if (!flags.output.empty()) {
@@ -95,8 +95,10 @@ void attune::cli::addShow(CLI::App &app, int &exitCode) {
   flags->arch = "cpu"; // the mask is the same for all
   flags->addVariant(*verb);
   flags->addShape(*verb);
-  verb->add_option("--tile-q", flags->rows, "queries of a tile (128)")->check(wholeNumber(1, 1 << 20));
-  verb->add_option("--tile-k", flags->columns, "keys of a tile (128)")->check(wholeNumber(1, 1 << 20));
+  verb->add_option("--tile-q", flags->rows, "queries of a tile, a multiple of 16 (128)")
+      ->check(wholeNumber(16, 1 << 20));
+  verb->add_option("--tile-k", flags->columns, "keys of a tile, a multiple of 16 (128)")
+      ->check(wholeNumber(16, 1 << 20));
   verb->add_option("--batch", flags->b, "the batch to draw (0)")->check(wholeNumber(0, 1 << 30));
   verb->add_option("--head", flags->h, "the head to draw (0)")->check(wholeNumber(0, 1 << 30));
   verb->add_option("--seed", flags->seed, "of random captured tensors (0)");

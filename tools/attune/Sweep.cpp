@@ -57,11 +57,9 @@ std::vector<double> lengths(const PlanRequest &request) {
   return values;
 }
 
-std::vector<double> densities(const PlanRequest &) {
-  return {0.015625, 0.03125, 0.0625, 0.125, 0.25, 0.5, 0.75, 1.0};
-}
+std::vector<double> densities(const PlanRequest &) { return {0.015625, 0.03125, 0.0625, 0.125, 0.25, 0.5, 0.75, 1.0}; }
 
-/// A block pattern of which each row sees about as many blocks, evenly spread, and no two neighbours the same.
+/// A block pattern of which each row sees about as many blocks, evenly spread, from a place of its own on.
 std::shared_ptr<const TileMap> patternOf(const PlanRequest &request, double density) {
   TileMap map = {.tileQ = int(request.patternRows), .tileK = int(request.patternColumns)};
   map.queries = request.queries;
@@ -71,9 +69,10 @@ std::shared_ptr<const TileMap> patternOf(const PlanRequest &request, double dens
   map.sameHeads = request.heads;
   map.rows = (map.queries + map.tileQ - 1) / map.tileQ;
   map.columns = (map.keys + map.tileK - 1) / map.tileK;
+  constexpr double goldenRatio = 0.6180339887498949;
   for (int64_t row = 0; row < map.rows; ++row)
     for (int64_t column = 0; column < map.columns; ++column) {
-      const double at = double(row + column) * density;
+      const double at = double(column) * density + std::fmod(double(row) * goldenRatio, 1);
       map.tiles.push_back(std::floor(at + density) > std::floor(at) ? TileClass::Full : TileClass::Empty);
     }
   return std::make_shared<const TileMap>(std::move(map));
@@ -105,7 +104,8 @@ std::vector<Point> pointsOf(const Sweep &sweep, const std::function<Expected<Pla
     Point &point = points.emplace_back(Point{.x = x});
     Expected<PlanRequest> request = requestAt(x);
     if (request && sweep.withInputs)
-      point.inputs = double(request->batch * request->heads * request->queries * request->headDim * request->elementBytes);
+      point.inputs =
+          double(request->batch * request->heads * request->queries * request->headDim * request->elementBytes);
     Expected<RankedPlan> plan = request ? choosePlan(*request) : Expected<RankedPlan>(request.error());
     if (!plan) {
       point.failure = plan.error().message;

@@ -34,7 +34,8 @@ Expected<bool> attune::cli::knowsTileData(const Request &request, const Shape &s
     return flag != request.tensors.end() ? !flag->source.empty() : hasDefaultData(request, param, shape);
   };
   return !text->tensors.empty() && std::ranges::all_of(text->tensors, given) &&
-         std::ranges::all_of(text->scalars, [&](const ScalarParam &param) { return request.scalars.contains(param.name); });
+         std::ranges::all_of(text->scalars,
+                             [&](const ScalarParam &param) { return request.scalars.contains(param.name); });
 }
 
 Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &shape, int tileQ, int tileK,
@@ -71,7 +72,8 @@ Expected<TileMap> attune::cli::makeFineTileMap(const Request &request, const Sha
   constexpr double most = double(1 << 22);
   int tile = 16;
   auto tiles = [&] {
-    return double(shape.batch) * double(shape.heads) * (double(shape.queries) / tile + 1) * (double(shape.keys) / tile + 1);
+    return double(shape.batch) * double(shape.heads) * (double(shape.queries) / tile + 1) *
+           (double(shape.keys) / tile + 1);
   };
   while (tiles() > most && tile < 128)
     tile *= 2;
@@ -154,10 +156,10 @@ std::string attune::cli::tileMapSvg(const TileMapHead &head, const std::string &
       if (next == grey)
         continue;
       if (grey >= 0 && grey < 255)
-        fmt::format_to(std::back_inserter(svg),
-                       "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"#{:02x}{:02x}{:02x}\"/>\n",
-                       double(first) * width, double(row) * height, double(column - first) * width, height, grey, grey,
-                       grey);
+        fmt::format_to(
+            std::back_inserter(svg),
+            "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"#{:02x}{:02x}{:02x}\"/>\n",
+            double(first) * width, double(row) * height, double(column - first) * width, height, grey, grey, grey);
       first = column;
       grey = next;
     }
@@ -212,8 +214,8 @@ std::string attune::cli::tileMapPng(const TileMapHead &head) {
   for (int64_t row = 0; row < rows; ++row) {
     std::string line(1, '\0'); // the line's filter: none
     for (int64_t column = 0; column < columns; ++column)
-      line.append(size_t(square),
-                  char(greyOf(sharesOf(head, Part(row, rows, head.map.rows), Part(column, columns, head.map.columns)))));
+      line.append(size_t(square), char(greyOf(sharesOf(head, Part(row, rows, head.map.rows),
+                                                       Part(column, columns, head.map.columns)))));
     for (int64_t i = 0; i < square; ++i)
       pixels += line;
   }

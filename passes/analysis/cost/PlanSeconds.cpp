@@ -129,7 +129,9 @@ static void setBusy(PlanCost &cost, const ArchInfo &arch) {
                 {arch.isCpu() ? "memory" : "HBM", cost.hbmSeconds}};
   if (!arch.isCpu())
     cost.units.emplace_back("shared memory", cost.sharedSeconds);
-  std::ranges::sort(cost.units, [](const auto &a, const auto &b) { return std::tie(b.second, b.first) < std::tie(a.second, a.first); });
+  std::ranges::sort(cost.units, [](const auto &a, const auto &b) {
+    return std::tie(b.second, b.first) < std::tie(a.second, a.first);
+  });
   cost.limitedBy = cost.units.front().first;
   for (const auto &[name, seconds] : cost.units)
     fmt::format_to(std::back_inserter(cost.busy), "{}{} {:.0f}%", cost.busy.empty() ? "" : ", ", name,
@@ -149,8 +151,8 @@ struct TileCycles {
 
 /// Tiles of a block as its warpgroups see them: each passes over those that its own 64 rows do not see.
 static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const TileCount &tiles) {
-  const bool passes = request.tiles || request.mask.kind == MaskShape::Kind::Band ||
-                      request.mask.kind == MaskShape::Kind::Rows;
+  const bool passes =
+      request.tiles || request.mask.kind == MaskShape::Kind::Band || request.mask.kind == MaskShape::Kind::Rows;
   if (!plan.copyWarps || plan.warps <= 4 || !passes)
     return tiles;
   const TileCount rows = countTiles(request, 64, plan.tileK);
