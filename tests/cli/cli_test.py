@@ -17,6 +17,7 @@ import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
+import zlib
 
 ATTUNE = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "build/bin/attune"
 
@@ -151,7 +152,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(again.split("\0")[:-1], words)
 
     def test_help(self):
-        for verb in [["list"], ["compile"], ["run"], ["explain"], ["tune"], ["export"], ["cache"], ["cache", "list"], ["cache", "clear"],
+        for verb in [["list"], ["compile"], ["run"], ["explain"], ["show"], ["tune"], ["export"], ["cache"], ["cache", "list"], ["cache", "clear"],
                      ["cache", "verify"], ["cache", "plans"], ["cache", "show"], ["cache", "remove"], ["cache", "export"], ["cache", "import"]]:
             self.assertIn("Example", self.attune(*verb, "--help"))
         self.assertIn("Exit codes", self.attune("--help"))
@@ -166,7 +167,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(sorted(table), ["ATTUNE_CACHE_DIR", "ATTUNE_LOG", "ATTUNE_NUM_THREADS", "ATTUNE_NVRTC_PATH", "CUDA_HOME", "CUDA_PATH", "HOME",
                                          "NVTX_INJECTION64_PATH", "TMPDIR", "VIRTUAL_ENV", "XDG_CACHE_HOME"])
         self.attune("help", "paint", code=2)
-        self.assertIn("error: topic: paint not in {list,compile,run,explain,tune,export,cache,clear,verify,plans,show,remove,import,completion,help,environment}\n", self.err)
+        self.assertIn("error: topic: paint not in {list,compile,run,explain,show,tune,export,cache,clear,verify,plans,remove,import,completion,help,environment}\n", self.err)
         self.attune("help", "run", "list", code=2)
         self.assertIn("error: help: attune run has no verb list\n", self.err)
 
@@ -179,7 +180,7 @@ class Cli(unittest.TestCase):
 
     def test_completion(self):
         variants = [entry["name"] for entry in self.json("list")["variants"]]
-        self.assertEqual(self.completions(""), ["list", "compile", "run", "explain", "tune", "export", "cache", "completion", "help"])
+        self.assertEqual(self.completions(""), ["list", "compile", "run", "explain", "show", "tune", "export", "cache", "completion", "help"])
         self.assertEqual(self.completions("c"), ["compile", "cache", "completion"])
         self.assertEqual(self.completions("run", ""), variants)
         self.assertEqual(self.completions("compile", "--no-cache", "caus"), ["causal", "causal-bottom-right"])
@@ -306,6 +307,13 @@ class Cli(unittest.TestCase):
             ("run", "--simulate", "0"): "--simulate: 0 is not a whole number from 1 to 1000000",
             ("explain", "causal", "--tuning", "measure"): "--tuning: measure is not one of off cached",
             ("explain", "causal", "--measure"): "--measure runs the kernel, and needs its sizes; add --shape",
+            ("explain", "causal", "--svg", "x.svg"): "--svg draws a sweep or a roofline; add --sweep or --roofline",
+            ("explain", "causal", "--sweep", "density"): "--sweep density needs a block pattern; explain block-sparse, or a variant with one",
+            ("explain", "causal", "--sweep", "length", "--roofline"): "--sweep and --roofline are two pictures; ask for one at a time",
+            ("show", "causal"): "a mask has tiles for sizes; add --shape",
+            ("show", "causal", "--shape", "1,2,2,64,64,64,64", "--head", "2"): "--batch 0 and --head 2 are not within 1 batches and 2 heads",
+            ("show", "causal", "--shape", "1,2,2,64,64,64,64", "-o", "mask.gif"): "mask.gif is no picture; use a name that ends in .txt, .svg or .png",
+            ("show", "causal", "--shape", "1,2,2,64,64,64,64", "--tile-q", "8"): "--tile-q: 8 is not a whole number from 16 to 1048576",
             ("explain", "--candidates", "-2"): "--candidates: -2 is not a whole number from 0 to 1000000",
             ("run", "--scale", "nan"): "--scale nan is not finite; write a number, for example 0.125",
             ("run", "causal", "--q", "/", "--k", "x.npy", "--v", "x.npy"): "/: is a directory; name a .npy file",
@@ -361,6 +369,75 @@ class Cli(unittest.TestCase):
         self.json("run", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,32,32,16,16", *cache, "--tuning", "measure")
         self.assertEqual(len(self.json("cache", "plans", *cache)["entries"]), 3)
 
+    def test_show(self):
+        shape = ["--shape", "2,2,2,256,320,64,64", "--tile-q", 64, "--tile-k", 64]
+        shown = self.attune("show", "causal", *shape).splitlines()
+        self.assertEqual(shown, ["causal, B 2 H 2 Sq 256 Sk 320, tiles of 64 x 64", "  visits 40 of 80 tiles (50.0%), 16 masked",
+                                 "  every head: # full, + partial, . empty; first query, tiles visited in a row",
+                                 "          0 +.... 1", "         64 #+... 2", "        128 ##+.. 3", "        192 ###+. 4"])
+        shown = self.json("show", "block-sparse", "--rows", 64, "--columns", 64, *shape, "--head", 1, "--tensor", "pattern=bool[2,4,5]:random", "--seed", 3)
+        self.assertEqual([len(row) for row in shown["rows"]], [5] * 4)
+        self.assertEqual((shown["all"], shown["h"], shown["partial"]), (80, 1, 0))
+        self.assertTrue(0 < shown["visited"] < 80)
+        with tempfile.TemporaryDirectory() as folder:
+            text, svg, png = (os.path.join(folder, "mask." + suffix) for suffix in ["txt", "svg", "png"])
+            for path in [text, svg, png]:
+                self.assertIn(f"every head: {path}", self.attune("show", "causal", *shape, "-o", path))
+            self.assertEqual(pathlib.Path(text).read_text().splitlines()[1], "         64 #+... 2")
+            xml.etree.ElementTree.parse(svg)
+            image = pathlib.Path(png).read_bytes()
+            self.assertEqual(image[:8], b"\x89PNG\r\n\x1a\n")
+            width, height = struct.unpack(">II", image[16:24])
+            at, pixels = 8, b""
+            while at < len(image):
+                length, kind = struct.unpack(">I4s", image[at:at + 8])
+                content = image[at + 8:at + 8 + length]
+                self.assertEqual(struct.unpack(">I", image[at + 8 + length:at + 12 + length])[0], zlib.crc32(kind + content))
+                pixels += content if kind == b"IDAT" else b""
+                at += 12 + length
+            lines = zlib.decompress(pixels)
+            self.assertEqual(len(lines), height * (width + 1))
+            square = width // 5
+            grey = lambda row, column: lines[row * square * (width + 1) + 1 + column * square]
+            self.assertEqual([grey(1, column) for column in range(5)], [30, 145, 255, 255, 255])
+        self.attune("show", "documents", "--shape", "1,1,1,64,64,64,64", "--tensor", "ids=i32", code=1)
+        self.assertIn("error: captured tensor ids has no data; add --tensor ids=i32[N]:random or a .npy file\n", self.err)
+
+    def test_explain_counts_tiles_by_values(self):
+        explain = ["explain", "documents", "--arch", "sm_90a", "--head-dim", 64, "--shape", "1,8,8,4096,4096,64,64", "--tile-q", 128, "--tile-k", 128]
+        # Four documents are what the built-in has without a --tensor.
+        traffic = self.json(*explain)["plan"]["traffic"]
+        self.assertEqual((traffic["visitedTiles"], traffic["maskedTiles"], traffic["allTiles"]), (8 * 4 * 64, 0, 8 * 1024))
+        one = self.json(*explain, "--tensor", "ids=i32[4096]:zeros")["plan"]["traffic"]
+        self.assertEqual((one["visitedTiles"], one["maskedTiles"]), (8 * 1024, 0))
+        # Without values half of the tiles are taken to be visible.
+        unknown = self.json(*explain, "--tensor", "ids=i32")["plan"]["traffic"]
+        self.assertEqual(unknown["visitedTiles"], 8 * 1024 / 2)
+        self.assertIn("  tiles          visits 2048 of 8192, 0 masked\n", self.attune(*explain))
+
+    def test_roofline(self):
+        explain = ["explain", "causal", "--arch", "sm_90a", "--head-dim", 128, "--shape", "4,16,16,4096,4096,128,128", "--roofline"]
+        line = self.json(*explain)
+        self.assertEqual(line["flops"], 64 * (32 * 33 / 2) * 2 * 128 * 128 * 256)
+        units = line["unitMicroseconds"]
+        self.assertEqual(set(units), {"tensor cores", "shared memory", "special functions", "arithmetic", "HBM"})
+        self.assertEqual(list(units.values()), sorted(units.values(), reverse=True))
+        self.assertLess(max(units.values()), line["microseconds"])
+        text = self.attune(*explain)
+        self.assertRegex(text, r"  tensor cores +[0-9.]+  #+ +[0-9]+%\n")
+        self.assertRegex(text, r"[0-9]+ TFLOP/s predicted, [0-9]+% of the roof's 989\n$")
+        with tempfile.TemporaryDirectory() as folder:
+            picture = os.path.join(folder, "roofline.svg")
+            self.attune(*explain, "--svg", picture)
+            xml.etree.ElementTree.parse(picture)
+
+    def test_density(self):
+        points = self.json("explain", "block-sparse", "--arch", "sm_90a", "--head-dim", 64, "--sweep", "density")["points"]
+        self.assertEqual([point["x"] for point in points], [0.015625, 0.03125, 0.0625, 0.125, 0.25, 0.5, 0.75, 1.0])
+        self.assertEqual(points[-1]["readBytes"], points[-1]["lawBytes"])
+        for point in points[3:]:
+            self.assertLess(abs(point["readBytes"] / point["lawBytes"] - 1), 0.02)
+
     def test_sweep(self):
         explain = ["explain", "causal", "--arch", "sm_90a", "--head-dim", 128, "--shape", "4,16,16,4096,4096,128,128"]
         for kind, least in [("sram-budget", 5), ("tile-k", 9), ("length", 7)]:
@@ -388,7 +465,7 @@ class Cli(unittest.TestCase):
         self.attune(*explain, "--sweep", "sram-budget", "--sram-budget", 8192, code=1)
         self.assertIn("above the budget of 8192 bytes", self.err)
         self.attune(*explain, "--svg", "x.svg", code=2)
-        self.assertIn("error: --svg draws a sweep; add --sweep\n", self.err)
+        self.assertIn("error: --svg draws a sweep or a roofline; add --sweep or --roofline\n", self.err)
         self.attune(*explain, "--sweep", "tile-q", code=2)
         self.assertIn("--sweep: tile-q is not one of sram-budget tile-k length", self.err)
         self.attune(*explain, "--sweep", "tile-k", "--svg", "/nowhere/x.svg", code=1)

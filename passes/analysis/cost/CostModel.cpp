@@ -71,11 +71,18 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   const double queryTiles = double(ceilDiv(request.queries, plan.tileQ));
   const double running = double(arch.smCount) * std::max(plan.blocksPerSm, 1);
   const double group = std::max(1.0, H / Hkv);
-  const double headBytes = Sk * columns * e;
-  const double runningHeads = std::min(B * Hkv, std::ceil(running / (queryTiles * group)) + 1);
-  double reads = 1;
-  if (runningHeads * headBytes > l2Share * arch.l2Bytes)
-    reads = std::max(1.0, std::ceil(queryTiles * group / running));
+  const double headBytes = tiles.distinctKeys.value_or(Sk) * columns * e;
+  double runningHeads = std::min(B * Hkv, std::ceil(running / (queryTiles * group)) + 1), atOnce = headBytes;
+  double waves = std::ceil(queryTiles * group / running);
+  if (request.maskLoadsByKey && plan.persistent) {
+    // Claimed (passes/sched/WorkOrder.h): a few rows of tiles of many heads at a time, each with the keys that it sees.
+    const double most = std::max(1.0, std::floor(running * plan.tileQ / 384));
+    const double together = std::ceil(B * H / std::ceil(B * H / most));
+    runningHeads = together / group;
+    atOnce = tiles.keyRows / queryTiles * columns * e;
+    waves = keyBytes * together / running / (B * Hkv * headBytes);
+  }
+  const double reads = runningHeads * atOnce > l2Share * arch.l2Bytes ? std::max(1.0, waves) : 1;
   // Batches share a bias: [H, Sq, Sk].
   const double biasBytes = H * tiles.visited * biasBytesOfTile(request, plan);
   cost.hbmReadBytes = queryBytes + std::min(keyBytes, reads * B * Hkv * headBytes) + biasBytes;

@@ -165,8 +165,12 @@ static TileCount countMap(const TileMap &map, int64_t tileQ, int64_t tileK) {
   const int64_t rows = ceilDiv(map.queries, tileQ), columns = ceilDiv(map.keys, tileK);
   const double heads = double(map.batches * map.heads);
   std::vector<TileClass> most(size_t(map.columns)), least(size_t(map.columns));
+  std::vector<bool> read(static_cast<size_t>(columns)); // by some row of the head
+  auto keysOf = [&](int64_t column) { return double(std::min((column + 1) * tileK, map.keys) - column * tileK); };
+  double distinct = 0;
   const TileClass *head = map.tiles.data();
-  for (int64_t i = 0; i < map.batches * map.heads; ++i, head += map.rows * map.columns)
+  for (int64_t i = 0; i < map.batches * map.heads; ++i, head += map.rows * map.columns) {
+    read.assign(read.size(), false);
     for (int64_t row = 0; row < rows; ++row) {
       std::ranges::fill(most, TileClass::Empty);
       std::ranges::fill(least, TileClass::Full);
@@ -185,11 +189,16 @@ static TileCount countMap(const TileMap &map, int64_t tileQ, int64_t tileK) {
           continue;
         visited += 1;
         count.partial += *std::min_element(least.begin() + first, least.begin() + last) != TileClass::Full;
-        count.keyRows += double(std::min((column + 1) * tileK, map.keys) - column * tileK);
+        count.keyRows += keysOf(column);
+        read[size_t(column)] = true;
       }
       count.visited += visited;
       count.longest = std::max(count.longest, visited);
     }
+    for (int64_t column = 0; column < columns; ++column)
+      distinct += read[size_t(column)] ? keysOf(column) : 0;
+  }
+  count.distinctKeys = distinct / heads;
   count.visited /= heads;
   count.partial /= heads;
   count.keyRows /= heads;

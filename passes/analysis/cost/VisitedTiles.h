@@ -3,14 +3,17 @@
 
 #include "passes/analysis/cost/CostModel.h"
 
+#include <optional>
+
 namespace attune {
 
 /// What the tiles of rows visit, summed over one head.
 struct TileCount {
   double visited = 0;
-  double partial = 0; ///< of these, tiles that evaluate the mask
-  double keyRows = 0; ///< rows of K read
-  double longest = 0; ///< most tiles that one block visits
+  double partial = 0;                      ///< of these, tiles that evaluate the mask
+  double keyRows = 0;                      ///< rows of K read
+  double longest = 0;                      ///< most tiles that one block visits
+  std::optional<double> distinctKeys = {}; ///< rows of K that some block reads; unset: about all
 };
 
 /// Of the request's mask and lengths. Exact, but for MaskShape::Fraction, and Rows of other lengths than those that it
