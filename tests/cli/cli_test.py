@@ -403,6 +403,38 @@ class Cli(unittest.TestCase):
         self.attune("show", "documents", "--shape", "1,1,1,64,64,64,64", "--tensor", "ids=i32", code=1)
         self.assertIn("error: captured tensor ids has no data; add --tensor ids=i32[N]:random or a .npy file\n", self.err)
 
+    def test_scalar(self):
+        shape = ["--shape", "1,1,1,512,512,64,64"]
+        def visited(width, *scalar):
+            return self.json("show", "--mask", f"q >= k && q - k < {width}", *scalar, *shape)["visited"]
+        # A whole number is an i32, by which loops are bounded as by a literal; of a float the analysis knows nothing.
+        self.assertEqual(visited("W", "--scalar", "W=128"), visited(128))
+        self.assertEqual(visited("W", "--scalar", "W=i64:128"), visited(128))
+        self.assertGreater(visited("W", "--scalar", "W=128.0"), visited(128))
+        run = ["run", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,64,64,16,16"]
+        warning = ("warning: period is an i32, as 7 is, and is divided as integers are, towards 0; write --scalar period=7.0 for a float, or period=i32:7 "
+                   "where that is meant\n")
+        for value, warns in [("7", True), ("7.0", False), ("i32:7", False), ("f32:7", False)]:
+            with self.subTest(value=value):
+                self.attune(*run, "--score", "s * (1 / period)", "--scalar", f"period={value}")
+                self.assertEqual(warning in self.err, warns)
+        self.attune(*run, "--score", "s / period", "--scalar", "period=7") # a float over an integer is a float
+        self.assertEqual(self.err, "")
+        # A variant that declares its scalar converts to its dtype, and takes no other value.
+        file = self.path("scaled.json")
+        pathlib.Path(file).write_text(json.dumps({"name": "scaled", "score": "s * (1 / period)", "scalars": {"period": {"dtype": "f32"}}}))
+        self.attune(*run, file, "--scalar", "period=7")
+        self.assertEqual(self.err, "")
+        self.attune(*run, file, "--scalar", "period=i32:7", code=2)
+        self.assertIn("error: --scalar period=i32:7 contradicts the variant, which declares f32; leave out the dtype\n", self.err)
+        for scalar, text in [("W=i16:3", "a scalar is f32, i32, i64 or bool, not i16"), ("W=i32:2.5", "W is no i32, whose values are whole numbers from -2147483648 to 2147483647"),
+                             ("W=3000000000", "W is no i32"), ("W=", "is not NAME=VALUE or NAME=DTYPE:VALUE"), ("1W=3", "'1W' is no name"), ("W=x", "is not NAME=VALUE")]:
+            with self.subTest(scalar=scalar):
+                self.attune("show", "--mask", "q - k < W", "--scalar", scalar, *shape, code=2)
+                self.assertIn(text, self.err)
+        self.attune("show", "--mask", "q - k < W", "--scalar", "W=3", "--scalar", "W=4", *shape, code=2)
+        self.assertIn("error: --scalar W is given twice; leave out one\n", self.err)
+
     def test_explain_counts_tiles_by_values(self):
         explain = ["explain", "documents", "--arch", "sm_90a", "--head-dim", 64, "--shape", "1,8,8,4096,4096,64,64", "--tile-q", 128, "--tile-k", 128]
         # Four documents are what the built-in has without a --tensor.

@@ -71,7 +71,11 @@ void Flags::addVariant(CLI::App &verb) {
       ->type_name("SPEC")
       ->expected(1)
       ->take_all();
-  group->add_option("--scalar", scalars, "value of a run-time scalar, NAME=VALUE; repeatable")
+  group
+      ->add_option("--scalar", scalars,
+                   "value of a run-time scalar, NAME=VALUE or NAME=DTYPE:VALUE; repeatable. In expressions of the "
+                   "command line a whole "
+                   "number is an i32, any other an f32")
       ->type_name("SPEC")
       ->expected(1)
       ->take_all();
@@ -285,13 +289,14 @@ static Result<std::optional<Normaliser>> normaliserOf(const Flags &flags) {
   return std::optional(*known);
 }
 
-static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorDecl> &declared, std::string name) {
+static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorDecl> &declared,
+                                   const std::vector<ScalarFlag> &scalars, std::string name) {
   TextVariant text;
   text.score = flags.score.value_or("");
   text.mask = flags.mask.value_or("");
   text.tensors = declared;
-  for (const std::string &spec : flags.scalars)
-    text.scalars.push_back({spec.substr(0, spec.find('=')), DType::F32});
+  for (const ScalarFlag &flag : scalars)
+    text.scalars.push_back({flag.name, flag.type()});
   if (flags.scale)
     text.scale = float(*flags.scale);
   if (flags.dropout)
@@ -310,13 +315,13 @@ static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorD
 
 /// Adds --score, --mask, --normaliser, --sink, --dropout, --scale and --precise to a variant from elsewhere.
 static Result<Variant> extend(Variant variant, const Flags &flags, const std::vector<TensorDecl> &declared,
-                              const std::string &origin) {
+                              const std::vector<ScalarFlag> &scalars, const std::string &origin) {
   if (flags.score || flags.mask) {
     Flags expressions = flags;
     expressions.dropout.reset();
     expressions.scale.reset();
     expressions.normaliser = expressions.sink = "";
-    Result<Variant> added = textVariant(expressions, declared, "added");
+    Result<Variant> added = textVariant(expressions, declared, scalars, "added");
     if (!added)
       return added.failure();
     if (const std::optional<Expr> &score = added->scoreExpr(); flags.score && score) {
@@ -366,7 +371,7 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
         fmt::format("--{} is a parameter of a built-in variant; name one, as in: attune run softcap --cap 30",
                     flags.parameters.begin()->first));
   if (flags.input.empty())
-    return textVariant(flags, *declared, flags.score || flags.mask ? "custom" : "plain");
+    return textVariant(flags, *declared, request.scalars, flags.score || flags.mask ? "custom" : "plain");
   if (isFile) {
     if (flags.score || flags.mask)
       return usageError(fmt::format("--{} contradicts {}, which holds the variant; edit the file or leave out the flag",
@@ -382,12 +387,12 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
         if (own.name == decl.name && own.dtype != decl.dtype)
           return usageError(fmt::format("--tensor {}={} contradicts {}, which declares {}; convert the data", decl.name,
                                         name(decl.dtype), flags.input, name(own.dtype)));
-    return extend(*variant, flags, *declared, flags.input);
+    return extend(*variant, flags, *declared, request.scalars, flags.input);
   }
   Expected<Variant> variant = input.builtin->make(flags.parameters, *declared);
   if (!variant)
     return Failure{variant.error(), usage};
-  return extend(*variant, flags, *declared, input.builtin->name);
+  return extend(*variant, flags, *declared, request.scalars, input.builtin->name);
 }
 
 //===----------------------------------------------------------------------===//
@@ -442,9 +447,13 @@ static std::optional<Failure> unreadValue(const Request &request) {
   for (const TensorFlag &tensor : request.tensors)
     if (auto failure = missing("tensor", tensor.name, "captured tensor", request.variant->tensors()))
       return failure;
-  for (const auto &[name, value] : request.scalars)
-    if (auto failure = missing("scalar", name, "run-time scalar", request.variant->scalars()))
+  for (const ScalarFlag &flag : request.scalars) {
+    if (auto failure = missing("scalar", flag.name, "run-time scalar", request.variant->scalars()))
       return failure;
+    const auto declared = std::ranges::find(request.variant->scalars(), flag.name, &ScalarDecl::name);
+    if (Expected<void> good = flag.fits(declared->dtype); !good)
+      return Failure{good.error(), usage};
+  }
   return std::nullopt;
 }
 
@@ -466,12 +475,14 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
     request.tensors.push_back(*flag);
   }
   for (const std::string &spec : flags.scalars) {
-    size_t equals = spec.find('=');
-    char *end = nullptr;
-    double value = equals == std::string::npos ? 0 : std::strtod(spec.c_str() + equals + 1, &end);
-    if (equals == std::string::npos || !isName(spec.substr(0, equals)) || end == spec.c_str() + equals + 1 || *end)
-      return usageError(fmt::format("--scalar {} is not NAME=VALUE; write for example cap=30", spec));
-    request.scalars[spec.substr(0, equals)] = value;
+    Expected<ScalarFlag> flag = ScalarFlag::parse(spec);
+    if (!flag)
+      return Failure{flag.error(), usage};
+    if (!isName(flag->name))
+      return usageError(fmt::format("--scalar {}: '{}' is no name; write for example cap=30.5", spec, flag->name));
+    if (std::ranges::find(request.scalars, flag->name, &ScalarFlag::name) != request.scalars.end())
+      return usageError(fmt::format("--scalar {} is given twice; leave out one", flag->name));
+    request.scalars.push_back(*flag);
   }
 
   std::optional<DType> dtype;
@@ -583,6 +594,9 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   if (request.variant)
     if (std::optional<Failure> failure = unreadValue(request))
       return *failure;
+  if (request.variant && (flags.score || flags.mask))
+    for (const std::string &warning : divisionWarnings(*request.variant, request.scalars))
+      printError("warning: {}\n", warning);
   return request;
 }
 
@@ -623,10 +637,10 @@ ProblemSizes attune::cli::sizesOf(const Shape &shape) {
 //===----------------------------------------------------------------------===//
 
 Expected<HostTensor> attune::cli::makeScalar(const Request &request, const ScalarParam &param) {
-  auto given = request.scalars.find(param.name);
+  const auto given = std::ranges::find(request.scalars, param.name, &ScalarFlag::name);
   if (given == request.scalars.end())
     return Error{fmt::format("run-time scalar {} has no value; add --scalar {}=VALUE", param.name, param.name)};
-  return reference::scalarOf(param.dtype, given->second);
+  return reference::scalarOf(param.dtype, given->value);
 }
 
 /// Data that a captured tensor gets without a file: its shape, checked to fit, and what stands in it.

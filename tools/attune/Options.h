@@ -8,6 +8,7 @@
 #include "attune/attune.h"
 #include "tools/attune/Input.h"
 #include "tools/attune/Range.h"
+#include "tools/attune/Scalar.h"
 #include "tools/reference/Npy.h"
 
 #include <CLI/CLI.hpp>
@@ -113,7 +114,7 @@ struct Request {
   std::optional<IrSummary> summary; ///< of `text`
   Input input;
   std::vector<TensorFlag> tensors;
-  std::map<std::string, double> scalars;
+  std::vector<ScalarFlag> scalars;
   CompileOptions options;
   Target target;
   std::optional<Shape> shape; ///< --shape

@@ -34,8 +34,9 @@ Expected<bool> attune::cli::knowsTileData(const Request &request, const Shape &s
     return flag != request.tensors.end() ? !flag->source.empty() : hasDefaultData(request, param, shape);
   };
   return !text->tensors.empty() && std::ranges::all_of(text->tensors, given) &&
-         std::ranges::all_of(text->scalars,
-                             [&](const ScalarParam &param) { return request.scalars.contains(param.name); });
+         std::ranges::all_of(text->scalars, [&](const ScalarParam &param) {
+           return std::ranges::find(request.scalars, param.name, &ScalarFlag::name) != request.scalars.end();
+         });
 }
 
 Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &shape, int tileQ, int tileK,
