@@ -839,9 +839,9 @@ TEST_CASE("checks take under a microsecond", "[launch][timing]") {
   s.build();
   Tensor q = s.args.q, k = s.args.k, v = s.args.v, o = s.args.o, lse = *s.args.lse;
   Tensor slopes = s.captured(f32, {4}), ids = s.captured(i32, {2, 100});
-  constexpr int rounds = 20000;
+  constexpr int rounds = 1000; // less than a scheduler's slice: the best of many has the core to itself
   double best = 1e9;
-  for (int attempt = 0; attempt < 7; ++attempt) {
+  for (int attempt = 0; attempt < 200; ++attempt) {
     bool good = true;
     auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < rounds; ++i)

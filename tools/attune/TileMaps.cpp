@@ -26,6 +26,8 @@ static Expected<driver::TileMapText> readBy(const Request &request) {
 }
 
 Expected<bool> attune::cli::knowsTileData(const Request &request, const Shape &shape) {
+  if (std::min({shape.batch, shape.heads, shape.queries, shape.keys}) < 1)
+    return false;
   Expected<driver::TileMapText> text = readBy(request);
   if (!text)
     return text.error();
@@ -70,13 +72,13 @@ Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &
 }
 
 Expected<TileMap> attune::cli::makeFineTileMap(const Request &request, const Shape &shape) {
+  Expected<driver::TileMapText> text = readBy(request);
+  if (!text)
+    return text.error();
   constexpr double most = double(1 << 22);
+  const double heads = double(text->byBatch ? shape.batch : 1) * double(text->byHead ? shape.heads : 1);
   int tile = 16;
-  auto tiles = [&] {
-    return double(shape.batch) * double(shape.heads) * (double(shape.queries) / tile + 1) *
-           (double(shape.keys) / tile + 1);
-  };
-  while (tiles() > most && tile < 128)
+  while (heads * (double(shape.queries) / tile + 1) * (double(shape.keys) / tile + 1) > most && tile < 1 << 20)
     tile *= 2;
   return makeTileMap(request, shape, tile, tile);
 }
