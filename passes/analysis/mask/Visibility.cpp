@@ -109,7 +109,7 @@ Visibility::RowConjuncts Visibility::rowConjuncts() {
 
 std::optional<std::string> Visibility::obstacle(Value value) {
   Operation *definition = value.getDefiningOp();
-  if (!definition || isUniform(value) || !searched.insert(value).second)
+  if (!definition || isUniform(value))
     return std::nullopt;
   if (auto load = dyn_cast<attn::LoadOp>(definition))
     return load.getName().str() + (isa<FloatType>(load.getType()) ? " holds floats" : " is gathered");
@@ -138,15 +138,12 @@ std::optional<std::string> Visibility::obstacle(Value value) {
 
 std::pair<bool, bool> Visibility::boundedEnds(Value value, bool negate) {
   Operation *definition = value.getDefiningOp();
-  const std::pair<Value, unsigned> key(value, negate);
-  if (auto known = ends.find(key); known != ends.end())
-    return known->second;
   if (isa_and_present<arith::AndIOp, arith::OrIOp>(definition) && !isUniform(value)) {
     auto [lowX, highX] = boundedEnds(definition->getOperand(0), negate);
     auto [lowY, highY] = boundedEnds(definition->getOperand(1), negate);
     if (isa<arith::AndIOp>(definition) != negate)
-      return ends[key] = {lowX || lowY, highX || highY};
-    return ends[key] = {lowX && lowY, highX && highY};
+      return {lowX || lowY, highX || highY};
+    return {lowX && lowY, highX && highY};
   }
   const Interval hull = simplified(visit<Bounds>(value, negate).hull);
   return {hull.lo.has_value(), hull.hi.has_value()};

@@ -174,8 +174,6 @@ private:
   int splits = 32;
   llvm::DenseMap<std::pair<Value, unsigned>, Bounds> visited; // by value and negation
   llvm::DenseMap<std::pair<Value, unsigned>, Verdict> judged;
-  llvm::DenseMap<std::pair<Value, unsigned>, std::pair<bool, bool>> ends;
-  llvm::DenseSet<Value> searched; // for obstacles
 };
 
 } // namespace attune::mask
