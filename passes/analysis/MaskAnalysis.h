@@ -124,10 +124,6 @@ mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const Bl
 /// axis: then there are none. Without values where the mask leaves the rows no end of their own.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
-/// For each conjunct of the mask that bounds no loop and is asked of no tile, why: "W is a float", "table is gathered".
-llvm::SmallVector<std::string> unboundedConditions(mlir::OpBuilder &builder, attn::AttentionOp op,
-                                                   const BlockValues &values);
-
 /// A conjunct of a mask: an i1 value of its region, negated or not.
 using Conjunct = std::pair<mlir::Value, bool>;
 

@@ -304,9 +304,6 @@ private:
   /// The tiles of keys that the block visits, and those of them `within` which its part does; sets the mask's rest.
   Value visibleTiles(SmallVector<Value, 2> &within) {
     Value domain = buildDomain(builder, op, block, bounds);
-    for (const std::string &why : unboundedConditions(builder, op, block))
-      tile::remark(kernel,
-                   "a condition of the mask bounds no loop: " + why + "; tiles are masked by it element by element");
     // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
     // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
     // warpgroups, which keep their maxima (tile-hold-maxima).

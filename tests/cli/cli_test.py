@@ -435,20 +435,6 @@ class Cli(unittest.TestCase):
         self.attune("show", "--mask", "q - k < W", "--scalar", "W=3", "--scalar", "W=4", *shape, code=2)
         self.assertIn("error: --scalar W is given twice; leave out one\n", self.err)
 
-    def test_conditions_without_bounds(self):
-        def remarks(mask, *flags):
-            return self.json("explain", "--mask", mask, "--arch", "sm_90a", "--head-dim", 64, *flags)["plan"].get("remarks", [])
-        for mask, flags, why in [("q >= k && q - k < W", ["--scalar", "W=128.0"], "W is a float"), ("(q + k) % 3 != 0", [], "it asks for a remainder"),
-                                 ("t[q, k] > 0", ["--tensor", "t=i32"], "t is gathered"), ("x[k] > 0.5", ["--tensor", "x=f32"], "x holds floats"),
-                                 ("q / 16 == k / n", ["--scalar", "n=i32:16"], "it divides by what is known at the launch"), ("(k & q) == 0", [], "it computes with bits"),
-                                 ("q >= k && (q - k < 1024 || k < 4)", [], "what it leaves is no interval")]:
-            with self.subTest(mask=mask):
-                self.assertIn(f"a condition of the mask bounds no loop: {why}; tiles are masked by it element by element", remarks(mask, *flags))
-        for mask, flags in [("q >= k", []), ("q >= k || k < 128", []), ("q - k < W && q >= k", ["--scalar", "W=3"]), ("k < lengths[b]", ["--tensor", "lengths=i32"]),
-                            ("ids[q] == ids[k]", ["--tensor", "ids=i32"]), ("!(q < k)", []), ("flag[h]", ["--tensor", "flag=bool"])]:
-            with self.subTest(mask=mask):
-                self.assertEqual([remark for remark in remarks(mask, *flags) if "bounds no loop" in remark], [])
-
     def test_explain_counts_tiles_by_values(self):
         explain = ["explain", "documents", "--arch", "sm_90a", "--head-dim", 64, "--shape", "1,8,8,4096,4096,64,64", "--tile-q", 128, "--tile-k", 128]
         # Four documents are what the built-in has without a --tensor.

@@ -34,18 +34,6 @@ static Visibility::RowConjuncts rowConjuncts(OpBuilder &builder, attn::Attention
   return Visibility(op, builder, values.atRow(index)).rowConjuncts();
 }
 
-SmallVector<std::string> attune::unboundedConditions(OpBuilder &builder, attn::AttentionOp op,
-                                                     const BlockValues &values) {
-  // Nothing needs what the analysis emits.
-  OpBuilder::InsertionGuard guard(builder);
-  Region scratch;
-  Value index = builder.createBlock(&scratch, {}, builder.getI32Type(), op.getLoc())->getArgument(0);
-  SmallVector<BoundsTable> tables;
-  BlockValues tile = values;
-  (tile.k0 ? tile.k0 : tile.q0) = index;
-  return Visibility(op, builder, tile, &tables).unbounded();
-}
-
 namespace {
 
 /// Writes one tile.domain: the ends of its segments, and what its region says of a tile.

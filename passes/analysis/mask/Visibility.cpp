@@ -107,58 +107,6 @@ Visibility::RowConjuncts Visibility::rowConjuncts() {
   return result;
 }
 
-std::optional<std::string> Visibility::obstacle(Value value) {
-  Operation *definition = value.getDefiningOp();
-  if (!definition || isUniform(value))
-    return std::nullopt;
-  if (auto load = dyn_cast<attn::LoadOp>(definition))
-    return load.getName().str() + (isa<FloatType>(load.getType()) ? " holds floats" : " is gathered");
-  if (auto compare = dyn_cast<arith::CmpFOp>(definition)) {
-    for (Value side : compare->getOperands())
-      if (auto scalar = side.getDefiningOp<attn::ScalarOp>())
-        return scalar.getName().str() + " is a float";
-    for (Value side : compare->getOperands())
-      if (std::optional<std::string> found = obstacle(side))
-        return found;
-    return "it compares floats";
-  }
-  if (isa<arith::RemSIOp>(definition))
-    return "it asks for a remainder";
-  if (isa<arith::DivSIOp, arith::MulIOp>(definition) && !matchPattern(definition->getOperand(1), m_Constant()))
-    return std::string(isa<arith::DivSIOp>(definition) ? "it divides" : "it multiplies") +
-           " by what is known at the launch";
-  if (isa<arith::ShLIOp, arith::ShRSIOp, arith::ShRUIOp>(definition) ||
-      (isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(definition) && !value.getType().isInteger(1)))
-    return "it computes with bits";
-  for (Value operand : definition->getOperands())
-    if (std::optional<std::string> found = obstacle(operand))
-      return found;
-  return std::nullopt;
-}
-
-std::pair<bool, bool> Visibility::boundedEnds(Value value, bool negate) {
-  Operation *definition = value.getDefiningOp();
-  if (isa_and_present<arith::AndIOp, arith::OrIOp>(definition) && !isUniform(value)) {
-    auto [lowX, highX] = boundedEnds(definition->getOperand(0), negate);
-    auto [lowY, highY] = boundedEnds(definition->getOperand(1), negate);
-    if (isa<arith::AndIOp>(definition) != negate)
-      return {lowX || lowY, highX || highY};
-    return {lowX && lowY, highX && highY};
-  }
-  const Interval hull = simplified(visit<Bounds>(value, negate).hull);
-  return {hull.lo.has_value(), hull.hi.has_value()};
-}
-
-SmallVector<std::string> Visibility::unbounded() {
-  SmallVector<std::string> result;
-  const SmallVector<Conjunct> byTile = conjunctsByTile();
-  for (const Conjunct &conjunct : conjuncts())
-    if (!isUniform(conjunct.first) && !llvm::is_contained(byTile, conjunct) &&
-        boundedEnds(conjunct.first, conjunct.second) == std::pair(false, false))
-      result.push_back(obstacle(conjunct.first).value_or("what it leaves is no interval"));
-  return result;
-}
-
 static bool isNear(const Linear &end) { return end.range.within({-maxExtent, int32Range.hi}); }
 
 Value Visibility::beginOf(const Interval &x, StringRef name) {

@@ -69,18 +69,11 @@ public:
   };
   RowConjuncts rowConjuncts();
 
-  /// The conjuncts that bound no loop and are not judged tile by tile, which are looked at for each element: why.
-  SmallVector<std::string> unbounded();
-
   /// The ends of an interval, the count at the latest, as i32 from which an index of the looped axis can be subtracted.
   Value beginOf(const Interval &x, StringRef name);
   Value endOf(const Interval &x, StringRef name);
 
 private:
-  /// The first thing in what the value is computed from that no form follows, in words; nothing where there is none.
-  std::optional<std::string> obstacle(Value value);
-  /// Whether a condition bounds the looped axis from below and from above.
-  std::pair<bool, bool> boundedEnds(Value value, bool negate);
   std::array<Linear, 4> tiles(std::optional<llvm::ArrayRef<Conjunct>> deciding, bool toEnd);
   /// The hull of the whole mask; the full interval of `deciding` alone, of its conjuncts, without what each tile's
   /// loads decide.
