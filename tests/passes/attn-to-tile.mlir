@@ -228,7 +228,7 @@ attn.attention @flags dtype bf16 head_dim 64 x 64 scale 0.125 attributes {patter
 
 // Not bounded: an index that is not the key itself. Every tile is visited as partial, without a table.
 // CHECK-LABEL: tile.kernel @shifted
-// CHECK-NOT:     _bounds
+// CHECK-NOT:     bounds
 // CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) partial{{$}}
 attn.attention @shifted dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
 } mask {
