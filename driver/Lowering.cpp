@@ -509,10 +509,7 @@ Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, con
 Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options, const Target &target,
                                  const ProblemSizes &sizes) {
   OwningOpRef<ModuleOp> copy = module.clone();
-  Expected<void> ran = runPasses(*copy, nullptr, [](PassManager &passes) {
-    passes.addPass(createCanonicalizerPass());
-    passes.addPass(createCSEPass());
-  });
+  Expected<void> ran = runPasses(*copy, nullptr, [](PassManager &passes) { addAttnCanonical(passes); });
   if (!ran)
     return ran.error();
   auto op = *copy->getOps<attn::AttentionOp>().begin();
@@ -829,13 +826,11 @@ Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tile
     if (found->stage != Stage::Attn)
       return Error{fmt::format("the text is at stage {} and has no mask of its own any more; use its attn text",
                                name(found->stage))};
-    if (Expected<void> ran = runPasses(module, source.text,
-                                       [](PassManager &passes) {
-                                         addAttnVerifier(passes);
-                                         passes.addPass(createCanonicalizerPass());
-                                         passes.addPass(createCSEPass());
-                                       });
-        !ran)
+    Expected<void> ran = runPasses(module, source.text, [](PassManager &passes) {
+      addAttnVerifier(passes);
+      addAttnCanonical(passes);
+    });
+    if (!ran)
       return ran.error();
     TileMapText result;
     auto op = *module.getOps<attn::AttentionOp>().begin();
@@ -849,15 +844,10 @@ Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tile
     }
     if (attn::BlockPatternAttr pattern = op.getPatternAttr())
       result.byHead |= op.findTensor(pattern.getName()).getRank() == 3;
-    Expected<void> ran = runPasses(module, source.text, [&](PassManager &passes) {
-      passes.addPass(createAttnToTileMap(AttnToTileMapOptions{tileQ, tileK}));
-      passes.addPass(createCanonicalizerPass());
-      passes.addPass(createCSEPass());
-    });
+    ran = runPasses(module, source.text, [&](PassManager &passes) { addAttnToTileMap(passes, tileQ, tileK); });
     if (!ran)
       return ran.error();
     module->removeAttr(attn::variantAttr);
-    result.name = found->name;
     const KernelSignature signature = tile::signatureOf(ArrayRef(*tile::launchedKernels(module)));
     result.tensors = signature.tensors;
     result.scalars = signature.scalars;

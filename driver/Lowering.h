@@ -73,7 +73,6 @@ Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOption
 struct TileMapText {
   IrText text;
   bool byBatch = false, byHead = false;
-  std::string name;                 ///< the variant's
   std::vector<TensorParam> tensors; ///< that the kernel reads
   std::vector<ScalarParam> scalars; ///< the same
 };

@@ -153,7 +153,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"sizes", sizesJson(*lowered.request)}};
     ordered_json units = ordered_json::object();
     for (const auto &[unit, seconds] : cost->units)
-      units[unit] = seconds * 1e6;
+      units[std::string(unit)] = seconds * 1e6;
     result["predicted"] = {{"microseconds", cost->totalSeconds * 1e6},
                            {"limitedBy", cost->limitedBy},
                            {"busy", cost->busy},

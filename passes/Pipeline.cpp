@@ -26,15 +26,25 @@ void attune::addSchedVerifier(OpPassManager &passes, const PipelineOptions &opti
   passes.addPass(createVerifySched(VerifySchedOptions{options.sramBudget}));
 }
 
+void attune::addAttnCanonical(OpPassManager &passes) {
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
+
+void attune::addAttnToTileMap(OpPassManager &passes, int64_t tileQ, int64_t tileK) {
+  passes.addPass(createAttnToTileMap(AttnToTileMapOptions{tileQ, tileK}));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
+
 void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options) {
   bool cpu = options.arch == "cpu";
 
   // Each stage is verified as a whole where it begins and ends, so that text at a stage is held to the same rules.
   addAttnVerifier(passes);
 
-  // What the variant computes, as few ops: the cost model counts them.
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
+  // The cost model counts its ops.
+  addAttnCanonical(passes);
 
   TileSizeOptions tiles;
   tiles.arch = options.arch;

@@ -15,8 +15,12 @@ struct PipelineOptions {
   PlanChoice fixed = {};      ///< the cost model decides the rest
 };
 
+/// What the variant computes, as few ops.
+void addAttnCanonical(mlir::OpPassManager &passes);
 /// attn to tile: tiling, online softmax, hoisting.
 void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
+/// attn, canonical, to the tile kernel that writes the classes of tiles.
+void addAttnToTileMap(mlir::OpPassManager &passes, int64_t tileQ, int64_t tileK);
 /// tile to sched for the mma.sync family.
 void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options);
 

@@ -221,20 +221,12 @@ int explainVerb(const ExplainFlags &flags) {
     if (Expected<Target> gpu = Target::parse("gpu"); !gpu)
       return report(usageError(fmt::format(
           "--measure counts what a GPU does, and there is none that can be used\nnote: {}", gpu.error().message)));
-  std::shared_ptr<const TileMap> tiles;
-  if (request->shape) {
-    // Tiles by what captured tensors hide, where their values are known.
-    Expected<bool> known = knowsTileData(*request, *request->shape);
-    if (!known)
-      return report({known.error()});
-    if (*known) {
-      Expected<TileMap> map = makeFineTileMap(*request, *request->shape);
-      if (!map)
-        return report({map.error()});
-      tiles = std::make_shared<const TileMap>(std::move(*map));
-    }
-  }
-  Expected<std::string> text = explainRequest(*request, sizes, tiles);
+  Expected<std::shared_ptr<const TileMap>> tiles = std::shared_ptr<const TileMap>();
+  if (request->shape)
+    tiles = knownTileMap(*request, *request->shape);
+  if (!tiles)
+    return report({tiles.error()});
+  Expected<std::string> text = explainRequest(*request, sizes, *tiles);
   if (!text)
     return report({text.error()});
   ordered_json explained = ordered_json::parse(*text);

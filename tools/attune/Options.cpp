@@ -1,6 +1,7 @@
 //===- Options.cpp - From flags to a request --------------------------------===//
 
 #include "tools/attune/Options.h"
+#include "driver/Lowering.h"
 #include "tools/attune/Output.h"
 #include "tools/attune/Usage.h"
 
@@ -74,8 +75,7 @@ void Flags::addVariant(CLI::App &verb) {
   group
       ->add_option("--scalar", scalars,
                    "value of a run-time scalar, NAME=VALUE or NAME=DTYPE:VALUE; repeatable. In expressions of the "
-                   "command line a whole "
-                   "number is an i32, any other an f32")
+                   "command line a whole number is an i32, any other an f32")
       ->type_name("SPEC")
       ->expected(1)
       ->take_all();
@@ -626,6 +626,10 @@ Expected<std::string> attune::cli::explainRequest(const Request &request, const 
   if (request.text)
     return attune::explainText(*request.text, request.options, request.target, sizes, std::move(tiles));
   return attune::explain(*request.variant, request.options, request.target, sizes, std::move(tiles));
+}
+
+driver::Source attune::cli::sourceOf(const Request &request) {
+  return {request.text ? nullptr : &*request.variant, request.text ? &*request.text : nullptr};
 }
 
 ProblemSizes attune::cli::sizesOf(const Shape &shape) {

@@ -18,6 +18,10 @@
 #include <string>
 #include <vector>
 
+namespace attune::driver {
+struct Source;
+}
+
 namespace attune::cli {
 
 /// Exit codes of every verb.
@@ -138,6 +142,9 @@ Expected<Kernel> compileKernel(const Request &request);
 Expected<std::string> emitStage(const Request &request, Stage stage);
 Expected<std::string> explainRequest(const Request &request, const ProblemSizes &sizes,
                                      std::shared_ptr<const TileMap> tiles = nullptr);
+
+/// What drives the compilation; it lives as long as the request.
+driver::Source sourceOf(const Request &request);
 
 ProblemSizes sizesOf(const Shape &shape);
 /// The value that --scalar gives a run-time scalar.

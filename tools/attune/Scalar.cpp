@@ -39,8 +39,6 @@ Expected<ScalarFlag> ScalarFlag::parse(const std::string &text) {
   flag.whole = isWhole(value);
   if (value.empty() || *end)
     return wrong;
-  if (!flag.dtype && flag.whole && std::abs(flag.value) > std::numeric_limits<int32_t>::max())
-    return flag; // what declares it decides; else fits() refuses
   if (flag.dtype)
     if (Expected<void> good = flag.fits(*flag.dtype); !good)
       return good.error();

@@ -208,7 +208,7 @@ const std::vector<std::string> &attune::cli::sweepNames() {
 int attune::cli::sweep(const Request &request, const ProblemSizes &sizes, const std::string &name,
                        const std::string &svg, bool json) {
   const Sweep &of = *std::ranges::find_if(sweeps, [&](const Sweep &each) { return name == each.name; });
-  const driver::Source source = {request.text ? nullptr : &*request.variant, request.text ? &*request.text : nullptr};
+  const driver::Source source = sourceOf(request);
   IrSummary summary;
   Expected<PlanRequest> base = driver::requestOf(source, request.options, request.target, sizes, summary);
   if (!base)

@@ -21,32 +21,23 @@ using attune::reference::HostTensor;
 
 /// What the kernel of the map reads, for any tiles.
 static Expected<driver::TileMapText> readBy(const Request &request) {
-  return driver::tileMapText({request.text ? nullptr : &*request.variant, request.text ? &*request.text : nullptr}, 16,
-                             16);
+  return driver::tileMapText(sourceOf(request), 16, 16);
 }
 
-Expected<bool> attune::cli::knowsTileData(const Request &request, const Shape &shape) {
-  if (std::min({shape.batch, shape.heads, shape.queries, shape.keys}) < 1)
-    return false;
-  Expected<driver::TileMapText> text = readBy(request);
-  if (!text)
-    return text.error();
+/// Whether each tensor and scalar of `text` has data.
+static bool hasData(const Request &request, const Shape &shape, const driver::TileMapText &text) {
   auto given = [&](const TensorParam &param) {
     const auto flag = std::ranges::find(request.tensors, param.name, &TensorFlag::name);
     return flag != request.tensors.end() ? !flag->source.empty() : hasDefaultData(request, param, shape);
   };
-  return !text->tensors.empty() && std::ranges::all_of(text->tensors, given) &&
-         std::ranges::all_of(text->scalars, [&](const ScalarParam &param) {
+  return std::ranges::all_of(text.tensors, given) && std::ranges::all_of(text.scalars, [&](const ScalarParam &param) {
            return std::ranges::find(request.scalars, param.name, &ScalarFlag::name) != request.scalars.end();
          });
 }
 
-Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &shape, int tileQ, int tileK,
-                                           std::optional<int32_t> qOffset, uint64_t seed) {
-  Expected<driver::TileMapText> text = readBy(request);
-  if (!text)
-    return text.error();
-  TileMapArgs args = {.sizes = sizesOf(shape), .tileQ = tileQ, .tileK = tileK, .qOffset = qOffset};
+/// Fills in the tensors and scalars of `text`.
+static Expected<TileMap> mapWith(const Request &request, const Shape &shape, const driver::TileMapText &text,
+                                 TileMapArgs args, uint64_t seed) {
   std::map<std::string, HostTensor> tensors;
   // As attune run draws them: numbered among all of the variant's.
   std::vector<std::string> all;
@@ -54,7 +45,7 @@ Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &
     std::ranges::transform(request.summary->signature.tensors, std::back_inserter(all), &TensorParam::name);
   else
     std::ranges::transform(request.variant->tensors(), std::back_inserter(all), &TensorDecl::name);
-  for (const TensorParam &param : text->tensors) {
+  for (const TensorParam &param : text.tensors) {
     const auto place = std::ranges::find(all, param.name) - all.begin();
     Expected<HostTensor> tensor = makeTensor(request, param, shape, seed * 1000 + 10 + uint64_t(place));
     if (!tensor)
@@ -62,7 +53,7 @@ Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &
     HostTensor &kept = tensors[param.name] = std::move(*tensor);
     args.tensors.push_back({param.name, Tensor::contiguous(kept.data.data(), kept.dtype, kept.shape)});
   }
-  for (const ScalarParam &param : text->scalars) {
+  for (const ScalarParam &param : text.scalars) {
     Expected<HostTensor> value = makeScalar(request, param);
     if (!value)
       return value.error();
@@ -71,16 +62,34 @@ Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &
   return request.text ? tileMapOfText(*request.text, args) : tileMap(*request.variant, args);
 }
 
-Expected<TileMap> attune::cli::makeFineTileMap(const Request &request, const Shape &shape) {
+Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &shape, int tileQ, int tileK,
+                                           std::optional<int32_t> qOffset, uint64_t seed) {
   Expected<driver::TileMapText> text = readBy(request);
   if (!text)
     return text.error();
+  return mapWith(request, shape, *text, {.sizes = sizesOf(shape), .tileQ = tileQ, .tileK = tileK, .qOffset = qOffset},
+                 seed);
+}
+
+Expected<std::shared_ptr<const TileMap>> attune::cli::knownTileMap(const Request &request, const Shape &shape) {
+  const std::shared_ptr<const TileMap> none;
+  if (std::min({shape.batch, shape.heads, shape.queries, shape.keys}) < 1)
+    return none;
+  Expected<driver::TileMapText> text = readBy(request);
+  if (!text)
+    return text.error();
+  if (text->tensors.empty() || !hasData(request, shape, *text))
+    return none;
   constexpr double most = double(1 << 22);
   const double heads = double(text->byBatch ? shape.batch : 1) * double(text->byHead ? shape.heads : 1);
   int tile = 16;
   while (heads * (double(shape.queries) / tile + 1) * (double(shape.keys) / tile + 1) > most && tile < 1 << 20)
     tile *= 2;
-  return makeTileMap(request, shape, tile, tile);
+  Expected<TileMap> map =
+      mapWith(request, shape, *text, {.sizes = sizesOf(shape), .tileQ = tile, .tileK = tile}, /*seed=*/0);
+  if (!map)
+    return map.error();
+  return std::make_shared<const TileMap>(std::move(*map));
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,16 +5,14 @@
 
 namespace attune::cli {
 
-/// Whether captured tensors decide which tiles are visited, and each of them has data: a --tensor with a source, or a
-/// built-in's default.
-Expected<bool> knowsTileData(const Request &request, const Shape &shape);
-
 /// The map of the request's mask and block pattern. Errors: those of tileMap, and a tensor or scalar without data.
 Expected<TileMap> makeTileMap(const Request &request, const Shape &shape, int tileQ, int tileK,
                               std::optional<int32_t> qOffset = {}, uint64_t seed = 0);
 
-/// As makeTileMap, in the least tiles, of 16 x 16 and more, of which there are some millions at most.
-Expected<TileMap> makeFineTileMap(const Request &request, const Shape &shape);
+/// The map of what captured tensors hide, in the least tiles, of 16 x 16 and more, of which there are some millions at
+/// most. Null where no captured tensor decides which tiles are visited, or one has no data: neither a --tensor with a
+/// source nor a built-in's default.
+Expected<std::shared_ptr<const TileMap>> knownTileMap(const Request &request, const Shape &shape);
 
 /// One head of a map.
 struct TileMapHead {

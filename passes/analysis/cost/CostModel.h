@@ -60,6 +60,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace attune {
@@ -265,7 +267,7 @@ struct PlanCost {
   int64_t sramBudget = 0;
   int blocksPerSm = 0;
   /// Seconds of each unit if it alone limited the kernel, the busiest first: "tensor cores", "shared memory", ...
-  std::vector<std::pair<std::string, double>> units;
+  std::vector<std::pair<std::string_view, double>> units;
   std::string limitedBy; ///< the unit that is busiest: "tensor cores"
   std::string busy;      ///< how busy each unit is: "tensor cores 41%, shared memory 24%, ..."
 };
