@@ -316,6 +316,9 @@ LogicalResult NextVisibleOp::verify() {
   if (!getSeen().empty() && getSeen().size() != 3)
     return emitOpError("has ") << getSeen().size()
                                << " values of a search before; its origin, visible and full are needed";
+  if (getGaps().size() % 2)
+    return emitOpError("has ") << getGaps().size()
+                               << " ends of tiles that it goes without; each two are a begin and an end";
   if (size_t asked = terminatorOf<VisibleOp>(getCondition()).getParts().size(); asked != getBegins().size())
     return emitOpError("the region asks for ") << asked << " parts of the rows, results are for " << getBegins().size();
   if (!getSeen().empty() && !getBegins().empty())

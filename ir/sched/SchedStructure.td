@@ -273,7 +273,7 @@ def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp", "ForW
   let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange{}); }]>];
 }
 
-def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock]> {
+def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock, AttrSizedOperandSegments]> {
   let summary = "first tile at or after `from` that is visible, and what is known of those around it";
   let description = [{
     The region says of a tile whether it is visible and whether it is full. `tile` is the first visible one, `from <= tile < bound`, or `bound` when there is none.
@@ -282,6 +282,8 @@ def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock]> {
 
     The answers for the 32 tiles from `origin` on, `tile` among them, come as bits of `visible` and `full`, which are 0 for tiles from `bound` on; without a visible tile `origin` is
     `bound`. With `seen`, these three results of a search before, the tiles of that window are not asked again; a window that does not hold `from` tells nothing.
+
+    Tiles `without` are not visible: of each two ends, ascending, those from the first to before the second.
 
     With `parts` the region also says of each part of the rows whether the tile shows it something. The search gives the first such tile of the window for each,
     or the one after the window's last.
@@ -295,17 +297,17 @@ def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock]> {
       sched.visible %1, %2
     }
     %n1, %origin1, %visible1, %full1 = sched.next_visible from %b below %end seen %origin, %visible, %full { ... }
-    %n2, %origin2, %visible2, %full2, %begins:2 = sched.next_visible from %a below %end parts i32, i32 {
+    %n2, %origin2, %visible2, %full2, %begins:2 = sched.next_visible from %a below %end without %c, %d parts i32, i32 {
     ^bb0(%tile: i32):
       ...
       sched.visible %1, %2 parts %3, %4
     }
     ```
   }];
-  let arguments = (ins I32:$from, I32:$bound, Variadic<I32>:$seen);
+  let arguments = (ins I32:$from, I32:$bound, Variadic<I32>:$seen, Variadic<I32>:$gaps);
   let results = (outs I32:$tile, I32:$origin, I32:$visible, I32:$full, Variadic<I32>:$begins);
   let regions = (region SizedRegion<1>:$condition);
-  let assemblyFormat = "`from` $from `below` $bound (`seen` $seen^)? (`parts` type($begins)^)? $condition attr-dict";
+  let assemblyFormat = "`from` $from `below` $bound (`seen` $seen^)? (`without` $gaps^)? (`parts` type($begins)^)? $condition attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::ValueRange getWindow() { return getResults().slice(1, 3); }

@@ -1,9 +1,9 @@
 //===- MaskAnalysis.h - Which tiles of one axis a tile of the other visits -----===//
 //
 // Interval analysis of the mask region. One axis is fixed: a tile of queries, or a tile of keys. The other is looped
-// over. For the rows of the fixed tile the analysis finds two intervals of the looped axis, as SSA values computed once
-// per block: `hull`, outside which nothing is visible to any of the rows, and `full`, inside which everything is
-// visible to all of them.
+// over. For the rows of the fixed tile the analysis finds two unions of intervals of the looped axis, as SSA values
+// computed once per block: `hull`, outside which nothing is visible to any of the rows, and `full`, inside which
+// everything is visible to all of them.
 //
 //     a tile of queries [q0, end) over keys
 //     causal:                       hull [0, end)                 full [0, q0 + 1)
@@ -11,6 +11,9 @@
 //     chunked(n):                   hull [n * (q0 / n), n * ((end - 1) / n + 1))
 //                                   full [n * ((end - 1) / n), n * (q0 / n + 1))
 //     keyPadding(lengths):          hull = full = [0, lengths[b])
+//     q >= k && (k < 4 || q - k < 1024)    (window and sinks)
+//                                   hull [0, min(4, end)) and [q0 - 1023, end)
+//                                   full [0, min(4, q0 + 1)) and [end - 1024, q0 + 1)
 //
 //     a tile of keys [k0, end) over queries
 //     causal:                       hull [k0, Sq)                 full [end - 1, Sq)
@@ -18,8 +21,8 @@
 //     keyPadding(lengths):          hull all if k0 < lengths[b]   full all if end <= lengths[b]
 //
 // With a query offset these are positions of queries, of which q + qOffset is that of row q; ends of intervals over
-// queries are positions less the offset. Cut to the looped axis and rounded to tiles the intervals are segments of
-// tiles:
+// queries are positions less the offset. Cut to the looped axis, rounded to tiles and sorted the intervals of the hull
+// are segments of tiles, of which a part of the full ones is full:
 //
 //     keys     0 ........ hull.lo ...... full.lo ............ full.hi ...... hull.hi ...... Sk
 //     segments             [  partial    ) [       full       ) [   partial   )
@@ -29,8 +32,9 @@
 // without cuts. A tile that crosses the end of the fixed axis counts as full by the rows that exist.
 //
 // METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to
-// the comparisons. `and` intersects both intervals; `or` takes the hull of the hulls, and of the full ones their
-// union where they touch, else the longer. A comparison becomes D <= 0, where D = a * (l / n) + c * f + r for positions
+// the comparisons. `and` intersects, `or` unites. Intervals that are one for every launch become one, and so do those
+// of the hull between which no tile fits; of more than four the last two become one, in the hull the least that holds
+// both, else the union where they touch and the longer where not. A comparison becomes D <= 0, where D = a * (l / n) + c * f + r for positions
 // l and f along the looped and the fixed axis, a, c and n > 0 constant, and r lies in an interval that does not depend
 // on l: solved for l with r and f at their ends. Division truncates, as the language's does: of positions below zero,
 // which a query offset makes, the quotient 0 has those above -n too. What a value depends on beyond that (remainders,
@@ -58,8 +62,6 @@
 
 #include "ir/attn/Attn.h"
 #include "ir/tile/Tile.h"
-
-#include <optional>
 
 namespace attune {
 
@@ -113,14 +115,14 @@ using BoundsTables = mlir::SmallVectorImpl<BoundsTable>;
 enum class FullBy { Rest, Mask };
 
 /// Emits at `builder`, the end of a block, the tile.domain of the looped tiles that the fixed tile visits: segments
-/// partial, full, partial in this order, without those that are always empty. A block pattern (see
+/// partial, full, partial in this order for each interval of the hull, without those that are always empty. A block pattern (see
 /// patternNeedsElementMask) and what depends on loads by the looped axis become the domain's `where`; the tables that
 /// these need are added to `bounds`, in which a name has one size of tile. Reads of scalars, uniform captured tensors
 /// and bounds become tile.param and tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds,
                         FullBy fullBy = FullBy::Rest);
 
-/// The tiles, two ends in i32, outside which nothing is visible to the fixed tile. It may begin past the end of its
+/// The tiles, two ends in i32, outside which nothing is visible to the fixed tile; they enclose all of its intervals. It may begin past the end of its
 /// axis: then there are none. Without values where the mask leaves the rows no end of their own.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
@@ -165,20 +167,9 @@ struct MaskSizes {
 };
 
 /// The tiles that buildDomain visits for the tile at `first` of the fixed axis, and those that are full by the whole
-/// mask and the end of the looped axis. What depends on b, h, run-time scalars or uniform loads counts as visible, what
-/// depends on other loads as partial; a block pattern counts as all set.
-TileSegments evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
-                            MaskAxis fixed = MaskAxis::Queries);
-
-/// Tiles of one head, over all tiles of the fixed axis. What each row and each column sees is an interval: both axes
-/// visit the same tiles. Else the hulls of one may be wider than those of the other.
-struct VisitedTiles {
-  int64_t full = 0, partial = 0;
-  int64_t all = 0; ///< ceil(Sq / tileQ) * ceil(Sk / tileK)
-};
-VisitedTiles countVisitedTiles(attn::AttentionOp op, const MaskSizes &sizes, MaskAxis fixed = MaskAxis::Queries);
-
-/// The visited share of the tiles, 0 to 1; nothing for sizes without tiles.
-std::optional<double> visibleFraction(attn::AttentionOp op, const MaskSizes &sizes);
+/// mask and the end of the looped axis: one part or more, in ascending order. What depends on b, h, run-time scalars or
+/// uniform loads counts as visible, what depends on other loads as partial; a block pattern counts as all set.
+llvm::SmallVector<TileSegments> evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
+                                               MaskAxis fixed = MaskAxis::Queries);
 
 } // namespace attune

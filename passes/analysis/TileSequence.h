@@ -7,7 +7,10 @@
 //       sequence->origin(builder, at.tile)    first key of the tile
 //       sequence->partial(builder, at)        whether the mask decides within it
 //
-// A reversed domain's sequence counts upwards too: its n-th tile is the n-th from the domain's end.
+// A reversed domain's sequence counts upwards too: its n-th tile is the n-th from the domain's end. Where segments do
+// not touch, what would be a tile of the gap between them is the first one behind it:
+//
+//     [0, 2) [6, 9)        after tile 1: 2, at or past the end 2 of the first segment, so max(2, 6)
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,20 +21,29 @@
 
 namespace attune {
 
+/// `tile`, or the first one behind the gap that it lies in. Gaps are two ends each, ascending: [gaps[0], gaps[1]), ...
+inline mlir::Value passGaps(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value tile, mlir::ValueRange gaps) {
+  using namespace mlir::arith;
+  for (size_t i = 0; i < gaps.size(); i += 2) {
+    mlir::Value before = CmpIOp::create(builder, loc, CmpIPredicate::slt, tile, gaps[i]);
+    mlir::Value behind = MaxSIOp::create(builder, loc, tile, gaps[i + 1]);
+    tile = SelectOp::create(builder, loc, before, tile, behind);
+    tile::named(tile, "next_tile");
+  }
+  return tile;
+}
+
 /// The tiles that a domain visits, as a sequence of tile indices or, where it is reversed, of places.
 struct TileSequence {
   tile::DomainOp domain;
   mlir::Value bound;
 
   static mlir::FailureOr<TileSequence> create(tile::DomainOp domain) {
-    for (unsigned i = 1; i < domain.getBegins().size(); ++i)
-      if (domain.getBegins()[i] != domain.getEnds()[i - 1])
-        return domain.emitError(
-            "segments that are not contiguous are not supported; start each where the one before ends");
-    if (domain.getReverse() && domain.skips())
+    TileSequence sequence{domain, domain.getEnds().back()};
+    if (domain.getReverse() && !sequence.isContiguous())
       return domain.emitError(
           "a reversed domain that leaves tiles out is not supported by this schedule; visit it forward");
-    return TileSequence{domain, domain.getEnds().back()};
+    return sequence;
   }
 
   /// A tile; where tiles follow from searches and are to be remembered, the origin, visible and full of the window that
@@ -43,6 +55,9 @@ struct TileSequence {
 
   /// Whether the next tile follows from a search.
   bool searches() { return domain.skips(); }
+
+  /// Whether each tile is followed by the one after it.
+  bool isContiguous() { return !searches() && gaps().empty(); }
 
   /// Where `parts` are, domains of parts of the rows, `begins` are for each a tile at or before the first that it
   /// visits.
@@ -101,6 +116,15 @@ struct TileSequence {
   }
 
 private:
+  /// Where a segment ends and the next one begins behind, by twos.
+  llvm::SmallVector<mlir::Value> gaps() {
+    llvm::SmallVector<mlir::Value> gaps;
+    for (auto [end, begin] : llvm::zip(domain.getEnds().drop_back(), domain.getBegins().drop_front()))
+      if (end != begin)
+        gaps.append({end, begin});
+    return gaps;
+  }
+
   mlir::Value tileAt(mlir::OpBuilder &builder, mlir::Value place) {
     if (!domain.getReverse())
       return place;
@@ -119,12 +143,14 @@ private:
   /// The first visited tile at or after `index`, by what `seen` says of those around it.
   Visit visibleFrom(mlir::OpBuilder &builder, mlir::Value index, mlir::ValueRange seen,
                     llvm::ArrayRef<tile::DomainOp> parts = {}, llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
-    if (!searches())
-      return {index, {}};
     mlir::Type type = index.getType();
     mlir::Location loc = domain.getLoc();
-    auto search = sched::NextVisibleOp::create(builder, loc, type, type, type, type,
-                                               llvm::SmallVector<mlir::Type>(parts.size(), type), index, bound, seen);
+    const llvm::SmallVector<mlir::Value> gaps = this->gaps();
+    if (!searches())
+      return {passGaps(builder, loc, index, gaps), {}};
+    auto search =
+        sched::NextVisibleOp::create(builder, loc, type, type, type, type,
+                                     llvm::SmallVector<mlir::Type>(parts.size(), type), index, bound, seen, gaps);
     for (auto [i, begin] : llvm::enumerate(search.getBegins())) {
       tile::DomainOp part = parts[i];
       mlir::Value from = part.getBegins().front();

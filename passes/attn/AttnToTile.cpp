@@ -14,6 +14,7 @@
 #include "passes/analysis/Dependences.h"
 #include "passes/analysis/MapPatterns.h"
 #include "passes/analysis/MaskAnalysis.h"
+#include "passes/analysis/TileSequence.h"
 #include "passes/analysis/WarpgroupRows.h"
 #include "passes/attn/BoundsKernel.h"
 
@@ -308,7 +309,7 @@ private:
     // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
     // warpgroups, which keep their maxima (tile-hold-maxima).
     if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
-        plan.getCopyWarps() && !tiles.skips() &&
+        plan.getCopyWarps() && TileSequence{tiles, {}}.isContiguous() &&
         (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
       tiles.setReverse(true);
     // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.

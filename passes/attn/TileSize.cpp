@@ -294,9 +294,10 @@ static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
       rows.rowsEach *= 2;
     for (int64_t first = 0; first < queries; first += rows.rowsEach) {
       // Tiles of one key: their numbers are keys.
-      const TileSegments keysOf =
-          evaluateDomain(op, {.Sq = queries, .Sk = keys, .tileQ = rows.rowsEach, .tileK = 1}, first);
-      rows.rows.push_back({keysOf.begin, keysOf.fullBegin, keysOf.fullEnd, keysOf.end});
+      std::vector<MaskRows::Keys> &parts = rows.rows.emplace_back();
+      for (const TileSegments &part :
+           evaluateDomain(op, {.Sq = queries, .Sk = keys, .tileQ = rows.rowsEach, .tileK = 1}, first))
+        parts.push_back({part.begin, part.fullBegin, part.fullEnd, part.end});
     }
     all.push_back(std::move(rows));
   }

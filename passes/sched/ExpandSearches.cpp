@@ -9,7 +9,8 @@
 //       if (votes) tile = window + trailing_zeros(votes);
 //     }
 //
-// Where parts of the rows begin to see, the window that was found is asked once more.
+// Where parts of the rows begin to see, the window that was found is asked once more. A window that begins in a gap
+// between the tiles of a domain begins behind it instead.
 //
 // It begins at its end where the answers of a search before hold a visible tile, and behind their window where they
 // hold none. A tile that touches several blocks of a pattern loops over their rows and columns; one that lies in a
@@ -19,6 +20,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/TileSequence.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -97,9 +99,20 @@ private:
 
   Value ballot(Value condition) { return sched::BallotOp::create(builder, loc, builder.getI32Type(), condition); }
 
+  Value passGaps(Value tile) { return attune::passGaps(builder, loc, tile, search.getGaps()); }
+
+  /// Whether the tile is one that may be visible: before the bound, and in no gap.
+  Value isAsked(Value tile) {
+    Value is = compare(Predicate::slt, tile, bound);
+    for (auto gaps = search.getGaps(); !gaps.empty(); gaps = gaps.drop_front(2))
+      is = both(is, arith::OrIOp::create(builder, loc, compare(Predicate::slt, tile, gaps[0]),
+                                         compare(Predicate::sge, tile, gaps[1])));
+    return is;
+  }
+
   /// What the loop carries: the window, the results, and where each part begins.
   SmallVector<Value> start() {
-    Value from = search.getFrom(), zero = i32(0);
+    Value from = passGaps(search.getFrom()), zero = i32(0);
     SmallVector<Value> values{from, bound, bound, zero, zero};
     if (OperandRange seen = search.getSeen(); !seen.empty()) {
       Value origin = seen[0], votes = seen[1], lanes = i32(32);
@@ -109,7 +122,7 @@ private:
       Value ahead = arith::ShRUIOp::create(builder, loc, votes, both(place, i32(31)));
       ahead = tile::named(select(isIn, ahead, zero), "ahead");
       Value known = tile::named(compare(Predicate::ne, ahead, zero), "is_known");
-      values = {select(known, bound, select(isIn, add(origin, lanes), from)),
+      values = {select(known, bound, passGaps(select(isIn, add(origin, lanes), from))),
                 select(known, firstOf(from, ahead), bound), select(known, origin, bound), select(known, votes, zero),
                 select(known, seen[2], zero)};
     }
@@ -167,12 +180,12 @@ private:
   void writeTurn(Block &body) {
     Value window = body.getArgument(0), zero = i32(0), asked = askedBy(window);
     sched::VisibleOp answer = ask(asked);
-    Value isVisible = tile::named(both(answer.getVisible(), compare(Predicate::slt, asked, bound)), "is_visible");
+    Value isVisible = tile::named(both(answer.getVisible(), isAsked(asked)), "is_visible");
     Value visible = ballot(isVisible), full = ballot(both(isVisible, answer.getFull()));
     Value found = tile::named(compare(Predicate::ne, visible, zero), "is_found");
     const Value given[results] = {select(found, firstOf(window, visible), bound), select(found, window, bound), visible,
                                   full};
-    SmallVector<Value> next{select(found, bound, add(window, i32(32)))};
+    SmallVector<Value> next{select(found, bound, passGaps(add(window, i32(32))))};
     for (unsigned number : carried)
       next.push_back(given[number]);
     sched::NextOp::create(builder, loc, next);

@@ -297,9 +297,9 @@ private:
 
   /// `stages` slots: at tile n the slot of tile n - 1 is free and receives tile n + stages - 1. The loop carries the
   /// tile's index and its slot; what follows from them is computed, as registers are scarcer than integer instructions.
-  /// Tiles may follow from a search: the indices ahead are carried too.
+  /// Where not every tile is followed by the one after it the indices ahead are carried too.
   void fillRings() {
-    bool dense = !sequence.searches();
+    bool dense = sequence.isContiguous();
     SmallVector<Value> indices{sequence.first(builder).tile};
     for (int64_t s = 0; s + 1 < stages; ++s) {
       for (Ring &ring : rings)

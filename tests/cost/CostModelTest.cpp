@@ -94,7 +94,7 @@ TEST_CASE("masks known by their rows are counted tile by tile") {
       of.fullBegin = std::max(of.fullBegin, first(each));
       of.fullEnd = std::min(of.fullEnd, last(each));
     }
-    rows.rows.push_back(of);
+    rows.rows.push_back({of});
   }
   PlanRequest request = makeRequest(64, MaskShape::byRows({rows}));
   request.batch = 1, request.heads = request.headsKv = 3;

@@ -896,6 +896,18 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
+  // expected-error @+1 {{'sched.next_visible' op has 1 ends of tiles that it goes without; each two are a begin and an end}}
+  %n:4 = sched.next_visible from %z below %z without %z {
+  ^bb0(%tile: i32):
+    sched.visible %t, %t
+  }
+}
+
+// -----
+
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region has effects; the lanes of a warp evaluate it for different tiles}}
   %n:4 = sched.next_visible from %z below %z {
   ^bb0(%tile: i32):

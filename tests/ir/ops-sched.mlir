@@ -78,9 +78,9 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
       %yes = arith.constant true
       sched.visible %yes, %yes
     }
-    // CHECK: %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}:2 = sched.next_visible from %[[FIRST]] below %{{.*}} parts i32, i32 {
+    // CHECK: %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}:2 = sched.next_visible from %[[FIRST]] below %{{.*}} without %[[THREAD]], %[[FIRST]] parts i32, i32 {
     // CHECK: sched.visible %{{.*}}, %{{.*}} parts %{{.*}}, %{{.*}}
-    %third:6 = sched.next_visible from %first below %Sk parts i32, i32 {
+    %third:6 = sched.next_visible from %first below %Sk without %thread, %first parts i32, i32 {
     ^bb0(%tile: i32):
       %yes = arith.constant true
       sched.visible %yes, %yes parts %yes, %yes

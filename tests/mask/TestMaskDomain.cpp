@@ -36,17 +36,20 @@ struct TestMaskDomain : PassWrapper<TestMaskDomain, OperationPass<ModuleOp>> {
       bool keysFixed = axis == "k";
       int64_t rows = keysFixed ? keys : queries, step = keysFixed ? tileK : tileQ;
       for (int64_t first = 0; first < rows; first += step) {
-        TileSegments tiles = evaluateDomain(op, {queries, keys, tileQ, tileK, qOffset}, first,
-                                            keysFixed ? MaskAxis::Keys : MaskAxis::Queries);
         llvm::outs() << "  " << axis << " " << first << ":";
-        auto segment = [](int64_t begin, int64_t end, StringRef kind) {
+        bool none = true;
+        auto segment = [&](int64_t begin, int64_t end, StringRef kind) {
           if (begin < end)
             llvm::outs() << " [" << begin << ", " << end << ") " << kind;
+          none &= begin >= end;
         };
-        segment(tiles.begin, tiles.fullBegin, "partial");
-        segment(tiles.fullBegin, tiles.fullEnd, "full");
-        segment(tiles.fullEnd, tiles.end, "partial");
-        llvm::outs() << (tiles.begin < tiles.end ? "\n" : " none\n");
+        for (const TileSegments &part : evaluateDomain(op, {queries, keys, tileQ, tileK, qOffset}, first,
+                                                       keysFixed ? MaskAxis::Keys : MaskAxis::Queries)) {
+          segment(part.begin, part.fullBegin, "partial");
+          segment(part.fullBegin, part.fullEnd, "full");
+          segment(part.fullEnd, part.end, "partial");
+        }
+        llvm::outs() << (none ? " none\n" : "\n");
       }
     }
   }

@@ -74,3 +74,34 @@ attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {te
   %2 = arith.cmpi eq, %0, %1 : i32
   attn.yield %2 : i1
 }
+
+// Segments with a gap between them: what would be a tile of the gap is the first one behind it, for the tile that is
+// copied ahead as well.
+// CHECK-LABEL: tile.kernel @sinks
+// CHECK:         %[[SINKS:.*]] = arith.divsi %{{.*}} {tile.name = "tiles_end"}
+// CHECK:         %[[WINDOW:.*]] = arith.maxsi %{{.*}}, %[[SINKS]] {tile.name = "tiles_begin"}
+// CHECK:         %[[PAST:.*]] = arith.cmpi sgt, %[[SINKS]], %c0_i32
+// CHECK:         %[[BEHIND:.*]] = arith.maxsi %[[WINDOW]], %c0_i32
+// CHECK:         %[[FIRST:.*]] = arith.select %[[PAST]], %c0_i32, %[[BEHIND]] {tile.name = "next_tile"}
+// CHECK:         sched.for_tiles (%{{[^,]*}}, %[[AHEAD:[^,]*]], %{{.*}}) = (%[[FIRST]],
+// CHECK:           %[[AFTER:.*]] = arith.addi %[[AHEAD]], %c1_i32 {tile.name = "next_tile"}
+// CHECK:           %[[BEFORE:.*]] = arith.cmpi slt, %[[AFTER]], %[[SINKS]]
+// CHECK:           %[[MOST:.*]] = arith.maxsi %[[AFTER]], %[[WINDOW]]
+// CHECK:           %[[NEXT:.*]] = arith.select %[[BEFORE]], %[[AFTER]], %[[MOST]] {tile.name = "next_tile"}
+// CHECK:           sched.next %[[AHEAD]], %[[NEXT]],
+// THREE-LABEL: tile.kernel @sinks
+// THREE:         sched.for_tiles (%{{[^,]*}}, %{{[^,]*}}, %[[SECOND:[^,]*]], %{{[^)]*}}) =
+// THREE:           arith.addi %[[SECOND]], %c1_i32
+attn.attention @sinks dtype bf16 head_dim 64 x 64 scale 0.125 score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %c4 = arith.constant 4 : i32
+  %c100 = arith.constant 100 : i32
+  %causal = arith.cmpi sge, %q, %k : i32
+  %distance = arith.subi %q, %k : i32
+  %window = arith.cmpi slt, %distance, %c100 : i32
+  %sink = arith.cmpi slt, %k, %c4 : i32
+  %near = arith.ori %window, %sink : i1
+  %visible = arith.andi %causal, %near : i1
+  attn.yield %visible : i1
+}

@@ -36,6 +36,37 @@ sched.kernel @search(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch 
 
 // -----
 
+// Windows that begin in a gap begin behind it; its tiles are not visible.
+// CHECK-LABEL: sched.kernel @gaps
+// CHECK:         sched.for_tiles (%[[WINDOW:.*]], %[[FOUND:.*]]) =
+// CHECK:           %[[ASKED:.*]] = arith.addi %[[WINDOW]], %{{.*}} {tile.name = "asked"}
+// CHECK-DAG:       %[[BEFORE:.*]] = arith.cmpi slt, %[[ASKED]], %c9
+// CHECK-DAG:       %[[BEHIND:.*]] = arith.cmpi sge, %[[ASKED]], %c40
+// CHECK:           arith.ori %[[BEFORE]], %[[BEHIND]]
+// CHECK:           sched.ballot
+// CHECK:           %[[AFTER:.*]] = arith.addi %[[WINDOW]], %c32
+// CHECK:           %[[IN:.*]] = arith.cmpi slt, %[[AFTER]], %c9
+// CHECK:           %[[JUMP:.*]] = arith.maxsi %[[AFTER]], %c40
+// CHECK:           arith.select %[[IN]], %[[AFTER]], %[[JUMP]]
+sched.kernel @gaps(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %c5 = arith.constant 5 : i32
+  %c9 = arith.constant 9 : i32
+  %c40 = arith.constant 40 : i32
+  %bound = arith.constant 60 : i32
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  sched.for_work grid (%number) {
+    %n, %origin, %visible, %full = sched.next_visible from %c5 below %bound without %c9, %c40 {
+    ^bb0(%tile: i32):
+      %is = arith.cmpi sge, %tile, %number : i32
+      sched.visible %is, %is
+    }
+    %x = arith.sitofp %n : i32 to f32
+    sched.store_element %x, %lse[%c5, %c5, %c5] : f32, !tile.view<3, f32>
+  }
+}
+
+// -----
+
 // A tile that lies in one block loads a flag; one that touches several loops over them.
 // CHECK-LABEL: sched.kernel @pattern
 // CHECK-NOT:     tile.touches

@@ -148,13 +148,14 @@ template <typename Structure> PlanChoice choiceOf(const Structure &structure) {
 /// The keys that the queries of a mask see, as the analysis finds them that a kernel's loops come from
 /// (MaskAnalysis.h), for one pair of lengths.
 struct MaskRows {
-  /// Of the next `queries` queries: keys that some of them see lie in [begin, end), and all see [fullBegin, fullEnd).
+  /// Keys in [begin, end), of which all of the queries see [fullBegin, fullEnd).
   struct Keys {
     int64_t begin, fullBegin, fullEnd, end;
   };
   int64_t queries = 0, keys = 0; ///< the lengths
   int64_t rowsEach = 16;         ///< queries of each element of `rows`
-  std::vector<Keys> rows = {};
+  /// Some of these queries see something in each, and nothing elsewhere; ascending and apart.
+  std::vector<std::vector<Keys>> rows = {};
 };
 
 /// What is visible, as far as the count of tiles is concerned.

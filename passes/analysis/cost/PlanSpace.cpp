@@ -85,8 +85,9 @@ std::string attune::planFeatures(const PlanRequest &request) {
   auto share = [&] {
     double keys = 0;
     const MaskRows &rows = mask.rows->front();
-    for (const MaskRows::Keys &of : rows.rows)
-      keys += double(std::max<int64_t>(0, of.end - of.begin));
+    for (const std::vector<MaskRows::Keys> &parts : rows.rows)
+      for (const MaskRows::Keys &of : parts)
+        keys += double(std::max<int64_t>(0, of.end - of.begin));
     return keys / std::max(1.0, double(rows.rows.size()) * double(rows.keys));
   };
   const std::string shape = mask.kind == MaskShape::Kind::Full   ? "full"

@@ -132,6 +132,27 @@ private:
 };
 } // namespace
 
+/// The union of ranges, ascending and apart.
+static std::vector<Range> unionOf(std::vector<Range> ranges) {
+  std::ranges::sort(ranges, {}, &Range::begin);
+  std::vector<Range> result;
+  for (const Range &each : ranges)
+    if (!result.empty() && each.begin <= result.back().end)
+      result.back().end = std::max(result.back().end, each.end);
+    else if (each.size())
+      result.push_back(each);
+  return result;
+}
+
+static std::vector<Range> intersection(const std::vector<Range> &x, const std::vector<Range> &y) {
+  std::vector<Range> result;
+  for (const Range &a : x)
+    for (const Range &b : y)
+      if (const Range both = {std::max(a.begin, b.begin), std::min(a.end, b.end)}; both.size())
+        result.push_back(both);
+  return result;
+}
+
 /// Tiles of rows that see intervals of keys: those of a tile's rows together.
 static TileCount countRows(const MaskRows &of, int64_t tileQ, int64_t tileK) {
   TileCount count;
@@ -139,22 +160,27 @@ static TileCount countRows(const MaskRows &of, int64_t tileQ, int64_t tileK) {
   // Where an element stands for more rows than a tile has, for as many tiles.
   const double tiles = std::max(1.0, double(of.rowsEach) / double(tileQ));
   for (size_t first = 0; first < of.rows.size(); first += size_t(each)) {
-    Range some, every = {0, of.keys};
+    std::vector<Range> some, every = {{0, of.keys}};
     for (size_t i = first; i < std::min(first + size_t(each), of.rows.size()); ++i) {
-      const MaskRows::Keys &keys = of.rows[i];
-      if (keys.begin < keys.end)
-        some = some.size() ? Range{std::min(some.begin, keys.begin), std::max(some.end, keys.end)}
-                           : Range{keys.begin, keys.end};
-      every = {std::max(every.begin, keys.fullBegin), std::min(every.end, keys.fullEnd)};
+      std::vector<Range> all;
+      for (const MaskRows::Keys &keys : of.rows[i]) {
+        if (keys.begin < keys.end)
+          some.push_back({keys.begin / tileK, ceilDiv(keys.end, tileK)});
+        all.push_back({keys.fullBegin, keys.fullEnd});
+      }
+      every = intersection(every, unionOf(std::move(all)));
     }
-    if (some.size() == 0)
-      continue;
-    const Range visited = {some.begin / tileK, ceilDiv(some.end, tileK)},
-                full = {ceilDiv(every.begin, tileK), every.end / tileK};
-    count.visited += tiles * double(visited.size());
-    count.partial += tiles * double(visited.size() - std::min(full.size(), visited.size()));
-    count.keyRows += tiles * double(std::min(visited.end * tileK, of.keys) - visited.begin * tileK);
-    count.longest = std::max(count.longest, double(visited.size()));
+    int64_t visited = 0, keyRows = 0, full = 0;
+    for (const Range &range : unionOf(std::move(some))) {
+      visited += range.size();
+      keyRows += std::min(range.end * tileK, of.keys) - range.begin * tileK;
+    }
+    for (const Range &range : every)
+      full += Range{ceilDiv(range.begin, tileK), range.end / tileK}.size();
+    count.visited += tiles * double(visited);
+    count.partial += tiles * double(visited - std::min(full, visited));
+    count.keyRows += tiles * double(keyRows);
+    count.longest = std::max(count.longest, double(visited));
   }
   return count;
 }

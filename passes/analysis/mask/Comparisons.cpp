@@ -97,7 +97,7 @@ Bounds Visibility::solve(const Form &x) {
     return everything<Bounds>();
   if (least.tooLarge || most.tooLarge)
     return unknown<Bounds>();
-  auto bound = [&](const Linear &rest) -> std::optional<Interval> {
+  auto bound = [&](const Linear &rest) -> std::optional<Intervals> {
     if (x.looped == 0)
       return when(lessEqual(rest, constantOf(0)));
     if (x.looped == std::numeric_limits<int64_t>::min())
@@ -114,7 +114,7 @@ Bounds Visibility::solve(const Form &x) {
     }
     if ((result.lo && result.lo->tooLarge) || (result.hi && result.hi->tooLarge))
       return std::nullopt;
-    return simplified(result);
+    return Intervals{simplified(result)};
   };
   auto hull = bound(least), full = least == most ? hull : bound(most);
   if (!hull || !full)

@@ -44,15 +44,15 @@ public:
 
   tile::DomainOp write(FullBy fullBy) {
     // Cuts have conditions of their own.
-    std::array<Linear, 4> tiles = fullBy == FullBy::Rest
-                                      ? analysis.tilesBy(rowConjuncts(builder, op, values).rest, false)
-                                  : analysis.conjunctsByTile().empty() ? analysis.tiles()
-                                                                       : analysis.tilesBy(analysis.conjuncts(), true);
-    auto &[begin, fullBegin, fullEnd, end] = tiles;
-    hasFull = !(fullBegin == fullEnd) && !(fullBegin == end);
+    std::vector<VisitedPart> parts =
+        fullBy == FullBy::Rest               ? analysis.tilesBy(rowConjuncts(builder, op, values).rest, false)
+        : analysis.conjunctsByTile().empty() ? analysis.tiles()
+                                             : analysis.tilesBy(analysis.conjuncts(), true);
+    hasFull = llvm::any_of(parts, isSomewhereFull);
     // The region, first: without full tiles in it the segments have none.
     writeWhere();
-    writeSegments(tiles);
+    for (const VisitedPart &part : parts)
+      writeSegments(part);
     auto domain = tile::DomainOp::create(
         builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr(analysis.getLooped().name()),
         builder.getI64IntegerAttr(analysis.getLooped().tile), begins, ends, builder.getDenseBoolArrayAttr(kinds),
@@ -104,14 +104,18 @@ private:
                                    pattern.getRows(), pattern.getColumns());
   }
 
-  void writeSegments(const std::array<Linear, 4> &tiles) {
-    auto &[begin, fullBegin, fullEnd, end] = tiles;
+  static bool isSomewhereFull(const VisitedPart &part) {
+    return !(part.fullBegin == part.fullEnd) && !(part.fullBegin == part.end);
+  }
+
+  void writeSegments(const VisitedPart &part) {
+    auto &[begin, fullBegin, fullEnd, end] = part;
     auto segment = [&](const Linear &from, StringRef fromName, const Linear &to, StringRef toName, bool isFull) {
       begins.push_back(analysis.toI32(from, fromName));
       ends.push_back(analysis.toI32(to, toName));
       kinds.push_back(isFull);
     };
-    if (!hasFull) {
+    if (!hasFull || !isSomewhereFull(part)) {
       segment(begin, "tiles_begin", end, "tiles_end", false);
       return;
     }
@@ -163,8 +167,9 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
 SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
   Location loc = op.getLoc();
   Visibility analysis(op, builder, values);
-  auto [begin, fullBegin, fullEnd, end] = analysis.tiles();
-  Value first = analysis.toI32(begin, "own_begin"), last = analysis.toI32(end, "visible_end");
+  const std::vector<VisitedPart> parts = analysis.tiles();
+  Value first = analysis.toI32(parts.front().begin, "own_begin"),
+        last = analysis.toI32(parts.back().end, "visible_end");
   auto followsRows = [&](Value tile) {
     return followsFrom(tile, [&](Operation *op) { return op == values.first().getDefiningOp(); });
   };

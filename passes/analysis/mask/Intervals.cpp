@@ -6,16 +6,22 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-Interval Visibility::when(const Condition &condition) {
+Intervals Visibility::when(const Condition &condition) {
   if (condition.known)
-    return *condition.known ? Interval::all() : Interval::empty();
-  return {std::nullopt, select(condition, loopedAxis.count, constantOf(0))};
+    return *condition.known ? Intervals{Interval::all()} : Intervals();
+  return {{std::nullopt, select(condition, loopedAxis.count, constantOf(0)), /*isAllOrNothing=*/true}};
+}
+
+bool Visibility::isEmpty(const Interval &x) {
+  auto isNever = [](const Linear &length) { return !length.unknown && !length.tooLarge && length.range.hi <= 0; };
+  return (x.hi && isNever(*x.hi)) || (x.lo && isNever(subtract(loopedAxis.count, *x.lo))) ||
+         (x.lo && x.hi && isNever(subtract(*x.hi, *x.lo)));
 }
 
 Interval Visibility::intersect(const Interval &x, const Interval &y) {
-  if (x.isEmpty() || y.isAll())
+  if (y.isAll())
     return x;
-  if (y.isEmpty() || x.isAll())
+  if (x.isAll())
     return y;
   Interval result;
   result.lo = x.lo && y.lo ? maximum(*x.lo, *y.lo) : x.lo ? x.lo : y.lo;
@@ -23,11 +29,55 @@ Interval Visibility::intersect(const Interval &x, const Interval &y) {
   return result;
 }
 
+Intervals Visibility::intersect(const Intervals &x, const Intervals &y, Rounding rounding) {
+  Intervals result;
+  for (const Interval &of : x)
+    for (const Interval &with : y)
+      if (!isEmpty(of) && !isEmpty(with) && (!of.hi || !with.lo || !isEmpty({with.lo, of.hi})) &&
+          (!of.lo || !with.hi || !isEmpty({of.lo, with.hi})))
+        unite(result, intersect(of, with), rounding);
+  return result;
+}
+
+void Visibility::unite(Intervals &to, Interval x, Rounding rounding) {
+  if (isEmpty(x))
+    return;
+  for (auto *each = to.begin(); each != to.end(); ++each)
+    if (auto one = asOne(*each, x, rounding)) {
+      to.erase(each);
+      return unite(to, *one, rounding);
+    }
+  if (to.size() == mostIntervals) {
+    const Interval last = to.pop_back_val();
+    x = rounding == Rounding::Grow ? hullOf(last, x) : longestOf(last, x);
+  }
+  to.push_back(x);
+}
+
+std::optional<Interval> Visibility::asOne(const Interval &x, const Interval &y, Rounding rounding) {
+  if (x.isAll() || y.isAll())
+    return Interval::all();
+  if (x.isAllOrNothing || y.isAllOrNothing)
+    return hullOf(x, y);
+  const bool sameBegin = x.lo == y.lo, sameEnd = x.hi == y.hi;
+  // An empty one that touches the other on both sides lies in it.
+  auto touches = [&](const Interval &from, const Interval &to) {
+    const Linear gap = subtract(to.lo ? *to.lo : constantOf(0), from.hi ? *from.hi : loopedAxis.count);
+    return !gap.tooLarge && gap.range.hi <= (rounding == Rounding::Grow ? loopedAxis.tile - 1 : 0);
+  };
+  if (!sameBegin && !sameEnd && !(touches(x, y) && touches(y, x)))
+    return std::nullopt;
+  Interval one;
+  if (x.lo && y.lo)
+    one.lo = minimum(*x.lo, *y.lo);
+  if (x.hi && y.hi)
+    one.hi = maximum(*x.hi, *y.hi);
+  return one;
+}
+
 Interval Visibility::hullOf(const Interval &x, const Interval &y) {
-  if (x.isAll() || y.isEmpty())
-    return x;
-  if (y.isAll() || x.isEmpty())
-    return y;
+  if (x.isAll() || y.isAll())
+    return Interval::all();
   if (!x.lo && !y.lo)
     return x.hi && y.hi ? Interval{std::nullopt, maximum(*x.hi, *y.hi)} : Interval::all();
   Linear xLo = lowEnd(x), yLo = lowEnd(y), xHi = highEnd(x), yHi = highEnd(y);
@@ -36,15 +86,9 @@ Interval Visibility::hullOf(const Interval &x, const Interval &y) {
           select(xEmpty, yHi, select(yEmpty, xHi, maximum(xHi, yHi)))};
 }
 
-Interval Visibility::unionOf(const Interval &x, const Interval &y) {
-  if (x.isAll() || y.isEmpty())
-    return x;
-  if (y.isAll() || x.isEmpty())
-    return y;
-  if (!x.lo && !y.lo)
-    return x.hi && y.hi ? Interval{std::nullopt, maximum(*x.hi, *y.hi)} : Interval::all();
-  if (!x.hi && !y.hi)
-    return {minimum(*x.lo, *y.lo), std::nullopt};
+Interval Visibility::longestOf(const Interval &x, const Interval &y) {
+  if (auto one = asOne(x, y, Rounding::Shrink))
+    return *one;
   Linear xLo = lowEnd(x), yLo = lowEnd(y), xHi = highEnd(x), yHi = highEnd(y);
   Condition touch = both(lessEqual(xLo, yHi), lessEqual(yLo, xHi));
   Condition xLonger = lessEqual(subtract(yHi, yLo), subtract(xHi, xLo));
@@ -53,11 +97,16 @@ Interval Visibility::unionOf(const Interval &x, const Interval &y) {
 }
 
 Bounds Visibility::conjunction(const Bounds &x, const Bounds &y) {
-  return {intersect(x.hull, y.hull), intersect(x.full, y.full)};
+  return {intersect(x.hull, y.hull, Rounding::Grow), intersect(x.full, y.full, Rounding::Shrink)};
 }
 
 Bounds Visibility::disjunction(const Bounds &x, const Bounds &y) {
-  return {hullOf(x.hull, y.hull), unionOf(x.full, y.full)};
+  Bounds result = x;
+  for (const Interval &each : y.hull)
+    unite(result.hull, each, Rounding::Grow);
+  for (const Interval &each : y.full)
+    unite(result.full, each, Rounding::Shrink);
+  return result;
 }
 
 Verdict Visibility::conjunction(const Verdict &x, const Verdict &y) {

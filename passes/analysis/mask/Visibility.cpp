@@ -18,9 +18,9 @@ Bounds Visibility::bounds(std::optional<ArrayRef<Conjunct>> deciding) {
   auto byTile = conjunctsByTile();
   for (const Conjunct &conjunct : conjuncts()) {
     Bounds bounds = visit<Bounds>(conjunct.first, conjunct.second);
-    result.hull = intersect(result.hull, bounds.hull);
-    if (llvm::is_contained(*deciding, conjunct) && !llvm::is_contained(byTile, conjunct))
-      result.full = intersect(result.full, bounds.full);
+    if (!llvm::is_contained(*deciding, conjunct) || llvm::is_contained(byTile, conjunct))
+      bounds.full = {Interval::all()};
+    result = conjunction(result, bounds);
   }
   return result;
 }
@@ -63,61 +63,6 @@ Verdict Visibility::verdict() {
   return result;
 }
 
-std::array<Linear, 4> Visibility::tiles(std::optional<ArrayRef<Conjunct>> deciding, bool toEnd) {
-  auto [hull, full] = bounds(deciding);
-  bool fromZero = !hull.lo;
-  Linear lo = fromZero ? constantOf(0) : clampToLooped(*hull.lo);
-  Linear hi = hull.hi ? clampToLooped(*hull.hi) : loopedAxis.count;
-  Linear begin = divide(lo, loopedAxis.tile), end = divide(addConstant(hi, loopedAxis.tile - 1), loopedAxis.tile);
-  if (!fromZero)
-    end = select(lessEqual(hi, lo), begin, end);
-  if (full.isEmpty() || patternNeedsElementMask(op, axisOf(2).tile, axisOf(3).tile))
-    return {begin, end, end, end};
-  if (!toEnd && full.isAll())
-    return {begin, begin, end, end};
-  Linear fullLo = full.lo ? clampToLooped(*full.lo) : constantOf(0);
-  Linear fullHi = full.hi ? clampToLooped(*full.hi) : loopedAxis.count;
-  Linear fullBegin = divide(addConstant(fullLo, loopedAxis.tile - 1), loopedAxis.tile);
-  Linear fullEnd = !toEnd && !full.hi ? end : divide(fullHi, loopedAxis.tile);
-  // A full interval of the whole mask that starts at 0 is empty or lies within the hull. Any other may be empty
-  // anywhere.
-  if (deciding || !fromZero || full.lo) {
-    fullBegin = maximum(minimum(fullBegin, end), begin);
-    fullEnd = maximum(minimum(fullEnd, end), fullBegin);
-  }
-  return {begin, fullBegin, fullEnd, end};
-}
-
-Interval Visibility::fullInterval(ArrayRef<Conjunct> conjuncts) {
-  Interval result;
-  for (auto [value, negate] : conjuncts)
-    result = intersect(result, visit<Bounds>(value, negate).full);
-  return result;
-}
-
-Visibility::RowConjuncts Visibility::rowConjuncts() {
-  RowConjuncts result;
-  for (auto [value, negate] : conjuncts()) {
-    auto [hull, full] = visit<Bounds>(value, negate);
-    if (hull.lo != full.lo || hull.hi != full.hi)
-      result.rest.push_back({value, negate});
-    else if (!hull.isAll())
-      (!hull.lo ? result.upper : !hull.hi ? result.lower : result.both).push_back({value, negate});
-  }
-  return result;
-}
-
-static bool isNear(const Linear &end) { return end.range.within({-maxExtent, int32Range.hi}); }
-
-Value Visibility::beginOf(const Interval &x, StringRef name) {
-  return toI32(isNear(*x.lo) ? *x.lo : clampToLooped(*x.lo), name);
-}
-
-Value Visibility::endOf(const Interval &x, StringRef name) {
-  Linear end = x.hi ? minimum(*x.hi, loopedAxis.count) : loopedAxis.count;
-  return toI32(isNear(end) ? end : highEnd(x), name);
-}
-
 template <typename Set> Set Visibility::visit(Value value, bool negate) {
   std::pair<Value, unsigned> key(value, negate);
   if (auto known = knownSets<Set>().find(key); known != knownSets<Set>().end())
@@ -139,9 +84,11 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
     if constexpr (std::is_same_v<Set, Verdict>)
       return where<Set>(negate ? opposite(condition) : condition);
     else {
-      Interval interval = {std::nullopt, negate ? select(condition, constantOf(0), loopedAxis.count)
-                                                : select(condition, loopedAxis.count, constantOf(0))};
-      return {interval, interval};
+      Interval interval = {std::nullopt,
+                           negate ? select(condition, constantOf(0), loopedAxis.count)
+                                  : select(condition, loopedAxis.count, constantOf(0)),
+                           /*isAllOrNothing=*/true};
+      return {{interval}, {interval}};
     }
   }
   auto operand = [&](unsigned i) { return definition->getOperand(i); };

@@ -6,7 +6,8 @@
 //
 //     Intervals.cpp          and, or and not of sets
 //     Comparisons.cpp        the sets of x <= y
-//     Visibility.cpp         the tree, and the tiles of the whole
+//     Visibility.cpp         the tree
+//     Tiles.cpp              the tiles of the whole
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,14 +20,29 @@ namespace attune::mask {
 /// empty.
 struct Interval {
   std::optional<Linear> lo, hi;
+  /// Begins at 0, and ends there or at the count.
+  bool isAllOrNothing = false;
+
   bool isAll() const { return !lo && !hi; }
-  bool isEmpty() const { return hi && !hi->unknown && hi->range.hi <= 0; }
+  bool operator==(const Interval &other) const { return lo == other.lo && hi == other.hi; }
   static Interval all() { return {}; }
   static Interval empty() { return {std::nullopt, constantOf(0)}; }
 };
 
+/// A union of intervals, in any order; of none: nothing.
+using Intervals = SmallVector<Interval, 2>;
+
+/// Nothing outside of `hull` is visible to any of the tile's rows; everything inside of `full` is to all.
 struct Bounds {
-  Interval hull, full;
+  Intervals hull, full;
+};
+
+/// What a union of intervals may do where it can't be exact.
+enum class Rounding { Grow, Shrink };
+
+/// An interval of visited tiles of the looped axis, and those of them that are full.
+struct VisitedPart {
+  Linear begin, fullBegin, fullEnd, end;
 };
 
 /// What is known of a tile of queries and keys: whether the mask may hold for some of its elements, and whether it
@@ -54,12 +70,13 @@ public:
   /// The verdict of conjunctsByTile() on the looped tile.
   Verdict verdict();
 
-  /// begin, fullBegin, fullEnd, end. Tiles are full by the whole mask and the end of the looped axis.
-  std::array<Linear, 4> tiles() { return tiles({}, true); }
+  /// One part at least, in ascending order; each begins where the one before ends, or behind. Tiles are full by the
+  /// whole mask and the end of the looped axis.
+  std::vector<VisitedPart> tiles() { return tiles({}, true); }
   /// The same, full by conjuncts of the mask without conjunctsByTile(), and by the end of the looped axis if `toEnd`.
-  std::array<Linear, 4> tilesBy(llvm::ArrayRef<Conjunct> deciding, bool toEnd) { return tiles(deciding, toEnd); }
+  std::vector<VisitedPart> tilesBy(llvm::ArrayRef<Conjunct> deciding, bool toEnd) { return tiles(deciding, toEnd); }
 
-  /// Where every row of the tile sees everything, by the given conjuncts.
+  /// Where every row of the tile sees everything, by the given conjuncts: the longest such interval.
   Interval fullInterval(llvm::ArrayRef<Conjunct> conjuncts);
 
   /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the looped axis, an
@@ -74,7 +91,9 @@ public:
   Value endOf(const Interval &x, StringRef name);
 
 private:
-  std::array<Linear, 4> tiles(std::optional<llvm::ArrayRef<Conjunct>> deciding, bool toEnd);
+  std::vector<VisitedPart> tiles(std::optional<llvm::ArrayRef<Conjunct>> deciding, bool toEnd);
+  std::vector<VisitedPart> visitedParts(const Intervals &hull);
+  void findFull(VisitedPart &part, const Intervals &full, bool isClamped, bool toEnd);
   /// The hull of the whole mask; the full interval of `deciding` alone, of its conjuncts, without what each tile's
   /// loads decide.
   Bounds bounds(std::optional<llvm::ArrayRef<Conjunct>> deciding);
@@ -104,7 +123,7 @@ private:
 
   template <typename Set> Set unknown() {
     if constexpr (std::is_same_v<Set, Bounds>)
-      return {Interval::all(), Interval::empty()};
+      return {{Interval::all()}, {}};
     else
       return {{true, {}}, {false, {}}};
   }
@@ -121,14 +140,21 @@ private:
   }
 
   /// Everything where the condition holds, else nothing.
-  Interval when(const Condition &condition);
+  Intervals when(const Condition &condition);
+  /// Whether nothing lies in it, for every launch.
+  bool isEmpty(const Interval &x);
   Interval intersect(const Interval &x, const Interval &y);
+  Intervals intersect(const Intervals &x, const Intervals &y, Rounding rounding);
+  /// Adds an interval to a union of few.
+  void unite(Intervals &to, Interval x, Rounding rounding);
+  /// The union as one interval, where it is one for every launch; to grow, where no tile fits in between.
+  std::optional<Interval> asOne(const Interval &x, const Interval &y, Rounding rounding);
   Linear lowEnd(const Interval &x) { return x.lo ? clampToLooped(*x.lo) : constantOf(0); }
   Linear highEnd(const Interval &x) { return x.hi ? clampToLooped(*x.hi) : loopedAxis.count; }
   /// The least interval that contains both.
   Interval hullOf(const Interval &x, const Interval &y);
   /// An interval that lies in the union: the union itself where both touch, else the longer.
-  Interval unionOf(const Interval &x, const Interval &y);
+  Interval longestOf(const Interval &x, const Interval &y);
 
   Bounds conjunction(const Bounds &x, const Bounds &y);
   Bounds disjunction(const Bounds &x, const Bounds &y);
@@ -163,6 +189,8 @@ private:
   /// Without ends that never bind.
   Interval simplified(Interval x);
 
+  /// Intervals of a union; a domain skips what lies between them by two integer operations a tile each.
+  static constexpr unsigned mostIntervals = 4;
   /// Comparisons of min, max and abs that are still split into simpler ones; bounds the work.
   int splits = 32;
   llvm::DenseMap<std::pair<Value, unsigned>, Bounds> visited; // by value and negation
