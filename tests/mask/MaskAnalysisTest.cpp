@@ -511,7 +511,6 @@ TEST_CASE("several intervals are recognised over keys") {
            "(k >= 20 && k < 60) || (k >= 60 && k < 100)",
            "(k >= 180 && k < 230) || (k >= 20 && k < 60)",
            "(k >= w && k < w + 40) || k >= 250",
-           "k != w",
            "abs(k - q) > 64",
            "(k < w && k > 20) || k == n || k > 280",
            "q >= k && (k - 9 < n || k < 4)",

@@ -45,6 +45,15 @@ template <typename Set> Set Visibility::atMost(Side x, Side y, int64_t slack) {
     } else if (isa<math::AbsIOp>(definition) &&
                form(definition->getOperand(0)).values.lo > rangeOf(side.value.getType()).lo) {
       parts = {{definition->getOperand(0)}, {definition->getOperand(0), true}};
+    } else if (isa<arith::SelectOp>(definition) && std::is_same_v<Set, Bounds>) {
+      // Each side where its condition holds. (A verdict is by the condition as well, in the form of the select.)
+      --splits;
+      auto where = [&](bool not_, Side chosen) {
+        return conjunction(visit<Set>(definition->getOperand(0), not_),
+                           right ? atMost<Set>(x, chosen, slack) : atMost<Set>(chosen, y, slack));
+      };
+      Set first = where(false, {definition->getOperand(1)});
+      return disjunction(first, where(true, {definition->getOperand(2)}));
     } else {
       continue;
     }

@@ -43,11 +43,13 @@ public:
       : builder(builder), op(op), loc(op.getLoc()), values(values), analysis(op, builder, values, &tables) {}
 
   tile::DomainOp write(FullBy fullBy) {
+    const Visibility::RowConjuncts ofRow = rowConjuncts(builder, op, values);
+    chooseByTile(ofRow.loose);
     // Cuts have conditions of their own.
-    std::vector<VisitedPart> parts =
-        fullBy == FullBy::Rest               ? analysis.tilesBy(rowConjuncts(builder, op, values).rest, false)
-        : analysis.conjunctsByTile().empty() ? analysis.tiles()
-                                             : analysis.tilesBy(analysis.conjuncts(), true);
+    const std::vector<VisitedPart> parts = fullBy == FullBy::Rest ? analysis.tilesBy(ofRow.rest, false)
+                                           : analysis.judgedByTile().empty()
+                                               ? analysis.tiles()
+                                               : analysis.tilesBy(analysis.conjuncts(), true);
     hasFull = llvm::any_of(parts, isSomewhereFull);
     // The region, first: without full tiles in it the segments have none.
     writeWhere();
@@ -66,9 +68,20 @@ public:
   SmallVector<BoundsTable> tables;
 
 private:
+  /// Of the conjuncts that are no intervals of a row, those of which a tile of both axes says more than intervals do.
+  void chooseByTile(ArrayRef<Conjunct> loose) {
+    OpBuilder::InsertionGuard guard(builder);
+    Region scratch;
+    Value tile = builder.createBlock(&scratch, {}, builder.getI32Type(), loc)->getArgument(0);
+    SmallVector<BoundsTable> tablesOfScratch;
+    Visibility probe(op, builder, values, &tablesOfScratch, tile);
+    analysis.judgeByTile(
+        llvm::filter_to_vector(loose, [&](const Conjunct &conjunct) { return probe.saysMoreByTile(conjunct); }));
+  }
+
   void writeWhere() {
     attn::BlockPatternAttr pattern = op.getPatternAttr();
-    bool byTile = !analysis.conjunctsByTile().empty();
+    bool byTile = !analysis.judgedByTile().empty();
     if (!byTile && !pattern)
       return;
     OpBuilder::InsertionGuard guard(builder);
@@ -76,6 +89,7 @@ private:
     Value tile = builder.createBlock(&where, {}, builder.getI32Type(), loc)->getArgument(0);
     if (byTile) {
       Visibility ofTile(op, builder, values, &tables, tile);
+      ofTile.judgeByTile(llvm::to_vector(analysis.judgedByTile()));
       Verdict verdict = ofTile.verdict();
       visible = ofTile.toI1(verdict.possible);
       full = ofTile.toI1(verdict.certain);

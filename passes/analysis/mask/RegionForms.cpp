@@ -391,11 +391,24 @@ Form RegionForms::remainderForm(Operation *definition) {
   if (!divisor || *divisor == 0 || *divisor == int64Range.lo)
     return opaque(value);
   Form x = form(definition->getOperand(0));
-  int64_t most = std::abs(*divisor) - 1;
+  const int64_t size = std::abs(*divisor), most = size - 1;
   if (x.values.within({-most, most}))
     return x;
-  return opaque(
-      value, {x.values.lo < 0 ? std::max(-most, x.values.lo) : 0, x.values.hi > 0 ? std::min(most, x.values.hi) : 0});
+  const Range range = {x.values.lo < 0 ? std::max(-most, x.values.lo) : 0,
+                       x.values.hi > 0 ? std::min(most, x.values.hi) : 0};
+  if (isUniform(value) || (x.looped && !loopedTile))
+    return opaque(value, range);
+  // What has one quotient keeps its order.
+  x = collapsed(x);
+  const Linear length = subtract(x.hi, x.lo);
+  if (x.lo.unknown || x.hi.unknown || x.lo.tooLarge || x.hi.tooLarge || length.tooLarge || length.range.lo >= size)
+    return opaque(value, range);
+  const Linear quotient = divide(x.lo, size), before = scale(quotient, size);
+  const Condition follows = both(lessEqual(constantOf(0), x.lo), lessEqual(divide(x.hi, size), quotient));
+  Form result = anything(range);
+  result.lo = select(follows, subtract(x.lo, before), result.lo);
+  result.hi = select(follows, subtract(x.hi, before), result.hi);
+  return result;
 }
 
 Form RegionForms::extremeForm(Operation *definition) {
@@ -416,9 +429,13 @@ Form RegionForms::choiceForm(Operation *select) {
   Range range = {std::min(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)};
   if (isUniform(value))
     return opaque(value, range);
+  const Choice choice = choiceOf(select->getOperand(0));
+  auto chosen = [&](const Linear &a, const Linear &b, const Linear &either) {
+    return this->select(choice.always, a, this->select(choice.never, b, either));
+  };
   return joined(
-      x, y, range, [&](const Linear &a, const Linear &b) { return minimum(a, b); },
-      [&](const Linear &a, const Linear &b) { return maximum(a, b); });
+      x, y, range, [&](const Linear &a, const Linear &b) { return chosen(a, b, minimum(a, b)); },
+      [&](const Linear &a, const Linear &b) { return chosen(a, b, maximum(a, b)); });
 }
 
 Form RegionForms::absoluteForm(Operation *definition) {

@@ -71,6 +71,12 @@ protected:
   bool dependsOn(Value value, const Axis &axis) { return argumentsOf(value) >> axis.argument & 1; }
   bool isUniform(Value value) { return !dependsOn(value, fixedAxis) && !dependsOn(value, loopedAxis); }
 
+  /// What is known of a condition in the tile: whether it holds everywhere, and whether nowhere.
+  struct Choice {
+    Condition always, never;
+  };
+  virtual Choice choiceOf(Value condition) = 0;
+
   Form form(Value value);
   static Form exactly(const Linear &value, Range range);
   static Form anything(Range range);

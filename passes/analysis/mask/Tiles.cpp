@@ -112,6 +112,8 @@ Visibility::RowConjuncts Visibility::rowConjuncts() {
   RowConjuncts result;
   for (auto [value, negate] : conjuncts()) {
     const auto [hull, full] = visit<Bounds>(value, negate);
+    if (hull != full)
+      result.loose.push_back({value, negate});
     if (hull != full || hull.size() > 1)
       result.rest.push_back({value, negate});
     else if (hull.empty())

@@ -15,7 +15,6 @@ Bounds Visibility::bounds(std::optional<ArrayRef<Conjunct>> deciding) {
     return result;
   if (!deciding)
     return visit<Bounds>(cast<attn::YieldOp>(op.getMask().front().back()).getValue(), false);
-  auto byTile = conjunctsByTile();
   for (const Conjunct &conjunct : conjuncts()) {
     Bounds bounds = visit<Bounds>(conjunct.first, conjunct.second);
     if (!llvm::is_contained(*deciding, conjunct) || llvm::is_contained(byTile, conjunct))
@@ -48,19 +47,25 @@ SmallVector<Conjunct> Visibility::conjuncts() {
   return result;
 }
 
-SmallVector<Conjunct> Visibility::conjunctsByTile() {
-  SmallVector<Conjunct> result;
-  if (tables)
-    llvm::copy_if(conjuncts(), std::back_inserter(result),
-                  [&](const Conjunct &conjunct) { return loadsByTile(conjunct.first); });
+Verdict Visibility::verdict() {
+  Verdict result = everything<Verdict>();
+  for (auto [value, negate] : byTile)
+    result = conjunction(result, visit<Verdict>(value, negate));
   return result;
 }
 
-Verdict Visibility::verdict() {
-  Verdict result = everything<Verdict>();
-  for (auto [value, negate] : conjunctsByTile())
-    result = conjunction(result, visit<Verdict>(value, negate));
-  return result;
+bool Visibility::saysMoreByTile(const Conjunct &conjunct) {
+  if (tables && loadsByTile(conjunct.first))
+    return true;
+  auto [possible, certain] = visit<Verdict>(conjunct.first, conjunct.second);
+  return !matchPattern(toI1(possible), m_One()) || !matchPattern(toI1(certain), m_Zero());
+}
+
+RegionForms::Choice Visibility::choiceOf(Value condition) {
+  if (!loopedTile && dependsOn(condition, loopedAxis))
+    return {{false, {}}, {false, {}}};
+  const Verdict verdict = visit<Verdict>(condition, false);
+  return {verdict.certain, opposite(verdict.possible)};
 }
 
 template <typename Set> Set Visibility::visit(Value value, bool negate) {

@@ -64,25 +64,28 @@ public:
 
   /// The mask's conjuncts, negated or not.
   SmallVector<Conjunct> conjuncts();
-  /// Those that depend on loads of which each looped tile has bounds.
-  SmallVector<Conjunct> conjunctsByTile();
 
-  /// The verdict of conjunctsByTile() on the looped tile.
+  /// What a looped tile is asked in place of a full interval, given once and before anything else.
+  void judgeByTile(SmallVector<Conjunct> conjuncts) { byTile = std::move(conjuncts); }
+  llvm::ArrayRef<Conjunct> judgedByTile() const { return byTile; }
+  /// The verdict of these on the looped tile.
   Verdict verdict();
+  /// Whether the conjunct depends on loads of which each looped tile has bounds, or is known of some looped tiles.
+  bool saysMoreByTile(const Conjunct &conjunct);
 
   /// One part at least, in ascending order; each begins where the one before ends, or behind. Tiles are full by the
   /// whole mask and the end of the looped axis.
   std::vector<VisitedPart> tiles() { return tiles({}, true); }
-  /// The same, full by conjuncts of the mask without conjunctsByTile(), and by the end of the looped axis if `toEnd`.
+  /// The same, full by conjuncts of the mask without judgedByTile(), and by the end of the looped axis if `toEnd`.
   std::vector<VisitedPart> tilesBy(llvm::ArrayRef<Conjunct> deciding, bool toEnd) { return tiles(deciding, toEnd); }
 
   /// Where every row of the tile sees everything, by the given conjuncts: the longest such interval.
   Interval fullInterval(llvm::ArrayRef<Conjunct> conjuncts);
 
   /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the looped axis, an
-  /// interval, or anything.
+  /// interval, or anything. `loose` are those of the rest of which intervals do not say all.
   struct RowConjuncts {
-    SmallVector<Conjunct> upper, lower, both, rest;
+    SmallVector<Conjunct> upper, lower, both, rest, loose;
   };
   RowConjuncts rowConjuncts();
 
@@ -161,6 +164,8 @@ private:
   Verdict conjunction(const Verdict &x, const Verdict &y);
   Verdict disjunction(const Verdict &x, const Verdict &y);
 
+  Choice choiceOf(Value condition) override;
+
   //===--------------------------------------------------------------------===//
   // Comparisons
   //===--------------------------------------------------------------------===//
@@ -193,6 +198,7 @@ private:
   static constexpr unsigned mostIntervals = 4;
   /// Comparisons of min, max and abs that are still split into simpler ones; bounds the work.
   int splits = 32;
+  SmallVector<Conjunct> byTile;
   llvm::DenseMap<std::pair<Value, unsigned>, Bounds> visited; // by value and negation
   llvm::DenseMap<std::pair<Value, unsigned>, Verdict> judged;
 };
