@@ -184,18 +184,16 @@ private:
     mlir::Block &body = domain.getWhere().front();
     mlir::IRMapping mapping;
     mapping.map(body.getArgument(0), index);
+    llvm::SmallVector<mlir::Value> used{value};
+    llvm::SmallPtrSet<mlir::Operation *, 16> needed;
+    while (!used.empty())
+      if (mlir::Operation *op = used.pop_back_val().getDefiningOp();
+          op && op->getBlock() == &body && needed.insert(op).second)
+        llvm::append_range(used, op->getOperands());
     for (mlir::Operation &op : body.without_terminator())
-      if (isNeededFor(value, &op))
+      if (needed.contains(&op))
         builder.clone(op, mapping);
     return mapping.lookupOrDefault(value);
-  }
-
-  static bool isNeededFor(mlir::Value value, mlir::Operation *op) {
-    mlir::Operation *definition = value.getDefiningOp();
-    if (!definition || definition->getBlock() != op->getBlock())
-      return false;
-    return definition == op ||
-           llvm::any_of(definition->getOperands(), [&](mlir::Value operand) { return isNeededFor(operand, op); });
   }
 };
 

@@ -72,19 +72,31 @@ std::pair<Wide, Wide> BlockIntegers::termRange(std::pair<Value, int64_t> term) c
 void BlockIntegers::setRange(Linear &x) const {
   Wide lo = x.constant, hi = x.constant;
   bool large = lo < -maxTerm || hi > maxTerm || x.terms.size() > 8;
-  std::optional<int64_t> ofLesser, ofGreater;
   for (auto term : x.terms) {
     auto [least, most] = termRange(term);
     large |= least < -maxTerm || most > maxTerm;
     lo += least;
     hi += most;
-    if (term.first == ordered.first)
-      ofLesser = term.second;
-    if (term.first == ordered.second)
-      ofGreater = term.second;
   }
-  if (ofLesser == 1 && ofGreater == -1)
-    hi -= Wide(ranges.lookup(ordered.first).hi) - ranges.lookup(ordered.second).lo;
+  // Each term takes part in one difference for either end.
+  unsigned usedLo = 0, usedHi = 0;
+  for (const Difference &known : differences) {
+    auto find = [&](Value base) { return llvm::find_if(x.terms, [&](auto &term) { return term.first == base; }); };
+    const auto *of = find(known.x), *less = find(known.y);
+    if (of == x.terms.end() || less == x.terms.end() || of->second != -less->second)
+      continue;
+    const Wide factor = of->second, most = factor * known.most;
+    const auto [leastOf, mostOf] = termRange(*of);
+    const auto [leastLess, mostLess] = termRange(*less);
+    const unsigned both = 1u << (of - x.terms.begin()) | 1u << (less - x.terms.begin());
+    if (factor > 0 && !(usedHi & both) && most < mostOf + mostLess) {
+      hi += most - (mostOf + mostLess);
+      usedHi |= both;
+    } else if (factor < 0 && !(usedLo & both) && most > leastOf + leastLess) {
+      lo += most - (leastOf + leastLess);
+      usedLo |= both;
+    }
+  }
   x.tooLarge |= large;
   x.range = x.tooLarge ? int64Range : Range{int64_t(lo), int64_t(hi)};
 }

@@ -122,8 +122,12 @@ protected:
 
   OpBuilder *builder;
   Location loc;
-  /// Two bases of which the first is never above the second: what is known of their difference beyond their ranges.
-  std::pair<Value, Value> ordered;
+  /// What is known of two bases beyond their ranges: x - y <= most.
+  struct Difference {
+    Value x, y;
+    int64_t most;
+  };
+  SmallVector<Difference, 3> differences;
 
 private:
   static const void *keyOf(Value value) { return value.getAsOpaquePointer(); }

@@ -68,7 +68,7 @@ public:
   SmallVector<BoundsTable> tables;
 
 private:
-  /// Of the conjuncts that are no intervals of a row, those of which a tile of both axes says more than intervals do.
+  /// Of the conjuncts that are no intervals of a row, those by which a tile of both axes may be left out.
   void chooseByTile(ArrayRef<Conjunct> loose) {
     OpBuilder::InsertionGuard guard(builder);
     Region scratch;
@@ -76,7 +76,7 @@ private:
     SmallVector<BoundsTable> tablesOfScratch;
     Visibility probe(op, builder, values, &tablesOfScratch, tile);
     analysis.judgeByTile(
-        llvm::filter_to_vector(loose, [&](const Conjunct &conjunct) { return probe.saysMoreByTile(conjunct); }));
+        llvm::filter_to_vector(loose, [&](const Conjunct &conjunct) { return probe.skipsByTile(conjunct); }));
   }
 
   void writeWhere() {

@@ -42,6 +42,17 @@ bool RegionForms::loadsByTile(Value value) {
   return loading[value] = result;
 }
 
+bool RegionForms::loadsByRow(Value value) {
+  Operation *definition = value.getDefiningOp();
+  if (!definition || isUniform(value))
+    return false;
+  if (auto known = loadingByRow.find(value); known != loadingByRow.end())
+    return known->second;
+  const bool result = isa<attn::LoadOp>(definition) ||
+                      llvm::any_of(definition->getOperands(), [&](Value operand) { return loadsByRow(operand); });
+  return loadingByRow[value] = result;
+}
+
 std::optional<std::pair<Value, Value>> RegionForms::loadedEnds(attn::LoadOp load) {
   std::optional<Way> way = tables ? wayOf(load) : std::nullopt;
   bool looped = way && way->argument == loopedAxis.argument;

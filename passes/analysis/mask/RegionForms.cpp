@@ -38,7 +38,13 @@ const Linear &RegionForms::fixedEnd() {
     fixedEndValue = fixedAxis.tile == 1 && builder ? end : minimum(end, fixedAxis.count);
     if (fixedEndValue->terms.size() == 1 && !(*fixedEndValue == fixedAxis.count)) {
       Value end = fixedEndValue->terms[0].first;
-      ordered = {end, fixedAxis.count.terms.empty() ? Value() : fixedAxis.count.terms[0].first};
+      // A part of the rows may begin past the count.
+      if (!values.part && fixedBegin.terms.size() == 1 && fixedBegin.constant == 0) {
+        differences.push_back({fixedBegin.terms[0].first, end, -1});
+        differences.push_back({end, fixedBegin.terms[0].first, fixedAxis.tile});
+      }
+      if (!fixedAxis.count.terms.empty())
+        differences.push_back({end, fixedAxis.count.terms[0].first, 0});
       if (Operation *definition = end.getDefiningOp())
         tile::named(definition->getResult(0), (fixedAxis.name() + "_end").str());
     }

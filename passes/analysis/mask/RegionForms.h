@@ -90,6 +90,8 @@ protected:
 
   /// Whether a looped tile has bounds of something that `value` loads, or is needed to compare something that is wide.
   bool loadsByTile(Value value);
+  /// Whether `value` loads something that is not the same for all elements.
+  bool loadsByRow(Value value);
   /// The least and the greatest that the tile's rows load; of bool, whether all and any are true.
   std::optional<std::pair<Value, Value>> loadedEnds(attn::LoadOp load);
 
@@ -142,6 +144,7 @@ private:
   mlir::IRMapping cloned;
   llvm::DenseMap<Value, unsigned> dependence; // argumentsOf
   llvm::DenseMap<Value, bool> loading;        // loadsByTile
+  llvm::DenseMap<Value, bool> loadingByRow;   // loadsByRow
   llvm::DenseMap<Value, Form> forms;
 };
 

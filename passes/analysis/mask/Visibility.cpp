@@ -54,11 +54,12 @@ Verdict Visibility::verdict() {
   return result;
 }
 
-bool Visibility::saysMoreByTile(const Conjunct &conjunct) {
-  if (tables && loadsByTile(conjunct.first))
+bool Visibility::skipsByTile(const Conjunct &conjunct) {
+  if (loadsByTile(conjunct.first))
     return true;
-  auto [possible, certain] = visit<Verdict>(conjunct.first, conjunct.second);
-  return !matchPattern(toI1(possible), m_One()) || !matchPattern(toI1(certain), m_Zero());
+  // What queries load bounds the loop.
+  return !loadsByRow(conjunct.first) &&
+         !matchPattern(toI1(visit<Verdict>(conjunct.first, conjunct.second).possible), m_One());
 }
 
 RegionForms::Choice Visibility::choiceOf(Value condition) {

@@ -70,8 +70,8 @@ public:
   llvm::ArrayRef<Conjunct> judgedByTile() const { return byTile; }
   /// The verdict of these on the looped tile.
   Verdict verdict();
-  /// Whether the conjunct depends on loads of which each looped tile has bounds, or is known of some looped tiles.
-  bool saysMoreByTile(const Conjunct &conjunct);
+  /// Whether looped tiles may be left out by what the conjunct loads or computes of each.
+  bool skipsByTile(const Conjunct &conjunct);
 
   /// One part at least, in ascending order; each begins where the one before ends, or behind. Tiles are full by the
   /// whole mask and the end of the looped axis.
