@@ -848,6 +848,7 @@ Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tile
     if (!ran)
       return ran.error();
     module->removeAttr(attn::variantAttr);
+    module.walk([&](tile::DomainOp domain) { result.skips |= domain.skips(); });
     const KernelSignature signature = tile::signatureOf(ArrayRef(*tile::launchedKernels(module)));
     result.tensors = signature.tensors;
     result.scalars = signature.scalars;

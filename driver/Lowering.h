@@ -73,6 +73,7 @@ Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOption
 struct TileMapText {
   IrText text;
   bool byBatch = false, byHead = false;
+  bool skips = false;               ///< intervals alone do not say which tiles are visited
   std::vector<TensorParam> tensors; ///< that the kernel reads
   std::vector<ScalarParam> scalars; ///< the same
 };

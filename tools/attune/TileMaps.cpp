@@ -78,7 +78,7 @@ Expected<std::shared_ptr<const TileMap>> attune::cli::knownTileMap(const Request
   Expected<driver::TileMapText> text = readBy(request);
   if (!text)
     return text.error();
-  if (text->tensors.empty() || !hasData(request, shape, *text))
+  if (!text->skips || !hasData(request, shape, *text))
     return none;
   constexpr double most = double(1 << 22);
   const double heads = double(text->byBatch ? shape.batch : 1) * double(text->byHead ? shape.heads : 1);

@@ -9,9 +9,9 @@ namespace attune::cli {
 Expected<TileMap> makeTileMap(const Request &request, const Shape &shape, int tileQ, int tileK,
                               std::optional<int32_t> qOffset = {}, uint64_t seed = 0);
 
-/// The map of what captured tensors hide, in the least tiles, of 16 x 16 and more, of which there are some millions at
-/// most. Null where no captured tensor decides which tiles are visited, or one has no data: neither a --tensor with a
-/// source nor a built-in's default.
+/// The map of a mask of which tiles are asked one by one, in the least tiles, of 16 x 16 and more, of which there are
+/// some millions at most. Null where intervals say which tiles are visited, or a captured tensor has no data: neither a
+/// --tensor with a source nor a built-in's default.
 Expected<std::shared_ptr<const TileMap>> knownTileMap(const Request &request, const Shape &shape);
 
 /// One head of a map.
