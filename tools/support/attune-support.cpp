@@ -54,7 +54,7 @@ std::vector<Feature> features() {
              .score(bias(tensor("bias", f16, 3)))
              .score([&](Score s, Index, Index h, Index q, Index k) { return s + table[h][min(abs(q - k), 31)]; });
        }},
-      {"mask: loop bounds (causal, window, prefix)",
+      {"mask: loop bounds (causal, window, prefix, sinks)",
        [] { return Variant("mask").mask(causal() && slidingWindow(1023, 0)).mask(prefixLm(64) || causal()); }},
       {"mask: any expression, documents",
        [=] { return Variant("mask").mask(causal() && documents(tensor("ids", i32, 1)) && !chunked(3)); }},
