@@ -167,9 +167,12 @@ struct MaskSizes {
 };
 
 /// The tiles that buildDomain visits for the tile at `first` of the fixed axis, and those that are full by the whole
-/// mask and the end of the looped axis: one part or more, in ascending order. What depends on b, h, run-time scalars or
-/// uniform loads counts as visible, what depends on other loads as partial; a block pattern counts as all set.
+/// mask and the end of the looped axis: in ascending order and apart. What depends on b, h, run-time scalars or uniform
+/// loads counts as visible, what depends on other loads as partial; a block pattern counts as all set.
 llvm::SmallVector<TileSegments> evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
                                                MaskAxis fixed = MaskAxis::Queries);
+
+/// Whether intervals of keys do not say all of what a row sees, so that evaluateDomain asks each tile.
+bool asksEachTile(attn::AttentionOp op);
 
 } // namespace attune

@@ -284,20 +284,26 @@ private:
 /// The mask by the analysis that the kernel's loops come from, for the lengths that plans are ranked for.
 static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
   constexpr int64_t mostRows = 2048; // of one pair of lengths: some milliseconds
+  constexpr int64_t mostAsked = 64;  // rows and columns of tiles, each asked: some hundredths of a second
   std::vector<std::pair<int64_t, int64_t>> lengths = {{request.queries, request.keys}};
-  for (auto pair : rankedLengths(request))
-    lengths.push_back(pair);
+  const bool asks = asksEachTile(op);
+  if (!asks)
+    for (auto pair : rankedLengths(request))
+      lengths.push_back(pair);
   std::vector<MaskRows> all;
   for (auto [queries, keys] : lengths) {
     MaskRows rows = {.queries = queries, .keys = keys};
-    while (llvm::divideCeil(queries, rows.rowsEach) > mostRows)
+    while (llvm::divideCeil(queries, rows.rowsEach) > (asks ? mostAsked : mostRows))
       rows.rowsEach *= 2;
+    int64_t columns = 1; // tiles of one key: their numbers are keys
+    while (asks && llvm::divideCeil(keys, columns) > mostAsked)
+      columns *= 2;
     for (int64_t first = 0; first < queries; first += rows.rowsEach) {
-      // Tiles of one key: their numbers are keys.
       std::vector<MaskRows::Keys> &parts = rows.rows.emplace_back();
       for (const TileSegments &part :
-           evaluateDomain(op, {.Sq = queries, .Sk = keys, .tileQ = rows.rowsEach, .tileK = 1}, first))
-        parts.push_back({part.begin, part.fullBegin, part.fullEnd, part.end});
+           evaluateDomain(op, {.Sq = queries, .Sk = keys, .tileQ = rows.rowsEach, .tileK = columns}, first))
+        parts.push_back({part.begin * columns, part.fullBegin * columns, part.fullEnd * columns,
+                         std::min(part.end * columns, keys)});
     }
     all.push_back(std::move(rows));
   }

@@ -319,9 +319,12 @@ void checkTiles(Case &mask, Loop &loop, const Sizes &sizes, int64_t first, const
       FAIL("an empty tile is visited");
     if (isTight && kind[t] == 1 && seen == elements && !crosses)
       FAIL("a full tile counts as partial");
-    // Numbers may tell that a part of a single tile is full.
-    if (!numbers.empty())
-      CHECK((kind[t] == numbers[t] || (kind[t] == 1 && numbers[t] == 2)));
+    if (!numbers.empty()) {
+      // Numbers may tell more of a tile that counts as partial.
+      CHECK((kind[t] == numbers[t] || kind[t] == 1));
+      CHECK((numbers[t] != 0 || seen == 0));
+      CHECK((numbers[t] != 2 || (seen == elements && !crosses)));
+    }
     ++found.tiles[keysFixed];
     found.visited[keysFixed] += kind[t] != 0;
     found.full[keysFixed] += kind[t] == 2;

@@ -23,12 +23,15 @@ RegionForms::RegionForms(attn::AttentionOp op, OpBuilder &builder, const BlockVa
     loopedTile = base(tile, {0, maxExtent / loopedAxis.tile});
 }
 
-RegionForms::RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes)
+RegionForms::RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes,
+                         std::optional<int64_t> tile)
     : BlockIntegers(op.getLoc(), nullptr), op(op), fixedBegin(constantOf(first)) {
   Axis q = {2, sizes.tileQ, constantOf(sizes.Sq), constantOf(sizes.qOffset)},
        k = {3, sizes.tileK, constantOf(sizes.Sk)};
   fixedAxis = fixed == MaskAxis::Keys ? k : q;
   loopedAxis = fixed == MaskAxis::Keys ? q : k;
+  if (tile)
+    loopedTile = constantOf(*tile);
 }
 
 const Linear &RegionForms::fixedEnd() {

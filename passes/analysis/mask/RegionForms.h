@@ -52,8 +52,8 @@ protected:
   /// The tile is given by SSA values. Loads of integers have bounds where `tables` collects those that they need; with
   /// `tile`, the index of a tile of the looped axis, in both directions.
   RegionForms(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, BoundsTables *tables, Value tile);
-  /// The tile is given by numbers.
-  RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes);
+  /// The tile is given by numbers; with `tile`, the one of the looped axis too.
+  RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes, std::optional<int64_t> tile);
 
   const Axis &axisOf(unsigned argument) const { return argument == fixedAxis.argument ? fixedAxis : loopedAxis; }
   /// An index of the looped axis, in [0, count].

@@ -54,6 +54,12 @@ Verdict Visibility::verdict() {
   return result;
 }
 
+bool Visibility::isPossible(ArrayRef<Conjunct> conjuncts) {
+  return llvm::all_of(conjuncts, [&](const Conjunct &conjunct) {
+    return visit<Verdict>(conjunct.first, conjunct.second).possible.known.value_or(true);
+  });
+}
+
 bool Visibility::skipsByTile(const Conjunct &conjunct) {
   if (loadsByTile(conjunct.first))
     return true;

@@ -57,8 +57,9 @@ public:
   Visibility(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, BoundsTables *tables = nullptr,
              Value tile = {})
       : RegionForms(op, builder, values, tables, tile) {}
-  Visibility(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes)
-      : RegionForms(op, fixed, first, sizes) {}
+  Visibility(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes,
+             std::optional<int64_t> tile = {})
+      : RegionForms(op, fixed, first, sizes, tile) {}
 
   const Axis &getLooped() const { return loopedAxis; }
 
@@ -70,6 +71,8 @@ public:
   llvm::ArrayRef<Conjunct> judgedByTile() const { return byTile; }
   /// The verdict of these on the looped tile.
   Verdict verdict();
+  /// By numbers: whether the conjuncts may hold for some element of the looped tile.
+  bool isPossible(llvm::ArrayRef<Conjunct> conjuncts);
   /// Whether looped tiles may be left out by what the conjunct loads or computes of each.
   bool skipsByTile(const Conjunct &conjunct);
 
