@@ -166,13 +166,14 @@ struct MaskSizes {
   int64_t Sq = 0, Sk = 0, tileQ = 0, tileK = 0, qOffset = 0;
 };
 
-/// The tiles that buildDomain visits for the tile at `first` of the fixed axis, and those that are full by the whole
-/// mask and the end of the looped axis: in ascending order and apart. What depends on b, h, run-time scalars or uniform
-/// loads counts as visible, what depends on other loads as partial; a block pattern counts as all set.
-llvm::SmallVector<TileSegments> evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
-                                               MaskAxis fixed = MaskAxis::Queries);
+/// The conjuncts of which intervals do not say all that a row sees: those of which each tile is asked.
+llvm::SmallVector<Conjunct> looseConjuncts(attn::AttentionOp op, MaskAxis fixed = MaskAxis::Queries);
 
-/// Whether intervals of keys do not say all of what a row sees, so that evaluateDomain asks each tile.
-bool asksEachTile(attn::AttentionOp op);
+/// The tiles that buildDomain visits for the tile at `first` of the fixed axis, and those that are full by the whole
+/// mask and the end of the looped axis: in ascending order and apart. `loose` are the looseConjuncts, the same for all
+/// tiles of an axis. What depends on b, h, run-time scalars or uniform loads counts as visible, what depends on other
+/// loads as partial; a block pattern counts as all set.
+llvm::SmallVector<TileSegments> evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
+                                               llvm::ArrayRef<Conjunct> loose, MaskAxis fixed = MaskAxis::Queries);
 
 } // namespace attune

@@ -286,7 +286,8 @@ static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
   constexpr int64_t mostRows = 2048; // of one pair of lengths: some milliseconds
   constexpr int64_t mostAsked = 64;  // rows and columns of tiles, each asked: some hundredths of a second
   std::vector<std::pair<int64_t, int64_t>> lengths = {{request.queries, request.keys}};
-  const bool asks = asksEachTile(op);
+  const SmallVector<Conjunct> loose = looseConjuncts(op);
+  const bool asks = !loose.empty();
   if (!asks)
     for (auto pair : rankedLengths(request))
       lengths.push_back(pair);
@@ -301,7 +302,7 @@ static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
     for (int64_t first = 0; first < queries; first += rows.rowsEach) {
       std::vector<MaskRows::Keys> &parts = rows.rows.emplace_back();
       for (const TileSegments &part :
-           evaluateDomain(op, {.Sq = queries, .Sk = keys, .tileQ = rows.rowsEach, .tileK = columns}, first))
+           evaluateDomain(op, {.Sq = queries, .Sk = keys, .tileQ = rows.rowsEach, .tileK = columns}, first, loose))
         parts.push_back({part.begin * columns, part.fullBegin * columns, part.fullEnd * columns,
                          std::min(part.end * columns, keys)});
     }

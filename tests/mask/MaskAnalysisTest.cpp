@@ -269,7 +269,7 @@ struct Found {
 std::vector<int> kindsByNumbers(attn::AttentionOp op, const MaskSizes &sizes, int64_t first, MaskAxis fixed,
                                 int64_t tiles) {
   std::vector<int> kinds(tiles);
-  for (const TileSegments &part : evaluateDomain(op, sizes, first, fixed))
+  for (const TileSegments &part : evaluateDomain(op, sizes, first, looseConjuncts(op, fixed), fixed))
     for (int64_t t = part.begin; t < part.end; ++t)
       kinds[t] = t >= part.fullBegin && t < part.fullEnd ? 2 : 1;
   return kinds;

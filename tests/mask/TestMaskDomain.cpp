@@ -34,6 +34,8 @@ struct TestMaskDomain : PassWrapper<TestMaskDomain, OperationPass<ModuleOp>> {
     for (auto op : getOperation().getOps<attn::AttentionOp>()) {
       llvm::outs() << "@" << op.getSymName() << "\n";
       bool keysFixed = axis == "k";
+      const MaskAxis fixed = keysFixed ? MaskAxis::Keys : MaskAxis::Queries;
+      const SmallVector<Conjunct> loose = looseConjuncts(op, fixed);
       int64_t rows = keysFixed ? keys : queries, step = keysFixed ? tileK : tileQ;
       for (int64_t first = 0; first < rows; first += step) {
         llvm::outs() << "  " << axis << " " << first << ":";
@@ -43,8 +45,8 @@ struct TestMaskDomain : PassWrapper<TestMaskDomain, OperationPass<ModuleOp>> {
             llvm::outs() << " [" << begin << ", " << end << ") " << kind;
           none &= begin >= end;
         };
-        for (const TileSegments &part : evaluateDomain(op, {queries, keys, tileQ, tileK, qOffset}, first,
-                                                       keysFixed ? MaskAxis::Keys : MaskAxis::Queries)) {
+        for (const TileSegments &part :
+             evaluateDomain(op, {queries, keys, tileQ, tileK, qOffset}, first, loose, fixed)) {
           segment(part.begin, part.fullBegin, "partial");
           segment(part.fullBegin, part.fullEnd, "full");
           segment(part.fullEnd, part.end, "partial");

@@ -6,21 +6,18 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// The conjuncts of which intervals do not say all, by a row in the middle of the longest sequence.
-static SmallVector<Conjunct> looseConjuncts(attn::AttentionOp op, MaskAxis fixed) {
+SmallVector<Conjunct> attune::looseConjuncts(attn::AttentionOp op, MaskAxis fixed) {
+  // By a row in the middle of the longest sequence.
   const MaskSizes longest = {.Sq = maxExtent, .Sk = maxExtent, .tileQ = 1, .tileK = 1};
   return Visibility(op, fixed, maxExtent / 2 + 12345, longest).rowConjuncts().loose;
 }
 
-bool attune::asksEachTile(attn::AttentionOp op) { return !looseConjuncts(op, MaskAxis::Queries).empty(); }
-
 SmallVector<TileSegments> attune::evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
-                                                 MaskAxis fixed) {
+                                                 ArrayRef<Conjunct> loose, MaskAxis fixed) {
   SmallVector<TileSegments> parts =
       llvm::map_to_vector(Visibility(op, fixed, first, sizes).tiles(), [](const VisitedPart &part) {
         return TileSegments{part.begin.constant, part.fullBegin.constant, part.fullEnd.constant, part.end.constant};
       });
-  const SmallVector<Conjunct> loose = looseConjuncts(op, fixed);
   if (loose.empty())
     return parts;
   SmallVector<TileSegments> asked;
