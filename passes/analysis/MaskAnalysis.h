@@ -90,22 +90,20 @@ struct BlockValues {
   }
 };
 
-/// A table of the least and the greatest elements of a captured integer tensor within each tile of `rows` queries or
-/// keys, along dimension `dim`; of bool, 0 and 1. Indices are limited to the tensor as in `tile.element`; rows of q are
-/// counted with the query offset.
+/// A table of the least and the greatest that a value of the mask's region has in each tile of so many queries, of keys
+/// or of both; of bool, 0 and 1; of floats -inf and inf where one is NaN. A value of q is taken at the row plus the
+/// query offset.
 ///
-///     ids = 7 7 7 8 8 | 8 8 9 9 9 | 3        rows 5        ids.k = 7 8 3   least
-///                                                                  8 9 3   greatest
+///     ids = 7 7 7 8 8 | 8 8 9 9 9 | 3        keys 5         ids.k = 7 8 3   least
+///                                                                   8 9 3   greatest
 struct BoundsTable {
   std::string name;
-  tile::CapturedTensorAttr tensor;
-  unsigned dim = 0;
-  bool ofKeys = false;
-  int64_t rows = 0;
+  mlir::Value value;
+  bool byBatch = false, byHead = false;
+  int64_t queries = 0, keys = 0; ///< of a tile; 0 where the value is the same for all
 
-  /// The workspace operand that holds it: [end 2, the tensor's other dimensions..., q or k by rows].
+  /// The workspace operand that holds it: [end 2, b, h, q by queries, k by keys], of these what the value depends on.
   tile::OperandAttr declaration() const;
-  mlir::StringRef axis() const { return ofKeys ? "k" : "q"; }
   friend bool operator==(const BoundsTable &, const BoundsTable &) = default;
 };
 using BoundsTables = mlir::SmallVectorImpl<BoundsTable>;

@@ -17,6 +17,7 @@
 #include "passes/analysis/TileSequence.h"
 #include "passes/analysis/WarpgroupRows.h"
 #include "passes/attn/BoundsKernel.h"
+#include "passes/attn/CloneRegion.h"
 
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -55,7 +56,7 @@ public:
     writeBlock();
     kernel.setOperandsAttr(operands());
     if (!bounds.empty())
-      writeBoundsKernel(builder, kernel, bounds);
+      writeBoundsKernel(builder, op, kernel, bounds);
   }
 
 private:
@@ -120,10 +121,6 @@ private:
     return TileType::make(op.getContext(), axes, element, space);
   }
 
-  /// B, H, Sq or Sk.
-  Value extentNamed(StringRef name) {
-    return axisExtent(name == "B" ? "b" : name == "H" ? "h" : name == "Sq" ? "q" : "k", name);
-  }
 
   /// A map over the inputs' elements; `body` gets them and returns the element of the result.
   Value map(StringRef name, TileType type, ValueRange inputs, function_ref<Value(ValueRange)> body) {
@@ -137,31 +134,11 @@ private:
     return mapping;
   }
 
-  /// The tensor, scalar and extent reads of a cloned region become tile ops; the rest is cloned. What is mapped already
-  /// is left out.
+  /// Without what is mapped already.
   void cloneOps(Block &block, IRMapping &mapping) {
-    for (Operation &inner : block.without_terminator()) {
-      if (mapping.contains(inner.getResult(0)))
-        continue;
-      Value result;
-      if (auto load = dyn_cast<attn::LoadOp>(inner)) {
-        SmallVector<Value> indices;
-        for (Value index : load.getIndices())
-          indices.push_back(mapping.lookup(index));
-        attn::CapturedTensorAttr tensor = op.findTensor(load.getName());
-        result = tile::ElementOp::create(builder, load.getLoc(), load.getType(), tile::readTensor(builder, loc, tensor),
-                                         indices, SmallVector<bool>(indices.size(), false));
-        tile::named(result, load.getName());
-      } else if (auto scalar = dyn_cast<attn::ScalarOp>(inner)) {
-        result = tile::readScalar(builder, loc, scalar.getName(), scalar.getType());
-      } else if (auto extent = dyn_cast<attn::ExtentOp>(inner)) {
-        result = extentNamed(extent.getName());
-      } else {
-        builder.clone(inner, mapping);
-        continue;
-      }
-      mapping.map(inner.getResult(0), result);
-    }
+    for (Operation &inner : block.without_terminator())
+      if (!mapping.contains(inner.getResult(0)))
+        cloneFromRegion(builder, op, inner, mapping);
   }
 
   Value scoreTile(Value s, Value k0) {
@@ -336,9 +313,9 @@ private:
     b = index("b");
     h = index("h");
     q0 = index("q");
-    Value queryLength = extentNamed("Sq");
-    keyLength = extentNamed("Sk");
-    Value heads = extentNamed("H"), batch = extentNamed("B");
+    Value queryLength = axisExtent("q", "Sq");
+    keyLength = axisExtent("k", "Sk");
+    Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
     qOffset = op.getQOffset() ? param("q_offset", i32) : Value();
     qOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
     Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");

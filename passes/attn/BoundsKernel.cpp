@@ -1,18 +1,21 @@
 //===- BoundsKernel.cpp - The kernel that fills tables of bounds -------------===//
 //
 // A fixed number of blocks share all tables. The work of a table is counted in groups of 8 entries that lie side by
-// side, under each index of the tensor's other dimensions; a block takes as many groups that follow each other as any
-// other block:
+// side, under each index of the table's other axes; a block takes as many groups that follow each other as any other
+// block:
 //
-//     ids [B, S], 128 rows an entry                         entries of group 0                   of group 1
-//         batch 0    ids[0, 0:128]  ids[0, 128:256]  ...    ids.k[least | greatest, 0, 0:8]      ..., 8:16]
+//     ids[b, k], 128 keys an entry                           entries of group 0                   of group 1
+//         batch 0    ids[0, 0:128]  ids[0, 128:256]  ...     ids.k[least | greatest, 0, 0:8]      ..., 8:16]
 //
-// The entries are the columns of a tile, whose rows are the rows that an entry stands for and which all warps share:
-// two reductions over the rows give the entries.
+// The entries are the columns of a tile, whose rows are the queries or keys that an entry stands for and which all
+// warps share: two reductions over the rows give the entries. Of a bool of both axes the rows are the queries, and a
+// loop over the keys of an entry counts for how many of them it holds.
 //
 //===----------------------------------------------------------------------===//
 
 #include "passes/attn/BoundsKernel.h"
+#include "passes/analysis/MapPatterns.h"
+#include "passes/attn/CloneRegion.h"
 
 using namespace mlir;
 using namespace attune;
@@ -31,8 +34,8 @@ constexpr int64_t shares = 256, groupEntries = 8, warps = 8;
 
 class BoundsKernelWriter {
 public:
-  BoundsKernelWriter(OpBuilder builder, tile::KernelOp kernel)
-      : builder(builder), loc(kernel.getLoc()), kernel(kernel), i32(builder.getI32Type()) {}
+  BoundsKernelWriter(OpBuilder builder, attn::AttentionOp op, tile::KernelOp kernel)
+      : builder(builder), loc(kernel.getLoc()), op(op), kernel(kernel), i32(builder.getI32Type()) {}
 
   void write(ArrayRef<BoundsTable> tables) {
     builder.setInsertionPoint(kernel);
@@ -45,7 +48,7 @@ public:
     builder.setInsertionPointAfter(kernel);
     auto share = tile::AxisAttr::get(context, builder.getStringAttr("share"), shares, 1);
     auto writer = tile::KernelOp::create(builder, loc, name, operands(tables), builder.getArrayAttr({share}),
-                                         kernel.getDtype(), plan(), kernel.getTensorsAttr(), builder.getArrayAttr({}),
+                                         kernel.getDtype(), plan(), kernel.getTensorsAttr(), kernel.getScalarsAttr(),
                                          attn::BlockPatternAttr(), false, false, kernel.getQOffset());
     builder.createBlock(&writer.getBody());
     block = tile::named(tile::BlockIndexOp::create(builder, loc, i32, "share"), "share");
@@ -115,72 +118,145 @@ private:
   }
 
   void fill(const BoundsTable &table) {
-    const tile::OperandAttr declared = table.declaration();
-    Value tensor = tile::readTensor(builder, loc, table.tensor), entries = view(table.name, declared.getViewType());
-    Value rows = extent(table.axis()), count = tile::named(divideUp(rows, table.rows), "entries"),
+    const bool isOfBoth = table.queries && table.keys;
+    Value entries = view(table.name, table.declaration().getViewType());
+    Value count = tilesOf(table.keys ? "k" : "q", table.keys ? table.keys : table.queries),
           groups = tile::named(divideUp(count, groupEntries), "groups"), pieces = groups;
-    SmallVector<Value> extents; // of the tensor's other dimensions
-    for (tile::AxisAttr axis : declared.getAxes().drop_front().drop_back()) {
-      extents.push_back(extent(axis.getName()));
-      pieces = multiply(pieces, extents.back());
-    }
+    SmallVector<Value> extents; // of the table's other axes
+    if (table.byBatch)
+      extents.push_back(extent("b"));
+    if (table.byHead)
+      extents.push_back(extent("h"));
+    if (isOfBoth)
+      extents.push_back(tilesOf("q", table.queries));
+    for (Value extent : extents)
+      pieces = multiply(pieces, extent);
     forShare(pieces, [&](Value piece) {
       Value group = remainder(piece, groups), rest = divide(piece, groups);
       SmallVector<Value> others(extents.size());
       for (size_t i = extents.size(); i-- > 0; rest = i ? divide(rest, extents[i]) : rest)
         others[i] = i ? remainder(rest, extents[i]) : rest;
       Value first = tile::named(multiply(group, number(groupEntries)), "first_entry");
-      Value elements = read(table, tensor, others, first, rows);
-      const TileType vector = registers({{"entry", groupEntries}}, declared.getElementType());
-      for (bool greatest : {false, true}) {
-        Value end = tile::named(tile::ReduceOp::create(builder, loc, vector,
-                                                       greatest ? tile::Reduction::Max : tile::Reduction::Min, elements,
-                                                       "row", Value(), /*per_lane=*/false),
-                                greatest ? "greatest" : "least");
-        SmallVector<Value> at = {number(greatest)};
+      auto [least, greatest] = isOfBoth ? endsOfBoth(table, others, first) : ends(table, others, first);
+      for (bool isGreatest : {false, true}) {
+        SmallVector<Value> at = {number(isGreatest)};
         llvm::append_range(at, others);
         at.push_back(first);
-        tile::StoreOp::create(builder, loc, end, entries, at, count, /*optional=*/false);
+        tile::StoreOp::create(builder, loc, isGreatest ? greatest : least, entries, at, count, /*optional=*/false);
       }
     });
   }
 
+  /// Tiles of so many queries or keys.
+  Value tilesOf(StringRef axis, int64_t size) {
+    return tile::named(divideUp(extent(axis), size), (axis + "_tiles").str());
+  }
+
+  /// The least and the greatest of each entry of a group.
+  std::pair<Value, Value> ends(const BoundsTable &table, ArrayRef<Value> others, Value first) {
+    Value elements = read(table, others, first, Value());
+    const Type element = cast<TileType>(elements.getType()).getElementType();
+    auto end = [&](tile::Reduction kind, StringRef name) {
+      Value from = elements;
+      if (auto type = dyn_cast<FloatType>(element))
+        from = createMap(builder, loc, name, cast<TileType>(elements.getType()), elements, [&](ValueRange x) -> Value {
+          Value isNumber = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::ORD, x[0], x[0]);
+          Value infinity = arith::ConstantOp::create(
+              builder, loc,
+              builder.getFloatAttr(type, APFloat::getInf(type.getFloatSemantics(), kind == tile::Reduction::Min)));
+          return arith::SelectOp::create(builder, loc, isNumber, x[0], infinity);
+        });
+      return reduce(kind, from, name);
+    };
+    Value least = end(tile::Reduction::Min, "least");
+    return {least, end(tile::Reduction::Max, "greatest")};
+  }
+
+  /// Whether the bool holds for all elements of each entry of a group, and for any.
+  std::pair<Value, Value> endsOfBoth(const BoundsTable &table, ArrayRef<Value> others, Value first) {
+    const TileType type = registers({{"row", heightOf(table)}, {"entry", groupEntries}}, i32);
+    Value none = tile::named(tile::SplatOp::create(builder, loc, type, number(0)), "holds");
+    Value domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(builder.getContext()),
+                                          builder.getStringAttr("key"), builder.getI64IntegerAttr(1), number(0),
+                                          number(table.keys), builder.getDenseBoolArrayAttr({true}),
+                                          /*reverse=*/UnitAttr());
+    auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), none);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&loop.getBody().front());
+      Value elements = read(table, others, first, loop.getOrigin());
+      Value holds = createMap(builder, loc, "holds", type, ValueRange{loop.getCarried()[0], elements},
+                              [&](ValueRange x) -> Value { return add(x[0], x[1]); });
+      tile::YieldOp::create(builder, loc, holds);
+    }
+    const TileType vector = registers({{"entry", groupEntries}}, i32);
+    auto flag = [&](tile::Reduction kind, StringRef name, int64_t of) {
+      return createMap(builder, loc, name, vector, reduce(kind, loop.getResult(0), name), [&](ValueRange x) -> Value {
+        Value holds = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, x[0], number(of));
+        return arith::ExtUIOp::create(builder, loc, i32, holds);
+      });
+    };
+    Value all = flag(tile::Reduction::Min, "all", table.keys);
+    return {all, flag(tile::Reduction::Max, "any", 1)};
+  }
+
+  Value reduce(tile::Reduction kind, Value elements, StringRef name) {
+    const TileType vector =
+        registers({{"entry", groupEntries}}, cast<TileType>(elements.getType()).getElementType());
+    return tile::named(
+        tile::ReduceOp::create(builder, loc, vector, kind, elements, "row", Value(), /*per_lane=*/false), name);
+  }
+
   Value remainder(Value a, Value b) { return arith::RemSIOp::create(builder, loc, a, b); }
 
-  /// Row by entry: the elements that the rows of each entry of a group read. Past the entry's last row, or that of the
-  /// sequence, the last once more.
-  Value read(const BoundsTable &table, Value tensor, ArrayRef<Value> others, Value first, Value rows) {
+  /// Rows that warps can share, as many as an entry's at least.
+  static int64_t rowsOf(const BoundsTable &table) { return table.queries ? table.queries : table.keys; }
+  static int64_t heightOf(const BoundsTable &table) {
+    const int64_t shared = warps * 16, rows = rowsOf(table);
+    return rows > shared ? llvm::alignTo(rows, shared) : std::max<int64_t>(llvm::PowerOf2Ceil(rows), 16);
+  }
+
+  /// Row by entry: the value of a group's entries, at `key` of each where it is one of both axes. Past the entry's last
+  /// row, or that of the sequence, the last once more.
+  Value read(const BoundsTable &table, ArrayRef<Value> others, Value first, Value key) {
     const Type element = table.declaration().getElementType();
-    const int64_t shared = warps * 16, height = table.rows > shared
-                                                    ? llvm::alignTo(table.rows, shared)
-                                                    : std::max<int64_t>(llvm::PowerOf2Ceil(table.rows), 16);
-    Value zero = number(0), last = subtract(rows, number(1)),
-          offset = table.ofKeys || !kernel.getQOffset() ? Value() : view("q_offset", i32);
+    const int64_t height = heightOf(table), rows = rowsOf(table);
+    Value zero = number(0), queries = table.queries ? subtract(extent("q"), number(1)) : Value(),
+          keys = table.keys ? subtract(extent("k"), number(1)) : Value(),
+          offset = table.queries && kernel.getQOffset() ? view("q_offset", i32) : Value();
     auto map = tile::MapOp::create(builder, loc, registers({{"row", height}, {"entry", groupEntries}}, element), {},
                                    {{"row", zero}, {"entry", first}});
-    tile::named(map.getResult(), table.tensor.getName().getValue());
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
-    Value own = map.getCoordinate("row");
-    if (height > table.rows)
-      own = least(own, number(table.rows - 1));
-    Value at = least(add(multiply(map.getCoordinate("entry"), number(table.rows)), own), last);
-    if (offset)
-      at = add(at, offset);
-    SmallVector<Value> indices(others);
-    indices.insert(indices.begin() + table.dim, at);
-    SmallVector<bool> inRange(indices.size(), true);
-    inRange[table.dim] = false;
-    Value value =
-        tile::ElementOp::create(builder, loc, attn::valueType(table.tensor.getElementType()), tensor, indices, inRange);
+    Value own = map.getCoordinate("row"), entry = map.getCoordinate("entry");
+    if (height > rows)
+      own = least(own, number(rows - 1));
+    auto at = [&](Value tile, int64_t size, Value own, Value last) {
+      return least(add(multiply(tile, number(size)), own), last);
+    };
+    IRMapping mapping;
+    Block &region = op.getMask().front();
+    const bool isOfBoth = table.queries && table.keys;
+    if (table.byBatch)
+      mapping.map(region.getArgument(0), others.front());
+    if (table.byHead)
+      mapping.map(region.getArgument(1), others[table.byBatch]);
+    if (table.queries) {
+      Value q = at(isOfBoth ? others.back() : entry, table.queries, own, queries);
+      mapping.map(region.getArgument(2), offset ? add(q, offset) : q);
+    }
+    if (table.keys)
+      mapping.map(region.getArgument(3), at(entry, table.keys, isOfBoth ? key : own, keys));
+    Value value = cloneFromRegion(builder, op, table.value, mapping);
     if (value.getType().isInteger(1))
       value = arith::ExtUIOp::create(builder, loc, element, value);
     tile::YieldOp::create(builder, loc, value);
-    return map.getResult();
+    return tile::named(map.getResult(), StringRef(table.name).take_until([](char c) { return c == '.'; }));
   }
 
   OpBuilder builder;
   Location loc;
+  attn::AttentionOp op;
   tile::KernelOp kernel;
   Type i32;
   Value block;
@@ -188,6 +264,7 @@ private:
 
 } // namespace
 
-void attune::writeBoundsKernel(OpBuilder builder, tile::KernelOp kernel, ArrayRef<BoundsTable> tables) {
-  BoundsKernelWriter(builder, kernel).write(tables);
+void attune::writeBoundsKernel(OpBuilder builder, attn::AttentionOp op, tile::KernelOp kernel,
+                               ArrayRef<BoundsTable> tables) {
+  BoundsKernelWriter(builder, op, kernel).write(tables);
 }

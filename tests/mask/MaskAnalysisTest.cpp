@@ -41,6 +41,25 @@ Scalar load(const Sizes &sizes, const std::string &name, llvm::ArrayRef<Scalar> 
   return Scalar::of(values[std::clamp<int64_t>(indices.back().integer, 0, int64_t(values.size()) - 1)]);
 }
 
+/// A run-time scalar; floats in thousandths.
+Scalar scalarOf(const Sizes &sizes, llvm::StringRef name, mlir::Type type) {
+  const int64_t value = sizes.scalars.at(name.str());
+  return mlir::isa<mlir::FloatType>(type) ? Scalar::of(float(value) / 1000) : Scalar::of(value);
+}
+
+/// Of a mask's region, with the captured tensors and scalars of `load` and `sizes`.
+RegionInterpreter regionInterpreter(const Sizes &sizes) {
+  return RegionInterpreter([&sizes](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
+    if (auto extent = mlir::dyn_cast<attn::ExtentOp>(inner)) {
+      llvm::StringRef name = extent.getName();
+      return Scalar::of(name == "B" ? sizes.B : name == "H" ? sizes.H : name == "Sq" ? sizes.Sq : sizes.Sk);
+    }
+    if (auto scalar = mlir::dyn_cast<attn::ScalarOp>(inner))
+      return scalarOf(sizes, scalar.getName(), scalar.getType());
+    return load(sizes, mlir::cast<attn::LoadOp>(inner).getName().str(), x);
+  });
+}
+
 std::string nameOf(MaskAxis fixed) { return fixed == MaskAxis::Keys ? "keys" : "queries"; }
 
 /// What the analysis emits for a tile of one axis: the domain, its hull, and the cuts. A tile is full where what the
@@ -156,11 +175,12 @@ private:
         auto parameter = element.getView().getDefiningOp<tile::ParamOp>();
         for (const BoundsTable &table : bounds)
           if (table.name == parameter.getName())
-            return bound(sizes, table, x[1].integer, x.back().integer);
+            return bound(sizes, table, x[1].integer, x.drop_front(2 + table.byBatch + table.byHead));
         return load(sizes, parameter.getOwnName().str(), x.drop_front());
       }
-      if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner); parameter && inner->getResult(0).getType().isInteger())
-        return Scalar::of(sizes.scalars.at(parameter.getOwnName().str()));
+      if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner);
+          parameter && inner->getResult(0).getType().isIntOrFloat())
+        return scalarOf(sizes, parameter.getOwnName(), inner->getResult(0).getType());
       return {};
     });
     for (auto [argument, value] :
@@ -173,18 +193,41 @@ private:
     return interpreter;
   }
 
-  /// The least (end 0) or the greatest (end 1) element that the rows of a tile read.
-  static Scalar bound(const Sizes &sizes, const BoundsTable &table, int64_t end, int64_t tile) {
-    const int64_t first = tile * table.rows, past = std::min(first + table.rows, table.ofKeys ? sizes.Sk : sizes.Sq);
-    REQUIRE(table.rows == (table.ofKeys ? sizes.tileK : sizes.tileQ));
-    REQUIRE(first < past);
-    std::optional<int64_t> result;
-    for (int64_t row = first; row < past; ++row) {
-      int64_t value =
-          load(sizes, table.tensor.getName().str(), Scalar::of(row + (table.ofKeys ? 0 : sizes.qOffset))).integer;
-      result = !result ? value : end ? std::max(*result, value) : std::min(*result, value);
+  /// The least (end 0) or the greatest (end 1) that the table's value has in a tile of queries, of keys or of both.
+  static Scalar bound(const Sizes &sizes, const BoundsTable &table, int64_t end, llvm::ArrayRef<Scalar> tiles) {
+    REQUIRE(tiles.size() == size_t(table.queries > 0) + size_t(table.keys > 0));
+    auto span = [](int64_t tile, int64_t size, int64_t count) {
+      REQUIRE(size * tile < count);
+      return std::pair(size * tile, std::min(size * (tile + 1), count));
+    };
+    std::pair<int64_t, int64_t> q = {0, 1}, k = {0, 1};
+    if (table.queries) {
+      REQUIRE(table.queries == sizes.tileQ);
+      q = span(tiles.front().integer, table.queries, sizes.Sq);
     }
-    return Scalar::of(*result);
+    if (table.keys) {
+      REQUIRE(table.keys == sizes.tileK);
+      k = span(tiles.back().integer, table.keys, sizes.Sk);
+    }
+    std::optional<Scalar> result;
+    RegionInterpreter interpreter = regionInterpreter(sizes);
+    mlir::Value tabled = table.value;
+    mlir::Block &region = *tabled.getParentBlock();
+    interpreter.set(region.getArgument(0), Scalar::of(sizes.b));
+    interpreter.set(region.getArgument(1), Scalar::of(sizes.h));
+    for (int64_t row = q.first; row < q.second; ++row)
+      for (int64_t column = k.first; column < k.second; ++column) {
+        interpreter.set(region.getArgument(2), Scalar::of(row + sizes.qOffset));
+        interpreter.set(region.getArgument(3), Scalar::of(column));
+        interpreter.run(region);
+        Scalar value = interpreter.get(tabled);
+        if (std::isnan(value.real))
+          value.real = end ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
+        auto order = [](const Scalar &x) { return std::pair(x.integer, x.real); };
+        if (!result || (end ? order(value) > order(*result) : order(value) < order(*result)))
+          result = value;
+      }
+    return *result;
   }
 };
 
@@ -217,15 +260,7 @@ public:
     std::vector<bool> result(sizes.Sq * sizes.Sk, true);
     if (op.getMask().empty())
       return result;
-    RegionInterpreter interpreter([&](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
-      if (auto extent = mlir::dyn_cast<attn::ExtentOp>(inner)) {
-        llvm::StringRef name = extent.getName();
-        return Scalar::of(name == "B" ? sizes.B : name == "H" ? sizes.H : name == "Sq" ? sizes.Sq : sizes.Sk);
-      }
-      if (auto scalar = mlir::dyn_cast<attn::ScalarOp>(inner))
-        return Scalar::of(sizes.scalars.at(scalar.getName().str()));
-      return load(sizes, mlir::cast<attn::LoadOp>(inner).getName().str(), x);
-    });
+    RegionInterpreter interpreter = regionInterpreter(sizes);
     mlir::Block &body = op.getMask().front();
     interpreter.set(body.getArgument(0), Scalar::of(sizes.b));
     interpreter.set(body.getArgument(1), Scalar::of(sizes.h));

@@ -45,7 +45,8 @@ template <typename Set> Set Visibility::atMost(Side x, Side y, int64_t slack) {
     } else if (isa<math::AbsIOp>(definition) &&
                form(definition->getOperand(0)).values.lo > rangeOf(side.value.getType()).lo) {
       parts = {{definition->getOperand(0)}, {definition->getOperand(0), true}};
-    } else if (isa<arith::SelectOp>(definition) && std::is_same_v<Set, Bounds>) {
+    } else if (isa<arith::SelectOp>(definition) && std::is_same_v<Set, Bounds> &&
+               !isVague(form(definition->getOperand(1))) && !isVague(form(definition->getOperand(2)))) {
       // Each side where its condition holds. (A verdict is by the condition as well, in the form of the select.)
       --splits;
       auto where = [&](bool not_, Side chosen) {

@@ -148,8 +148,15 @@ Form RegionForms::anything(Range range) {
 }
 
 Form RegionForms::opaque(Value value, Range range) {
-  if (!isUniform(value))
-    return anything(range);
+  if (!isUniform(value)) {
+    Form result = anything(range);
+    if (dependsOnOneAxis(value))
+      if (auto ends = tabledEnds(value)) {
+        result.lo = base(ends->first, range);
+        result.hi = base(ends->second, range);
+      }
+    return result;
+  }
   if (builder)
     return exactly(base(value, range), range);
   Operation *definition = value.getDefiningOp();
@@ -262,8 +269,6 @@ Form RegionForms::computeForm(Value value) {
     return anything(int64Range);
   Operation *definition = value.getDefiningOp();
   bool isBool = type.isInteger(1);
-  if (auto load = dyn_cast<attn::LoadOp>(definition))
-    return loadForm(load);
   if (auto constant = dyn_cast<arith::ConstantOp>(definition)) {
     const APInt &bits = cast<IntegerAttr>(constant.getValue()).getValue();
     int64_t number = isBool ? bits.getZExtValue() : bits.getSExtValue();
@@ -312,16 +317,6 @@ Form RegionForms::argumentForm(BlockArgument argument) {
   result.values = {0, maxExtent - 1};
   if (argument.getArgNumber() == 2 && op.getQOffset())
     result.values = {-maxExtent, 2 * maxExtent - 1};
-  return result;
-}
-
-Form RegionForms::loadForm(attn::LoadOp load) {
-  auto ends = loadedEnds(load);
-  if (!ends)
-    return opaque(load);
-  Range range = rangeOf(load.getType());
-  Form result = exactly(base(ends->first, range), range);
-  result.hi = base(ends->second, range);
   return result;
 }
 
@@ -405,13 +400,15 @@ Form RegionForms::remainderForm(Operation *definition) {
     return x;
   const Range range = {x.values.lo < 0 ? std::max(-most, x.values.lo) : 0,
                        x.values.hi > 0 ? std::min(most, x.values.hi) : 0};
-  if (isUniform(value) || (x.looped && !loopedTile))
+  if (isUniform(value))
     return opaque(value, range);
+  if (x.looped && !loopedTile)
+    return anything(range);
   // What has one quotient keeps its order.
   x = collapsed(x);
   const Linear length = subtract(x.hi, x.lo);
   if (x.lo.unknown || x.hi.unknown || x.lo.tooLarge || x.hi.tooLarge || length.tooLarge || length.range.lo >= size)
-    return opaque(value, range);
+    return anything(range);
   const Linear quotient = divide(x.lo, size), before = scale(quotient, size);
   const Condition follows = both(lessEqual(constantOf(0), x.lo), lessEqual(divide(x.hi, size), quotient));
   Form result = anything(range);
@@ -436,7 +433,8 @@ Form RegionForms::choiceForm(Operation *select) {
   Value value = select->getResult(0);
   const Form x = form(select->getOperand(1)), y = form(select->getOperand(2));
   Range range = {std::min(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)};
-  if (isUniform(value))
+  // One table in place of those of the sides, as of a quotient by a run-time scalar, which is a select.
+  if (isUniform(value) || (dependsOnOneAxis(value) && (asksTables(value, fixedAxis) || asksTables(value, loopedAxis))))
     return opaque(value, range);
   const Choice choice = choiceOf(select->getOperand(0));
   auto chosen = [&](const Linear &a, const Linear &b, const Linear &either) {

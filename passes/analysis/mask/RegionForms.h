@@ -49,7 +49,7 @@ struct Axis {
 /// The forms of one mask's values for one tile of the fixed axis, and uniform values at block level.
 class RegionForms : public BlockIntegers {
 protected:
-  /// The tile is given by SSA values. Loads of integers have bounds where `tables` collects those that they need; with
+  /// The tile is given by SSA values. What has no form has bounds where `tables` collects those that it needs; with
   /// `tile`, the index of a tile of the looped axis, in both directions.
   RegionForms(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, BoundsTables *tables, Value tile);
   /// The tile is given by numbers; with `tile`, the one of the looped axis too.
@@ -69,6 +69,7 @@ protected:
 
   /// Whether the value depends on the position along the axis.
   bool dependsOn(Value value, const Axis &axis) { return argumentsOf(value) >> axis.argument & 1; }
+  bool dependsOnOneAxis(Value value) { return dependsOn(value, fixedAxis) != dependsOn(value, loopedAxis); }
   bool isUniform(Value value) { return !dependsOn(value, fixedAxis) && !dependsOn(value, loopedAxis); }
 
   /// What is known of a condition in the tile: whether it holds everywhere, and whether nowhere.
@@ -88,12 +89,11 @@ protected:
   void collapseFixed(Form &x);
   Form collapsed(Form x);
 
-  /// Whether a looped tile has bounds of something that `value` loads, or is needed to compare something that is wide.
-  bool loadsByTile(Value value);
-  /// Whether `value` loads something that is not the same for all elements.
-  bool loadsByRow(Value value);
-  /// The least and the greatest that the tile's rows load; of bool, whether all and any are true.
-  std::optional<std::pair<Value, Value>> loadedEnds(attn::LoadOp load);
+  /// The least and the greatest of the value in the tile, by a table; of bool, whether all and any are true. Of what
+  /// depends on the looped axis where there is a tile of it.
+  std::optional<std::pair<Value, Value>> tabledEnds(Value value);
+  /// Whether what is known of the value so far is by a table of something that depends on the axis.
+  bool asksTables(Value value, const Axis &axis);
 
   attn::AttentionOp op;
   BlockValues values;
@@ -113,7 +113,6 @@ private:
 
   Form computeForm(Value value);
   Form argumentForm(mlir::BlockArgument argument);
-  Form loadForm(attn::LoadOp load);
   Form extentForm(attn::ExtentOp extent);
   Form sumForm(mlir::Operation *definition);
   Form productForm(mlir::Operation *definition);
@@ -122,7 +121,8 @@ private:
   Form extremeForm(mlir::Operation *definition);
   Form choiceForm(mlir::Operation *select);
   Form absoluteForm(mlir::Operation *definition);
-  /// A value that the forms cannot follow: exact where it is uniform, else anything in `range`.
+  /// A value that the forms cannot follow: exact where it is uniform, by a table where it depends on one axis, else
+  /// anything in `range`.
   Form opaque(Value value, Range range);
   Form opaque(Value value) { return opaque(value, rangeOf(value.getType())); }
   /// The range, if it lies within the value's type: then the operation does not wrap.
@@ -132,19 +132,11 @@ private:
   Form joined(Form x, Form y, Range range, llvm::function_ref<Linear(const Linear &, const Linear &)> low,
               llvm::function_ref<Linear(const Linear &, const Linear &)> high);
 
-  /// The dimension along which q (argument 2) or k (3) goes, where the load is one of integers by it and uniform
-  /// indices alone.
-  struct Way {
-    unsigned dim, argument;
-  };
-  std::optional<Way> wayOf(attn::LoadOp load);
-
   std::optional<Linear> fixedEndValue;
   std::map<std::string, Value> parameters;
   mlir::IRMapping cloned;
   llvm::DenseMap<Value, unsigned> dependence; // argumentsOf
-  llvm::DenseMap<Value, bool> loading;        // loadsByTile
-  llvm::DenseMap<Value, bool> loadingByRow;   // loadsByRow
+  llvm::DenseSet<Value> tabled;               // by tabledEnds
   llvm::DenseMap<Value, Form> forms;
 };
 

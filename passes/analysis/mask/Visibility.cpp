@@ -61,11 +61,12 @@ bool Visibility::isPossible(ArrayRef<Conjunct> conjuncts) {
 }
 
 bool Visibility::skipsByTile(const Conjunct &conjunct) {
-  if (loadsByTile(conjunct.first))
-    return true;
-  // What queries load bounds the loop.
-  return !loadsByRow(conjunct.first) &&
-         !matchPattern(toI1(visit<Verdict>(conjunct.first, conjunct.second).possible), m_One());
+  const Condition possible = visit<Verdict>(conjunct.first, conjunct.second).possible;
+  // Tables of the fixed axis alone bound the loop, unless they hold what bounds can't be solved for.
+  const bool boundsLoop =
+      asksTables(conjunct.first, fixedAxis) && !asksTables(conjunct.first, loopedAxis) &&
+      llvm::none_of(visit<Bounds>(conjunct.first, conjunct.second).hull, [](const Interval &x) { return x.isAll(); });
+  return !boundsLoop && !matchPattern(toI1(possible), m_One());
 }
 
 RegionForms::Choice Visibility::choiceOf(Value condition) {
@@ -104,8 +105,8 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
     }
   }
   auto operand = [&](unsigned i) { return definition->getOperand(i); };
-  if (auto load = dyn_cast<attn::LoadOp>(definition))
-    if (auto ends = loadedEnds(load)) {
+  if (isa<attn::LoadOp>(definition) && dependsOnOneAxis(value))
+    if (auto ends = tabledEnds(value)) {
       Condition all{{}, ends->first}, any{{}, ends->second};
       return negate ? where<Set>(opposite(all), opposite(any)) : where<Set>(any, all);
     }

@@ -1,0 +1,38 @@
+//===- CloneRegion.cpp - Regions of an attention op within a kernel ----------===//
+
+#include "passes/attn/CloneRegion.h"
+#include "ir/tile/Tile.h"
+
+using namespace mlir;
+using namespace attune;
+
+void attune::cloneFromRegion(OpBuilder &builder, attn::AttentionOp op, Operation &inner, IRMapping &mapping) {
+  Value result;
+  if (auto load = dyn_cast<attn::LoadOp>(inner)) {
+    const SmallVector<Value> indices =
+        llvm::map_to_vector(load.getIndices(), [&](Value index) { return mapping.lookup(index); });
+    result = tile::ElementOp::create(builder, load.getLoc(), load.getType(),
+                                     tile::readTensor(builder, op.getLoc(), op.findTensor(load.getName())), indices,
+                                     SmallVector<bool>(indices.size(), false));
+    tile::named(result, load.getName());
+  } else if (auto scalar = dyn_cast<attn::ScalarOp>(inner)) {
+    result = tile::readScalar(builder, op.getLoc(), scalar.getName(), scalar.getType());
+  } else if (auto extent = dyn_cast<attn::ExtentOp>(inner)) {
+    const StringRef name = extent.getName(), axis = name == "B" ? "b" : name == "H" ? "h" : name == "Sq" ? "q" : "k";
+    result = tile::named(tile::AxisExtentOp::create(builder, op.getLoc(), builder.getI32Type(), axis), name);
+  } else {
+    builder.clone(inner, mapping);
+    return;
+  }
+  mapping.map(inner.getResult(0), result);
+}
+
+Value attune::cloneFromRegion(OpBuilder &builder, attn::AttentionOp op, Value value, IRMapping &mapping) {
+  if (!mapping.contains(value)) {
+    Operation *definition = value.getDefiningOp();
+    for (Value operand : definition->getOperands())
+      cloneFromRegion(builder, op, operand, mapping);
+    cloneFromRegion(builder, op, *definition, mapping);
+  }
+  return mapping.lookup(value);
+}

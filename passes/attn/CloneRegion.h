@@ -1,0 +1,19 @@
+//===- CloneRegion.h - Regions of an attention op within a kernel ------------===//
+#pragma once
+
+#include "ir/attn/Attn.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace attune {
+
+/// Copies an op of one of the regions of `op`, whose operands are mapped: reads of captured tensors, run-time scalars
+/// and extents become tile ops. Maps the result.
+void cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Operation &inner, mlir::IRMapping &mapping);
+
+/// Copies what a value of one of the regions of `op` is computed from, as far as it is not mapped.
+mlir::Value cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Value value,
+                            mlir::IRMapping &mapping);
+
+} // namespace attune
