@@ -850,6 +850,12 @@ Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tile
     module->removeAttr(attn::variantAttr);
     module.walk([&](tile::DomainOp domain) { result.skips |= domain.skips(); });
     const KernelSignature signature = tile::signatureOf(ArrayRef(*tile::launchedKernels(module)));
+    result.evaluatesAll = llvm::any_of(signature.operands, [](const OperandParam &operand) {
+      auto has = [&](std::string_view axis) {
+        return llvm::any_of(operand.axes, [&](const AxisParam &each) { return each.name == axis; });
+      };
+      return operand.role == OperandRole::Workspace && has("q") && has("k");
+    });
     result.tensors = signature.tensors;
     result.scalars = signature.scalars;
     result.text = {print(module), "the tile map"};

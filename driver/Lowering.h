@@ -74,6 +74,7 @@ struct TileMapText {
   IrText text;
   bool byBatch = false, byHead = false;
   bool skips = false;               ///< intervals alone do not say which tiles are visited
+  bool evaluatesAll = false;        ///< of some of the mask every element is evaluated
   std::vector<TensorParam> tensors; ///< that the kernel reads
   std::vector<ScalarParam> scalars; ///< the same
 };

@@ -253,7 +253,7 @@ private:
 
   /// Where tables say what a part's rows see, from the first tile that shows them something; a part past Sq asks for
   /// the last row. The warp that searches holds what it reads of the tables for all parts at a time, and has room for
-  /// the least and the greatest of one tensor of words.
+  /// the least and the greatest of one value of words. A table of all tiles is not made again for parts.
   void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
     Block *block = builder.getInsertionBlock();
     Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
@@ -262,7 +262,8 @@ private:
     part.q0 = tile::named(arith::MinSIOp::create(builder, loc, part.q0, last), "seen_row");
     SmallVector<BoundsTable> with(bounds);
     auto own = buildDomain(builder, op, part, with).getDefiningOp<tile::DomainOp>();
-    if (!own.skips() || !asksByPart(own) || wordsByQuery(own) > 2) {
+    const bool counts = llvm::any_of(with, [](const BoundsTable &table) { return table.queries && table.keys; });
+    if (!own.skips() || counts || !asksByPart(own) || wordsByQuery(own) > 2) {
       // Without its tables, what reads them goes too.
       own.erase();
       while (isOpTriviallyDead(&block->back()) && &block->back() != before)

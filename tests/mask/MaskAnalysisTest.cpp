@@ -226,6 +226,8 @@ private:
         auto order = [](const Scalar &x) { return std::pair(x.integer, x.real); };
         if (!result || (end ? order(value) > order(*result) : order(value) < order(*result)))
           result = value;
+        if (tabled.getType().isInteger(1) && value.integer == end)
+          return value;
       }
     return *result;
   }

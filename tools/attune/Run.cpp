@@ -8,6 +8,7 @@
 #include "tools/attune/Options.h"
 #include "tools/attune/Output.h"
 #include "tools/attune/Report.h"
+#include "tools/attune/TileMaps.h"
 
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Compare.h"
@@ -466,7 +467,7 @@ Expected<void> checkIndices(const RunFlags &flags, const Request &request, const
 }
 
 /// Replaces the plan's predictions, which are for the sizes that schedules are ranked with, by those for this run.
-void predictFor(const Request &request, const Shape &shape, ordered_json &plan) {
+void predictFor(const RunFlags &flags, const Request &request, const Shape &shape, ordered_json &plan) {
   if (!plan.is_object() || !plan.contains("traffic"))
     return;
   Request fixed = request;
@@ -478,8 +479,10 @@ void predictFor(const Request &request, const Shape &shape, ordered_json &plan) 
       fixed.options);
   for (const char *part : {"traffic", "predicted"})
     plan.erase(part);
+  const Expected<std::shared_ptr<const TileMap>> tiles = knownTileMap(request, shape, flags.qOffsetValue, flags.seed);
   Expected<std::string> explained =
-      explainRequest(fixed, {shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys});
+      explainRequest(fixed, {shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys},
+                     tiles ? *tiles : std::shared_ptr<const TileMap>());
   if (!explained)
     return;
   ordered_json predicted = ordered_json::parse(*explained)["plan"];
@@ -662,7 +665,7 @@ int runVerb(const RunFlags &flags) {
   const double flops = 2.0 * double(visible.value_or(allKeys)) * double(shape.headDim + shape.headDimV);
   const double gflopsPerSecond = flops / (*milliseconds * 1e6);
   ordered_json plan = planOf(image);
-  predictFor(request, shape, plan);
+  predictFor(flags, request, shape, plan);
   double scale = request.variant && request.variant->scale() ? double(*request.variant->scale())
                  : request.summary && request.summary->scale != 0 && !request.variant
                      ? request.summary->scale

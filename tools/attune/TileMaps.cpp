@@ -71,7 +71,8 @@ Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &
                  seed);
 }
 
-Expected<std::shared_ptr<const TileMap>> attune::cli::knownTileMap(const Request &request, const Shape &shape) {
+Expected<std::shared_ptr<const TileMap>> attune::cli::knownTileMap(const Request &request, const Shape &shape,
+                                                                       std::optional<int32_t> qOffset, uint64_t seed) {
   const std::shared_ptr<const TileMap> none;
   if (std::min({shape.batch, shape.heads, shape.queries, shape.keys}) < 1)
     return none;
@@ -82,11 +83,14 @@ Expected<std::shared_ptr<const TileMap>> attune::cli::knownTileMap(const Request
     return none;
   constexpr double most = double(1 << 22);
   const double heads = double(text->byBatch ? shape.batch : 1) * double(text->byHead ? shape.heads : 1);
+  if (text->evaluatesAll && heads * double(shape.queries) * double(shape.keys) > double(1 << 28))
+    return none;
   int tile = 16;
   while (heads * (double(shape.queries) / tile + 1) * (double(shape.keys) / tile + 1) > most && tile < 1 << 20)
     tile *= 2;
   Expected<TileMap> map =
-      mapWith(request, shape, *text, {.sizes = sizesOf(shape), .tileQ = tile, .tileK = tile}, /*seed=*/0);
+      mapWith(request, shape, *text,
+              {.sizes = sizesOf(shape), .tileQ = tile, .tileK = tile, .qOffset = qOffset}, seed);
   if (!map)
     return map.error();
   return std::make_shared<const TileMap>(std::move(*map));

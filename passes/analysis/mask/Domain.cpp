@@ -75,8 +75,15 @@ private:
     Value tile = builder.createBlock(&scratch, {}, builder.getI32Type(), loc)->getArgument(0);
     SmallVector<BoundsTable> tablesOfScratch;
     Visibility probe(op, builder, values, &tablesOfScratch, tile);
-    analysis.judgeByTile(
-        llvm::filter_to_vector(loose, [&](const Conjunct &conjunct) { return probe.skipsByTile(conjunct); }));
+    SmallVector<Value> counted;
+    auto asks = [&](const Conjunct &conjunct) {
+      if (!probe.needsCount(conjunct))
+        return probe.skipsByTile(conjunct);
+      counted.push_back(conjunct.first);
+      return true;
+    };
+    SmallVector<Conjunct> asked = llvm::filter_to_vector(loose, asks);
+    analysis.judgeByTile(std::move(asked), std::move(counted));
   }
 
   void writeWhere() {
@@ -89,7 +96,7 @@ private:
     Value tile = builder.createBlock(&where, {}, builder.getI32Type(), loc)->getArgument(0);
     if (byTile) {
       Visibility ofTile(op, builder, values, &tables, tile);
-      ofTile.judgeByTile(llvm::to_vector(analysis.judgedByTile()));
+      ofTile.judgeByTile(llvm::to_vector(analysis.judgedByTile()), llvm::to_vector(analysis.countedByTile()));
       Verdict verdict = ofTile.verdict();
       visible = ofTile.toI1(verdict.possible);
       full = ofTile.toI1(verdict.certain);

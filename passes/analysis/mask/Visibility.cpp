@@ -69,6 +69,26 @@ bool Visibility::skipsByTile(const Conjunct &conjunct) {
   return !boundsLoop && !matchPattern(toI1(possible), m_One());
 }
 
+bool Visibility::holdsUnfollowed(Value value) {
+  SmallVector<Value> pending = {value};
+  llvm::DenseSet<Value> met;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    Operation *definition = next.getDefiningOp();
+    if (!definition || !met.insert(next).second || dependsOnOneAxis(next) || isUniform(next))
+      continue;
+    const bool ofBools = llvm::all_of(definition->getOperandTypes(), [](Type type) { return type.isInteger(1); });
+    if (ofBools) {
+      llvm::append_range(pending, definition->getOperands());
+      continue;
+    }
+    const Verdict verdict = visit<Verdict>(next, false);
+    if (matchPattern(toI1(verdict.possible), m_One()) && matchPattern(toI1(verdict.certain), m_Zero()))
+      return true;
+  }
+  return false;
+}
+
 RegionForms::Choice Visibility::choiceOf(Value condition) {
   if (!loopedTile && dependsOn(condition, loopedAxis))
     return {{false, {}}, {false, {}}};
@@ -105,7 +125,7 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
     }
   }
   auto operand = [&](unsigned i) { return definition->getOperand(i); };
-  if (isa<attn::LoadOp>(definition) && dependsOnOneAxis(value))
+  if (llvm::is_contained(byCount, value) || (isa<attn::LoadOp>(definition) && dependsOnOneAxis(value)))
     if (auto ends = tabledEnds(value)) {
       Condition all{{}, ends->first}, any{{}, ends->second};
       return negate ? where<Set>(opposite(all), opposite(any)) : where<Set>(any, all);

@@ -8,6 +8,7 @@
 //     Comparisons.cpp        the sets of x <= y
 //     Visibility.cpp         the tree
 //     Tiles.cpp              the tiles of the whole
+//     Samples.cpp            what the mask hides of a few tiles
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -66,15 +67,22 @@ public:
   /// The mask's conjuncts, negated or not.
   SmallVector<Conjunct> conjuncts();
 
-  /// What a looped tile is asked in place of a full interval, given once and before anything else.
-  void judgeByTile(SmallVector<Conjunct> conjuncts) { byTile = std::move(conjuncts); }
+  /// What a looped tile is asked in place of a full interval, given once and before anything else; of `counted` by a
+  /// table of all tiles, for which each element is evaluated.
+  void judgeByTile(SmallVector<Conjunct> conjuncts, SmallVector<Value> counted = {}) {
+    byTile = std::move(conjuncts);
+    byCount = std::move(counted);
+  }
   llvm::ArrayRef<Conjunct> judgedByTile() const { return byTile; }
+  llvm::ArrayRef<Value> countedByTile() const { return byCount; }
   /// The verdict of these on the looped tile.
   Verdict verdict();
   /// By numbers: whether the conjuncts may hold for some element of the looped tile.
   bool isPossible(llvm::ArrayRef<Conjunct> conjuncts);
   /// Whether looped tiles may be left out by what the conjunct loads or computes of each.
   bool skipsByTile(const Conjunct &conjunct);
+  /// Whether tiles may be left out that only a table of all tiles tells: something in it, of both axes, is not followed.
+  bool needsCount(const Conjunct &conjunct) { return holdsUnfollowed(conjunct.first) && hidesTiles(conjunct); }
 
   /// One part at least, in ascending order; each begins where the one before ends, or behind. Tiles are full by the
   /// whole mask and the end of the looped axis.
@@ -115,6 +123,12 @@ private:
   template <typename Set> Set computeSet(Value value, bool negate);
   /// x != y of bools, or x == y.
   template <typename Set> Set different(Value x, Value y, bool negate);
+
+  /// Whether the verdict of something of both axes in it says nothing.
+  bool holdsUnfollowed(Value value);
+  /// By a few elements: whether there may be tiles without one for which the conjunct holds. True of what depends on
+  /// more than positions.
+  bool hidesTiles(const Conjunct &conjunct);
 
   template <typename Set> auto &knownSets() {
     if constexpr (std::is_same_v<Set, Bounds>)
@@ -202,6 +216,7 @@ private:
   /// Comparisons of min, max and abs that are still split into simpler ones; bounds the work.
   int splits = 32;
   SmallVector<Conjunct> byTile;
+  SmallVector<Value> byCount;
   llvm::DenseMap<std::pair<Value, unsigned>, Bounds> visited; // by value and negation
   llvm::DenseMap<std::pair<Value, unsigned>, Verdict> judged;
 };
