@@ -121,7 +121,6 @@ private:
     return TileType::make(op.getContext(), axes, element, space);
   }
 
-
   /// A map over the inputs' elements; `body` gets them and returns the element of the result.
   Value map(StringRef name, TileType type, ValueRange inputs, function_ref<Value(ValueRange)> body) {
     return createMap(builder, loc, name, type, inputs, body);

@@ -201,10 +201,9 @@ private:
   }
 
   Value reduce(tile::Reduction kind, Value elements, StringRef name) {
-    const TileType vector =
-        registers({{"entry", groupEntries}}, cast<TileType>(elements.getType()).getElementType());
-    return tile::named(
-        tile::ReduceOp::create(builder, loc, vector, kind, elements, "row", Value(), /*per_lane=*/false), name);
+    const TileType vector = registers({{"entry", groupEntries}}, cast<TileType>(elements.getType()).getElementType());
+    return tile::named(tile::ReduceOp::create(builder, loc, vector, kind, elements, "row", Value(), /*per_lane=*/false),
+                       name);
   }
 
   Value remainder(Value a, Value b) { return arith::RemSIOp::create(builder, loc, a, b); }

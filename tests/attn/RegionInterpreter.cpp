@@ -50,6 +50,8 @@ bool compare(arith::CmpFPredicate predicate, float a, float b) {
     return a > b;
   case arith::CmpFPredicate::OGE:
     return a >= b;
+  case arith::CmpFPredicate::ORD:
+    return !std::isnan(a) && !std::isnan(b);
   default:
     FAIL("comparison of floats that attn does not build");
     return false;

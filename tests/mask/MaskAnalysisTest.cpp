@@ -41,9 +41,13 @@ Scalar load(const Sizes &sizes, const std::string &name, llvm::ArrayRef<Scalar> 
   return Scalar::of(values[std::clamp<int64_t>(indices.back().integer, 0, int64_t(values.size()) - 1)]);
 }
 
-/// A run-time scalar; floats in thousandths.
+constexpr int64_t notANumber = INT64_MIN;
+
+/// A run-time scalar; floats in thousandths, or not a number.
 Scalar scalarOf(const Sizes &sizes, llvm::StringRef name, mlir::Type type) {
   const int64_t value = sizes.scalars.at(name.str());
+  if (value == notANumber && mlir::isa<mlir::FloatType>(type))
+    return Scalar::of(std::numeric_limits<float>::quiet_NaN());
   return mlir::isa<mlir::FloatType>(type) ? Scalar::of(float(value) / 1000) : Scalar::of(value);
 }
 
@@ -440,7 +444,7 @@ Variant parsed(const std::string &mask, bool qOffset = false) {
   auto variant = Variant::parse(
       "mask", {.mask = mask,
                .tensors = {{"lengths", i32, 1}, {"wide", i64, 1}, {"ids", i32, 1}, {"flags", boolean, 1}},
-               .scalars = {{"w", i32}, {"n", i32}, {"x", i64}, {"on", boolean}},
+               .scalars = {{"w", i32}, {"n", i32}, {"x", i64}, {"on", boolean}, {"y", f32}},
                .qOffset = qOffset});
   if (!variant)
     FAIL(variant.error().text());
@@ -453,8 +457,13 @@ void drawLaunch(Sizes &sizes, std::mt19937_64 &random) {
     static const int64_t edges[] = {0, 1, -1, INT32_MAX, INT32_MIN, INT32_MAX - 1, INT32_MIN + 1, 1 << 30, -(1 << 30)};
     return random() % 4 == 0 ? edges[random() % 9] : draw(-40, 340);
   };
-  sizes.scalars = {
-      {"w", value()}, {"n", value()}, {"x", random() % 8 ? value() : int64_t(random())}, {"on", draw(0, 1)}};
+  sizes.scalars = {{"w", value()},
+                   {"n", value()},
+                   {"x", random() % 8 ? value() : int64_t(random())},
+                   {"on", draw(0, 1)},
+                   {"y", random() % 8 == 0 ? notANumber
+                         : random() % 2    ? value() * 1000
+                                           : draw(-40000, 340000)}};
   sizes.tensors = {{"lengths", {value(), value()}},
                    {"wide", {random() % 4 ? value() : int64_t(random()), random() % 4 ? value() : INT64_MIN}}};
   for (int64_t i = 0; i < 300; ++i) {
@@ -573,6 +582,49 @@ TEST_CASE("nearly all tiles of windows with sinks are recognised") {
       CHECK(found.visited[axis] - found.visible[axis] <= (found.tiles[axis] - found.visible[axis]) / 50);
       CHECK(2 * found.full[axis] >= found.allVisible[axis]);
     }
+  }
+}
+
+TEST_CASE("what tables and counts tell of tiles is exact") {
+  for (const char *mask : {
+           // Floats that integers are compared with.
+           "cast(q - k, f32) < y",
+           "cast(q - k, f32) <= y && q >= k",
+           "cast(abs(q - k), f32) < y",
+           "!(cast(k - q, f32) >= y)",
+           "y > cast(k, f32)",
+           "y <= cast(q - k, f32)",
+           "cast(k, f32) < 30.5",
+           // Of one axis.
+           "k * w <= q",
+           "k / w <= q",
+           "k % w < 5",
+           "(k & 31) <= q",
+           "cast(sqrt(cast(q, f32)), i32) >= k",
+           "sin(cast(k, f32)) > 0.5",
+           "cast(q, f32) * 0.3 >= cast(k, f32)",
+           "exp(cast(q, f32) * 0.01) > sqrt(cast(k, f32))",
+           "ids[k] * 3 + 5 < q",
+           "ids[k + 3] < ids[q / 2]",
+           "flags[k] && ids[q] > 3",
+           // Of both.
+           "(k ^ q) < 50",
+           "((q / 16) ^ (k / 16)) % 50 == 0",
+           "k * q < 1000",
+           "flags[q + k]",
+           "k < 10 || flags[q + k]",
+           "ids[(q + k) / 2] > 4 || q - k < w",
+           "!(cast(q, f32) - cast(k, f32) < y)",
+           "select(flags[q], (k ^ q) % 64 < 20, k < 40)",
+       }) {
+    INFO(mask);
+    // Of a window of less than nothing two ends are known, and not that they have passed each other.
+    auto launch = [](Sizes &sizes, std::mt19937_64 &random) {
+      drawLaunch(sizes, random);
+      sizes.scalars["y"] = std::max<int64_t>(sizes.scalars["y"], 1);
+    };
+    checkVariant(parsed(mask), Tight::Yes, 7, 12, launch);
+    checkVariant(parsed(mask, true), Tight::No, 8, 6, drawLaunch);
   }
 }
 

@@ -72,14 +72,15 @@ Expected<TileMap> attune::cli::makeTileMap(const Request &request, const Shape &
 }
 
 Expected<std::shared_ptr<const TileMap>> attune::cli::knownTileMap(const Request &request, const Shape &shape,
-                                                                       std::optional<int32_t> qOffset, uint64_t seed) {
+                                                                   std::optional<int32_t> qOffset, uint64_t seed) {
   const std::shared_ptr<const TileMap> none;
   if (std::min({shape.batch, shape.heads, shape.queries, shape.keys}) < 1)
     return none;
   Expected<driver::TileMapText> text = readBy(request);
   if (!text)
     return text.error();
-  if (!text->skips || !hasData(request, shape, *text))
+  const bool isKnownWithout = !text->skips && text->tensors.empty() && text->scalars.empty();
+  if (isKnownWithout || !hasData(request, shape, *text))
     return none;
   constexpr double most = double(1 << 22);
   const double heads = double(text->byBatch ? shape.batch : 1) * double(text->byHead ? shape.heads : 1);
@@ -89,8 +90,7 @@ Expected<std::shared_ptr<const TileMap>> attune::cli::knownTileMap(const Request
   while (heads * (double(shape.queries) / tile + 1) * (double(shape.keys) / tile + 1) > most && tile < 1 << 20)
     tile *= 2;
   Expected<TileMap> map =
-      mapWith(request, shape, *text,
-              {.sizes = sizesOf(shape), .tileQ = tile, .tileK = tile, .qOffset = qOffset}, seed);
+      mapWith(request, shape, *text, {.sizes = sizesOf(shape), .tileQ = tile, .tileK = tile, .qOffset = qOffset}, seed);
   if (!map)
     return map.error();
   return std::make_shared<const TileMap>(std::move(*map));

@@ -34,7 +34,7 @@ template <typename Set> Set Visibility::atMost(Side x, Side y, int64_t slack) {
   // |a| <= y is a <= y && -a <= y, and so on: exact, and each part is linear.
   for (bool right : {false, true}) {
     Side side = right ? y : x;
-    Operation *definition = side.value.getDefiningOp();
+    Operation *definition = side.known ? nullptr : side.value.getDefiningOp();
     if (!definition || side.negative || !dependsOn(side.value, loopedAxis) || splits == 0)
       continue;
     SmallVector<Side, 2> parts;
@@ -63,7 +63,7 @@ template <typename Set> Set Visibility::atMost(Side x, Side y, int64_t slack) {
     Set second = right ? atMost<Set>(x, parts[1], slack) : atMost<Set>(parts[1], y, slack);
     return all ? conjunction(first, second) : disjunction(first, second);
   }
-  Form low = form(x.value), high = form(y.value);
+  Form low = x.known ? *x.known : form(x.value), high = y.known ? *y.known : form(y.value);
   if constexpr (std::is_same_v<Set, Verdict>)
     return compare(signedForm(low, x.negative), signedForm(high, y.negative), slack == 1);
   else

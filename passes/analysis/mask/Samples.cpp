@@ -58,8 +58,8 @@ bool Visibility::hidesTiles(const Conjunct &conjunct) {
     const int64_t q0 = below(most / tileQ) * tileQ, k0 = below(most / tileK) * tileK;
     bool isHidden = true;
     for (int element = 0; element < elements && isHidden; ++element) {
-      auto value = dyn_cast_or_null<IntegerAttr>(
-          Element(region, q0 + below(tileQ), k0 + below(tileK)).get(conjunct.first));
+      auto value =
+          dyn_cast_or_null<IntegerAttr>(Element(region, q0 + below(tileQ), k0 + below(tileK)).get(conjunct.first));
       if (!value)
         return true;
       isHidden = value.getValue().isZero() != conjunct.second;

@@ -55,8 +55,8 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
     name += ".k";
   auto sizeOf = [&](unsigned argument, bool has) { return has ? axisOf(argument).tile : 0; };
   const unsigned arguments = argumentsOf(value);
-  const BoundsTable table{name, same, bool(arguments & 1), bool(arguments & 2), sizeOf(2, ofQueries),
-                          sizeOf(3, ofKeys)};
+  const BoundsTable table{
+      name, same, bool(arguments & 1), bool(arguments & 2), sizeOf(2, ofQueries), sizeOf(3, ofKeys)};
   if (!llvm::is_contained(*tables, table))
     tables->push_back(table);
   auto view = cast<tile::ViewType>(table.declaration().getViewType());
@@ -73,11 +73,13 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
       if (argument == 2 ? ofQueries : ofKeys)
         indices.push_back(toI32(isFixed ? divide(fixedBegin, axis.tile) : *loopedTile, (axis.name() + "_tile").str()));
     }
-    Value element =
-        tile::ElementOp::create(*builder, value.getLoc(), attn::valueType(view.getElementType()), bounds, indices,
-                                SmallVector<bool>(indices.size(), true));
+    Value element = tile::ElementOp::create(*builder, value.getLoc(), attn::valueType(view.getElementType()), bounds,
+                                            indices, SmallVector<bool>(indices.size(), true));
     tile::named(element, (StringRef(name).take_until([](char c) { return c == '.'; }) + "_" +
-                          (ofQueries && ofKeys ? "tile" : ofQueries ? "q" : "k") + "_" + end)
+                          (ofQueries && ofKeys ? "tile"
+                           : ofQueries         ? "q"
+                                               : "k") +
+                          "_" + end)
                              .str());
     return value.getType().isInteger(1)
                ? Value(arith::TruncIOp::create(*builder, value.getLoc(), value.getType(), element))

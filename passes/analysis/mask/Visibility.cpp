@@ -125,11 +125,16 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
     }
   }
   auto operand = [&](unsigned i) { return definition->getOperand(i); };
-  if (llvm::is_contained(byCount, value) || (isa<attn::LoadOp>(definition) && dependsOnOneAxis(value)))
-    if (auto ends = tabledEnds(value)) {
-      Condition all{{}, ends->first}, any{{}, ends->second};
-      return negate ? where<Set>(opposite(all), opposite(any)) : where<Set>(any, all);
-    }
+  auto byTable = [&]() -> std::optional<Set> {
+    auto ends = tabledEnds(value);
+    if (!ends)
+      return std::nullopt;
+    Condition all{{}, ends->first}, any{{}, ends->second};
+    return negate ? where<Set>(opposite(all), opposite(any)) : where<Set>(any, all);
+  };
+  if (llvm::is_contained(byCount, value))
+    if (std::optional<Set> known = byTable())
+      return *known;
   if (isa<arith::AndIOp, arith::OrIOp>(definition)) {
     Set x = visit<Set>(operand(0), negate), y = visit<Set>(operand(1), negate);
     return isa<arith::AndIOp>(definition) != negate ? conjunction(x, y) : disjunction(x, y);
@@ -165,6 +170,11 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
       break;
     }
   }
+  if (auto compare = dyn_cast<arith::CmpFOp>(definition); compare && !comparesByTable(compare))
+    return compareFloats<Set>(compare, negate);
+  if (dependsOnOneAxis(value))
+    if (std::optional<Set> known = byTable())
+      return *known;
   // Only a numeric evaluation gets here with a uniform value: one that it does not know.
   return uniform ? everything<Set>() : unknown<Set>();
 }

@@ -6,6 +6,7 @@
 //
 //     Intervals.cpp          and, or and not of sets
 //     Comparisons.cpp        the sets of x <= y
+//     Floats.cpp             the same of floats
 //     Visibility.cpp         the tree
 //     Tiles.cpp              the tiles of the whole
 //     Samples.cpp            what the mask hides of a few tiles
@@ -187,14 +188,24 @@ private:
   // Comparisons
   //===--------------------------------------------------------------------===//
 
-  /// One side of a comparison: a value or its negative.
+  /// One side of a comparison: a value or its negative, or something of which there is a form alone.
   struct Side {
     Value value;
     bool negative = false;
+    std::optional<Form> known = {};
   };
 
   /// x + slack <= y.
   template <typename Set> Set atMost(Side x, Side y, int64_t slack);
+  /// Whether a comparison of floats is a table's bool: it is of one axis, and no integer is compared with a uniform value.
+  bool comparesByTable(mlir::arith::CmpFOp compare);
+  template <typename Set> Set compareFloats(mlir::arith::CmpFOp compare, bool negate);
+  /// x <= y, or x < y, of floats, or the opposite; NaN is neither.
+  template <typename Set> Set isLess(Value x, Value y, bool strictly, bool negate);
+  /// The last integer whose float is below y, or at most y, which is uniform or the end of a table.
+  Linear lastInteger(Value y, bool below, int64_t ofNaN);
+  /// The least and the greatest of a float that is uniform or of one axis.
+  std::optional<std::pair<Value, Value>> floatEnds(Value value);
   /// x <= y, or x < y, for some and for all of the tile's elements.
   Verdict compare(Form x, Form y, bool strictly);
   Bounds solveAtMost(Form low, Form high, bool lowNegative, bool highNegative, int64_t slack);
@@ -215,6 +226,7 @@ private:
   static constexpr unsigned mostIntervals = 4;
   /// Comparisons of min, max and abs that are still split into simpler ones; bounds the work.
   int splits = 32;
+  std::map<std::pair<void *, unsigned>, Value> lastIntegers; // lastInteger
   SmallVector<Conjunct> byTile;
   SmallVector<Value> byCount;
   llvm::DenseMap<std::pair<Value, unsigned>, Bounds> visited; // by value and negation

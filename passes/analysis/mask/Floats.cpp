@@ -1,0 +1,213 @@
+//===- Floats.cpp - Comparisons of floats ---------------------------------===//
+//
+// An integer as a float is compared with something of the block by integers alone: conversion is monotone, so that
+//
+//     float(q - k) < w        is        q - k <= the last integer whose float is below w
+//
+// Where floats are further apart than integers, beyond 2^24, that is found from the middle between w and the float before
+// it. Any other float of one axis has bounds of a table.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/analysis/mask/Visibility.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace attune;
+using namespace attune::mask;
+
+/// Floats are cut to this, which no integer that is compared comes near.
+static constexpr float mostFloat = 0x1p33F;
+/// Below and above all of these.
+static constexpr int64_t noInteger = int64_t(1) << 34;
+static constexpr mask::Range comparedIntegers = {-(int64_t(1) << 32), int64_t(1) << 32};
+/// From here on not every integer is a float.
+static constexpr float lastExact = 0x1p24F;
+/// x - |x| * this is the float before x.
+static constexpr float toPrevious = 0x1.000002p-24F;
+
+/// The last integer whose float is below y, a number.
+static int64_t lastBelow(float y) {
+  const float x = std::clamp(y, -mostFloat, mostFloat);
+  int64_t last = 0;
+  if (std::fabs(x) < lastExact)
+    last = int64_t(std::ceil(x));
+  else
+    last = (int64_t(x) + int64_t(x - std::fabs(x) * toPrevious)) >> 1;
+  return float(last) < y ? last : last - 1;
+}
+
+/// The same at the block.
+static Value emitLastBelow(OpBuilder &builder, Location loc, Value y) {
+  const Type f32 = builder.getF32Type(), i64 = builder.getI64Type();
+  auto real = [&](float value) -> Value {
+    return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value));
+  };
+  auto integer = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 64); };
+  auto truncated = [&](Value x) -> Value { return arith::FPToSIOp::create(builder, loc, i64, x); };
+  auto asFloat = [&](Value x) -> Value { return arith::SIToFPOp::create(builder, loc, f32, x); };
+  auto less = [&](Value x, Value y) -> Value {
+    return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, x, y);
+  };
+  auto select = [&](Value condition, Value x, Value y) -> Value {
+    return arith::SelectOp::create(builder, loc, condition, x, y);
+  };
+  auto plus = [&](Value x, int64_t value) -> Value { return arith::AddIOp::create(builder, loc, x, integer(value)); };
+  Value x = arith::MaxNumFOp::create(builder, loc, arith::MinNumFOp::create(builder, loc, y, real(mostFloat)),
+                                     real(-mostFloat));
+  Value magnitude = math::AbsFOp::create(builder, loc, x), whole = truncated(x);
+  Value above = select(less(asFloat(whole), x), plus(whole, 1), whole);
+  Value before =
+      arith::SubFOp::create(builder, loc, x, arith::MulFOp::create(builder, loc, magnitude, real(toPrevious)));
+  Value middle =
+      arith::ShRSIOp::create(builder, loc, arith::AddIOp::create(builder, loc, whole, truncated(before)), integer(1));
+  Value last = select(less(magnitude, real(lastExact)), above, middle);
+  return select(less(asFloat(last), y), last, plus(last, -1));
+}
+
+Linear Visibility::lastInteger(Value y, bool below, int64_t ofNaN) {
+  // Of those at most y it is what is left of the first whose negative is below -y.
+  auto mirrored = [&](const Linear &x) { return addConstant(scale(x, -1), -1); };
+  FloatAttr constant;
+  if (matchPattern(y, m_Constant(&constant))) {
+    const float value = constant.getValue().convertToFloat();
+    if (std::isnan(value))
+      return constantOf(ofNaN);
+    return below ? constantOf(lastBelow(value)) : mirrored(constantOf(lastBelow(-value)));
+  }
+  if (!builder)
+    return unknownLinear();
+  Value &known = lastIntegers[{y.getAsOpaquePointer(), unsigned(below)}];
+  if (!known) {
+    known = emitLastBelow(*builder, loc, below ? y : Value(arith::NegFOp::create(*builder, loc, y)));
+    tile::named(known, "last_below");
+  }
+  const Linear last = base(known, {-noInteger, noInteger});
+  Value isNumber = builder->createOrFold<arith::CmpFOp>(loc, arith::CmpFPredicate::ORD, y, y);
+  return select({{}, isNumber}, below ? last : mirrored(last), constantOf(ofNaN));
+}
+
+std::optional<std::pair<Value, Value>> Visibility::floatEnds(Value value) {
+  if (!isUniform(value))
+    return builder && dependsOnOneAxis(value) ? tabledEnds(value) : std::nullopt;
+  Value known = builder ? atBlock(value) : value;
+  return std::pair(known, known);
+}
+
+/// The integer whose float the value is.
+static Value integerOf(Value value) {
+  auto conversion = value.getDefiningOp<arith::SIToFPOp>();
+  return conversion && !conversion.getIn().getType().isInteger(1) ? conversion.getIn() : Value();
+}
+
+bool Visibility::comparesByTable(arith::CmpFOp compare) {
+  if (!dependsOnOneAxis(compare))
+    return false;
+  Value x = compare.getLhs(), y = compare.getRhs();
+  return !(integerOf(x) && isUniform(y)) && !(integerOf(y) && isUniform(x));
+}
+
+template <typename Set> Set Visibility::isLess(Value x, Value y, bool strictly, bool negate) {
+  // An integer and something of the block or of a table.
+  for (bool right : {false, true}) {
+    Value integer = integerOf(right ? y : x), other = right ? x : y;
+    if (!integer || isUniform(integer) || !form(integer).values.within(comparedIntegers))
+      continue;
+    auto ends = floatEnds(other);
+    if (!ends)
+      continue;
+    // i <= last, or on the right i >= last + 1; of NaN for no i.
+    auto lastOf = [&](Value end) {
+      return lastInteger(end, right ? !strictly : strictly, right ? noInteger : -noInteger);
+    };
+    Form last = exactly(lastOf(ends->first), {-noInteger, noInteger});
+    if (ends->first != ends->second)
+      last.hi = lastOf(ends->second);
+    const Side value = {integer}, bound = {Value(), false, last};
+    const bool isAtMost = right == negate;
+    return isAtMost ? atMost<Set>(value, bound, 0) : atMost<Set>(bound, value, 1);
+  }
+  const bool isFixed = !dependsOn(x, loopedAxis) && !dependsOn(y, loopedAxis);
+  auto a = floatEnds(x), b = floatEnds(y);
+  if (!builder || !a || !b || (std::is_same_v<Set, Bounds> && !isFixed))
+    return unknown<Set>();
+  auto compare = [&](Value x, Value y) -> Value {
+    return builder->createOrFold<arith::CmpFOp>(loc, strictly ? arith::CmpFPredicate::OLT : arith::CmpFPredicate::OLE,
+                                                x, y);
+  };
+  Value any = compare(a->first, b->second), all = compare(a->second, b->first);
+  // The infinities of a table may stand for NaN, of which nothing holds.
+  auto require = [&](Value end, Value of) {
+    if (isUniform(of))
+      return;
+    Value magnitude = math::AbsFOp::create(*builder, loc, end);
+    Value infinity =
+        arith::ConstantOp::create(*builder, loc, builder->getF32FloatAttr(std::numeric_limits<float>::infinity()));
+    all = arith::AndIOp::create(*builder, loc, all,
+                                arith::CmpFOp::create(*builder, loc, arith::CmpFPredicate::OLT, magnitude, infinity));
+  };
+  require(a->second, x);
+  require(b->first, y);
+  const Condition some{{}, any}, every{{}, all};
+  return negate ? where<Set>(opposite(every), opposite(some)) : where<Set>(some, every);
+}
+
+template <typename Set> Set Visibility::compareFloats(arith::CmpFOp compare, bool negate) {
+  using Predicate = arith::CmpFPredicate;
+  Predicate predicate = compare.getPredicate();
+  Value x = compare.getLhs(), y = compare.getRhs();
+  // What holds of NaN too is the opposite of something that does not.
+  auto flip = [&](Predicate ordered) {
+    predicate = ordered;
+    negate = !negate;
+  };
+  switch (predicate) {
+  case Predicate::ULT:
+    flip(Predicate::OGE);
+    break;
+  case Predicate::ULE:
+    flip(Predicate::OGT);
+    break;
+  case Predicate::UGT:
+    flip(Predicate::OLE);
+    break;
+  case Predicate::UGE:
+    flip(Predicate::OLT);
+    break;
+  case Predicate::UNE:
+    flip(Predicate::OEQ);
+    break;
+  case Predicate::UEQ:
+    flip(Predicate::ONE);
+    break;
+  default:
+    break;
+  }
+  auto both = [&](bool strictly, bool all) {
+    Set first = isLess<Set>(x, y, strictly, negate), second = isLess<Set>(y, x, strictly, negate);
+    return all != negate ? conjunction(first, second) : disjunction(first, second);
+  };
+  switch (predicate) {
+  case Predicate::OLT:
+    return isLess<Set>(x, y, true, negate);
+  case Predicate::OLE:
+    return isLess<Set>(x, y, false, negate);
+  case Predicate::OGT:
+    return isLess<Set>(y, x, true, negate);
+  case Predicate::OGE:
+    return isLess<Set>(y, x, false, negate);
+  case Predicate::OEQ:
+    return both(false, true);
+  case Predicate::ONE:
+    return both(true, false);
+  default:
+    return unknown<Set>();
+  }
+}
+
+template Bounds Visibility::compareFloats<Bounds>(arith::CmpFOp compare, bool negate);
+template Verdict Visibility::compareFloats<Verdict>(arith::CmpFOp compare, bool negate);
