@@ -270,6 +270,7 @@ private:
       return;
     }
     bounds = std::move(with);
+    tile::moveRemarks(own, kernel);
     Value begin = tile::named(tile::FirstVisibleOp::create(builder, loc, i32, own), "own_begin");
     if (within.empty())
       within = {begin, domain.getDefiningOp<tile::DomainOp>().getEnds().back()};
@@ -282,6 +283,7 @@ private:
   /// The tiles of keys that the block visits, and those of them `within` which its part does; sets the mask's rest.
   Value visibleTiles(SmallVector<Value, 2> &within) {
     Value domain = buildDomain(builder, op, block, bounds);
+    tile::moveRemarks(domain.getDefiningOp(), kernel);
     // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
     // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
     // warpgroups, which keep their maxima (tile-hold-maxima).

@@ -34,6 +34,14 @@ static Visibility::RowConjuncts rowConjuncts(OpBuilder &builder, attn::Attention
   return Visibility(op, builder, values.atRow(index)).rowConjuncts();
 }
 
+/// " at NAME:LINE:COLUMN", if that is known.
+static std::string placeOf(Location loc) {
+  auto place = loc->findInstanceOf<FileLineColLoc>();
+  if (!place)
+    return "";
+  return (" at " + place.getFilename().getValue() + ":" + Twine(place.getLine()) + ":" + Twine(place.getColumn())).str();
+}
+
 namespace {
 
 /// Writes one tile.domain: the ends of its segments, and what its region says of a tile.
@@ -60,6 +68,8 @@ public:
         builder.getI64IntegerAttr(analysis.getLooped().tile), begins, ends, builder.getDenseBoolArrayAttr(kinds),
         /*reverse=*/UnitAttr());
     domain.getWhere().takeBody(where);
+    for (const std::string &remark : remarks)
+      tile::remark(domain, remark);
     if (!domain.getWhere().empty())
       hoistFromRegion(domain);
     return domain;
@@ -77,8 +87,15 @@ private:
     Visibility probe(op, builder, values, &tablesOfScratch, tile);
     SmallVector<Value> counted;
     auto asks = [&](const Conjunct &conjunct) {
-      if (!probe.needsCount(conjunct))
+      const Visibility::Unfollowed unfollowed = probe.unfollowed(conjunct);
+      const std::string condition = "the condition" + placeOf(conjunct.first.getLoc());
+      if (unfollowed == Visibility::Unfollowed::HidesNone)
+        remarks.push_back(condition + " leaves out no tile: of a few, each has elements for which it holds");
+      if (unfollowed != Visibility::Unfollowed::HidesSome)
         return probe.skipsByTile(conjunct);
+      remarks.push_back(condition + " is of queries and keys in a way that intervals do not follow: a kernel in front "
+                                    "evaluates each of its elements and keeps, for each tile, whether it holds for any "
+                                    "and for all");
       counted.push_back(conjunct.first);
       return true;
     };
@@ -154,6 +171,7 @@ private:
   const BlockValues &values;
   Visibility analysis;
   bool hasFull = false;
+  SmallVector<std::string> remarks;
   Region where;
   SmallVector<Value> begins, ends;
   SmallVector<bool> kinds;

@@ -82,8 +82,14 @@ public:
   bool isPossible(llvm::ArrayRef<Conjunct> conjuncts);
   /// Whether looped tiles may be left out by what the conjunct loads or computes of each.
   bool skipsByTile(const Conjunct &conjunct);
-  /// Whether tiles may be left out that only a table of all tiles tells: something in it, of both axes, is not followed.
-  bool needsCount(const Conjunct &conjunct) { return holdsUnfollowed(conjunct.first) && hidesTiles(conjunct); }
+  /// Whether something of both axes in it is not followed, and then whether it may hide whole tiles, which only a table
+  /// of all tiles tells.
+  enum class Unfollowed { Nothing, HidesNone, HidesSome };
+  Unfollowed unfollowed(const Conjunct &conjunct) {
+    return !holdsUnfollowed(conjunct.first) ? Unfollowed::Nothing
+           : hidesTiles(conjunct)           ? Unfollowed::HidesSome
+                                            : Unfollowed::HidesNone;
+  }
 
   /// One part at least, in ascending order; each begins where the one before ends, or behind. Tiles are full by the
   /// whole mask and the end of the looped axis.
