@@ -8,8 +8,8 @@
 //         batch 0    ids[0, 0:128]  ids[0, 128:256]  ...     ids.k[least | greatest, 0, 0:8]      ..., 8:16]
 //
 // The entries are the columns of a tile, whose rows are the queries or keys that an entry stands for and which all
-// warps share: two reductions over the rows give the entries. Of a bool of both axes the rows are the queries, and a
-// loop over the keys of an entry counts for how many of them it holds.
+// warps share: two reductions over the rows give the entries. Of a bool of both axes the work is counted in entries, tiles
+// of queries by keys: a loop counts for how many keys of each query it holds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ tile::OperandAttr attune::workCounterOperand(MLIRContext *context) {
 
 namespace {
 
-constexpr int64_t shares = 256, groupEntries = 8, warps = 8;
+constexpr int64_t groupEntries = 8, warps = 8;
 
 class BoundsKernelWriter {
 public:
@@ -38,6 +38,8 @@ public:
       : builder(builder), loc(kernel.getLoc()), op(op), kernel(kernel), i32(builder.getI32Type()) {}
 
   void write(ArrayRef<BoundsTable> tables) {
+    // As many blocks as run at a time; of what evaluates all elements some more, that none is idle for long.
+    shares = llvm::any_of(tables, [](const BoundsTable &table) { return table.queries && table.keys; }) ? 2048 : 256;
     builder.setInsertionPoint(kernel);
     const std::string name = (kernel.getSymName() + "_bounds").str();
     MLIRContext *context = builder.getContext();
@@ -121,7 +123,7 @@ private:
     const bool isOfBoth = table.queries && table.keys;
     Value entries = view(table.name, table.declaration().getViewType());
     Value count = tilesOf(table.keys ? "k" : "q", table.keys ? table.keys : table.queries),
-          groups = tile::named(divideUp(count, groupEntries), "groups"), pieces = groups;
+          groups = isOfBoth ? count : tile::named(divideUp(count, groupEntries), "groups"), pieces = groups;
     SmallVector<Value> extents; // of the table's other axes
     if (table.byBatch)
       extents.push_back(extent("b"));
@@ -136,13 +138,14 @@ private:
       SmallVector<Value> others(extents.size());
       for (size_t i = extents.size(); i-- > 0; rest = i ? divide(rest, extents[i]) : rest)
         others[i] = i ? remainder(rest, extents[i]) : rest;
-      Value first = tile::named(multiply(group, number(groupEntries)), "first_entry");
-      auto [least, greatest] = isOfBoth ? endsOfBoth(table, others, first) : ends(table, others, first);
+      Value first = isOfBoth ? group : tile::named(multiply(group, number(groupEntries)), "first_entry");
+      auto [least, greatest] = isOfBoth ? endsOfBoth(table, others, group) : ends(table, others, first);
+      Value limit = isOfBoth ? add(group, number(1)) : count;
       for (bool isGreatest : {false, true}) {
         SmallVector<Value> at = {number(isGreatest)};
         llvm::append_range(at, others);
         at.push_back(first);
-        tile::StoreOp::create(builder, loc, isGreatest ? greatest : least, entries, at, count, /*optional=*/false);
+        tile::StoreOp::create(builder, loc, isGreatest ? greatest : least, entries, at, limit, /*optional=*/false);
       }
     });
   }
@@ -154,8 +157,8 @@ private:
 
   /// The least and the greatest of each entry of a group.
   std::pair<Value, Value> ends(const BoundsTable &table, ArrayRef<Value> others, Value first) {
-    Value elements = read(table, others, first, Value());
-    const Type element = cast<TileType>(elements.getType()).getElementType();
+    const Type element = table.declaration().getElementType();
+    Value elements = read(table, registers({{"row", heightOf(table)}, {"entry", groupEntries}}, element), others, first);
     auto end = [&](tile::Reduction kind, StringRef name) {
       Value from = elements;
       if (auto type = dyn_cast<FloatType>(element))
@@ -172,26 +175,34 @@ private:
     return {least, end(tile::Reduction::Max, "greatest")};
   }
 
-  /// Whether the bool holds for all elements of each entry of a group, and for any.
-  std::pair<Value, Value> endsOfBoth(const BoundsTable &table, ArrayRef<Value> others, Value first) {
-    const TileType type = registers({{"row", heightOf(table)}, {"entry", groupEntries}}, i32);
+  /// Whether the bool holds for all elements of a tile of queries and keys, and for any.
+  std::pair<Value, Value> endsOfBoth(const BoundsTable &table, ArrayRef<Value> others, Value tile) {
+    const int64_t keys = table.keys % 32 ? 16 : 32, height = heightOf(table); // at a time
+    const TileType type = registers({{"row", height}, {"key", keys}}, i32);
     Value none = tile::named(tile::SplatOp::create(builder, loc, type, number(0)), "holds");
     Value domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(builder.getContext()),
-                                          builder.getStringAttr("key"), builder.getI64IntegerAttr(1), number(0),
-                                          number(table.keys), builder.getDenseBoolArrayAttr({true}),
+                                          builder.getStringAttr("key"), builder.getI64IntegerAttr(keys), number(0),
+                                          number(table.keys / keys), builder.getDenseBoolArrayAttr({true}),
                                           /*reverse=*/UnitAttr());
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), none);
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToEnd(&loop.getBody().front());
-      Value elements = read(table, others, first, loop.getOrigin());
+      Value elements = read(table, type, others, add(multiply(tile, number(table.keys)), loop.getOrigin()));
       Value holds = createMap(builder, loc, "holds", type, ValueRange{loop.getCarried()[0], elements},
                               [&](ValueRange x) -> Value { return add(x[0], x[1]); });
       tile::YieldOp::create(builder, loc, holds);
     }
-    const TileType vector = registers({{"entry", groupEntries}}, i32);
+    Value ofRow = tile::named(tile::ReduceOp::create(builder, loc, registers({{"row", height}}, i32),
+                                                     tile::Reduction::Sum, loop.getResult(0), "key", Value(),
+                                                     /*per_lane=*/false),
+                              "keys_of_row");
+    // As many of it as a store writes side by side.
+    Value ofRows = createMap(builder, loc, "keys_of_row", registers({{"row", height}, {"entry", groupEntries}}, i32),
+                             ofRow, [&](ValueRange x) -> Value { return x[0]; });
     auto flag = [&](tile::Reduction kind, StringRef name, int64_t of) {
-      return createMap(builder, loc, name, vector, reduce(kind, loop.getResult(0), name), [&](ValueRange x) -> Value {
+      Value end = reduce(kind, ofRows, name);
+      return createMap(builder, loc, name, end.getType(), end, [&](ValueRange x) -> Value {
         Value holds = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, x[0], number(of));
         return arith::ExtUIOp::create(builder, loc, i32, holds);
       });
@@ -215,24 +226,21 @@ private:
     return rows > shared ? llvm::alignTo(rows, shared) : std::max<int64_t>(llvm::PowerOf2Ceil(rows), 16);
   }
 
-  /// Row by entry: the value of a group's entries, at `key` of each where it is one of both axes. Past the entry's last
-  /// row, or that of the sequence, the last once more.
-  Value read(const BoundsTable &table, ArrayRef<Value> others, Value first, Value key) {
-    const Type element = table.declaration().getElementType();
-    const int64_t height = heightOf(table), rows = rowsOf(table);
+  /// The table's value: row by entry, of a group of tiles from `first` on; or, where it is of both axes, row by key,
+  /// from key `first` on. Past the entry's last row, or that of the sequence, the last once more.
+  Value read(const BoundsTable &table, TileType type, ArrayRef<Value> others, Value first) {
+    const int64_t rows = rowsOf(table);
     Value zero = number(0), queries = table.queries ? subtract(extent("q"), number(1)) : Value(),
           keys = table.keys ? subtract(extent("k"), number(1)) : Value(),
           offset = table.queries && kernel.getQOffset() ? view("q_offset", i32) : Value();
-    auto map = tile::MapOp::create(builder, loc, registers({{"row", height}, {"entry", groupEntries}}, element), {},
-                                   {{"row", zero}, {"entry", first}});
+    const StringRef columns = type.axis(1);
+    auto map = tile::MapOp::create(builder, loc, type, {}, {{"row", zero}, {columns, first}});
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
-    Value own = map.getCoordinate("row"), entry = map.getCoordinate("entry");
-    if (height > rows)
+    Value own = map.getCoordinate("row"), column = map.getCoordinate(columns);
+    if (heightOf(table) > rows)
       own = least(own, number(rows - 1));
-    auto at = [&](Value tile, int64_t size, Value own, Value last) {
-      return least(add(multiply(tile, number(size)), own), last);
-    };
+    auto ofTile = [&](Value tile, int64_t size) { return add(multiply(tile, number(size)), own); };
     IRMapping mapping;
     Block &region = op.getMask().front();
     const bool isOfBoth = table.queries && table.keys;
@@ -241,14 +249,14 @@ private:
     if (table.byHead)
       mapping.map(region.getArgument(1), others[table.byBatch]);
     if (table.queries) {
-      Value q = at(isOfBoth ? others.back() : entry, table.queries, own, queries);
+      Value q = least(ofTile(isOfBoth ? others.back() : column, table.queries), queries);
       mapping.map(region.getArgument(2), offset ? add(q, offset) : q);
     }
     if (table.keys)
-      mapping.map(region.getArgument(3), at(entry, table.keys, isOfBoth ? key : own, keys));
+      mapping.map(region.getArgument(3), least(isOfBoth ? column : ofTile(column, table.keys), keys));
     Value value = cloneFromRegion(builder, op, table.value, mapping);
     if (value.getType().isInteger(1))
-      value = arith::ExtUIOp::create(builder, loc, element, value);
+      value = arith::ExtUIOp::create(builder, loc, type.getElementType(), value);
     tile::YieldOp::create(builder, loc, value);
     return tile::named(map.getResult(), StringRef(table.name).take_until([](char c) { return c == '.'; }));
   }
@@ -258,6 +266,7 @@ private:
   attn::AttentionOp op;
   tile::KernelOp kernel;
   Type i32;
+  int64_t shares = 0;
   Value block;
 };
 

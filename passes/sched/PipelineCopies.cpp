@@ -94,7 +94,7 @@ public:
     for (tile::LoadOp load : once)
       copyOnce(load);
     const bool waits = holdsLoops || (stages == 1 && !rings.empty() && !areReadInTurn());
-    if (waits)
+    if (waits && !(rings.empty() && here.empty()))
       tile::remark(kernel, "nothing runs beside the copies in the loop over " + sequence.domain.getAxis() + ", " +
                                (holdsLoops ? "which holds another loop"
                                            : "whose tiles are read beside each other, with one stage; give stages"));
