@@ -120,6 +120,9 @@ enum class FullBy { Rest, Mask };
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds,
                         FullBy fullBy = FullBy::Rest);
 
+/// Whether a kernel in front evaluates all elements of some of the mask, to say which tiles are visited.
+bool countsTiles(attn::AttentionOp op);
+
 /// The tiles, two ends in i32, outside which nothing is visible to the fixed tile; they enclose all of its intervals. It may begin past the end of its
 /// axis: then there are none. Without values where the mask leaves the rows no end of their own.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);

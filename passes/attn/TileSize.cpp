@@ -375,8 +375,13 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
               return isa<attn::LoadOp, attn::ScalarOp>(inner) ? WalkResult::interrupt() : WalkResult::advance();
             })
             .wasInterrupted();
-    if ((band && reader.isExact()) || loads)
-      request.mask = band.value_or(MaskShape::partly(0.5));
+    // Of what is not known: patterns are of blocks of 128, documents of some thousand tokens.
+    if (band && (reader.isExact() || loads))
+      request.mask = *band;
+    else if (countsTiles(op))
+      request.mask = MaskShape::partly(0.25, 128);
+    else if (loads)
+      request.mask = MaskShape::partly(0.5, 2048);
     else
       request.mask = rowsOfMask(op, request);
   }

@@ -169,7 +169,7 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
   const bool narrow = roundUp(request.headDim, 16) * request.elementBytes % 128 != 0;
   if (plan.copyWarps)
     return tileRegisters(request, plan) + warpgroupRegisters(request, plan) + (request.dropout ? dropoutRegisters : 0) +
-           request.uniformValues + 2 * request.rowVectors +
+           request.uniformValues + request.rowVectors +
            (request.distanceValues ? distanceRegisters + furtherDistanceRegisters * (request.distanceValues - 1) : 0) +
            (request.columnVectors || request.elementLoads ? elementLoadRegisters : 0);
   int registers = tileRegisters(request, plan) + addressRegisters + int(roundUp(request.headDimV, 16)) / 40;

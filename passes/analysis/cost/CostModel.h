@@ -67,7 +67,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 18;
+inline constexpr int costModelVersion = 19;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could,
 /// which lose more.
@@ -164,7 +164,7 @@ struct MaskShape {
     Full,     ///< every key
     Band,     ///< -left <= k - q <= right, or k < prefix
     Rows,     ///< an interval for each few queries
-    Fraction, ///< unknown; `fraction` of the tiles are visited and each is partial
+    Fraction, ///< unknown; `fraction` of the blocks of `grain` x `grain` hold something visible, each tile is partial
   };
   static constexpr int64_t unlimited = int64_t(1) << 40;
 
@@ -173,14 +173,17 @@ struct MaskShape {
   int64_t right = unlimited;
   int64_t prefix = 0;
   double fraction = 1.0;
+  int64_t grain = 1; ///< of Kind::Fraction
   std::shared_ptr<const std::vector<MaskRows>> rows = {}; ///< of Kind::Rows: for the lengths that plans are ranked for
 
   static MaskShape full() { return {}; }
   static MaskShape causal() { return band(unlimited, 0); }
   static MaskShape band(int64_t left, int64_t right, int64_t prefix = 0) { return {Kind::Band, left, right, prefix}; }
-  static MaskShape partly(double fraction) { return {Kind::Fraction, unlimited, unlimited, 0, fraction}; }
+  static MaskShape partly(double fraction, int64_t grain = 1) {
+    return {Kind::Fraction, unlimited, unlimited, 0, fraction, grain};
+  }
   static MaskShape byRows(std::vector<MaskRows> rows) {
-    return {Kind::Rows, unlimited, unlimited, 0, 1.0, std::make_shared<const std::vector<MaskRows>>(std::move(rows))};
+    return {Kind::Rows, unlimited, unlimited, 0, 1.0, 1, std::make_shared<const std::vector<MaskRows>>(std::move(rows))};
   }
 };
 

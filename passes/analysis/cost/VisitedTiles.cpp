@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 
 using namespace attune;
@@ -231,6 +232,15 @@ static TileCount countMap(const TileMap &map, int64_t tileQ, int64_t tileK) {
   return count;
 }
 
+/// Blocks of `grain` that a tile of `size` lies in, on average: of those whose borders no block's meets, one more.
+static double blocksOf(int64_t size, int64_t grain) {
+  const int64_t period = std::lcm(size, grain);
+  int64_t blocks = 0;
+  for (int64_t begin = 0; begin < period; begin += size)
+    blocks += ceilDiv(begin + size, grain) - begin / grain;
+  return double(blocks) / double(period / size);
+}
+
 TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t tileK) {
   PlanRequest request = asked;
   if (request.tiles) {
@@ -252,10 +262,15 @@ TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t ti
     const double tiles = double(ceilDiv(known.queries, tileQ)) * double(ceilDiv(known.keys, tileK));
     request.mask.fraction = countRows(known, tileQ, tileK).visited / std::max(tiles, 1.0);
   }
-  const double longest = double(ceilDiv(request.keys, tileK)) * request.mask.fraction,
+  // A tile is visited if one of its blocks is.
+  const int64_t grain = request.mask.grain;
+  const double fraction =
+      grain == 1 ? request.mask.fraction
+                 : 1 - std::pow(1 - request.mask.fraction, blocksOf(tileQ, grain) * blocksOf(tileK, grain));
+  const double longest = double(ceilDiv(request.keys, tileK)) * fraction,
                queryTiles = double(ceilDiv(request.queries, tileQ));
   return {.visited = queryTiles * longest,
           .partial = queryTiles * longest,
-          .keyRows = queryTiles * double(request.keys) * request.mask.fraction,
+          .keyRows = queryTiles * double(request.keys) * fraction,
           .longest = longest};
 }

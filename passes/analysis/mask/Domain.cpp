@@ -203,6 +203,25 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   return domain;
 }
 
+bool attune::countsTiles(attn::AttentionOp op) {
+  OpBuilder builder(op.getContext());
+  Region scratch;
+  Block *block = builder.createBlock(&scratch);
+  auto argument = [&] { return block->addArgument(builder.getI32Type(), op.getLoc()); };
+  BlockValues values;
+  for (Value *value : {&values.b, &values.h, &values.q0, &values.B, &values.H, &values.Sq, &values.Sk})
+    *value = argument();
+  if (op.getQOffset())
+    values.qOffset = argument();
+  values.tileQ = values.tileK = 128;
+  const SmallVector<Conjunct> loose = rowConjuncts(builder, op, values).loose;
+  SmallVector<BoundsTable> tables;
+  Visibility probe(op, builder, values, &tables, argument());
+  return llvm::any_of(loose, [&](const Conjunct &conjunct) {
+    return probe.unfollowed(conjunct) == Visibility::Unfollowed::HidesSome;
+  });
+}
+
 SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
   Location loc = op.getLoc();
   Visibility analysis(op, builder, values);
