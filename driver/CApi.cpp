@@ -284,6 +284,7 @@ Expected<LaunchArgs> argumentsOf(const attune_launch_args *given) {
     args.qOffset = copy->q_offset;
   args.workspace = copy->workspace;
   args.workspaceBytes = copy->workspace_bytes;
+  args.keepTables = copy->keep_tables != 0;
   return args;
 }
 

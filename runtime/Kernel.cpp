@@ -247,7 +247,9 @@ Expected<void> Kernel::State::launchEntry(Stream stream, PackedLaunch &packed, c
                              : packed.blocks[index];
   logLaunch(image, entry, packed.sizes, blocks);
   int code = 0;
-  if (entry.dependent && cuda->launchesDependents()) {
+  // Behind another launch's kernel it has to wait for its end.
+  const bool followsOwn = index > 0 && packed.blocks[index - 1] > 0;
+  if (entry.dependent && followsOwn && cuda->launchesDependents()) {
     CudaLaunchAttribute attribute = {.id = launchAttributeProgrammaticSerialization, .padding = 0, .value = {1}};
     const CudaLaunchConfig config = {.grid = {unsigned(blocks), 1, 1},
                                      .block = {unsigned(entry.threads), 1, 1},

@@ -798,5 +798,12 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   params.mapped = mappedTensors(signature, params, sizes);
   for (size_t i = 0; i < image.entries.size(); ++i)
     RETURN_IF_ERROR(countBlocks(image.entries[i], axes, args, packed.tiles[i], packed.blocks[i]));
+  if (args.keepTables) {
+    // The first block sets the counter that blocks claim work by.
+    const bool claims = std::ranges::any_of(image.entries, &KernelEntry::claimsWork);
+    for (size_t i = 0; i < image.entries.size(); ++i)
+      if (image.entries[i].preparation)
+        packed.blocks[i] = std::min<int64_t>(packed.blocks[i], claims);
+  }
   return {};
 }

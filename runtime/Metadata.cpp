@@ -34,7 +34,8 @@ static json toJson(const std::vector<AxisParam> &axes) {
 static json toJson(const KernelEntry &entry) {
   return {{"symbol", entry.symbol},           {"grid", toJson(entry.grid)},     {"threads", entry.threads},
           {"sharedBytes", entry.sharedBytes}, {"registers", entry.registers},   {"spillBytes", entry.spillBytes},
-          {"persistent", entry.persistent},   {"claimsWork", entry.claimsWork}, {"dependent", entry.dependent}};
+          {"persistent", entry.persistent},   {"claimsWork", entry.claimsWork}, {"dependent", entry.dependent},
+          {"preparation", entry.preparation}};
 }
 
 static json toJson(const OperandParam &operand) {
@@ -252,6 +253,7 @@ static void read(Reader &reader, const json &from, KernelEntry &to) {
   reader.read(from, "persistent", to.persistent);
   reader.read(from, "claimsWork", to.claimsWork);
   reader.read(from, "dependent", to.dependent);
+  reader.read(from, "preparation", to.preparation);
 }
 
 static void read(Reader &reader, const json &from, KernelSignature &to) {

@@ -242,6 +242,7 @@ struct KernelEntry {
                            ///< of LaunchParams.h
   bool claimsWork = false; ///< which they claim when they are free
   bool dependent = false;  ///< may start before the kernel in front of it has ended
+  bool preparation = false; ///< writes the workspace alone: what LaunchArgs::keepTables leaves out
   friend bool operator==(const KernelEntry &, const KernelEntry &) = default;
 };
 
@@ -375,6 +376,10 @@ struct LaunchArgs {
   /// follow each other in a stream may share it. Null where Kernel::workspaceBytes() is 0.
   void *workspace = nullptr;
   size_t workspaceBytes = 0; ///< size of `workspace`; at least Kernel::workspaceBytes() of these arguments
+  /// The workspace still holds what an earlier launch of this kernel wrote to it, and shapes, captured tensors with
+  /// their contents, scalars and qOffset are as they were: which tiles the mask visits is not found again. For masks of
+  /// captured tensors that stay; otherwise the result is undefined. Without effect where nothing is prepared.
+  bool keepTables = false;
 
   /// The argument for the operand `name`; null where there is none.
   const Tensor *operand(std::string_view name) const;

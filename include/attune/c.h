@@ -230,6 +230,7 @@ typedef struct attune_launch_args {
   int32_t q_offset;
   void *workspace; /* of attune_workspace_bytes, 16-byte aligned, on the kernel's device */
   size_t workspace_bytes;
+  int keep_tables; /* not 0: LaunchArgs::keepTables of attune/Kernel.h */
 } attune_launch_args;
 
 /* Without tensors. */

@@ -230,6 +230,30 @@ TEST_CASE("fake: kernels start in order, and a dependent one may beside the one 
   }
 }
 
+TEST_CASE("fake: kept tables are not filled again", "[fake][.]") {
+  for (bool claims : {true, false}) {
+    FakeSetup s;
+    addBoundsKernel(s.image);
+    s.image.entries.front().preparation = true;
+    s.image.main().dependent = s.image.main().persistent = true;
+    s.image.main().claimsWork = claims;
+    s.fake.paramBytes = s.image.signature.packedBytes();
+    s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
+    Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+    REQUIRE(kernel);
+    s.args.workspace = s.memory;
+    s.args.workspaceBytes = kernel->workspaceBytes(s.args);
+    s.args.keepTables = true;
+    int stream = 0;
+    REQUIRE(kernel->launch(&stream, s.args));
+    // Blocks that claim work find its counter at 0. Behind any other kernel this one starts when that has ended.
+    REQUIRE(s.fake.all.size() == (claims ? 2 : 1));
+    if (claims)
+      CHECK(s.fake.all.front() == FakeLaunch{1, 256, 0, &stream, false});
+    CHECK(s.fake.all.back() == FakeLaunch{2 * 4 * 2, 128, 98304, &stream, claims});
+  }
+}
+
 TEST_CASE("fake: the workspace is checked as memory of the device", "[fake][.]") {
   FakeSetup s;
   addBoundsKernel(s.image);

@@ -40,6 +40,7 @@ struct RunFlags : Flags {
   bool noCheck = false;
   int repeats = 0;
   bool prepare = false;
+  bool keepTables = false;
   int simulate = 0; ///< orders of events; 0: run
 };
 
@@ -214,6 +215,7 @@ Expected<double> runOnCpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   auto begin = Clock::now();
   if (Expected<void> launched = launch(); !launched)
     return launched.error();
+  args.keepTables = flags.keepTables;
   std::vector<double> times = {millisecondsSince(begin)};
   int repeats = flags.repeats ? flags.repeats : 5;
   double budget = flags.repeats ? 1e30 : 2000;
@@ -261,8 +263,14 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   auto launch = [&] {
     return flags.checked ? kernel.launchChecked(stream->get(), args) : kernel.launch(stream->get(), args);
   };
-  if (Expected<void> launched = launch(); !launched)
-    return launched.error();
+  // What is checked is what later launches give.
+  for (bool again : {false, true}) {
+    if (again && !flags.keepTables)
+      break;
+    args.keepTables = again;
+    if (Expected<void> launched = launch(); !launched)
+      return launched.error();
+  }
   if (Expected<void> finished = stream->synchronize(); !finished)
     return finished.error();
   for (HostTensor *tensor : {&data.o, &data.lse})
@@ -779,6 +787,9 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
   group->add_flag("--no-check", flags->noCheck, "do not compare with the reference");
   group->add_flag("--prepare", flags->prepare,
                   "make a kernel for exactly these sizes, where another than the one for every size is better");
+  group->add_flag("--keep-tables", flags->keepTables,
+                  "launches after the first take what it found of the mask's captured tensors and scalars, as where "
+                  "these stay; their results are checked, and timed");
   group->add_option("--repeats", flags->repeats, "timed launches (20 on a GPU, up to 5 on the CPU)")
       ->check(wholeNumber(1, 1'000'000));
   verb->add_option("--simulate", flags->simulate,
