@@ -238,10 +238,10 @@ struct KernelEntry {
   size_t sharedBytes = 0;           ///< dynamic shared memory per block; for the CPU, scratch bytes per thread
   int registers = 0;                ///< per thread, read from the cubin
   int spillBytes = 0;               ///< local memory per thread, read from the cubin
-  bool persistent = false; ///< blocks take one tile after another: there are persistentBlocks(tiles, SMs, claimsWork)
-                           ///< of LaunchParams.h
-  bool claimsWork = false; ///< which they claim when they are free
-  bool dependent = false;  ///< may start before the kernel in front of it has ended
+  bool persistent = false;  ///< blocks take one tile after another: there are persistentBlocks(tiles, SMs, claimsWork)
+                            ///< of LaunchParams.h
+  bool claimsWork = false;  ///< which they claim when they are free
+  bool dependent = false;   ///< may start before the kernel in front of it has ended
   bool preparation = false; ///< writes the workspace alone: what LaunchArgs::keepTables leaves out
   friend bool operator==(const KernelEntry &, const KernelEntry &) = default;
 };

@@ -158,7 +158,8 @@ private:
   /// The least and the greatest of each entry of a group.
   std::pair<Value, Value> ends(const BoundsTable &table, ArrayRef<Value> others, Value first) {
     const Type element = table.declaration().getElementType();
-    Value elements = read(table, registers({{"row", heightOf(table)}, {"entry", groupEntries}}, element), others, first);
+    Value elements =
+        read(table, registers({{"row", heightOf(table)}, {"entry", groupEntries}}, element), others, first);
     auto end = [&](tile::Reduction kind, StringRef name) {
       Value from = elements;
       if (auto type = dyn_cast<FloatType>(element))

@@ -308,7 +308,7 @@ static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
     }
     all.push_back(std::move(rows));
   }
-  return MaskShape::byRows(std::move(all));
+  return MaskShape::byRows(std::move(all), asks);
 }
 
 PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const SizeHints &hints) {

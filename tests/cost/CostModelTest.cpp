@@ -96,7 +96,7 @@ TEST_CASE("masks known by their rows are counted tile by tile") {
     }
     rows.rows.push_back({of});
   }
-  PlanRequest request = makeRequest(64, MaskShape::byRows({rows}));
+  PlanRequest request = makeRequest(64, MaskShape::byRows({rows}, false));
   request.batch = 1, request.heads = request.headsKv = 3;
   request.queries = queries, request.keys = keys;
   for (auto [tileQ, tileK] : {std::pair{128, 128}, {192, 64}, {64, 96}, {128, 48}}) {

@@ -3,8 +3,8 @@
 #include "attune/attune.h"
 #include "tools/reference/Reference.h"
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 
 using namespace attune;
 using reference::HostTensor;

@@ -444,8 +444,7 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
     // Four warpgroups, where they are not asked for: not beside a mask whose tiles few of 256 rows may see (+3 to +20%
     // measured), nor with dropout (+11%), nor with fewer than 64 keys, nor beside copies of biases by element, which
     // spill.
-    const bool scattered = request.mask.kind == MaskShape::Kind::Fraction ||
-                           request.mask.kind == MaskShape::Kind::Rows || request.patternRows;
+    const bool scattered = request.mask.kind == MaskShape::Kind::Fraction || request.mask.byTile || request.patternRows;
     const bool asked = fixed.warps || fixed.tileQ, three = scattered || request.dropout || request.biases;
     for (int warps : choices(fixed.warps, {4, 8, 12, 16}))
       if (!fixed.tileQ || *fixed.tileQ == 16 * warps)

@@ -173,17 +173,21 @@ struct MaskShape {
   int64_t right = unlimited;
   int64_t prefix = 0;
   double fraction = 1.0;
-  int64_t grain = 1; ///< of Kind::Fraction
+  int64_t grain = 1;                                      ///< of Kind::Fraction
+  bool byTile = false;                                    ///< of Kind::Rows: tiles are asked one by one
   std::shared_ptr<const std::vector<MaskRows>> rows = {}; ///< of Kind::Rows: for the lengths that plans are ranked for
 
   static MaskShape full() { return {}; }
   static MaskShape causal() { return band(unlimited, 0); }
-  static MaskShape band(int64_t left, int64_t right, int64_t prefix = 0) { return {Kind::Band, left, right, prefix}; }
-  static MaskShape partly(double fraction, int64_t grain = 1) {
-    return {Kind::Fraction, unlimited, unlimited, 0, fraction, grain};
+  static MaskShape band(int64_t left, int64_t right, int64_t prefix = 0) {
+    return {.kind = Kind::Band, .left = left, .right = right, .prefix = prefix};
   }
-  static MaskShape byRows(std::vector<MaskRows> rows) {
-    return {Kind::Rows, unlimited, unlimited, 0, 1.0, 1, std::make_shared<const std::vector<MaskRows>>(std::move(rows))};
+  static MaskShape partly(double fraction, int64_t grain = 1) {
+    return {.kind = Kind::Fraction, .fraction = fraction, .grain = grain};
+  }
+  static MaskShape byRows(std::vector<MaskRows> rows, bool byTile) {
+    return {
+        .kind = Kind::Rows, .byTile = byTile, .rows = std::make_shared<const std::vector<MaskRows>>(std::move(rows))};
   }
 };
 

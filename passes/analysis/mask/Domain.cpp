@@ -39,7 +39,8 @@ static std::string placeOf(Location loc) {
   auto place = loc->findInstanceOf<FileLineColLoc>();
   if (!place)
     return "";
-  return (" at " + place.getFilename().getValue() + ":" + Twine(place.getLine()) + ":" + Twine(place.getColumn())).str();
+  return (" at " + place.getFilename().getValue() + ":" + Twine(place.getLine()) + ":" + Twine(place.getColumn()))
+      .str();
 }
 
 namespace {
@@ -217,9 +218,8 @@ bool attune::countsTiles(attn::AttentionOp op) {
   const SmallVector<Conjunct> loose = rowConjuncts(builder, op, values).loose;
   SmallVector<BoundsTable> tables;
   Visibility probe(op, builder, values, &tables, argument());
-  return llvm::any_of(loose, [&](const Conjunct &conjunct) {
-    return probe.unfollowed(conjunct) == Visibility::Unfollowed::HidesSome;
-  });
+  return llvm::any_of(
+      loose, [&](const Conjunct &conjunct) { return probe.unfollowed(conjunct) == Visibility::Unfollowed::HidesSome; });
 }
 
 SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
