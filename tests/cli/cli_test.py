@@ -407,10 +407,12 @@ class Cli(unittest.TestCase):
         shape = ["--shape", "1,1,1,512,512,64,64"]
         def visited(width, *scalar):
             return self.json("show", "--mask", f"q >= k && q - k < {width}", *scalar, *shape)["visited"]
-        # A whole number is an i32, by which loops are bounded as by a literal; of a float the analysis knows nothing.
+        # Loops are bounded by a scalar as by a literal, a float too.
         self.assertEqual(visited("W", "--scalar", "W=128"), visited(128))
         self.assertEqual(visited("W", "--scalar", "W=i64:128"), visited(128))
-        self.assertGreater(visited("W", "--scalar", "W=128.0"), visited(128))
+        self.assertEqual(visited("W", "--scalar", "W=128.0"), visited(128))
+        self.assertEqual(visited("W", "--scalar", "W=127.5"), visited(128))
+        self.assertEqual(self.json("show", "--mask", "q / n == k / n", "--scalar", "n=128", *shape)["visited"], 4)
         run = ["run", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,64,64,16,16"]
         warning = ("warning: period is an i32, as 7 is, and is divided as integers are, towards 0; write --scalar period=7.0 for a float, or period=i32:7 "
                    "where that is meant\n")
@@ -434,6 +436,20 @@ class Cli(unittest.TestCase):
                 self.assertIn(text, self.err)
         self.attune("show", "--mask", "q - k < W", "--scalar", "W=3", "--scalar", "W=4", *shape, code=2)
         self.assertIn("error: --scalar W is given twice; leave out one\n", self.err)
+
+    def test_masks_that_intervals_do_not_follow(self):
+        explain = ["--arch", "sm_90a", "--head-dim", 64, "--shape", "1,2,2,1024,1024,64,64", "--tile-q", 128, "--tile-k", 128]
+        mask = "((q / 128) ^ (k / 128)) % 7 == 0 && (q - k) % 4 == 0"
+        plan = self.json("explain", "--mask", mask, *explain)["plan"]
+        visited = sum((q ^ k) % 7 == 0 for q in range(8) for k in range(8))
+        self.assertEqual(plan["traffic"]["visitedTiles"], 2 * visited)
+        remarks = " ".join(plan["remarks"])
+        self.assertIn("the condition at mask:1:29 is of queries and keys in a way that intervals do not follow", remarks)
+        self.assertIn("the condition at mask:1:49 leaves out no tile", remarks)
+        # What a run visits is by its own data.
+        run = self.json("run", "--mask", "table[q, k]", "--tensor", "table=bool[256,256]:zeros", "--target", "cpu", "--shape", "1,1,1,256,256,64,64")
+        self.assertEqual(run["plan"]["traffic"]["visitedTiles"], 0)
+        self.json("run", "--mask", "table[q, k]", "--tensor", "table=bool[256,256]:random", "--target", "cpu", "--shape", "1,1,1,256,256,64,64", "--keep-tables")
 
     def test_explain_counts_tiles_by_values(self):
         explain = ["explain", "documents", "--arch", "sm_90a", "--head-dim", 64, "--shape", "1,8,8,4096,4096,64,64", "--tile-q", 128, "--tile-k", 128]

@@ -121,7 +121,9 @@ TEST_CASE("features tell programs apart, and not sizes") {
       [](PlanRequest &r) { r.mask = MaskShape::band(128, 0); },
       [](PlanRequest &r) { r.mask = MaskShape::band(128, 0, 5); },
       [](PlanRequest &r) { r.mask = MaskShape::partly(0.5); },
-      [](PlanRequest &r) { r.mask = MaskShape::byRows({{.queries = 16, .keys = 16, .rows = {{{0, 0, 4, 4}}}}}, false); },
+      [](PlanRequest &r) {
+        r.mask = MaskShape::byRows({{.queries = 16, .keys = 16, .rows = {{{0, 0, 4, 4}}}}}, false);
+      },
       [](PlanRequest &r) { r.patternRows = 128; },
       [](PlanRequest &r) { r.patternColumns = 128; }};
   std::vector<std::string> texts = {planFeatures(plain)};

@@ -565,8 +565,8 @@ documents_bounds(const __grid_constant__ Params p) {
       work_counter_head[n2] = fragment[0][e];
     }
   }
-  const int entries = (p.query_length + 127) / 128;
-  const int groups = (entries + 7) / 8;
+  const int q_tiles = (p.query_length + 127) / 128;
+  const int groups = (q_tiles + 7) / 8;
   const int each = (groups + 255) / 256;
   const int first_group = min(share * each, groups);
   const int end_group = min(first_group + each, groups);
@@ -583,9 +583,9 @@ documents_bounds(const __grid_constant__ Params p) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int entry = first_entry + (lane_column + e);
-        const int n3 = load_i32(p.ids +
-            clamp_index(min(entry * 128 + (warp_row + lane_row + r * 8), n2), p.ids_extent[0]) * p.ids_stride[0]);
-        ids[0][0][r * 2 + e] = n3;
+        const int ids2 = load_i32(p.ids +
+            clamp_index(min(entry * 128 + (warp_row + lane_row + r * 8), n2), p.ids_extent[0]) * p.ids_stride[0]);  // mask:1
+        ids[0][0][r * 2 + e] = ids2;
       }
     }
 
@@ -622,13 +622,6 @@ documents_bounds(const __grid_constant__ Params p) {
       const int n10 = load_shared_int(column_parts + (6 * 32 + n3 * 4));
       const int n11 = load_shared_int(column_parts + (7 * 32 + n3 * 4));
       least[0][e] = min(min(min(min(min(min(min(n4, n5), n6), n7), n8), n9), n10), n11);
-    }
-    #pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int row = first_entry + (lane_column + e);
-      if (flag2 && row < entries) {
-        ids_q_head[row] = least[0][e];
-      }
     }
 
     // greatest: the greatest of IDS along row
@@ -668,7 +661,14 @@ documents_bounds(const __grid_constant__ Params p) {
     #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const int row = first_entry + (lane_column + e);
-      if (flag2 && row < entries) {
+      if (flag2 && row < q_tiles) {
+        ids_q_head[row] = least[0][e];
+      }
+    }
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int row = first_entry + (lane_column + e);
+      if (flag2 && row < q_tiles) {
         ids_q_head2[row] = greatest[0][e];
       }
     }
@@ -686,8 +686,8 @@ documents_bounds(const __grid_constant__ Params p) {
   const bool flag3 = lane_row2 == 0;
   const bool flag4 = flag3 && warp2 < 1;
   const int warp_row3 = warp2 % 4 * 16;
-  const int entries2 = (p.key_length + 127) / 128;
-  const int groups2 = (entries2 + 7) / 8;
+  const int k_tiles = (p.key_length + 127) / 128;
+  const int groups2 = (k_tiles + 7) / 8;
   const int each2 = (groups2 + 255) / 256;
   const int first_group2 = min(share2 * each2, groups2);
   const int end_group2 = min(first_group2 + each2, groups2);
@@ -704,9 +704,9 @@ documents_bounds(const __grid_constant__ Params p) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int entry = first_entry + (lane_column2 + e);
-        const int n4 = load_i32(p.ids +
-            clamp_index(min(entry * 128 + (warp_row2 + lane_row2 + r * 8), n3), p.ids_extent[0]) * p.ids_stride[0]);
-        ids[0][0][r * 2 + e] = n4;
+        const int ids2 = load_i32(p.ids +
+            clamp_index(min(entry * 128 + (warp_row2 + lane_row2 + r * 8), n3), p.ids_extent[0]) * p.ids_stride[0]);  // mask:1
+        ids[0][0][r * 2 + e] = ids2;
       }
     }
 
@@ -743,13 +743,6 @@ documents_bounds(const __grid_constant__ Params p) {
       const int n11 = load_shared_int(column_parts + (6 * 32 + n4 * 4));
       const int n12 = load_shared_int(column_parts + (7 * 32 + n4 * 4));
       least[0][e] = min(min(min(min(min(min(min(n5, n6), n7), n8), n9), n10), n11), n12);
-    }
-    #pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int row = first_entry + (lane_column2 + e);
-      if (flag4 && row < entries2) {
-        ids_k_head[row] = least[0][e];
-      }
     }
 
     // greatest: the greatest of IDS along row
@@ -789,14 +782,21 @@ documents_bounds(const __grid_constant__ Params p) {
     #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const int row = first_entry + (lane_column2 + e);
-      if (flag4 && row < entries2) {
+      if (flag4 && row < k_tiles) {
+        ids_k_head[row] = least[0][e];
+      }
+    }
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int row = first_entry + (lane_column2 + e);
+      if (flag4 && row < k_tiles) {
         ids_k_head2[row] = greatest[0][e];
       }
     }
     tile = next_tile;
   }
-  const int entries3 = (p.query_length + 63) / 64;
-  const int groups3 = (entries3 + 7) / 8;
+  const int q_tiles2 = (p.query_length + 63) / 64;
+  const int groups3 = (q_tiles2 + 7) / 8;
   const int each3 = (groups3 + 255) / 256;
   const int first_group3 = min(share2 * each3, groups3);
   const int end_group3 = min(first_group3 + each3, groups3);
@@ -812,9 +812,9 @@ documents_bounds(const __grid_constant__ Params p) {
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int entry = first_entry + (lane_column2 + e);
-        const int n4 = load_i32(p.ids +
-            clamp_index(min(entry * 64 + (warp_row3 + lane_row2 + r * 8), n2), p.ids_extent[0]) * p.ids_stride[0]);
-        ids[0][0][r * 2 + e] = n4;
+        const int ids2 = load_i32(p.ids +
+            clamp_index(min(entry * 64 + (warp_row3 + lane_row2 + r * 8), n2), p.ids_extent[0]) * p.ids_stride[0]);  // mask:1
+        ids[0][0][r * 2 + e] = ids2;
       }
     }
 
@@ -848,13 +848,6 @@ documents_bounds(const __grid_constant__ Params p) {
       const int n7 = load_shared_int(column_parts + (2 * 32 + n4 * 4));
       const int n8 = load_shared_int(column_parts + (3 * 32 + n4 * 4));
       least[0][e] = min(min(min(n5, n6), n7), n8);
-    }
-    #pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int row = first_entry + (lane_column2 + e);
-      if (flag4 && row < entries3) {
-        ids_part_head[row] = least[0][e];
-      }
     }
 
     // greatest: the greatest of IDS along row
@@ -890,7 +883,14 @@ documents_bounds(const __grid_constant__ Params p) {
     #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const int row = first_entry + (lane_column2 + e);
-      if (flag4 && row < entries3) {
+      if (flag4 && row < q_tiles2) {
+        ids_part_head[row] = least[0][e];
+      }
+    }
+    #pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int row = first_entry + (lane_column2 + e);
+      if (flag4 && row < q_tiles2) {
         ids_part_head2[row] = greatest[0][e];
       }
     }

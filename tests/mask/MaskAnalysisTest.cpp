@@ -457,19 +457,17 @@ void drawLaunch(Sizes &sizes, std::mt19937_64 &random) {
     static const int64_t edges[] = {0, 1, -1, INT32_MAX, INT32_MIN, INT32_MAX - 1, INT32_MIN + 1, 1 << 30, -(1 << 30)};
     return random() % 4 == 0 ? edges[random() % 9] : draw(-40, 340);
   };
-  sizes.scalars = {{"w", value()},
-                   {"n", value()},
-                   {"x", random() % 8 ? value() : int64_t(random())},
-                   {"on", draw(0, 1)},
-                   {"y", random() % 8 == 0 ? notANumber
-                         : random() % 2    ? value() * 1000
-                                           : draw(-40000, 340000)}};
+  sizes.scalars = {
+      {"w", value()}, {"n", value()}, {"x", random() % 8 ? value() : int64_t(random())}, {"on", draw(0, 1)}};
   sizes.tensors = {{"lengths", {value(), value()}},
                    {"wide", {random() % 4 ? value() : int64_t(random()), random() % 4 ? value() : INT64_MIN}}};
   for (int64_t i = 0; i < 300; ++i) {
     sizes.tensors["ids"].push_back(i / draw(20, 60));
     sizes.tensors["flags"].push_back(draw(0, 1));
   }
+  // In thousandths: now and then a whole number.
+  const int64_t w = sizes.scalars["w"], thousandths = (w * 37 + sizes.scalars["n"]) % 1000;
+  sizes.scalars["y"] = w % 8 == 7 ? notANumber : w * 1000 + (w % 2 ? thousandths : 0);
 }
 
 /// Documents whose rows follow each other.

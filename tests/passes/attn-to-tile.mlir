@@ -114,18 +114,18 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // once. Causality is a cut: a tile is partial by its ids alone, on the diagonal too.
 // CHECK:       tile.launch [@documents_bounds, @documents dependent]
 // CHECK-LABEL: tile.kernel @documents(
-// CHECK-SAME:    ids.q: workspace [end 2, tensors.ids.0, q by 64] i32, ids.k: workspace [end 2, tensors.ids.0, k by 32] i32
+// CHECK-SAME:    ids.q: workspace [end 2, b, q by 64] i32, ids.k: workspace [end 2, b, k by 32] i32
 // CHECK-DAG:     %[[B:.*]] = tile.block_index "b"
 // CHECK-DAG:     %[[Q0:.*]] = tile.block_index "q"
 // CHECK:         %[[OFQ:.*]] = tile.param "ids.q" {{.*}} : !tile.view<3, i32>
 // CHECK:         %[[QT:.*]] = arith.divsi %[[Q0]], %c64_i32
-// CHECK:         %[[QMIN:.*]] = tile.element %[[OFQ]][%{{.*}}, %[[B]], %[[QT]]] in_range [true, false, true] {tile.name = "ids_q_min"}
-// CHECK:         %[[QMAX:.*]] = tile.element %[[OFQ]][%{{.*}}, %[[B]], %[[QT]]] in_range [true, false, true] {tile.name = "ids_q_max"}
+// CHECK:         %[[QMIN:.*]] = tile.element %[[OFQ]][%{{.*}}, %[[B]], %[[QT]]] in_range [true, true, true] {tile.name = "ids_q_min"}
+// CHECK:         %[[QMAX:.*]] = tile.element %[[OFQ]][%{{.*}}, %[[B]], %[[QT]]] in_range [true, true, true] {tile.name = "ids_q_max"}
 // CHECK:         %[[OFK:.*]] = tile.param "ids.k" {{.*}} : !tile.view<3, i32>
 // CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full where {
 // CHECK:         ^bb0(%[[N:.*]]: i32):
-// CHECK:           %[[KMIN:.*]] = tile.element %[[OFK]][%{{.*}}, %[[B]], %[[N]]] in_range [true, false, true] {tile.name = "ids_k_min"}
-// CHECK:           %[[KMAX:.*]] = tile.element %[[OFK]][%{{.*}}, %[[B]], %[[N]]] in_range [true, false, true] {tile.name = "ids_k_max"}
+// CHECK:           %[[KMIN:.*]] = tile.element %[[OFK]][%{{.*}}, %[[B]], %[[N]]] in_range [true, true, true] {tile.name = "ids_k_min"}
+// CHECK:           %[[KMAX:.*]] = tile.element %[[OFK]][%{{.*}}, %[[B]], %[[N]]] in_range [true, true, true] {tile.name = "ids_k_max"}
 // CHECK-DAG:       %[[V0:.*]] = arith.cmpi sle, %[[QMIN]], %[[KMAX]] : i32
 // CHECK-DAG:       %[[V1:.*]] = arith.cmpi sle, %[[KMIN]], %[[QMAX]] : i32
 // CHECK-DAG:       %[[F0:.*]] = arith.cmpi sle, %[[QMAX]], %[[KMIN]] : i32
@@ -136,14 +136,14 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // The tables are an ordinary kernel's: each of its blocks takes a share of the groups of 8 entries, under each batch.
 // CHECK-LABEL: tile.kernel @documents_bounds(
 // CHECK-SAME:    grid [share 256]
-// CHECK:         %[[B:.*]] = tile.axis_extent "tensors.ids.0"
+// CHECK:         %[[B:.*]] = tile.axis_extent "b"
 // CHECK:         %[[ALL:.*]] = arith.muli %[[GROUPS:.*]], %[[B]]
 // CHECK:         tile.for_blocks (%[[N:.*]], %{{.*}}) in
 // CHECK:           %[[GROUP:.*]] = arith.remsi %[[N]], %[[GROUPS]]
 // CHECK:           %[[BATCH:.*]] = arith.divsi %[[N]], %[[GROUPS]]
 // CHECK:           %[[FIRST:.*]] = arith.muli %[[GROUP]], %{{.*}}
 // CHECK:           %[[IDS:.*]] = tile.map() at(row = %{{.*}}, entry = %[[FIRST]]) -> !tile.tile<row 64 x entry 8, i32, register>
-// CHECK:             tile.element %{{.*}}[%[[BATCH]], %{{.*}}] in_range [true, false]
+// CHECK:             tile.element %{{.*}}[%[[BATCH]], %{{.*}}] in_range [false, false]
 // CHECK:           %[[LEAST:.*]] = tile.reduce min %[[IDS]] over "row"
 // CHECK:           tile.store %[[LEAST]], %{{.*}}[%{{.*}}, %[[BATCH]], %[[FIRST]]]
 // CHECK:           %[[GREATEST:.*]] = tile.reduce max %[[IDS]] over "row"
@@ -208,11 +208,11 @@ attn.attention @sinks dtype bf16 head_dim 64 x 64 scale 0.125 score {
 
 // Flags: whether all and any are true. A block pattern is one more condition.
 // CHECK-LABEL: tile.kernel @flags
-// CHECK-SAME:    flags.k0: workspace [end 2, tensors.flags.1, k by 32] i32
+// CHECK-SAME:    flags.k: workspace [end 2, h, k by 32] i32
 // CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full where {
-// CHECK:           %[[LEAST:.*]] = tile.element {{.*}} in_range [true, false, true] {tile.name = "flags_k_all"}
+// CHECK:           %[[LEAST:.*]] = tile.element {{.*}} in_range [true, true, true] {tile.name = "flags_k_all"}
 // CHECK:           %[[ALL:.*]] = arith.trunci %[[LEAST]]
-// CHECK:           %[[GREATEST:.*]] = tile.element {{.*}} in_range [true, false, true] {tile.name = "flags_k_any"}
+// CHECK:           %[[GREATEST:.*]] = tile.element {{.*}} in_range [true, true, true] {tile.name = "flags_k_any"}
 // CHECK:           %[[ANY:.*]] = arith.trunci %[[GREATEST]]
 // CHECK:           %[[SET:.*]] = tile.touches %{{.*}}[%{{.*}}, %{{.*}}] tile 64 x 32 blocks 64 x 32 : <2, i8>
 // CHECK:           %[[VISIBLE:.*]] = arith.andi %[[SET]], %[[ANY]] : i1
@@ -226,10 +226,12 @@ attn.attention @flags dtype bf16 head_dim 64 x 64 scale 0.125 attributes {patter
 
 // -----
 
-// Not bounded: an index that is not the key itself. Every tile is visited as partial, without a table.
-// CHECK-LABEL: tile.kernel @shifted
-// CHECK-NOT:     bounds
-// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) partial{{$}}
+// An index that is not the key itself: the table is of the values, at every key.
+// CHECK-LABEL: tile.kernel @shifted(
+// CHECK-SAME:    ids.k: workspace [end 2, k by 32] i32
+// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full where {
+// CHECK-LABEL: tile.kernel @shifted_bounds(
+// CHECK:           tile.map() at(row = %{{.*}}, entry = %{{.*}}) -> !tile.tile<row 32 x entry 8, i32, register>
 attn.attention @shifted dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):

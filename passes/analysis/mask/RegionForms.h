@@ -108,6 +108,10 @@ private:
   Value scalarValue(StringRef name, Type type);
   Value extentValue(StringRef name);
 
+  /// The first value of the region that is computed as this one is, called by the tensor that it loads or by its
+  /// operation, with a number from the second such value of the same axes on.
+  std::pair<Value, std::string> canonical(Value value);
+
   /// A bit for each argument of the region that the value depends on.
   unsigned argumentsOf(Value value);
 

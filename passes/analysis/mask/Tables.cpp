@@ -19,9 +19,7 @@ static bool isSame(Value x, Value y) {
              OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
 }
 
-/// The first value of the region that is computed as this one is, called by the tensor that it loads or by its
-/// operation, with a number from the second such value on.
-static std::pair<Value, std::string> canonical(Value value) {
+std::pair<Value, std::string> RegionForms::canonical(Value value) {
   auto stem = [](Operation *op) {
     if (auto load = dyn_cast<attn::LoadOp>(op))
       return load.getName();
@@ -31,7 +29,7 @@ static std::pair<Value, std::string> canonical(Value value) {
   const StringRef name = stem(definition);
   SmallVector<Value> before;
   for (Operation &op : *definition->getBlock()) {
-    if (op.getNumResults() != 1 || stem(&op) != name)
+    if (op.getNumResults() != 1 || stem(&op) != name || argumentsOf(op.getResult(0)) >> 2 != argumentsOf(value) >> 2)
       continue;
     Value other = op.getResult(0);
     if (isSame(other, value))
