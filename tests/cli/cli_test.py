@@ -369,6 +369,21 @@ class Cli(unittest.TestCase):
         self.json("run", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,32,32,16,16", *cache, "--tuning", "measure")
         self.assertEqual(len(self.json("cache", "plans", *cache)["entries"]), 3)
 
+    def test_show_elements(self):
+        shape = ["--shape", "1,2,2,300,300,64,64"]
+        shown = self.attune("show", "--mask", "q >= k && (q - k < 20 || k < 4)", *shape, "--at", "130,120").splitlines()
+        self.assertEqual(shown[1], "  query 130, key 120 is visible, in a tile of 128 x 128 from query 128 and key 0 that is partial")
+        rows = dict(line.split()[:2] for line in shown[3:])
+        self.assertEqual(rows["130"], "." * (111 - 88) + "#" * 20 + "." * (152 - 131))
+        at = self.json("show", "documents", "--tensor", "ids=i32[300]:0..1", *shape, "--at", "299,0", "--seed", 5)
+        self.assertEqual((at["firstQuery"], at["firstKey"], at["queries"], at["keys"], at["tile"]), (268, 0, 32, 64, "partial"))
+        with tempfile.TemporaryDirectory() as folder:
+            self.attune("show", "causal", *shape, "--at", "5,5", "-o", os.path.join(folder, "x.svg"))
+            self.assertIn("<svg", pathlib.Path(folder, "x.svg").read_text())
+        for bad in ["5", "5,", "300,0", "0,300", "-1,0", "5,5,5"]:
+            self.attune("show", "causal", *shape, "--at", bad, code=2)
+            self.assertIn("is no element; it takes Q,K of queries below 300 and keys below 300", self.err)
+
     def test_show(self):
         shape = ["--shape", "2,2,2,256,320,64,64", "--tile-q", 64, "--tile-k", 64]
         shown = self.attune("show", "causal", *shape).splitlines()

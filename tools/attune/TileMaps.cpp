@@ -35,10 +35,14 @@ static bool hasData(const Request &request, const Shape &shape, const driver::Ti
          });
 }
 
-/// Fills in the tensors and scalars of `text`.
-static Expected<TileMap> mapWith(const Request &request, const Shape &shape, const driver::TileMapText &text,
-                                 TileMapArgs args, uint64_t seed) {
-  std::map<std::string, HostTensor> tensors;
+/// The tensors and scalars of `text`.
+struct MaskData {
+  std::map<std::string, HostTensor> tensors, scalars;
+};
+
+static Expected<MaskData> makeData(const Request &request, const Shape &shape, const driver::TileMapText &text,
+                                   uint64_t seed) {
+  MaskData data;
   // As attune run draws them: numbered among all of the variant's.
   std::vector<std::string> all;
   if (request.summary)
@@ -50,15 +54,27 @@ static Expected<TileMap> mapWith(const Request &request, const Shape &shape, con
     Expected<HostTensor> tensor = makeTensor(request, param, shape, seed * 1000 + 10 + uint64_t(place));
     if (!tensor)
       return tensor.error();
-    HostTensor &kept = tensors[param.name] = std::move(*tensor);
-    args.tensors.push_back({param.name, Tensor::contiguous(kept.data.data(), kept.dtype, kept.shape)});
+    data.tensors[param.name] = std::move(*tensor);
   }
   for (const ScalarParam &param : text.scalars) {
     Expected<HostTensor> value = makeScalar(request, param);
     if (!value)
       return value.error();
-    args.scalars.push_back({param.name, reference::scalarValue(*value)});
+    data.scalars[param.name] = std::move(*value);
   }
+  return data;
+}
+
+/// Fills in the tensors and scalars of `text`.
+static Expected<TileMap> mapWith(const Request &request, const Shape &shape, const driver::TileMapText &text,
+                                 TileMapArgs args, uint64_t seed) {
+  Expected<MaskData> data = makeData(request, shape, text, seed);
+  if (!data)
+    return data.error();
+  for (const auto &[name, tensor] : data->tensors)
+    args.tensors.push_back({name, Tensor::contiguous(tensor.data.data(), tensor.dtype, tensor.shape)});
+  for (const auto &[name, value] : data->scalars)
+    args.scalars.push_back({name, reference::scalarValue(value)});
   return request.text ? tileMapOfText(*request.text, args) : tileMap(*request.variant, args);
 }
 
@@ -94,6 +110,46 @@ Expected<std::shared_ptr<const TileMap>> attune::cli::knownTileMap(const Request
   if (!map)
     return map.error();
   return std::make_shared<const TileMap>(std::move(*map));
+}
+
+Expected<ElementMap> attune::cli::makeElementMap(const Request &request, const Shape &shape, int64_t b, int64_t h,
+                                                 int64_t q, int64_t k, int64_t queries, int64_t keys,
+                                                 std::optional<int32_t> qOffset, uint64_t seed) {
+  if (!request.variant)
+    return Error{"elements are those of a variant's formula, which attn text does not hold; give the variant"};
+  Expected<driver::TileMapText> text = readBy(request);
+  if (!text)
+    return text.error();
+  Expected<MaskData> data = makeData(request, shape, *text, seed);
+  if (!data)
+    return data.error();
+  reference::Problem problem;
+  problem.variant = &*request.variant;
+  problem.q = {DType::F32, {shape.batch, shape.heads, shape.queries, shape.headDim}, {}};
+  problem.k = {DType::F32, {shape.batch, shape.headsKv, shape.keys, shape.headDim}, {}};
+  problem.v = {DType::F32, {shape.batch, shape.headsKv, shape.keys, shape.headDimV}, {}};
+  problem.tensors = std::move(data->tensors);
+  problem.scalars = std::move(data->scalars);
+  problem.qOffset = qOffset.value_or(0);
+  auto around = [](int64_t at, int64_t size, int64_t count) {
+    return std::pair(std::clamp<int64_t>(at - size / 2, 0, std::max<int64_t>(0, count - size)), std::min(size, count));
+  };
+  ElementMap result;
+  reference::ElementRange range{.b = b, .h = h};
+  std::tie(range.firstQuery, range.queries) = around(q, queries, shape.queries);
+  std::tie(range.firstKey, range.keys) = around(k, keys, shape.keys);
+  Expected<std::vector<uint8_t>> visible = reference::visibleElements(problem, range);
+  if (!visible)
+    return visible.error();
+  result.firstQuery = range.firstQuery;
+  result.firstKey = range.firstKey;
+  result.map = {.tileQ = 1, .tileK = 1, .queries = range.queries, .keys = range.keys};
+  result.map.batches = result.map.heads = result.map.sameBatches = result.map.sameHeads = 1;
+  result.map.rows = range.queries;
+  result.map.columns = range.keys;
+  for (uint8_t each : *visible)
+    result.map.tiles.push_back(each ? TileClass::Full : TileClass::Empty);
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,7 +200,7 @@ std::string attune::cli::tileMapText(const TileMapHead &head) {
     double visited = 0;
     for (int64_t each = of.first; each < of.last; ++each)
       visited += double(visitedIn(head, each));
-    fmt::format_to(std::back_inserter(text), "  {:>9} {} {:g}\n", of.first * head.map.tileQ, line,
+    fmt::format_to(std::back_inserter(text), "  {:>9} {} {:g}\n", head.firstQuery + of.first * head.map.tileQ, line,
                    std::round(10 * visited / double(of.last - of.first)) / 10);
   }
   return text;

@@ -15,14 +15,25 @@ Expected<TileMap> makeTileMap(const Request &request, const Shape &shape, int ti
 Expected<std::shared_ptr<const TileMap>> knownTileMap(const Request &request, const Shape &shape,
                                                       std::optional<int32_t> qOffset = {}, uint64_t seed = 0);
 
+/// Elements around one of them, as tiles of a single one: full or empty.
+struct ElementMap {
+  TileMap map;
+  int64_t firstQuery = 0, firstKey = 0;
+};
+/// At most `queries` x `keys` around query `q` and key `k` of head (b, h), by the reference. Errors: those of
+/// makeTileMap, and a request of text, which has no formula.
+Expected<ElementMap> makeElementMap(const Request &request, const Shape &shape, int64_t b, int64_t h, int64_t q,
+                                    int64_t k, int64_t queries, int64_t keys, std::optional<int32_t> qOffset,
+                                    uint64_t seed);
+
 /// One head of a map.
 struct TileMapHead {
   const TileMap &map;
-  int64_t b = 0, h = 0;
+  int64_t b = 0, h = 0, firstQuery = 0;
   TileClass at(int64_t row, int64_t column) const { return map.at(b, h, row, column); }
 };
 
-/// Letters, at most 64 x 32: '#' full, '+' partly visited or partial, '.' empty; behind each row the tiles that it
+/// Letters, at most 64 x 32 of them: '#' full, '+' partly visited or partial, '.' empty; behind each row the tiles that it
 /// visits.
 std::string tileMapText(const TileMapHead &head);
 /// An SVG image, of at most 512 x 512 cells.

@@ -123,7 +123,8 @@ Expected<void> prepareNormaliser(Prepared &prepared, const Normaliser &normalise
   return {};
 }
 
-Expected<Prepared> prepare(const Problem &problem) {
+/// With `maskAlone` without what gives and weighs scores.
+Expected<Prepared> prepare(const Problem &problem, bool maskAlone = false) {
   if (!problem.variant)
     return Error{"the problem has no variant"};
   const Variant &variant = *problem.variant;
@@ -154,7 +155,7 @@ Expected<Prepared> prepare(const Problem &problem) {
 
   Bindings bindings{&problem.tensors, &problem.scalars,     prepared.batch,
                     prepared.heads,   prepared.queryLength, prepared.keyLength};
-  if (variant.scoreExpr()) {
+  if (variant.scoreExpr() && !maskAlone) {
     Expected<Program> program = Program::compile(*variant.scoreExpr(), bindings);
     if (!program)
       return program.error();
@@ -166,7 +167,8 @@ Expected<Prepared> prepare(const Problem &problem) {
       return program.error();
     prepared.mask = std::move(*program);
   }
-  if (Expected<void> checked = prepareNormaliser(prepared, variant.normaliser()); !checked)
+  if (Expected<void> checked = maskAlone ? Expected<void>() : prepareNormaliser(prepared, variant.normaliser());
+      !checked)
     return checked.error();
   if (variant.blockPattern())
     if (Expected<void> checked = preparePattern(prepared, *variant.blockPattern()); !checked)
@@ -625,7 +627,7 @@ void addReferenceMemory(MemoryNeed &need, std::span<const int64_t> q, std::span<
 }
 
 Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mostEvaluations) {
-  Expected<Prepared> prepared = prepare(problem);
+  Expected<Prepared> prepared = prepare(problem, /*maskAlone=*/true);
   if (!prepared)
     return prepared.error();
   const Prepared &p = *prepared;
@@ -666,6 +668,31 @@ Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mo
     visible += count;
   });
   return std::optional<int64_t>(visible * (all / evaluations));
+}
+
+Expected<std::vector<uint8_t>> visibleElements(const Problem &problem, const ElementRange &range) {
+  Expected<Prepared> prepared = prepare(problem, /*maskAlone=*/true);
+  if (!prepared)
+    return prepared.error();
+  const Prepared &p = *prepared;
+  std::vector<uint8_t> visible;
+  std::optional<RowInterpreter> mask;
+  if (p.mask)
+    mask.emplace(*p.mask);
+  for (int64_t q = range.firstQuery; q < range.firstQuery + range.queries; ++q) {
+    const uint8_t *blocks = p.blocksOf(range.b, range.h, q);
+    if (mask)
+      mask->startRow(range.b, range.h, q + problem.qOffset);
+    const int64_t end = range.firstKey + range.keys;
+    for (int64_t first = range.firstKey; first < end; first += RowInterpreter::maxRun) {
+      const int64_t keys = std::min(RowInterpreter::maxRun, end - first);
+      if (mask)
+        mask->run(first, keys, nullptr);
+      for (int64_t i = 0; i < keys; ++i)
+        visible.push_back((!mask || mask->ints()[i]) && (!blocks || blocks[(first + i) / p.patternColumns]));
+    }
+  }
+  return visible;
 }
 
 double expectedSeconds(const std::array<int64_t, 4> &q, const std::array<int64_t, 4> &v, unsigned threads) {

@@ -100,4 +100,11 @@ Expected<Output> plainLowPrecision(const Problem &problem);
 /// not tell apart; nothing is given where that would still be more than `mostEvaluations` elements.
 Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mostEvaluations);
 
+/// Some queries of one head and some keys.
+struct ElementRange {
+  int64_t b = 0, h = 0, firstQuery = 0, queries = 0, firstKey = 0, keys = 0;
+};
+/// Whether mask and block pattern show each element of the range, which lies within the problem: [queries, keys].
+Expected<std::vector<uint8_t>> visibleElements(const Problem &problem, const ElementRange &range);
+
 } // namespace attune::reference
