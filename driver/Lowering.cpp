@@ -297,8 +297,10 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
     entry.symbol = SymbolTable::getSymbolName(kernel.op).str();
     entry.grid = tile::gridOf(kernel.op);
     entry.dependent = kernel.dependent;
-    entry.preparation = llvm::all_of(kernel.op->getAttrOfType<ArrayAttr>("operands").getAsRange<tile::OperandAttr>(),
-                                     [](tile::OperandAttr each) { return each.getRole() == OperandRole::Workspace; });
+    entry.preparation = llvm::none_of(
+        kernel.op->getAttrOfType<ArrayAttr>("operands").getAsRange<tile::OperandAttr>(), [](tile::OperandAttr each) {
+          return each.getRole() == OperandRole::Out || each.getRole() == OperandRole::Accumulate;
+        });
     entry.threads = 1;
     if (auto scheduled = dyn_cast<sched::KernelOp>(kernel.op)) {
       entry.symbol = codegen::kernelSymbol(scheduled);
