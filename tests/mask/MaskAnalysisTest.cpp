@@ -746,6 +746,8 @@ public:
     if (draw(0, 4) == 0)
       return whole[draw(0, 11)];
     static const char *const comparisons[] = {"<", "<=", ">", ">=", "==", "!="};
+    if (draw(0, 7) == 0)
+      return "(" + real() + " " + comparisons[draw(0, 5)] + " " + real() + ")";
     return "(" + integer(2) + " " + comparisons[draw(0, 5)] + " " + integer(2) + ")";
   }
 
@@ -755,6 +757,21 @@ private:
   std::string constant() {
     static const int64_t edges[] = {INT32_MAX, INT32_MAX - 1, -INT32_MAX, 1 << 30, -(1 << 30), 0, 1, -1};
     return "(" + std::to_string(draw(0, 5) == 0 ? edges[draw(0, 7)] : draw(-100, 300)) + ")";
+  }
+
+  std::string real() {
+    switch (draw(0, 5)) {
+    case 0:
+      return "y";
+    case 1:
+      return "(y * 0.5)";
+    case 2:
+      return "sqrt(abs(cast(" + integer(1) + ", f32)))";
+    case 3:
+      return "(cast(" + integer(1) + ", f32) - 7.5)";
+    default:
+      return "cast(" + integer(1) + ", f32)";
+    }
   }
 
   std::string integer(int depth) {
