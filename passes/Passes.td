@@ -56,9 +56,9 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
   let summary = "write the tiles of one block: the normaliser over the visible K tiles";
   let description = [{
     Requires: `attn.attention` with an `attn.plan` (attn-tile-size).
-    Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where it depends on what keys load, a question to
+    Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where tables of keys or arithmetic of both axes decide, a question to
     each tile, whose partial tiles are those in which the rest decides) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
-    end goes through; the rest is one map in partial tiles. Where the domain reads bounds of captured tensors, a kernel in front fills tables of them (workspace operands). Where several warpgroups
+    end goes through; the rest is one map in partial tiles. Where the domain reads tables of values of the mask, a kernel in front fills them (workspace operands). Where several warpgroups
     compute, each visits the tiles `within` what its own rows (`tile.part_row`) see, by the mask's ends and, where a domain of their own asks tables of one tensor of words, from its first tile on
     (`tile.first_visible`), and compares columns in the tiles that their ends go through. The normaliser is its definition, softmax where the op names none: the loop carries its statistics, and
     each of its regions is a map.

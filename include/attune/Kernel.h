@@ -411,7 +411,8 @@ public:
   Expected<void> check(const LaunchArgs &args) const;
 
   /// Bytes of workspace that launch needs for these arguments, of which q, k and the captured tensors are looked at: 0
-  /// unless the mask compares captured integers of queries or keys. A few bytes for each tile of the sequence.
+  /// unless tables say which tiles the mask visits. A few bytes for each tile of the sequence; for each tile of queries
+  /// and keys where conditions of both are counted (docs/design.md).
   size_t workspaceBytes(const LaunchArgs &args) const;
 
   /// Loads the module now, for the context that a launch from this thread would use; otherwise the first

@@ -39,18 +39,23 @@
 // on l: solved for l with r and f at their ends. Division truncates, as the language's does: of positions below zero,
 // which a query offset makes, the quotient 0 has those above -n too. What a value depends on beyond that (remainders,
 // bit operations, loads by other indices) only widens the interval of r; values that depend on b, h, extents, run-time
-// scalars and loads indexed by these ("uniform") are computed exactly. A comparison of floats is known where it is
-// uniform.
+// scalars and loads indexed by these ("uniform") are computed exactly. An integer that is compared as a float is
+// compared with the last integer whose float is small enough.
 //
-// LOADS. A load of integers by the fixed axis and uniform indices lies between the least and the greatest element that
-// the tile's rows read: r has these for its ends. A load by the looped axis has such bounds for each of its tiles. The
-// conjuncts of the mask that depend on one are judged for each tile, by the same rules with the looped position between
-// the tile's ends, in the `where` of the domain:
+// TABLES. What none of this follows (loads, products and quotients by run-time scalars, bit operations, functions of
+// floats) is evaluated before, by a kernel in front, which keeps bounds of each tile in workspace operands. A value of
+// the fixed axis lies between the least and the greatest of the tile's rows: r has these for its ends. A value of the
+// looped axis has such bounds for each of its tiles. The conjuncts of the mask that depend on one are judged for each
+// tile, by the same rules with the looped position between the tile's ends, in the `where` of the domain:
 //
 //     ids[q] == ids[k], queries with ids in [a, b]
 //         tile n, keys with ids in [c, d]:      visible  a <= d and c <= b        full  b <= c and d <= a
 //
-// and are left out of the full interval. The bounds are tables in workspace operands, which a kernel before makes.
+// and are left out of the full interval. That is a table entry for each tile of an axis, of O(Sq + Sk) work. Of a
+// conjunct that holds something of both axes which nothing follows (table[q, k], q ^ k) the table has an entry for each
+// tile of both, whether it holds for any element and for all: O(Sq * Sk) work, which remarks of the kernel tell. Where
+// the conjunct depends on positions alone, a few tiles are tried first; if each has elements for which it holds, it is
+// not worth that.
 //
 // OVERFLOW. Integers of the language wrap. The rewriting above is used for an operation only where its result
 // cannot wrap for any launch: 0 <= q < Sq, 0 <= k < Sk, 0 <= Sq, Sk <= 2^30, -2^30 <= qOffset <= 2^30, and

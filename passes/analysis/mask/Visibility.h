@@ -2,7 +2,7 @@
 //
 // The mask as a tree of conditions, in two kinds of sets: Bounds are intervals of the looped axis for the rows of one
 // tile of the fixed axis, Verdict is what is known of one tile of both. How both come about is in
-// passes/analysis/MaskAnalysis.h, METHOD and LOADS.
+// passes/analysis/MaskAnalysis.h, METHOD and TABLES.
 //
 //     Intervals.cpp          and, or and not of sets
 //     Comparisons.cpp        the sets of x <= y
