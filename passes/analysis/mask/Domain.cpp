@@ -244,20 +244,22 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   split.rest = std::move(ofRow.rest);
   SmallVector<BoundsTable> tables;
   Visibility analysis(op, builder, values, &tables);
-  auto add = [&](SmallVector<Conjunct> &conjuncts, bool withEnd) {
-    if (conjuncts.empty() && !withEnd)
-      return;
+  auto add = [&](ArrayRef<Conjunct> conjuncts, bool begins, bool ends) {
     Interval full = analysis.fullInterval(conjuncts);
+    if (begins != ends)
+      full = analysis.withOneEnd(full, begins);
     // An end each: the comparisons of both at once take a device compiler a register for each element.
-    if (full.lo)
-      split.cuts.push_back({conjuncts, analysis.beginOf(full, "full_from"), {}});
-    if (full.hi || withEnd)
-      split.cuts.push_back({std::move(conjuncts), {}, analysis.endOf(full, "full_to")});
+    if (begins)
+      split.cuts.push_back({llvm::to_vector(conjuncts), analysis.beginOf(full, "full_from"), {}});
+    if (ends)
+      split.cuts.push_back({llvm::to_vector(conjuncts), {}, analysis.endOf(full, "full_to")});
   };
   // Every row ends where the looped axis does.
-  add(ofRow.upper, true);
-  add(ofRow.lower, false);
-  add(ofRow.both, false);
+  add(ofRow.upper, false, true);
+  if (!ofRow.lower.empty())
+    add(ofRow.lower, true, false);
+  if (!ofRow.both.empty())
+    add(ofRow.both, true, true);
   for (const BoundsTable &table : tables)
     if (!llvm::is_contained(bounds, table))
       bounds.push_back(table);

@@ -124,10 +124,20 @@ Visibility::RowConjuncts Visibility::rowConjuncts() {
   return result;
 }
 
+Interval Visibility::withOneEnd(const Interval &x, bool begin) {
+  if (begin && x.hi)
+    return {select(lessEqual(loopedAxis.count, *x.hi), lowEnd(x), loopedAxis.count), std::nullopt};
+  if (!begin && x.lo)
+    return {std::nullopt, select(lessEqual(*x.lo, constantOf(0)), highEnd(x), constantOf(0))};
+  return x;
+}
+
 static bool isNear(const Linear &end) { return end.range.within({-maxExtent, int32Range.hi}); }
 
 Value Visibility::beginOf(const Interval &x, StringRef name) {
-  return toI32(isNear(*x.lo) ? *x.lo : clampToLooped(*x.lo), name);
+  // What is empty for every launch has its other end alone.
+  const Linear begin = x.lo ? *x.lo : x == Interval::empty() ? loopedAxis.count : constantOf(0);
+  return toI32(isNear(begin) ? begin : clampToLooped(begin), name);
 }
 
 Value Visibility::endOf(const Interval &x, StringRef name) {

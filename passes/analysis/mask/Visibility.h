@@ -100,6 +100,9 @@ public:
   /// Where every row of the tile sees everything, by the given conjuncts: the longest such interval.
   Interval fullInterval(llvm::ArrayRef<Conjunct> conjuncts);
 
+  /// The interval, where it has no other end than its begin, or its end; else nothing.
+  Interval withOneEnd(const Interval &x, bool begin);
+
   /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the looped axis, an
   /// interval, or anything. `loose` are those of the rest of which intervals do not say all.
   struct RowConjuncts {
