@@ -720,6 +720,22 @@ static Expected<void> countBlocks(const KernelEntry &entry, Axes &axes, const La
   return {};
 }
 
+/// A kernel numbers the tiles of queries and keys that it counts a mask in by 32 bits.
+static Expected<void> checkCountedTiles(const OperandParam &operand, const Tensor &placed) {
+  double tiles = 1;
+  int counted = 0;
+  for (size_t i = 1; i < operand.axes.size(); ++i) {
+    tiles *= double(placed.shape[i]);
+    counted += operand.axes[i].by > 1;
+  }
+  constexpr double most = std::numeric_limits<int32_t>::max();
+  if (counted < 2 || tiles <= most)
+    return {};
+  return failure("the launch counts its mask in {:.3g} tiles, {:.3g} at most; compile with larger tiles (.tileQ, "
+                 ".tileK), or launch fewer batches or heads at a time",
+                 tiles, most);
+}
+
 Expected<void> attune::packLaunch(const KernelImage &image, Device device, float defaultDropout, const LaunchArgs &args,
                                   PackedLaunch &packed) {
   const KernelSignature &signature = image.signature;
@@ -780,6 +796,7 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
       continue;
     }
     const Tensor placed = workspaceTensor(operand, axes, args);
+    RETURN_IF_ERROR(checkCountedTiles(operand, placed));
     operandSlots.put(reinterpret_cast<uintptr_t>(args.workspace) + needed);
     operandSlots.putShape(placed);
     needed += bytesOf(placed);

@@ -181,6 +181,24 @@ TEST_CASE("workspace operands lie side by side in the workspace", "[launch]") {
   CHECK(s.message().starts_with("the launch needs a workspace of "));
 }
 
+TEST_CASE("a mask that is counted has tiles that 32 bits number", "[launch]") {
+  Setup s;
+  const AxisParam end{"end", 2};
+  s.image.signature.operands.push_back(
+      {"table.q.k", i32, OperandRole::Workspace, false, {end, {"h"}, {"q", 0, 2}, {"k", 0, 2}}});
+  s.build();
+  alignas(16) std::byte workspace[16];
+  s.args.workspace = workspace;
+  s.args.workspaceBytes = size_t(1) << 50;
+  CHECK(s.message() == "success");
+  const int64_t length = int64_t(1) << 17;
+  for (Tensor *tensor : {&s.args.q, &s.args.k, &s.args.v, &s.args.o})
+    tensor->shape[2] = length;
+  s.args.lse->shape[2] = length;
+  CHECK(
+      s.message().starts_with("the launch counts its mask in 1.72e+10 tiles, 2.15e+09 at most; compile with larger "));
+}
+
 TEST_CASE("the snippet of the README compiles", "[launch]") {
   Setup s;
   s.image.signature.tensors = {{"slopes", f32, 1}};

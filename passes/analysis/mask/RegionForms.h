@@ -112,6 +112,9 @@ private:
   /// operation, with a number from the second such value of the same axes on.
   std::pair<Value, std::string> canonical(Value value);
 
+  /// Whether two values of the region are computed alike.
+  bool isSame(Value x, Value y);
+
   /// A bit for each argument of the region that the value depends on.
   unsigned argumentsOf(Value value);
 
@@ -139,8 +142,9 @@ private:
   std::optional<Linear> fixedEndValue;
   std::map<std::string, Value> parameters;
   mlir::IRMapping cloned;
-  llvm::DenseMap<Value, unsigned> dependence; // argumentsOf
-  llvm::DenseSet<Value> tabled;               // by tabledEnds
+  llvm::DenseMap<Value, unsigned> dependence;         // argumentsOf
+  llvm::DenseSet<Value> tabled;                       // by tabledEnds
+  llvm::DenseMap<std::pair<Value, Value>, bool> same; // isSame
   llvm::DenseMap<Value, Form> forms;
 };
 

@@ -8,15 +8,17 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// Whether two values of a region are computed alike.
-static bool isSame(Value x, Value y) {
+bool RegionForms::isSame(Value x, Value y) {
   if (x == y)
     return true;
+  if (auto known = same.find({x, y}); known != same.end())
+    return known->second;
   Operation *a = x.getDefiningOp(), *b = y.getDefiningOp();
-  return a && b &&
-         OperationEquivalence::isEquivalentTo(
-             a, b, [](Value x, Value y) { return success(isSame(x, y)); }, nullptr,
-             OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
+  const bool result = a && b &&
+                      OperationEquivalence::isEquivalentTo(
+                          a, b, [&](Value x, Value y) { return success(isSame(x, y)); }, nullptr,
+                          OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
+  return same[{x, y}] = result;
 }
 
 std::pair<Value, std::string> RegionForms::canonical(Value value) {
