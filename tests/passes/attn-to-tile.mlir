@@ -245,6 +245,53 @@ attn.attention @shifted dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 
 // -----
 
+// A condition of both axes that nothing follows is counted: the table has an entry for each tile of both, whether all and any of its elements
+// hold, and a remark says so.
+// CHECK-LABEL: tile.kernel @counted(
+// CHECK-SAME:    table.q.k: workspace [end 2, b, q by 64, k by 32] i32
+// CHECK-SAME:    tile.remarks = ["the condition at {{.*}} is of queries and keys in a way that intervals do not follow: a kernel in front evaluates
+// CHECK-DAG:     %[[B:.*]] = tile.block_index "b"
+// CHECK-DAG:     %[[Q0:.*]] = tile.block_index "q"
+// CHECK:         %[[T:.*]] = tile.param "table.q.k"
+// CHECK:         %[[QT:.*]] = arith.divsi %[[Q0]], %c64_i32
+// CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full where {
+// CHECK:         ^bb0(%[[N:.*]]: i32):
+// CHECK:           %[[LEAST:.*]] = tile.element %[[T]][%{{.*}}, %[[B]], %[[QT]], %[[N]]] {{.*}} {tile.name = "table_tile_all"}
+// CHECK:           %[[ALL:.*]] = arith.trunci %[[LEAST]]
+// CHECK:           %[[GREATEST:.*]] = tile.element %[[T]][%{{.*}}, %[[B]], %[[QT]], %[[N]]] {{.*}} {tile.name = "table_tile_any"}
+// CHECK:           %[[ANY:.*]] = arith.trunci %[[GREATEST]]
+// CHECK:           tile.yield %[[ANY]], %[[ALL]] : i1, i1
+// CHECK-LABEL: tile.kernel @counted_bounds(
+// CHECK-SAME:    grid [share 2048]
+// CHECK:         %[[HOLDS:.*]] = tile.for_blocks (%[[KEY:.*]], %{{.*}}) in %{{.*}} iter_args(
+// CHECK:           tile.map() at(row = %{{.*}}, key = %{{.*}}) -> !tile.tile<row 64 x key 32, i32, register>
+// CHECK:         tile.reduce  sum %[[HOLDS]] over "key"
+attn.attention @counted dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<table, i8, rank 3>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "table"[%b, %q, %k] : (i32, i32, i32) -> i1
+  attn.yield %0 : i1
+}
+
+// -----
+
+// An integer as a float against a run-time scalar: a loop bound, by the last integer whose float is below it.
+// CHECK-LABEL: tile.kernel @float_window(
+// CHECK-NOT:     workspace
+// CHECK:         %[[LAST:.*]] = arith.select {{.*}} {tile.name = "last_below"} : i64
+// CHECK:         tile.domain k by 32 [%tiles_begin, %
+attn.attention @float_window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {scalars = [#attn.scalar<w, f32>]} score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = arith.subi %q, %k : i32
+  %1 = arith.sitofp %0 : i32 to f32
+  %2 = attn.scalar "w" : f32
+  %3 = arith.cmpf olt, %1, %2 : f32
+  attn.yield %3 : i1
+}
+
+// -----
+
 // Warpgroups visit the tiles of a score that counts positions from the last one on, other warps from the first.
 // CHECK-LABEL: tile.kernel @positions
 // CHECK:         tile.domain k by 32 [%c0_i32, %{{.*}}) full{{$}}
