@@ -105,12 +105,6 @@ void tile::explain(Operation *op, const Twine &text) {
   op->setAttr(commentAttr, StringAttr::get(op->getContext(), all));
 }
 
-void tile::moveRemarks(Operation *from, Operation *kernel) {
-  if (auto remarks = dyn_cast_or_null<ArrayAttr>(from->removeAttr(remarksAttr)))
-    for (auto text : remarks.getAsRange<StringAttr>())
-      remark(kernel, text.getValue());
-}
-
 void tile::remark(Operation *kernel, const Twine &text) {
   Builder builder(kernel->getContext());
   SmallVector<Attribute> all;

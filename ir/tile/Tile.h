@@ -107,8 +107,6 @@ bool precedesDependent(mlir::Operation *kernel);
 /// remark stands once.
 inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";
 void remark(mlir::Operation *kernel, const llvm::Twine &text);
-/// The remarks of an op of the kernel become the kernel's.
-void moveRemarks(mlir::Operation *from, mlir::Operation *kernel);
 /// Whether a loop's vector that follows from no tile goes to shared memory: where there are copy warps, they compute it.
 bool isStaged(ConvertOp convert);
 /// Columns of the widest tile that the kernel stores to a tiled operand.

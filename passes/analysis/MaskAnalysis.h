@@ -107,6 +107,7 @@ struct BoundsTable {
   bool byBatch = false, byHead = false;
   int64_t queries = 0, keys = 0; ///< of a tile; 0 where the value is the same for all
 
+  bool isOfBoth() const { return queries && keys; }
   /// The workspace operand that holds it: [end 2, b, h, q by queries, k by keys], of these what the value depends on.
   tile::OperandAttr declaration() const;
   friend bool operator==(const BoundsTable &, const BoundsTable &) = default;

@@ -21,6 +21,7 @@
 
 #include "mlir/Transforms/RegionUtils.h"
 
+#include <algorithm>
 #include <map>
 
 namespace attune {
@@ -261,7 +262,7 @@ private:
     part.q0 = tile::named(arith::MinSIOp::create(builder, loc, part.q0, last), "seen_row");
     SmallVector<BoundsTable> with(bounds);
     auto own = buildDomain(builder, op, part, with).getDefiningOp<tile::DomainOp>();
-    const bool counts = llvm::any_of(with, [](const BoundsTable &table) { return table.queries && table.keys; });
+    const bool counts = std::ranges::any_of(with, &BoundsTable::isOfBoth);
     if (!own.skips() || counts || !asksByPart(own) || wordsByQuery(own) > 2) {
       // Without its tables, what reads them goes too.
       own.erase();
@@ -270,7 +271,6 @@ private:
       return;
     }
     bounds = std::move(with);
-    tile::moveRemarks(own, kernel);
     Value begin = tile::named(tile::FirstVisibleOp::create(builder, loc, i32, own), "own_begin");
     if (within.empty())
       within = {begin, domain.getDefiningOp<tile::DomainOp>().getEnds().back()};
@@ -283,7 +283,6 @@ private:
   /// The tiles of keys that the block visits, and those of them `within` which its part does; sets the mask's rest.
   Value visibleTiles(SmallVector<Value, 2> &within) {
     Value domain = buildDomain(builder, op, block, bounds);
-    tile::moveRemarks(domain.getDefiningOp(), kernel);
     // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
     // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
     // warpgroups, which keep their maxima (tile-hold-maxima).

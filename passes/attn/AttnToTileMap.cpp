@@ -88,7 +88,6 @@ private:
     Value classes = tile::named(
         tile::ParamOp::create(builder, loc, tile::ViewType::get(op.getContext(), 4, i32), "classes"), "classes");
     Value domain = buildDomain(builder, op, {b, h, q0, offset, B, H, Sq, Sk, tileQ, tileK}, bounds, FullBy::Mask);
-    tile::moveRemarks(domain.getDefiningOp(), b.getDefiningOp()->getParentOp());
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), ValueRange());
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&loop.getBody().front());

@@ -17,6 +17,8 @@
 #include "passes/analysis/MapPatterns.h"
 #include "passes/attn/CloneRegion.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace attune;
 using tile::TileType;
@@ -39,7 +41,7 @@ public:
 
   void write(ArrayRef<BoundsTable> tables) {
     // As many blocks as run at a time; of what evaluates all elements some more, that none is idle for long.
-    shares = llvm::any_of(tables, [](const BoundsTable &table) { return table.queries && table.keys; }) ? 2048 : 256;
+    shares = std::ranges::any_of(tables, &BoundsTable::isOfBoth) ? 2048 : 256;
     builder.setInsertionPoint(kernel);
     const std::string name = (kernel.getSymName() + "_bounds").str();
     MLIRContext *context = builder.getContext();
@@ -136,7 +138,7 @@ private:
   }
 
   void fill(const BoundsTable &table) {
-    const bool isOfBoth = table.queries && table.keys;
+    const bool isOfBoth = table.isOfBoth();
     Value entries = view(table.name, table.declaration().getViewType());
     Value count = tilesOf(table.keys ? "k" : "q", table.keys ? table.keys : table.queries),
           groups = isOfBoth ? count : tile::named(divideUp(count, groupEntries), "groups"), pieces = groups;
@@ -260,7 +262,7 @@ private:
     auto ofTile = [&](Value tile, int64_t size) { return add(multiply(tile, number(size)), own); };
     IRMapping mapping;
     Block &region = op.getMask().front();
-    const bool isOfBoth = table.queries && table.keys;
+    const bool isOfBoth = table.isOfBoth();
     if (table.byBatch)
       mapping.map(region.getArgument(0), others.front());
     if (table.byHead)

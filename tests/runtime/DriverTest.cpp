@@ -186,20 +186,25 @@ static void addBoundsKernel(KernelImage &image) {
   image.entries.insert(image.entries.begin(), first);
 }
 
+/// The kernel of an image with tables, and `s.args` with ids and, for their q and k, a workspace.
+static Kernel loadWithTables(FakeSetup &s) {
+  s.fake.paramBytes = s.image.signature.packedBytes();
+  s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  s.args.workspace = s.memory;
+  s.args.workspaceBytes = kernel->workspaceBytes(s.args);
+  return *kernel;
+}
+
 TEST_CASE("fake: blocks that claim work are as many as multiprocessors", "[fake][.]") {
   for (bool claims : {true, false}) {
     FakeSetup s;
     addBoundsKernel(s.image);
     s.image.main().persistent = true;
     s.image.main().claimsWork = claims;
-    s.fake.paramBytes = s.image.signature.packedBytes();
     s.args.q = s.args.o = Tensor::contiguous(s.memory, bf16, {2, 80, 60, 64}, Device::cuda(0));
-    s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
-    Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
-    REQUIRE(kernel);
-    s.args.workspace = s.memory;
-    s.args.workspaceBytes = kernel->workspaceBytes(s.args);
-    REQUIRE(kernel->launch(nullptr, s.args));
+    REQUIRE(loadWithTables(s).launch(nullptr, s.args));
     CHECK(s.fake.launches == 2);
     CHECK(s.fake.grid[0] == (claims ? 132 : 80)); // of 160 tiles of work
   }
@@ -210,14 +215,9 @@ TEST_CASE("fake: kernels start in order, and a dependent one may beside the one 
     FakeSetup s;
     addBoundsKernel(s.image);
     s.image.main().dependent = waits;
-    s.fake.paramBytes = s.image.signature.packedBytes();
-    s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
-    Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
-    REQUIRE(kernel);
-    s.args.workspace = s.memory;
-    s.args.workspaceBytes = kernel->workspaceBytes(s.args);
+    const Kernel kernel = loadWithTables(s);
     int stream = 0;
-    REQUIRE(kernel->launch(&stream, s.args));
+    REQUIRE(kernel.launch(&stream, s.args));
     CHECK(s.fake.all ==
           std::vector<FakeLaunch>{{256, 256, 0, &stream, false}, {2 * 4 * 2, 128, 98304, &stream, waits}});
     // As older drivers do not capture it in graphs, it is not for them.
@@ -237,15 +237,10 @@ TEST_CASE("fake: kept tables are not filled again", "[fake][.]") {
     s.image.entries.front().preparation = true;
     s.image.main().dependent = s.image.main().persistent = true;
     s.image.main().claimsWork = claims;
-    s.fake.paramBytes = s.image.signature.packedBytes();
-    s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
-    Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
-    REQUIRE(kernel);
-    s.args.workspace = s.memory;
-    s.args.workspaceBytes = kernel->workspaceBytes(s.args);
+    const Kernel kernel = loadWithTables(s);
     s.args.keepTables = true;
     int stream = 0;
-    REQUIRE(kernel->launch(&stream, s.args));
+    REQUIRE(kernel.launch(&stream, s.args));
     // Blocks that claim work find its counter at 0. Behind any other kernel this one starts when that has ended.
     REQUIRE(s.fake.all.size() == (claims ? 2 : 1));
     if (claims)
@@ -257,17 +252,12 @@ TEST_CASE("fake: kept tables are not filled again", "[fake][.]") {
 TEST_CASE("fake: the workspace is checked as memory of the device", "[fake][.]") {
   FakeSetup s;
   addBoundsKernel(s.image);
-  s.fake.paramBytes = s.image.signature.packedBytes();
-  s.args.tensors = {{"ids", Tensor::contiguous(s.memory, i32, {100}, Device::cuda(0))}};
-  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
-  REQUIRE(kernel);
-  CHECK(kernel->workspaceBytes(s.args) == 48); // two ends of five tiles, to a multiple of 16
-  s.args.workspace = s.memory;
-  s.args.workspaceBytes = 48;
+  const Kernel kernel = loadWithTables(s);
+  CHECK(s.args.workspaceBytes == 48); // two ends of five tiles, to a multiple of 16
   // The workspace is memory that the device reaches.
-  REQUIRE(kernel->launchChecked(nullptr, s.args));
+  REQUIRE(kernel.launchChecked(nullptr, s.args));
   s.args.workspaceBytes = 2 << 20;
-  CHECK(kernel->launchChecked(nullptr, s.args).error().message ==
+  CHECK(kernel.launchChecked(nullptr, s.args).error().message ==
         "workspace reaches bytes 0 to 2097151 of an allocation of 1048576 bytes; correct its shape or strides");
 }
 

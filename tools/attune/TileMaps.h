@@ -9,9 +9,10 @@ namespace attune::cli {
 Expected<TileMap> makeTileMap(const Request &request, const Shape &shape, int tileQ, int tileK,
                               std::optional<int32_t> qOffset = {}, uint64_t seed = 0);
 
-/// The map of a mask of which tiles are asked one by one, or that reads tensors or scalars, in the least tiles, of 16 x 16 and more, of which there are
-/// some millions at most. Null for other masks, where a captured tensor has no data (neither a
-/// --tensor with a source nor a built-in's default), or more than 2^28 elements of the mask would be evaluated.
+/// The map of a mask of which tiles are asked one by one, or that reads tensors or scalars, in the least tiles, of
+/// 16 x 16 and more, of which there are some millions at most. Null for other masks, where a captured tensor has no data
+/// (neither a --tensor with a source nor a built-in's default), or more than 2^28 elements of the mask would be
+/// evaluated.
 Expected<std::shared_ptr<const TileMap>> knownTileMap(const Request &request, const Shape &shape,
                                                       std::optional<int32_t> qOffset = {}, uint64_t seed = 0);
 
@@ -33,7 +34,7 @@ struct TileMapHead {
   TileClass at(int64_t row, int64_t column) const { return map.at(b, h, row, column); }
 };
 
-/// Letters, at most 64 x 32 of them: '#' full, '+' partly visited or partial, '.' empty; behind each row the tiles that it
+/// Letters, at most 64 x 32: '#' full, '+' partly visited or partial, '.' empty; behind each row the tiles that it
 /// visits.
 std::string tileMapText(const TileMapHead &head);
 /// An SVG image, of at most 512 x 512 cells.

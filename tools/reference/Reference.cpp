@@ -626,6 +626,23 @@ void addReferenceMemory(MemoryNeed &need, std::span<const int64_t> q, std::span<
     need.add("keep", 1, keep);
 }
 
+/// Calls tell(visible) for each of the keys [begin, end) of a row: what the mask, whose interpreter `mask` is, and the
+/// pattern show of them.
+template <typename Tell>
+static void tellVisible(const Prepared &p, std::optional<RowInterpreter> &mask, int64_t b, int64_t h, int64_t q,
+                        int64_t begin, int64_t end, Tell &&tell) {
+  const uint8_t *blocks = p.blocksOf(b, h, q);
+  if (mask)
+    mask->startRow(b, h, q + p.problem->qOffset);
+  for (int64_t first = begin; first < end; first += RowInterpreter::maxRun) {
+    const int64_t keys = std::min(RowInterpreter::maxRun, end - first);
+    if (mask)
+      mask->run(first, keys, nullptr);
+    for (int64_t i = 0; i < keys; ++i)
+      tell((!mask || mask->ints()[i]) && (!blocks || blocks[(first + i) / p.patternColumns]));
+  }
+}
+
 Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mostEvaluations) {
   Expected<Prepared> prepared = prepare(problem, /*maskAlone=*/true);
   if (!prepared)
@@ -654,16 +671,7 @@ Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mo
     int64_t count = 0;
     for (int64_t row = begin; row < end; ++row) {
       const int64_t b = row / queries / heads, h = row / queries % heads, q = row % queries;
-      const uint8_t *blocks = p.blocksOf(b, h, q);
-      if (mask)
-        mask->startRow(b, h, q + problem.qOffset);
-      for (int64_t first = 0; first < p.keyLength; first += RowInterpreter::maxRun) {
-        const int64_t keys = std::min(RowInterpreter::maxRun, p.keyLength - first);
-        if (mask)
-          mask->run(first, keys, nullptr);
-        for (int64_t i = 0; i < keys; ++i)
-          count += (!mask || mask->ints()[i]) && (!blocks || blocks[(first + i) / p.patternColumns]);
-      }
+      tellVisible(p, mask, b, h, q, 0, p.keyLength, [&](bool sees) { count += sees; });
     }
     visible += count;
   });
@@ -679,19 +687,9 @@ Expected<std::vector<uint8_t>> visibleElements(const Problem &problem, const Ele
   std::optional<RowInterpreter> mask;
   if (p.mask)
     mask.emplace(*p.mask);
-  for (int64_t q = range.firstQuery; q < range.firstQuery + range.queries; ++q) {
-    const uint8_t *blocks = p.blocksOf(range.b, range.h, q);
-    if (mask)
-      mask->startRow(range.b, range.h, q + problem.qOffset);
-    const int64_t end = range.firstKey + range.keys;
-    for (int64_t first = range.firstKey; first < end; first += RowInterpreter::maxRun) {
-      const int64_t keys = std::min(RowInterpreter::maxRun, end - first);
-      if (mask)
-        mask->run(first, keys, nullptr);
-      for (int64_t i = 0; i < keys; ++i)
-        visible.push_back((!mask || mask->ints()[i]) && (!blocks || blocks[(first + i) / p.patternColumns]));
-    }
-  }
+  for (int64_t q = range.firstQuery; q < range.firstQuery + range.queries; ++q)
+    tellVisible(p, mask, range.b, range.h, q, range.firstKey, range.firstKey + range.keys,
+                [&](bool sees) { visible.push_back(sees); });
   return visible;
 }
 

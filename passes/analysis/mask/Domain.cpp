@@ -69,8 +69,9 @@ public:
         builder.getI64IntegerAttr(analysis.getLooped().tile), begins, ends, builder.getDenseBoolArrayAttr(kinds),
         /*reverse=*/UnitAttr());
     domain.getWhere().takeBody(where);
-    for (const std::string &remark : remarks)
-      tile::remark(domain, remark);
+    if (Operation *kernel = tile::kernelAround(domain))
+      for (const std::string &remark : remarks)
+        tile::remark(kernel, remark);
     if (!domain.getWhere().empty())
       hoistFromRegion(domain);
     return domain;

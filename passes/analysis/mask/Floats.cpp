@@ -158,52 +158,37 @@ template <typename Set> Set Visibility::isLess(Value x, Value y, bool strictly, 
 
 template <typename Set> Set Visibility::compareFloats(arith::CmpFOp compare, bool negate) {
   using Predicate = arith::CmpFPredicate;
-  Predicate predicate = compare.getPredicate();
   Value x = compare.getLhs(), y = compare.getRhs();
-  // What holds of NaN too is the opposite of something that does not.
-  auto flip = [&](Predicate ordered) {
-    predicate = ordered;
-    negate = !negate;
-  };
-  switch (predicate) {
-  case Predicate::ULT:
-    flip(Predicate::OGE);
-    break;
-  case Predicate::ULE:
-    flip(Predicate::OGT);
-    break;
-  case Predicate::UGT:
-    flip(Predicate::OLE);
-    break;
-  case Predicate::UGE:
-    flip(Predicate::OLT);
-    break;
-  case Predicate::UNE:
-    flip(Predicate::OEQ);
-    break;
-  case Predicate::UEQ:
-    flip(Predicate::ONE);
-    break;
-  default:
-    break;
-  }
-  auto both = [&](bool strictly, bool all) {
+  auto both = [&](bool strictly, bool all, bool negate) {
     Set first = isLess<Set>(x, y, strictly, negate), second = isLess<Set>(y, x, strictly, negate);
     return all != negate ? conjunction(first, second) : disjunction(first, second);
   };
-  switch (predicate) {
+  // What holds of NaN too is the opposite of something that does not.
+  switch (compare.getPredicate()) {
   case Predicate::OLT:
     return isLess<Set>(x, y, true, negate);
+  case Predicate::UGE:
+    return isLess<Set>(x, y, true, !negate);
   case Predicate::OLE:
     return isLess<Set>(x, y, false, negate);
+  case Predicate::UGT:
+    return isLess<Set>(x, y, false, !negate);
   case Predicate::OGT:
     return isLess<Set>(y, x, true, negate);
+  case Predicate::ULE:
+    return isLess<Set>(y, x, true, !negate);
   case Predicate::OGE:
     return isLess<Set>(y, x, false, negate);
+  case Predicate::ULT:
+    return isLess<Set>(y, x, false, !negate);
   case Predicate::OEQ:
-    return both(false, true);
+    return both(false, true, negate);
+  case Predicate::UNE:
+    return both(false, true, !negate);
   case Predicate::ONE:
-    return both(true, false);
+    return both(true, false, negate);
+  case Predicate::UEQ:
+    return both(true, false, !negate);
   default:
     return unknown<Set>();
   }
