@@ -139,13 +139,22 @@ std::string argumentName(BlockArgument argument) {
   return llvm::TypeSwitch<Operation *, std::string>(argument.getOwner()->getParentOp())
       .Case([&](attn::AttentionOp op) {
         Region *region = argument.getOwner()->getParent();
+        for (auto [gradient, of] : op.gradientRegions())
+          if (region == gradient) {
+            if (i + 1 == region->getNumArguments())
+              return std::string("g");
+            region = of;
+          }
         return region == &op.getScore()  ? fromParts({"s", "b", "h", "q", "k"})
                : region == &op.getMask() ? fromParts({"b", "h", "q", "k"})
                                          : op.normaliserArgument(*region, i);
       })
       .Case([&](tile::DomainOp) { return fromParts({"tile"}); })
       .Case([&](tile::ForBlocksOp op) {
-        return i == 0 ? "k0" : i == 1 ? "partial" : carriedName(carriedBy(op), i - 2);
+        auto domain = op.getDomain().getDefiningOp<tile::DomainOp>();
+        return i == 0 ? domain && domain.getAxis() == "q" ? "q0" : "k0"
+               : i == 1 ? "partial"
+                        : carriedName(carriedBy(op), i - 2);
       })
       .Case([&](tile::MapOp op) {
         const size_t inputs = op.getInputs().size();

@@ -16,6 +16,20 @@ def VerifyAttn : Pass<"attn-verify", "::mlir::ModuleOp"> {
   }];
 }
 
+def Differentiate : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
+  let summary = "write the gradients of a variant's expressions";
+  let description = [{
+    Requires: `attn.attention`; canonical regions, so that what is not needed is not differentiated.
+    Ensures: one that takes `gradients` and has no regions of gradients yet has them, by reverse-mode differentiation of its score and its normaliser (softmax where
+    the op names none, which is written out). An op without a rule, a normaliser whose statistics have none, and a captured tensor whose gradient is asked for but to which nothing adds
+    are errors.
+    Why here: expressions of one element, without tiles, are all that it has to know.
+    Before: `attn.attention ... attributes {gradients = #attn.gradients<["slopes"]>} score { s + slopes[h] * float(k - q) }`
+    After: `... score_grad { attn.add_gradient g * float(k - q), "slopes"[h]; yield g }`
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
 def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
   let summary = "choose the tiles and the schedule of each variant under the SRAM budget";
   let description = [{
@@ -65,6 +79,22 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
     Why here: the last point where the variant is still one formula.
     Before: `attn.attention @causal ... score {} mask { q >= k }`
     After: `tile.kernel @causal { ... tile.for_blocks (%k0, %partial) in %dom iter_args(%m, %l, %acc) { ... } }`
+  }];
+  let options = [Option<"granularity", "granularity", "int64_t", "8",
+                        "head dims are padded to a multiple of this: the target's matrix instruction">];
+  let dependentDialects = ["::attune::tile::TileDialect", "::attune::sched::SchedDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def AttnToTileBackward : Pass<"attn-to-tile-backward", "::mlir::ModuleOp"> {
+  let summary = "write the tiles of the backward pass";
+  let description = [{
+    Requires: `attn.attention` that takes `gradients`, differentiated (attn-differentiate), with an `attn.plan` (attn-tile-size).
+    Ensures: in its place a `tile.launch` of kernels: with row statistics one for rowsum(dO * O) and the like, one for dK and dV over tiles of keys, whose loop goes over the heads of a group and over the tiles of queries that see a key, one for dQ over tiles
+    of queries; and in front of all the one that fills tables, where the mask has any. Domains and masks are those of attn-to-tile, for loops over either axis. Scores and weights are computed again from Q, K and LSE.
+    Every gradient is summed in one order: no atomics.
+    Why here: as attn-to-tile.
+    Before: `attn.attention @causal ... attributes {gradients = #attn.gradients<[]>} ... p_grad {...}`
+    After: `tile.launch @causal [@causal_rows, @causal_keys, @causal_queries]`
   }];
   let options = [Option<"granularity", "granularity", "int64_t", "8",
                         "head dims are padded to a multiple of this: the target's matrix instruction">];

@@ -142,6 +142,34 @@ void RowStatisticAttr::print(AsmPrinter &printer) const {
   printer << ", " << (getIsMax() ? "max" : "sum") << ", " << getInitial() << ">";
 }
 
+Attribute GradientsAttr::parse(AsmParser &parser, Type) {
+  SmallVector<StringAttr> tensors;
+  auto tensor = [&] { return parser.parseAttribute(tensors.emplace_back()); };
+  if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, tensor))
+    return {};
+  bool lse = false, deterministic = false;
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef word;
+    const SMLoc at = parser.getCurrentLocation();
+    if (parser.parseKeyword(&word))
+      return {};
+    if (word != "lse" && word != "deterministic") {
+      parser.emitError(at) << "expected lse or deterministic, not '" << word << "'";
+      return {};
+    }
+    (word == "lse" ? lse : deterministic) = true;
+  }
+  if (parser.parseGreater())
+    return {};
+  return GradientsAttr::get(parser.getContext(), tensors, lse, deterministic);
+}
+
+void GradientsAttr::print(AsmPrinter &printer) const {
+  printer << "<[";
+  llvm::interleaveComma(getTensors(), printer);
+  printer << "]" << (getLse() ? ", lse" : "") << (getDeterministic() ? ", deterministic" : "") << ">";
+}
+
 //===----------------------------------------------------------------------===//
 // attn.attention
 //===----------------------------------------------------------------------===//
@@ -162,6 +190,13 @@ RuntimeScalarAttr AttentionOp::findScalar(StringRef name) {
 
 std::array<Region *, 5> AttentionOp::normaliserRegions() {
   return {&getBase(), &getRescale(), &getP(), &getDivisor(), &getLse()};
+}
+
+std::array<std::pair<Region *, Region *>, 4> AttentionOp::gradientRegions() {
+  return {{{&getScoreGrad(), &getScore()},
+           {&getPGrad(), &getP()},
+           {&getDivisorGrad(), &getDivisor()},
+           {&getLseGrad(), &getLse()}}};
 }
 
 std::string AttentionOp::normaliserArgument(Region &region, size_t i) {
@@ -236,6 +271,41 @@ static LogicalResult verifyNormaliser(AttentionOp op) {
   return success();
 }
 
+/// A region of gradients takes what `of` takes, and g.
+static LogicalResult verifyGradientRegion(AttentionOp op, Region &region, Region &of) {
+  if (region.empty())
+    return success();
+  const Type f32 = Builder(op.getContext()).getF32Type();
+  if (!op.getGradients())
+    return op.emitOpError("has regions of gradients, but no attribute 'gradients'");
+  if (of.empty())
+    return op.emitOpError("has the gradient of a region that it does not have");
+  SmallVector<Type> expected(of.getArgumentTypes());
+  expected.push_back(f32);
+  if (!llvm::equal(region.getArgumentTypes(), expected))
+    return op.emitOpError("region of gradients must take what its region takes, and f32");
+  auto yield = dyn_cast<YieldOp>(region.front().back());
+  if (!yield || yield.getValue().getType() != f32)
+    return op.emitOpError("region of gradients must yield 'f32'");
+  return success();
+}
+
+static LogicalResult verifyGradients(AttentionOp op) {
+  for (auto [region, of] : op.gradientRegions())
+    if (failed(verifyGradientRegion(op, *region, *of)))
+      return failure();
+  if (std::optional<GradientsAttr> gradients = op.getGradients())
+    for (StringAttr name : gradients->getTensors()) {
+      CapturedTensorAttr tensor = op.findTensor(name);
+      if (!tensor)
+        return op.emitOpError() << "gives the gradient of " << name << ", which is no captured tensor";
+      if (!isa<FloatType>(tensor.getElementType()))
+        return op.emitOpError() << "gives the gradient of " << name << ", whose elements are "
+                                << tensor.getElementType() << "; only tensors of floats have one";
+    }
+  return success();
+}
+
 LogicalResult AttentionOp::verifyRegions() {
   Type type = getDtype();
   if (!type.isF32() && !type.isF16() && !type.isBF16())
@@ -252,7 +322,9 @@ LogicalResult AttentionOp::verifyRegions() {
     return failure();
   if (failed(verifyRegion(*this, getMask(), "mask", false)))
     return failure();
-  return verifyNormaliser(*this);
+  if (failed(verifyNormaliser(*this)))
+    return failure();
+  return verifyGradients(*this);
 }
 
 LogicalResult LoadOp::verify() {
@@ -267,6 +339,22 @@ LogicalResult LoadOp::verify() {
                          << tensor.getRank() << " indices, got " << getIndices().size();
   if (getResult().getType() != valueType(tensor.getElementType()))
     return emitOpError() << "elements of '" << getName() << "' are " << valueType(tensor.getElementType());
+  return success();
+}
+
+LogicalResult AddGradientOp::verify() {
+  auto attention = (*this)->getParentOfType<AttentionOp>();
+  if (!attention)
+    return emitOpError("must be inside attn.attention");
+  Region *within = (*this)->getParentRegion();
+  if (llvm::none_of(attention.gradientRegions(), [&](auto pair) { return pair.first == within; }))
+    return emitOpError("must be inside a region of gradients");
+  if (!llvm::is_contained(attention.getGradients()->getTensors(), getNameAttr()))
+    return emitOpError() << "adds to the gradient of '" << getName() << "', which the attention does not give";
+  const int64_t rank = attention.findTensor(getName()).getRank();
+  if (rank != int64_t(getIndices().size()))
+    return emitOpError() << "captured tensor '" << getName() << "' of rank " << rank << " takes " << rank
+                         << " indices, got " << getIndices().size();
   return success();
 }
 

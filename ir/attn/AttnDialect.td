@@ -87,6 +87,21 @@ def RowStatisticAttr : AttnAttr<"RowStatistic", "statistic"> {
   let hasCustomAssemblyFormat = 1;
 }
 
+def GradientsAttr : AttnAttr<"Gradients", "gradients"> {
+  let summary = "what the backward pass of an attention gives";
+  let description = [{
+    The gradients of Q, K and V, and of these captured tensors of floats. With `lse` that of LSE is given beside that of O. With `deterministic` the order of
+    all sums is one for every launch.
+
+    ```mlir
+    #attn.gradients<["slopes"], lse, deterministic>
+    #attn.gradients<[]>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$tensors, "bool":$lse, "bool":$deterministic);
+  let hasCustomAssemblyFormat = 1;
+}
+
 def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
   let summary = "tile sizes and schedule, chosen by the cost model or given by the user";
   let description = [{

@@ -39,6 +39,17 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
 
     Only `p` has to be there; without `base` no region takes it.
 
+    With `gradients` it is the backward pass of the attention: of dO, and of dLSE where asked for, it gives dQ, dK, dV and the gradients of captured tensors.
+    `attn-differentiate` writes what that takes beside the formula: regions that take what theirs takes and, behind it, g (f32), the gradient of what
+    theirs gives. They yield the gradient of one of its arguments and add those of captured tensors by `attn.add_gradient`.
+
+    | region         | of        | yields the gradient of                  |
+    |----------------|-----------|-----------------------------------------|
+    | `score_grad`   | `score`   | s                                       |
+    | `p_grad`       | `p`       | x                                       |
+    | `divisor_grad` | `divisor` | the statistic of sum                    |
+    | `lse_grad`     | `lse`     | the statistic of sum                    |
+
     ```mlir
     attn.attention @sigmoid dtype bf16 head_dim 64 x 64 scale 0.125 attributes {normaliser = "sigmoid"} score {
     } mask {
@@ -61,20 +72,35 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
       attn.yield %0 : i1
     }
     ```
+
+    ```mlir
+    attn.attention @doubled dtype bf16 head_dim 64 x 64 scale 0.125 attributes {gradients = #attn.gradients<[]>, ...} score {
+    ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+      %0 = arith.addf %s, %s : f32
+      attn.yield %0 : f32
+    } mask {
+    } ... score_grad {
+    ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %g: f32):
+      %0 = arith.addf %g, %g : f32
+      attn.yield %0 : f32
+    }
+    ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v,
                        F32Attr:$scale, DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
                        OptionalAttr<BlockPatternAttr>:$pattern, OptionalAttr<StrAttr>:$normaliser,
                        DefaultValuedAttr<TypedArrayAttrBase<RowStatisticAttr, "row statistics">, "{}">:$statistics,
-                       UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
+                       UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset, OptionalAttr<GradientsAttr>:$gradients);
   let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask, MaxSizedRegion<1>:$base,
                      MaxSizedRegion<1>:$rescale, MaxSizedRegion<1>:$p, MaxSizedRegion<1>:$divisor,
-                     MaxSizedRegion<1>:$lse);
+                     MaxSizedRegion<1>:$lse, MaxSizedRegion<1>:$score_grad, MaxSizedRegion<1>:$p_grad,
+                     MaxSizedRegion<1>:$divisor_grad, MaxSizedRegion<1>:$lse_grad);
   let assemblyFormat = [{
     $sym_name `dtype` $dtype `head_dim` $head_dim `x` $head_dim_v `scale` $scale
     attr-dict-with-keyword `score` $score `mask` $mask (`base` $base^)? (`rescale` $rescale^)? (`p` $p^)?
-    (`divisor` $divisor^)? (`lse` $lse^)?
+    (`divisor` $divisor^)? (`lse` $lse^)? (`score_grad` $score_grad^)? (`p_grad` $p_grad^)?
+    (`divisor_grad` $divisor_grad^)? (`lse_grad` $lse_grad^)?
   }];
   let hasRegionVerifier = 1;
   let skipDefaultBuilders = 0;
@@ -84,8 +110,11 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     RuntimeScalarAttr findScalar(::llvm::StringRef name);
     /// Whether it gives an LSE: softmax does.
     bool hasLse() { return !getNormaliser() || !getLse().empty(); }
+    static constexpr size_t regionCount = 11;
     /// base, rescale, p, divisor and lse.
     ::std::array<::mlir::Region *, 5> normaliserRegions();
+    /// score_grad, p_grad, divisor_grad and lse_grad, each behind the region that it is of.
+    ::std::array<::std::pair<::mlir::Region *, ::mlir::Region *>, 4> gradientRegions();
     /// What argument `i` of one of them is called.
     ::std::string normaliserArgument(::mlir::Region &region, size_t i);
   }];
@@ -104,6 +133,21 @@ def LoadOp : AttnOp<"load", [Pure]> {
   let arguments = (ins StrAttr:$name, Variadic<AnyTypeOf<[I32, I64]>>:$indices);
   let results = (outs AnyTypeOf<[F32, I32, I64, I1]>:$result);
   let assemblyFormat = "$name `[` $indices `]` attr-dict `:` functional-type($indices, $result)";
+  let hasVerifier = 1;
+}
+
+def AddGradientOp : AttnOp<"add_gradient", [MemoryEffects<[MemWrite]>]> {
+  let summary = "add to the gradient of a captured tensor's element";
+  let description = [{
+    The gradient of `name[indices]`, an index out of range clamped as `attn.load` has it, grows by `value`: for every (b, h, q, k) that the mask shows in
+    `score_grad` and `p_grad`, for every (b, h, q) in the others.
+
+    ```mlir
+    attn.add_gradient %0, "slopes"[%h] : (i32)
+    ```
+  }];
+  let arguments = (ins F32:$value, StrAttr:$name, Variadic<AnyTypeOf<[I32, I64]>>:$indices);
+  let assemblyFormat = "$value `,` $name `[` $indices `]` attr-dict `:` `(` type($indices) `)`";
   let hasVerifier = 1;
 }
 

@@ -349,11 +349,10 @@ void addNormaliser(attn::AttentionOp op, const Normaliser &normaliser, const Nor
 
 } // namespace
 
-void attune::writeSoftmax(attn::AttentionOp op) {
-  const Normaliser softmax = normalisers::softmax();
-  Expected<NormaliserExpressions> expressions = parseExpressions(softmax);
-  assert(expressions && "softmax is right");
-  addNormaliser(op, softmax, *expressions);
+void attune::writeNormaliser(attn::AttentionOp op, const Normaliser &normaliser) {
+  Expected<NormaliserExpressions> expressions = parseExpressions(normaliser);
+  assert(expressions && "the normaliser is right");
+  addNormaliser(op, normaliser, *expressions);
 }
 
 Expected<OwningOpRef<ModuleOp>> attune::buildAttention(MLIRContext &context, const Variant &variant, DType dtype,
@@ -389,7 +388,7 @@ Expected<OwningOpRef<ModuleOp>> attune::buildAttention(MLIRContext &context, con
   float scale = variant.scale().value_or(float(1.0 / std::sqrt(double(headDim))));
 
   OperationState state(loc, attn::AttentionOp::getOperationName());
-  for (int region = 0; region < 7; ++region)
+  for (size_t region = 0; region < attn::AttentionOp::regionCount; ++region)
     state.addRegion();
   auto &properties = state.getOrAddProperties<attn::AttentionOp::Properties>();
   properties.sym_name = builder.getStringAttr(variant.name());

@@ -44,7 +44,9 @@ namespace attune {
 Expected<mlir::OwningOpRef<mlir::ModuleOp>> buildAttention(mlir::MLIRContext &context, const Variant &variant,
                                                            DType dtype, int headDim, int headDimV);
 
-/// Names softmax as the normaliser of `op`, which names none, and writes out its definition. Text leaves it out.
-void writeSoftmax(attn::AttentionOp op);
+/// Names `normaliser` as that of `op`, which names none, and writes out its definition. Its tensors are captured.
+void writeNormaliser(attn::AttentionOp op, const Normaliser &normaliser);
+/// The same of softmax, which text leaves out.
+inline void writeSoftmax(attn::AttentionOp op) { writeNormaliser(op, normalisers::softmax()); }
 
 } // namespace attune

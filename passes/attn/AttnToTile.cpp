@@ -12,12 +12,11 @@
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Dependences.h"
-#include "passes/analysis/MapPatterns.h"
 #include "passes/analysis/MaskAnalysis.h"
 #include "passes/analysis/TileSequence.h"
 #include "passes/analysis/WarpgroupRows.h"
 #include "passes/attn/BoundsKernel.h"
-#include "passes/attn/CloneRegion.h"
+#include "passes/attn/TileWriter.h"
 
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -37,11 +36,10 @@ using tile::TileType;
 namespace {
 
 /// Writes one kernel; its members are the values that several parts share.
-class KernelWriter {
+class KernelWriter : TileWriter {
 public:
   KernelWriter(attn::AttentionOp op, attn::PlanAttr plan, int64_t granularity)
-      : op(op), plan(plan), builder(op), loc(op.getLoc()), f32(builder.getF32Type()), i32(builder.getI32Type()),
-        depth(llvm::alignTo(op.getHeadDim(), granularity)),
+      : TileWriter(op), plan(plan), depth(llvm::alignTo(op.getHeadDim(), granularity)),
         depthV(llvm::alignTo(op.getHeadDimV(), granularity * plan.getDvWarps())) {}
 
   void write() {
@@ -57,7 +55,7 @@ public:
     writeBlock();
     kernel.setOperandsAttr(operands());
     if (!bounds.empty())
-      writeBoundsKernel(builder, op, kernel, bounds);
+      writeBoundsLaunch(builder, op, kernel, bounds);
   }
 
 private:
@@ -81,13 +79,6 @@ private:
                     builder.getArrayAttr({role("producer", plan.getCopyWarps()), role("consumer", plan.getWarps())}));
   }
 
-  /// A copy to shared memory, whose ring has `stages`.
-  Value copy(TileType type, Value view, ValueRange indices, Value limit, int64_t stages, StringRef name) {
-    auto load = tile::LoadOp::create(builder, loc, type, view, indices, limit);
-    load->setAttr(sched::ringAttr, sched::RingAttr::get(builder.getContext(), stages));
-    return tile::named(load, name);
-  }
-
   ArrayAttr operands() {
     SmallVector<Attribute> declared;
     for (const OperandParam &operand : attune::forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()),
@@ -107,67 +98,6 @@ private:
     };
     return builder.getArrayAttr({axis("b"), axis("h"), axis("q", plan.getTileQ())});
   }
-
-  Type view(int64_t rank, Type element) { return tile::ViewType::get(op.getContext(), rank, element); }
-
-  Value param(StringRef name, Type type) { return tile::named(tile::ParamOp::create(builder, loc, type, name), name); }
-
-  Value axisExtent(StringRef axis, StringRef name) {
-    return tile::named(tile::AxisExtentOp::create(builder, loc, i32, axis), name);
-  }
-
-  Value constant(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
-
-  TileType shape(std::initializer_list<std::pair<StringRef, int64_t>> axes, Type element, MemorySpace space) {
-    return TileType::make(op.getContext(), axes, element, space);
-  }
-
-  /// A map over the inputs' elements; `body` gets them and returns the element of the result.
-  Value map(StringRef name, TileType type, ValueRange inputs, function_ref<Value(ValueRange)> body) {
-    return createMap(builder, loc, name, type, inputs, body);
-  }
-
-  IRMapping cloneRegion(Region &region, ValueRange arguments) {
-    IRMapping mapping;
-    mapping.map(region.getArguments(), arguments);
-    cloneOps(region.front(), mapping);
-    return mapping;
-  }
-
-  /// Without what is mapped already.
-  void cloneOps(Block &block, IRMapping &mapping) {
-    for (Operation &inner : block.without_terminator())
-      if (!mapping.contains(inner.getResult(0)))
-        cloneFromRegion(builder, op, inner, mapping);
-  }
-
-  Value scoreTile(Value s, Value k0) {
-    auto type = cast<TileType>(s.getType());
-    auto map = tile::MapOp::create(builder, loc, type, s, {{"q", qOrigin}, {"k", k0}});
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&map.getBody().front());
-    Value scaled = arith::MulFOp::create(builder, loc, map.getElement(0), constant(op.getScale().convertToFloat()));
-    if (!op.getScore().empty())
-      scaled = cloneRegion(op.getScore(), {scaled, b, h, map.getCoordinate("q"), map.getCoordinate("k")})
-                   .lookup(cast<attn::YieldOp>(op.getScore().front().back()).getValue());
-    tile::YieldOp::create(builder, loc, scaled);
-    return tile::named(map.getResult(), "x");
-  }
-
-  /// Hides what `visible(q, k)` refuses of the elements of `x`, in tiles where `onlyIf` holds; k counts from
-  /// `keyOrigin`.
-  Value hide(Value x, Value keyOrigin, Value onlyIf, function_ref<Value(Value q, Value k)> visible) {
-    auto map = tile::MapOp::create(builder, loc, x.getType(), x, {{"q", qOrigin}, {"k", keyOrigin}}, onlyIf);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&map.getBody().front());
-    Value seen = visible(map.getCoordinate("q"), map.getCoordinate("k"));
-    Value hidden = constant(-std::numeric_limits<float>::infinity());
-    tile::YieldOp::create(builder, loc, Value(arith::SelectOp::create(builder, loc, seen, map.getElement(0), hidden)));
-    return tile::named(map.getResult(), "x");
-  }
-
-  /// The row of a coordinate, without the query offset.
-  Value rowOf(Value q) { return qOffset ? Value(arith::SubIOp::create(builder, loc, q, qOffset)) : q; }
 
   /// Whether a tile of keys ends past `end`. Where two warpgroups compute, it is compared with the first such tile, a
   /// value of the block: measured 1% better for dropout. Warpgroups that take turns, and warps that hold all of a
@@ -190,13 +120,9 @@ private:
 
   /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles.
   Value maskTile(Value x, Value k0, Value partial) {
-    auto i32Constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
-    auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) -> Value {
-      return arith::CmpIOp::create(builder, loc, predicate, a, b);
-    };
     for (const MaskCut &cut : mask.cuts) {
       Value crossed = cut.fullBegin ? compare(arith::CmpIPredicate::slt, k0, cut.fullBegin) : isPast(k0, cut.fullEnd);
-      x = hide(x, i32Constant(0), crossed, [&](Value q, Value column) {
+      x = hide(x, qOrigin, number(0), crossed, [&](Value q, Value column) {
         BlockValues row = block;
         row.q0 = rowOf(q);
         row.tileQ = 1;
@@ -206,27 +132,7 @@ private:
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
     if (mask.rest.empty() && !lookUp)
       return x;
-    return hide(x, k0, partial, [&](Value q, Value k) {
-      Value visible;
-      auto require = [&](Value condition) {
-        visible = visible ? arith::AndIOp::create(builder, loc, visible, condition) : condition;
-      };
-      if (!mask.rest.empty()) {
-        IRMapping mapping = cloneRegion(op.getMask(), {b, h, q, k});
-        for (auto [value, negate] : mask.rest) {
-          Value holds = mapping.lookupOrDefault(value);
-          require(negate ? Value(arith::XOrIOp::create(builder, loc, holds,
-                                                       arith::ConstantIntOp::create(builder, loc, 1, 1)))
-                         : holds);
-        }
-      }
-      if (lookUp) {
-        attn::BlockPatternAttr pattern = op.getPatternAttr();
-        attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
-        require(emitPatternLookup(builder, tile::readTensor(builder, loc, tensor), h, rowOf(q), k, pattern));
-      }
-      return visible;
-    });
+    return hide(x, qOrigin, k0, partial, [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); });
   }
 
   /// What the domain's questions read of the block.
@@ -379,7 +285,7 @@ private:
     Value kTile = copy(shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared), of.keys,
                        ValueRange{b, of.kvHead, k0}, keyLength, plan.getStages(), "k_tile");
     Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
-    Value x = maskTile(scoreTile(s, k0), k0, loop.getPartial());
+    Value x = maskTile(scoreTile(s, qOrigin, k0), k0, loop.getPartial());
     SmallVector<Value> next;
     auto [p, acc] = normalise(x, loop.getCarried(), next);
     if (op.getDropout())
@@ -432,11 +338,6 @@ private:
       cloneOps(body, mapping);
       return finish(mapping.lookup(cast<attn::YieldOp>(body.back()).getValue()));
     });
-  }
-
-  Value times(StringRef name, Value tile, Value rowFactor) {
-    return map(name, cast<TileType>(tile.getType()), {tile, rowFactor},
-               [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], v[1]); });
   }
 
   /// p of a tile of scores, and the accumulator times the rescale. `carried` are the statistics and the accumulator;
@@ -503,15 +404,11 @@ private:
                           false);
   }
 
-  attn::AttentionOp op;
   attn::PlanAttr plan;
   tile::KernelOp kernel;
-  OpBuilder builder;
-  Location loc;
-  Type f32, i32;
   int64_t depth, depthV;
   TileType rowType, scoreType, outType;
-  Value b, h, q0, qOrigin, qOffset, keyLength;
+  Value q0, qOrigin, keyLength;
   Value head, seed, offset, threshold; ///< of dropout
   Value zero;
   std::map<uint32_t, Value> floats; ///< by their bits
@@ -526,6 +423,8 @@ struct AttnToTile : attune::impl::AttnToTileBase<AttnToTile> {
 
   void runOnOperation() override {
     for (auto op : llvm::make_early_inc_range(getOperation().getOps<attn::AttentionOp>())) {
+      if (op.getGradients())
+        continue;
       auto plan = op->getAttrOfType<attn::PlanAttr>(attn::planAttr);
       if (!plan) {
         op.emitError("has no attn.plan; run attn-tile-size first");

@@ -49,7 +49,7 @@ public:
       operands.push_back(table.declaration());
     kernel.setOperandsAttr(builder.getArrayAttr(operands));
     if (!bounds.empty())
-      writeBoundsKernel(builder, op, kernel, bounds);
+      writeBoundsLaunch(builder, op, kernel, bounds);
   }
 
 private:

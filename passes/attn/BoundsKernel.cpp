@@ -39,16 +39,11 @@ public:
   BoundsKernelWriter(OpBuilder builder, attn::AttentionOp op, tile::KernelOp kernel)
       : builder(builder), loc(kernel.getLoc()), op(op), kernel(kernel), i32(builder.getI32Type()) {}
 
-  void write(ArrayRef<BoundsTable> tables) {
+  tile::KernelOp write(ArrayRef<BoundsTable> tables) {
     // As many blocks as run at a time; of what evaluates all elements some more, that none is idle for long.
     shares = std::ranges::any_of(tables, &BoundsTable::isOfBoth) ? 2048 : 256;
-    builder.setInsertionPoint(kernel);
     const std::string name = (kernel.getSymName() + "_bounds").str();
     MLIRContext *context = builder.getContext();
-    tile::LaunchOp::create(
-        builder, loc, StringAttr(),
-        builder.getArrayAttr({FlatSymbolRefAttr::get(context, name), FlatSymbolRefAttr::get(kernel.getSymNameAttr())}),
-        builder.getDenseBoolArrayAttr({false, true}));
     builder.setInsertionPointAfter(kernel);
     auto share = tile::AxisAttr::get(context, builder.getStringAttr("share"), shares, 1);
     auto writer = tile::KernelOp::create(builder, loc, name, operands(tables), builder.getArrayAttr({share}),
@@ -61,6 +56,7 @@ public:
     for (const BoundsTable &table : tables)
       fill(table);
     declareExtents(writer);
+    return writer;
   }
 
 private:
@@ -291,7 +287,16 @@ private:
 
 } // namespace
 
-void attune::writeBoundsKernel(OpBuilder builder, attn::AttentionOp op, tile::KernelOp kernel,
+tile::KernelOp attune::writeBoundsKernel(OpBuilder builder, attn::AttentionOp op, tile::KernelOp kernel,
+                                         ArrayRef<BoundsTable> tables) {
+  return BoundsKernelWriter(builder, op, kernel).write(tables);
+}
+
+void attune::writeBoundsLaunch(OpBuilder builder, attn::AttentionOp op, tile::KernelOp kernel,
                                ArrayRef<BoundsTable> tables) {
-  BoundsKernelWriter(builder, op, kernel).write(tables);
+  auto symbol = [](tile::KernelOp of) -> Attribute { return FlatSymbolRefAttr::get(of.getSymNameAttr()); };
+  tile::KernelOp inFront = writeBoundsKernel(builder, op, kernel, tables);
+  builder.setInsertionPoint(kernel);
+  tile::LaunchOp::create(builder, kernel.getLoc(), StringAttr(), builder.getArrayAttr({symbol(inFront), symbol(kernel)}),
+                         builder.getDenseBoolArrayAttr({false, true}));
 }

@@ -43,7 +43,7 @@ LogicalResult verifyNames(attn::AttentionOp op) {
 }
 
 LogicalResult verifyScalarOp(Operation *op) {
-  bool known = isa<attn::LoadOp, attn::ScalarOp, attn::ExtentOp, attn::YieldOp>(op) ||
+  bool known = isa<attn::LoadOp, attn::ScalarOp, attn::ExtentOp, attn::AddGradientOp, attn::YieldOp>(op) ||
                isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
   if (!known)
     return op->emitOpError("is not known in a score or mask; use arith, math, attn.load, attn.scalar and attn.extent");

@@ -1,0 +1,573 @@
+//===- AttnToTileBackward.cpp - The backward pass as kernels of tiles ---------===//
+//
+// The gradients of O and LSE by Q, K and V (Dao et al., 2022, Algorithm 4), for any score, mask and normaliser. Nothing of
+// size Sq x Sk is stored: each kernel computes S, the scores x and the weights P again from Q, K and LSE.
+//
+//     P  = p(x, base(L))                              with statistics (softmax) L = LSE + log(divisor(LSE, 1))
+//     dV = P'^T dO                                    P' = P with dropout
+//     G  = keep(dO V^T) - delta                       delta = rowsum(dO * O) - dLSE * exp(L - LSE); 0 without statistics
+//     dX = p_grad(G), dS = score_grad(dX)             0 of what the mask hides
+//     dK = scale * dS^T Q,  dQ = scale * dS K
+//
+// Three kernels, or two without statistics:
+//
+//     | kernel       | block               | loop                                     | writes          |
+//     |--------------|---------------------|------------------------------------------|-----------------|
+//     | NAME_rows    | a tile of queries   |                                          | delta, L        |
+//     | NAME_keys    | a tile of keys      | the heads of its group, tiles of queries | dK, dV          |
+//     | NAME_queries | a tile of queries   | tiles of keys                            | dQ              |
+//
+// Each gradient has one block that adds it up in an order of its own, so that the results are the same bits in every
+// launch. S and dP are computed by both loops, seven products in place of five.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/tile/Signature.h"
+#include "passes/Passes.h"
+#include "passes/attn/BoundsKernel.h"
+#include "passes/attn/TileWriter.h"
+
+namespace attune {
+#define GEN_PASS_DEF_ATTNTOTILEBACKWARD
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::MemorySpace;
+using tile::TileType;
+using Predicate = arith::CmpIPredicate;
+
+namespace {
+
+/// The values of a region of gradients that its region `of` computes, too, each with that of `of`.
+DenseMap<Value, Value> valuesInCommon(Region &gradient, Region &of) {
+  DenseMap<Value, Value> common;
+  for (auto [own, other] : llvm::zip(gradient.getArguments(), of.getArguments()))
+    common[own] = other;
+  for (Operation &op : gradient.front().without_terminator()) {
+    if (op.getNumResults() != 1)
+      continue;
+    for (Operation &other : of.front().without_terminator()) {
+      const bool same = op.getName() == other.getName() && op.getAttrs() == other.getAttrs() &&
+                        op.getPropertiesAsAttribute() == other.getPropertiesAsAttribute() &&
+                        op.getNumOperands() == other.getNumOperands() &&
+                        llvm::all_of(llvm::zip(op.getOperands(), other.getOperands()), [&](auto pair) {
+                          return common.lookup(std::get<0>(pair)) == std::get<1>(pair);
+                        });
+      if (same) {
+        common[op.getResult(0)] = other.getResult(0);
+        break;
+      }
+    }
+  }
+  return common;
+}
+
+class BackwardWriter : TileWriter {
+public:
+  BackwardWriter(attn::AttentionOp op, attn::PlanAttr plan, int64_t granularity)
+      : TileWriter(op), plan(plan), gradients(*op.getGradients()), depth(llvm::alignTo(op.getHeadDim(), granularity)),
+        depthV(llvm::alignTo(op.getHeadDimV(), granularity)), hasStatistics(!op.getStatistics().empty()) {}
+
+  void write() {
+    if (hasStatistics)
+      writeKernel("_rows", {"b", "h", "q"}, [&] { writeRows(); });
+    tile::KernelOp ofKeys = writeKernel("_keys", {"b", "hkv", "k"}, [&] { writeKeys(); });
+    writeKernel("_queries", {"b", "h", "q"}, [&] { writeQueries(); });
+    if (!bounds.empty())
+      kernels.insert(kernels.begin(), FlatSymbolRefAttr::get(writeBoundsKernel(builder, op, ofKeys, bounds).getSymNameAttr()));
+    OpBuilder front = OpBuilder::atBlockBegin(op->getBlock());
+    tile::LaunchOp::create(front, loc, op.getSymNameAttr(), builder.getArrayAttr(kernels),
+                           builder.getDenseBoolArrayAttr(SmallVector<bool>(kernels.size(), false)));
+  }
+
+private:
+  //===--- Kernels and their operands ---===//
+
+  tile::KernelOp writeKernel(StringRef suffix, std::array<StringRef, 3> axes, function_ref<void()> body) {
+    auto axis = [&](StringRef name, int64_t by) -> Attribute {
+      return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, by);
+    };
+    const int64_t by = axes[2] == "q" ? plan.getTileQ() : plan.getTileK();
+    auto sizes = tile::PlanAttr::get(builder.getContext(), plan.getTileQ(), plan.getTileK(), plan.getWarps(),
+                                     plan.getBlocksPerSm(), plan.getDvWarps());
+    builder.setInsertionPoint(op);
+    kernel = tile::KernelOp::create(builder, loc, (op.getSymName() + suffix).str(), builder.getArrayAttr({}),
+                                    builder.getArrayAttr({axis(axes[0], 1), axis(axes[1], 1), axis(axes[2], by)}),
+                                    op.getDtype(), sizes, op.getTensorsAttr(), op.getScalarsAttr(), op.getPatternAttr(),
+                                    op.getDropout(), op.getPrecise(), op.getQOffset());
+    kernels.push_back(FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
+    builder.createBlock(&kernel.getBody());
+    operands.clear();
+    values = {};
+    body();
+    for (const BoundsTable &table : ofKernel)
+      operands.push_back(table.declaration());
+    ofKernel.clear();
+    kernel.setOperandsAttr(builder.getArrayAttr(operands));
+    builder.setInsertionPoint(op);
+    return kernel;
+  }
+
+  /// Declares an operand of the kernel, and reads its view. The last axis is `columns` wide, or a row's one value.
+  Value operand(StringRef name, OperandRole role, Type element, StringRef heads, StringRef rows, StringRef columns = "",
+                int64_t width = 0) {
+    SmallVector<tile::AxisAttr> axes;
+    for (StringRef axis : {StringRef("b"), heads, rows})
+      axes.push_back(tile::AxisAttr::get(op.getContext(), builder.getStringAttr(axis), 0, 1));
+    if (width)
+      axes.push_back(tile::AxisAttr::get(op.getContext(), builder.getStringAttr(columns), width, 1));
+    operands.push_back(tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), role, /*optional=*/false,
+                                              axes, element));
+    return param(name, view(int64_t(axes.size()), element));
+  }
+  Value ofQueries(StringRef name, OperandRole role = OperandRole::In) {
+    return operand(name, role, op.getDtype(), "h", "q", "d", op.getHeadDim());
+  }
+  Value ofOutputs(StringRef name) {
+    return operand(name, OperandRole::In, op.getDtype(), "h", "q", "dv", op.getHeadDimV());
+  }
+  Value ofKeys(StringRef name, OperandRole role = OperandRole::In) {
+    return operand(name, role, op.getDtype(), "hkv", "k", "d", op.getHeadDim());
+  }
+  Value ofValues(StringRef name, OperandRole role = OperandRole::In) {
+    return operand(name, role, op.getDtype(), "hkv", "k", "dv", op.getHeadDimV());
+  }
+  Value ofRows(StringRef name, OperandRole role) { return operand(name, role, f32, "h", "q"); }
+
+  /// Where only the divisor tells L from LSE, there is a place for L.
+  bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
+
+  Value blockIndex(StringRef axis) {
+    const StringRef name = axis == "q" ? "q0" : axis == "k" ? "k0" : axis;
+    return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), name);
+  }
+
+  /// What the loops of both kernels read; after the operands are declared, which have the extents.
+  void readSizes() {
+    values.Sq = axisExtent("q", "Sq");
+    values.Sk = axisExtent("k", "Sk");
+    values.B = axisExtent("b", "B");
+    values.H = axisExtent("h", "H");
+    qOffset = op.getQOffset() ? param("q_offset", i32) : Value();
+    values.qOffset = qOffset;
+    values.tileQ = plan.getTileQ();
+    values.tileK = plan.getTileK();
+    if (!op.getDropout())
+      return;
+    seed = param("seed", builder.getI64Type());
+    offset = param("offset", builder.getI64Type());
+    threshold = param("drop_threshold", i32);
+    keepScale = param("keep_scale", f32);
+  }
+
+  void setHead(Value head) {
+    values.h = h = head;
+    if (op.getDropout())
+      headNumber = tile::named(add(arith::MulIOp::create(builder, loc, b, values.H), h), "head");
+  }
+
+  TileType rows() { return shape({{"q", plan.getTileQ()}}, f32, MemorySpace::Register); }
+  TileType scores() {
+    return shape({{"q", plan.getTileQ()}, {"k", plan.getTileK()}}, f32, MemorySpace::Register);
+  }
+  TileType tileOf(StringRef axis, StringRef columns, Type element, MemorySpace space) {
+    return shape({{axis, axis == "q" ? plan.getTileQ() : plan.getTileK()}, {columns, columns == "d" ? depth : depthV}},
+                 element, space);
+  }
+  Value load(StringRef name, StringRef axis, StringRef columns, Value view, ValueRange at, Value limit, int64_t stages) {
+    return copy(tileOf(axis, columns, op.getDtype(), MemorySpace::Shared), view, at, limit, stages, name);
+  }
+  Value zeros(StringRef name, StringRef axis, StringRef columns) {
+    return tile::named(tile::SplatOp::create(builder, loc, tileOf(axis, columns, f32, MemorySpace::Register), zero),
+                       name);
+  }
+
+  //===--- Rows ---===//
+
+  /// delta, and L where it is not LSE.
+  void writeRows() {
+    b = blockIndex("b");
+    h = blockIndex("h");
+    Value q0 = blockIndex("q");
+    Value o = ofOutputs("o"), gradient = ofOutputs("do"), lse = ofRows("lse", OperandRole::In);
+    Value ofLse = gradients.getLse() ? ofRows("dlse", OperandRole::In) : Value();
+    Value delta = ofRows("delta", OperandRole::Workspace);
+    Value logs = hasSink() ? ofRows("log_divisor", OperandRole::Workspace) : Value();
+    Value limit = axisExtent("q", "Sq");
+    const SmallVector<Value, 3> at{b, h, q0};
+    Value product = map("o_do", tileOf("q", "dv", f32, MemorySpace::Register),
+                        {load("o_tile", "q", "dv", o, at, limit, 1), load("do_tile", "q", "dv", gradient, at, limit, 1)},
+                        [&](ValueRange x) -> Value {
+                          auto wide = [&](Value each) -> Value {
+                            return each.getType().isF32() ? each : arith::ExtFOp::create(builder, loc, f32, each);
+                          };
+                          return arith::MulFOp::create(builder, loc, wide(x[0]), wide(x[1]));
+                        });
+    Value sum = tile::named(
+        tile::ReduceOp::create(builder, loc, rows(), tile::Reduction::Sum, product, "dv", Value(), false), "row_sum");
+    auto loadRows = [&](Value view, StringRef name) {
+      return tile::named(tile::LoadOp::create(builder, loc, rows(), view, at, limit), name);
+    };
+    SmallVector<Value> inputs{sum, loadRows(lse, "lse")};
+    if (ofLse)
+      inputs.push_back(loadRows(ofLse, "dlse"));
+    auto store = [&](Value tile, Value view) { tile::StoreOp::create(builder, loc, tile, view, at, limit, false); };
+    store(map("delta", rows(), inputs, [&](ValueRange x) { return deltaOf(x[0], x[1], ofLse ? x[2] : Value()); }), delta);
+    if (logs)
+      store(map("log_divisor", rows(), inputs[1], [&](ValueRange x) { return logDivisorOf(x[0]); }), logs);
+  }
+
+  Value isEmpty(Value lse) {
+    return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, lse,
+                                 constant(-std::numeric_limits<float>::infinity()));
+  }
+
+  /// The arguments of a region of the normaliser whose maximum is LSE: b, h, the statistics.
+  SmallVector<Value> atLse(Value lse) {
+    Value sum = arith::SelectOp::create(builder, loc, isEmpty(lse), constant(0), constant(1));
+    SmallVector<Value> arguments{b, h};
+    for (auto statistic : op.getStatistics().getAsRange<attn::RowStatisticAttr>())
+      arguments.push_back(statistic.getIsMax() ? lse : sum);
+    return arguments;
+  }
+
+  Value divisorOf(Value lse) { return cloneRegion(op.getDivisor(), atLse(lse)).lookup(yieldOf(op.getDivisor())); }
+
+  /// The value that a region of gradients yields for the gradient g.
+  Value gradientBy(Region &region, Value lse, Value g) {
+    SmallVector<Value> arguments = atLse(lse);
+    arguments.push_back(g);
+    IRMapping mapping;
+    mapping.map(region.getArguments(), arguments);
+    return cloneFromRegion(builder, op, yieldOf(region), mapping);
+  }
+
+  /// With g = -rowsum(dO * O) / D of the divisor D, and dLSE of LSE, the sum of weights has a gradient, which all weights
+  /// of the row share: -delta / D.
+  Value deltaOf(Value sum, Value lse, Value ofLse) {
+    Value delta = gradientBy(op.getDivisorGrad(), lse, sum);
+    if (ofLse) {
+      Value own = arith::MulFOp::create(builder, loc, gradientBy(op.getLseGrad(), lse, ofLse), divisorOf(lse));
+      delta = arith::SubFOp::create(builder, loc, delta, own);
+    }
+    return arith::SelectOp::create(builder, loc, isEmpty(lse), constant(0), delta);
+  }
+
+  /// L = LSE + log(D), -inf in a row without a key.
+  Value logDivisorOf(Value lse) {
+    return arith::AddFOp::create(builder, loc, lse, math::LogOp::create(builder, loc, divisorOf(lse)));
+  }
+
+  //===--- Tiles of queries and keys ---===//
+
+  /// The rows' values in a tile of queries; null where the normaliser has no statistics.
+  struct RowValues {
+    Value base, delta;
+  };
+  struct RowViews {
+    Value logs, delta;
+  };
+
+  RowViews rowViews() {
+    if (!hasStatistics)
+      return {};
+    Value logs = hasSink() ? ofRows("log_divisor", OperandRole::Workspace) : ofRows("lse", OperandRole::In);
+    return {logs, ofRows("delta", OperandRole::Workspace)};
+  }
+
+  RowValues rowValues(RowViews views, Value q0) {
+    if (!hasStatistics)
+      return {};
+    auto loadRows = [&](Value view, StringRef name) {
+      return tile::named(tile::LoadOp::create(builder, loc, rows(), view, ValueRange{b, h, q0}, values.Sq), name);
+    };
+    Value base = map("base", rows(), loadRows(views.logs, "lse"), [&](ValueRange x) {
+      return cloneRegion(op.getBase(), atLse(x[0])).lookup(yieldOf(op.getBase()));
+    });
+    return {base, loadRows(views.delta, "delta")};
+  }
+
+  Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
+
+  /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles.
+  Value maskTile(Value x, Value q0, Value k0, Value partial) {
+    const bool loopsOverKeys = !values.k0;
+    const int64_t step = loopsOverKeys ? plan.getTileK() : plan.getTileQ();
+    Value looped = loopsOverKeys ? k0 : q0;
+    for (const MaskCut &cut : mask.cuts) {
+      Value crossed = cut.fullBegin ? compare(Predicate::slt, looped, cut.fullBegin)
+                                    : compare(Predicate::sgt, add(looped, number(step)), cut.fullEnd);
+      Value zero = number(0);
+      x = hide(x, loopsOverKeys ? qOrigin(q0) : zero, loopsOverKeys ? zero : k0, crossed, [&](Value q, Value k) {
+        BlockValues row = values.atRow(loopsOverKeys ? rowOf(q) : k);
+        return emitCut(builder, op, row, cut, looped, loopsOverKeys ? k : q);
+      });
+    }
+    const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
+    if (mask.rest.empty() && !lookUp)
+      return x;
+    return hide(x, qOrigin(q0), k0, partial, [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); });
+  }
+
+  /// P of a tile of x.
+  Value weights(Value x, Value base) {
+    SmallVector<Value> inputs{x};
+    if (base)
+      inputs.push_back(base);
+    return map("p", scores(), inputs, [&](ValueRange v) {
+      SmallVector<Value> arguments{b, h};
+      llvm::append_range(arguments, v);
+      return cloneRegion(op.getP(), arguments).lookup(yieldOf(op.getP()));
+    });
+  }
+
+  Value dropped(Value tile, StringRef name, Value q0, Value k0) {
+    if (!op.getDropout())
+      return tile;
+    return tile::named(
+        tile::DropoutOp::create(builder, loc, scores(), tile, q0, k0, headNumber, seed, offset, threshold), name);
+  }
+
+  /// What operands of a product are rounded to.
+  Value rounded(Value tile, StringRef name) {
+    if (op.getDtype().isF32())
+      return tile;
+    auto type = cast<TileType>(tile.getType()).withElementType(op.getDtype());
+    return tile::named(tile::ConvertOp::create(builder, loc, type, tile), name);
+  }
+
+  /// A tile's scores and gradients.
+  struct ScoreTile {
+    Value s, x, p, dp, q0, k0;
+    RowValues rows;
+  };
+
+  /// Everything up to dP of a tile.
+  ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows) {
+    ScoreTile tile{{}, {}, {}, {}, q0, k0, rows};
+    tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
+    tile.x = maskTile(scoreTile(tile.s, qOrigin(q0), k0), q0, k0, partial);
+    tile.p = weights(tile.x, rows.base);
+    tile.dp = tile::named(tile::MmaOp::create(builder, loc, scores(), gradient, v, Value()), "dp");
+    tile.dp = dropped(tile.dp, "dp", q0, k0);
+    return tile;
+  }
+
+  /// dS of a tile, by one map. What p_grad and score_grad do not read is no input.
+  Value scoreGradients(const ScoreTile &tile) {
+    auto ds = tile::MapOp::create(builder, loc, scores(), ValueRange{tile.dp}, {});
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&ds.getBody().front());
+    auto input = [&](Value tile) -> Value { return ds.addInput(tile, f32); };
+    Value g = ds.getElement(0);
+    if (keepScale)
+      g = arith::MulFOp::create(builder, loc, g, keepScale);
+    if (tile.rows.delta)
+      g = arith::SubFOp::create(builder, loc, g, input(tile.rows.delta));
+    Value dx = weightGradient(tile, g, input);
+    if (!op.getScoreGrad().empty())
+      dx = scoreGradient(tile, dx, input, ds);
+    tile::YieldOp::create(builder, loc, dx);
+    return tile::named(ds.getResult(), "ds");
+  }
+
+  /// dX of an element: p_grad of g, which P serves where the region computes it again.
+  Value weightGradient(const ScoreTile &tile, Value g, function_ref<Value(Value)> input) {
+    Region &region = op.getPGrad();
+    IRMapping mapping;
+    mapping.map(region.getArguments().take_front(2), ValueRange{b, h});
+    mapping.map(region.getArguments().back(), g);
+    Value p = yieldOf(op.getP()), element;
+    for (auto [own, other] : valuesInCommon(region, op.getP()))
+      if (other == p && own.getDefiningOp()) {
+        element = element ? element : input(tile.p);
+        mapping.map(own, element);
+      }
+    const std::pair<unsigned, Value> inputs[] = {{2, tile.x}, {3, tile.rows.base}};
+    for (auto [argument, value] : inputs)
+      if (value && isNeeded(region, region.getArgument(argument), mapping))
+        mapping.map(region.getArgument(argument), input(value));
+    return cloneFromRegion(builder, op, yieldOf(region), mapping);
+  }
+
+  /// dS of an element: score_grad of dX. Where that is 0, as of a hidden key, it is 0, whatever the slope.
+  Value scoreGradient(const ScoreTile &tile, Value dx, function_ref<Value(Value)> input, tile::MapOp map) {
+    Region &region = op.getScoreGrad();
+    IRMapping mapping;
+    mapping.map(region.getArguments().slice(1, 2), ValueRange{b, h});
+    mapping.map(region.getArguments().back(), dx);
+    if (isNeeded(region, region.getArgument(0), mapping))
+      mapping.map(region.getArgument(0), scaled(input(tile.s)));
+    const std::tuple<unsigned, StringRef, Value> coordinates[] = {{3, "q", qOriginInLoop(map, tile.q0)},
+                                                                  {4, "k", tile.k0}};
+    for (auto [argument, axis, origin] : coordinates)
+      if (isNeeded(region, region.getArgument(argument), mapping))
+        mapping.map(region.getArgument(argument), map.addCoordinate(axis, origin));
+    Value ds = cloneFromRegion(builder, op, yieldOf(region), mapping);
+    if (ds == dx)
+      return ds;
+    Value isZero = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, dx, constant(0));
+    return arith::SelectOp::create(builder, loc, isZero, constant(0), ds);
+  }
+
+  Value qOriginInLoop(tile::MapOp map, Value q0) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(map);
+    return qOrigin(q0);
+  }
+
+  /// Whether what a region yields follows from `argument` by values that are not mapped.
+  static bool isNeeded(Region &region, Value argument, const IRMapping &mapping) {
+    SmallVector<Value> needed{yieldOf(region)};
+    DenseSet<Value> seen;
+    while (!needed.empty()) {
+      Value value = needed.pop_back_val();
+      if (value == argument)
+        return true;
+      if (!seen.insert(value).second || mapping.contains(value) || !value.getDefiningOp())
+        continue;
+      llvm::append_range(needed, value.getDefiningOp()->getOperands());
+    }
+    return false;
+  }
+
+  //===--- Loops ---===//
+
+  Value domain() {
+    Value tiles = buildDomain(builder, op, values, ofKernel);
+    mask = splitMask(builder, op, values, ofKernel);
+    for (const BoundsTable &table : ofKernel)
+      if (!llvm::is_contained(bounds, table))
+        bounds.push_back(table);
+    return tiles;
+  }
+
+  Value product(StringRef name, StringRef axis, StringRef columns, Value a, Value b, Value sum) {
+    return tile::named(
+        tile::MmaOp::create(builder, loc, tileOf(axis, columns, f32, MemorySpace::Register), a, b, sum), name);
+  }
+
+  Value scaledBy(StringRef name, Value tile, Value factor) {
+    return map(name, cast<TileType>(tile.getType()), tile,
+               [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], factor); });
+  }
+
+  /// dK and dV of a tile of keys: over the query heads of its group, over the tiles of queries that see it.
+  void writeKeys() {
+    values.b = b = blockIndex("b");
+    Value kvHead = blockIndex("hkv"), k0 = blockIndex("k");
+    values.k0 = k0;
+    Value queries = ofQueries("q"), keys = ofKeys("k"), vs = ofValues("v"), gradient = ofOutputs("do");
+    const RowViews views = rowViews();
+    Value dk = ofKeys("dk", OperandRole::Out), dv = ofValues("dv", OperandRole::Out);
+    readSizes();
+    zero = constant(0);
+    Value group = param("group", i32), first = arith::MulIOp::create(builder, loc, kvHead, group);
+    Value heads = tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()),
+                                         builder.getStringAttr("h"), builder.getI64IntegerAttr(1), first,
+                                         add(first, group), builder.getDenseBoolArrayAttr({true}), UnitAttr());
+    const SmallVector<Value, 3> at{b, kvHead, k0};
+    Value kTile = load("k_tile", "k", "d", keys, at, values.Sk, 1), vTile = load("v_tile", "k", "dv", vs, at, values.Sk, 1);
+    const SmallVector<Value> none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
+    auto ofHeads = tile::ForBlocksOp::create(builder, loc, heads, ValueRange(), none);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&ofHeads.getBody().front());
+      setHead(ofHeads.getOrigin());
+      auto loop = tile::ForBlocksOp::create(builder, loc, domain(), ValueRange(), ofHeads.getCarried());
+      {
+        OpBuilder::InsertionGuard inner(builder);
+        builder.setInsertionPointToEnd(&loop.getBody().front());
+        Value q0 = loop.getOrigin();
+        const SmallVector<Value, 3> row{b, h, q0};
+        Value qTile = load("q_tile", "q", "d", queries, row, values.Sq, plan.getStages()),
+              doTile = load("do_tile", "q", "dv", gradient, row, values.Sq, plan.getStages());
+        const ScoreTile tile =
+            scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), rowValues(views, q0));
+        Value p = rounded(dropped(tile.p, "p", q0, k0), "p"), ds = rounded(scoreGradients(tile), "ds");
+        Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
+        Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);
+        tile::YieldOp::create(builder, loc, ValueRange{nextK, nextV});
+      }
+      tile::YieldOp::create(builder, loc, loop.getResults());
+    }
+    Value outV = ofHeads.getResult(1);
+    if (keepScale)
+      outV = scaledBy("dv", outV, keepScale);
+    tile::StoreOp::create(builder, loc, scaledBy("dk", ofHeads.getResult(0), scale()), dk, at, values.Sk, false);
+    tile::StoreOp::create(builder, loc, outV, dv, at, values.Sk, false);
+  }
+
+  /// dQ of a tile of queries, over the tiles of keys that it sees.
+  void writeQueries() {
+    values.b = b = blockIndex("b");
+    Value head = blockIndex("h"), q0 = blockIndex("q");
+    values.q0 = q0;
+    Value queries = ofQueries("q"), keys = ofKeys("k"), vs = ofValues("v"), gradient = ofOutputs("do");
+    const RowViews views = rowViews();
+    Value dq = ofQueries("dq", OperandRole::Out);
+    readSizes();
+    setHead(head);
+    zero = constant(0);
+    Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+    const SmallVector<Value, 3> at{b, h, q0};
+    Value tiles = domain();
+    Value qTile = load("q_tile", "q", "d", queries, at, values.Sq, 1),
+          doTile = load("do_tile", "q", "dv", gradient, at, values.Sq, 1);
+    const RowValues ofRow = rowValues(views, q0);
+    auto loop = tile::ForBlocksOp::create(builder, loc, tiles, ValueRange(), zeros("dq", "q", "d"));
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&loop.getBody().front());
+      Value k0 = loop.getOrigin();
+      const SmallVector<Value, 3> row{b, kvHead, k0};
+      Value kTile = load("k_tile", "k", "d", keys, row, values.Sk, plan.getStages()),
+            vTile = load("v_tile", "k", "dv", vs, row, values.Sk, plan.getStages());
+      const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), ofRow);
+      Value ds = rounded(scoreGradients(tile), "ds");
+      tile::YieldOp::create(builder, loc, product("dq", "q", "d", ds, kTile, loop.getCarried()[0]));
+    }
+    tile::StoreOp::create(builder, loc, scaledBy("dq", loop.getResult(0), scale()), dq, at, values.Sq, false);
+  }
+
+  Value scale() { return constant(op.getScale().convertToFloat()); }
+
+  attn::PlanAttr plan;
+  attn::GradientsAttr gradients;
+  int64_t depth, depthV;
+  bool hasStatistics; ///< each row has one weight a key that depends on the others (softmax)
+  SmallVector<Attribute> kernels, operands;
+  tile::KernelOp kernel;
+  BlockValues values;
+  MaskSplit mask;
+  Value zero, headNumber, seed, offset, threshold, keepScale;
+  SmallVector<BoundsTable> bounds, ofKernel; ///< of all kernels; of the one that is written
+};
+
+struct AttnToTileBackward : attune::impl::AttnToTileBackwardBase<AttnToTileBackward> {
+  using AttnToTileBackwardBase::AttnToTileBackwardBase;
+
+  void runOnOperation() override {
+    for (auto op : llvm::make_early_inc_range(getOperation().getOps<attn::AttentionOp>())) {
+      if (!op.getGradients())
+        continue;
+      auto plan = op->getAttrOfType<attn::PlanAttr>(attn::planAttr);
+      if (!plan || op.getPGrad().empty()) {
+        op.emitError() << "has no " << (plan ? "regions of gradients; run attn-differentiate" : "attn.plan; run attn-tile-size")
+                       << " first";
+        return signalPassFailure();
+      }
+      if (!op.getGradients()->getTensors().empty()) {
+        op.emitError() << "gradients of captured tensors (" << op.getGradients()->getTensors().front()
+                       << ") are not computed yet; leave them out";
+        return signalPassFailure();
+      }
+      BackwardWriter(op, plan, granularity).write();
+      op.erase();
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,302 @@
+//===- Differentiate.cpp - The gradients of a variant's expressions -----------===//
+//
+// Reverse-mode differentiation of each region that O depends on: the score by s, p by x, the divisor and LSE by the sum
+// of weights, all of them by the captured tensors whose gradients are asked for. A region of gradients is its region
+// once more and, behind it, from the last op to the first, what each adds to the gradients of its operands:
+//
+//     y = tanh(a)          g_a += g_y * (1 - y * y)
+//     y = a / b            g_a += g_y / b, g_b -= g_y * y / b
+//     y = c ? a : b        g_a += c ? g_y : 0, g_b += c ? 0 : g_y
+//     y = tensor[i...]     attn.add_gradient g_y, tensor[i...]
+//
+// Integers and comparisons are constant between their steps. Kinks are PyTorch's: abs has the gradient 0 at 0, a minimum
+// and a maximum of two equal values half for each.
+//
+// ONE WEIGHT A KEY. With statistics of a row (softmax) the weight of a key is w = p(x, base(m)) / divisor(m, l). It does
+// not depend on where the maximum m is taken: only then can a row be computed in blocks of keys. So the backward pass
+// evaluates all of it at m = LSE, where l is 1 (0 in a row without a key), and m is a constant to it. That holds for
+// softmax and softmax with a sink, whose definitions are compared with that of the op.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/attn/FromVariant.h"
+#include "passes/Passes.h"
+#include "passes/analysis/LogisticFunction.h"
+
+#include "mlir/IR/OperationSupport.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <numbers>
+
+namespace attune {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+/// Writes one region of gradients.
+class RegionDifferentiator {
+public:
+  RegionDifferentiator(Region &of, Region &into, ArrayRef<StringAttr> tensors)
+      : of(of), into(into), tensors(tensors), builder(of.getContext()) {}
+
+  /// The gradient of argument `by`. Fails, with an error at the op, where one has no rule.
+  LogicalResult write(unsigned by) {
+    Block &body = of.front();
+    SmallVector<Type> types(body.getArgumentTypes());
+    types.push_back(builder.getF32Type());
+    Block *block = builder.createBlock(&into, {}, types, SmallVector<Location>(types.size(), body.getArgument(0).getLoc()));
+    IRMapping copies;
+    copies.map(body.getArguments(), block->getArguments().drop_back());
+    active.insert(block->getArgument(by));
+    SmallVector<Operation *> ops;
+    for (Operation &op : body.without_terminator()) {
+      ops.push_back(builder.clone(op, copies));
+      noteActive(ops.back());
+    }
+    auto yield = cast<attn::YieldOp>(body.back());
+    gradients[copies.lookup(yield.getValue())] = block->getArguments().back();
+    for (Operation *op : llvm::reverse(ops)) {
+      loc = op->getLoc();
+      if (Value g = active.contains(op->getResult(0)) ? gradients.lookup(op->getResult(0)) : Value())
+        if (failed(propagate(op, op->getResult(0), g)))
+          return failure();
+    }
+    loc = yield.getLoc();
+    Value g = gradients.lookup(block->getArgument(by));
+    attn::YieldOp::create(builder, loc, g ? g : constant(0));
+    return success();
+  }
+
+private:
+  /// Whether a value changes with what is differentiated by.
+  void noteActive(Operation *op) {
+    auto load = dyn_cast<attn::LoadOp>(op);
+    const bool changes = load ? llvm::is_contained(tensors, load.getNameAttr())
+                              : llvm::any_of(op->getOperands(), [&](Value each) { return active.contains(each); });
+    if (changes && op->getResult(0).getType().isF32())
+      active.insert(op->getResult(0));
+  }
+
+  void add(Value to, Value gradient) {
+    if (!active.contains(to))
+      return;
+    Value &sum = gradients[to];
+    sum = sum ? Value(arith::AddFOp::create(builder, loc, sum, gradient)) : gradient;
+  }
+  /// The same of a gradient that is computed only if it is asked for.
+  void add(Value to, function_ref<Value()> gradient) {
+    if (active.contains(to))
+      add(to, gradient());
+  }
+
+  Value constant(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
+  Value times(Value a, Value b) { return arith::MulFOp::create(builder, loc, a, b); }
+  Value times(Value a, float b) { return times(a, constant(b)); }
+  Value over(Value a, Value b) { return arith::DivFOp::create(builder, loc, a, b); }
+  Value plus(Value a, Value b) { return arith::AddFOp::create(builder, loc, a, b); }
+  Value minus(Value a, Value b) { return arith::SubFOp::create(builder, loc, a, b); }
+  Value negated(Value a) { return arith::NegFOp::create(builder, loc, a); }
+  Value select(Value condition, Value a, Value b) { return arith::SelectOp::create(builder, loc, condition, a, b); }
+  Value compare(arith::CmpFPredicate predicate, Value a, Value b) {
+    return arith::CmpFOp::create(builder, loc, predicate, a, b);
+  }
+  Value isZero(Value a) { return compare(arith::CmpFPredicate::OEQ, a, constant(0)); }
+  Value oneMinusSquare(Value a) { return minus(constant(1), times(a, a)); }
+
+  /// Of a minimum or maximum: all to the operand that it is, half to each of two equal ones.
+  void chosen(Operation *op, arith::CmpFPredicate first, Value g) {
+    Value a = op->getOperand(0), b = op->getOperand(1);
+    Value isFirst = compare(first, a, b), half = times(g, 0.5f);
+    Value ofEqual = select(compare(arith::CmpFPredicate::OEQ, a, b), half, constant(0));
+    add(a, [&] { return select(isFirst, g, ofEqual); });
+    add(b, [&] { return select(isFirst, constant(0), select(compare(arith::CmpFPredicate::OEQ, a, b), half, g)); });
+  }
+
+  void divide(arith::DivFOp op, Value y, Value g) {
+    // By the exponential it would be 0 * inf where the function is 0.
+    if (Operation *exponential = exponentialOfLogistic(op)) {
+      add(exponential->getOperand(0), [&] {
+        Value slope = times(y, minus(y, constant(1)));
+        return times(g, isa<math::Exp2Op>(exponential) ? times(slope, std::numbers::ln2_v<float>) : slope);
+      });
+      return;
+    }
+    Value quotient = over(g, op.getRhs());
+    add(op.getLhs(), quotient);
+    add(op.getRhs(), [&] { return negated(times(quotient, y)); });
+  }
+
+  void power(math::PowFOp op, Value y, Value g) {
+    Value a = op.getLhs(), b = op.getRhs();
+    add(a, [&] {
+      Value slope = times(b, math::PowFOp::create(builder, loc, a, minus(b, constant(1))));
+      return times(g, select(isZero(b), constant(0), slope));
+    });
+    add(b, [&] {
+      Value atZero = arith::AndIOp::create(builder, loc, isZero(a),
+                                           compare(arith::CmpFPredicate::OGE, b, constant(0)));
+      return times(g, select(atZero, constant(0), times(y, math::LogOp::create(builder, loc, a))));
+    });
+  }
+
+  /// Adds what the gradient g of y, the op's result, gives to its operands.
+  LogicalResult propagate(Operation *op, Value y, Value g) {
+    Value a = op->getNumOperands() ? op->getOperand(0) : Value();
+    auto toFirst = [&](Value gradient) { add(a, gradient); };
+    bool known = true;
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](attn::LoadOp load) {
+          attn::AddGradientOp::create(builder, loc, g, load.getNameAttr(), load.getIndices());
+        })
+        .Case([&](arith::AddFOp sum) { add(sum.getLhs(), g), add(sum.getRhs(), g); })
+        .Case([&](arith::SubFOp difference) {
+          add(difference.getLhs(), g);
+          add(difference.getRhs(), [&] { return negated(g); });
+        })
+        .Case([&](arith::MulFOp product) {
+          add(product.getLhs(), [&] { return times(g, product.getRhs()); });
+          add(product.getRhs(), [&] { return times(g, product.getLhs()); });
+        })
+        .Case([&](arith::DivFOp quotient) { divide(quotient, y, g); })
+        .Case([&](arith::NegFOp) { toFirst(negated(g)); })
+        .Case([&](arith::MinNumFOp) { chosen(op, arith::CmpFPredicate::OLT, g); })
+        .Case([&](arith::MaxNumFOp) { chosen(op, arith::CmpFPredicate::OGT, g); })
+        .Case([&](arith::SelectOp choice) {
+          Value zero = constant(0);
+          add(choice.getTrueValue(), [&] { return select(choice.getCondition(), g, zero); });
+          add(choice.getFalseValue(), [&] { return select(choice.getCondition(), zero, g); });
+        })
+        .Case([&](math::AbsFOp) {
+          Value zero = constant(0), ofNegative = select(compare(arith::CmpFPredicate::OLT, a, zero), negated(g), zero);
+          toFirst(select(compare(arith::CmpFPredicate::OGT, a, zero), g, ofNegative));
+        })
+        .Case([&](math::ExpOp) { toFirst(times(g, y)); })
+        .Case([&](math::Exp2Op) { toFirst(times(g, times(y, std::numbers::ln2_v<float>))); })
+        .Case([&](math::LogOp) { toFirst(over(g, a)); })
+        .Case([&](math::Log2Op) { toFirst(over(g, times(a, std::numbers::ln2_v<float>))); })
+        .Case([&](math::TanhOp) { toFirst(times(g, oneMinusSquare(y))); })
+        .Case([&](math::SinOp) { toFirst(times(g, math::CosOp::create(builder, loc, a))); })
+        .Case([&](math::CosOp) { toFirst(negated(times(g, math::SinOp::create(builder, loc, a)))); })
+        .Case([&](math::TanOp) { toFirst(times(g, plus(constant(1), times(y, y)))); })
+        .Case([&](math::SqrtOp) { toFirst(over(g, times(y, 2))); })
+        .Case([&](math::RsqrtOp) { toFirst(times(g, times(times(y, -0.5f), times(y, y)))); })
+        .Case([&](math::PowFOp) { power(cast<math::PowFOp>(op), y, g); })
+        .Default([&](Operation *) { known = false; });
+    if (!known)
+      return op->emitError() << "'" << op->getName() << "' has no rule for its derivative; write the expression with "
+                             << "others, or do without its gradient";
+    return success();
+  }
+
+  Region &of, &into;
+  ArrayRef<StringAttr> tensors;
+  OpBuilder builder;
+  Location loc = builder.getUnknownLoc();
+  DenseSet<Value> active;
+  DenseMap<Value, Value> gradients; ///< of values with uses further on
+};
+
+/// Whether the normalisers of two attentions are the same once both are canonical, as text may be.
+bool haveSameNormaliser(attn::AttentionOp a, attn::AttentionOp b) {
+  MLIRContext *context = a.getContext();
+  RewritePatternSet patterns(context);
+  for (Dialect *dialect : context->getLoadedDialects())
+    dialect->getCanonicalizationPatterns(patterns);
+  for (RegisteredOperationName op : context->getRegisteredOperations())
+    op.getCanonicalizationPatterns(patterns, context);
+  const FrozenRewritePatternSet frozen(std::move(patterns));
+  for (attn::AttentionOp op : {a, b})
+    for (Region *region : op.normaliserRegions())
+      (void)applyPatternsGreedily(*region, frozen);
+  return llvm::all_of(llvm::zip(a.normaliserRegions(), b.normaliserRegions()), [](auto pair) {
+    return OperationEquivalence::isRegionEquivalentTo(std::get<0>(pair), std::get<1>(pair),
+                                                      OperationEquivalence::IgnoreLocations);
+  });
+}
+
+/// Of an attention that takes its gradients.
+class Differentiator {
+public:
+  explicit Differentiator(attn::AttentionOp op) : op(op), tensors(op.getGradients()->getTensors()) {}
+
+  LogicalResult run() {
+    if (!op.getNormaliser())
+      writeSoftmax(op);
+    if (failed(checkStatistics()))
+      return failure();
+    const unsigned sum = 2 + sumStatistic();
+    const std::pair<std::pair<Region *, Region *>, unsigned> regions[] = {
+        {{&op.getScoreGrad(), &op.getScore()}, 0},
+        {{&op.getPGrad(), &op.getP()}, 2},
+        {{&op.getDivisorGrad(), &op.getDivisor()}, sum},
+        {{&op.getLseGrad(), &op.getLse()}, sum}};
+    for (auto [pair, by] : regions)
+      if (auto [into, of] = pair; !of->empty())
+        if (failed(RegionDifferentiator(*of, *into, tensors).write(by)))
+          return failure();
+    return checkTensors();
+  }
+
+private:
+  unsigned sumStatistic() {
+    for (auto [i, statistic] : llvm::enumerate(op.getStatistics().getAsRange<attn::RowStatisticAttr>()))
+      if (!statistic.getIsMax())
+        return i;
+    return 0;
+  }
+
+  /// What was said above of one weight a key holds for softmax, with or without a sink.
+  LogicalResult checkStatistics() {
+    if (op.getGradients()->getLse() && !op.hasLse())
+      return op.emitError() << "the gradient of LSE is taken, but normaliser " << op.getNormaliserAttr()
+                            << " gives no LSE; leave it out";
+    if (op.getStatistics().empty() || isNormalisedBy(normalisers::softmax()))
+      return success();
+    for (auto tensor : op.getTensors().getAsRange<attn::CapturedTensorAttr>())
+      if (isNormalisedBy(normalisers::softmaxWithSink(tensor.getName().str())))
+        return success();
+    return op.emitError() << "normaliser " << op.getNormaliserAttr()
+                          << " keeps statistics of a row in a way whose gradient is not known; use softmax, with or "
+                             "without a sink, or a normaliser without statistics";
+  }
+
+  bool isNormalisedBy(const Normaliser &normaliser) {
+    OwningOpRef<attn::AttentionOp> own = op.clone(), other = cast<attn::AttentionOp>(op->cloneWithoutRegions());
+    writeNormaliser(*other, normaliser);
+    return haveSameNormaliser(*own, *other);
+  }
+
+  /// A gradient that is asked for and that nothing adds to would be silently 0.
+  LogicalResult checkTensors() {
+    for (StringAttr name : tensors) {
+      bool adds = false;
+      for (auto [region, of] : op.gradientRegions())
+        region->walk([&](attn::AddGradientOp add) { adds |= add.getNameAttr() == name; });
+      if (!adds)
+        return op.emitError() << "nothing depends on captured tensor " << name
+                              << " in a way that has a gradient; leave it out of the gradients";
+    }
+    return success();
+  }
+
+  attn::AttentionOp op;
+  ArrayRef<StringAttr> tensors;
+};
+
+struct Differentiate : attune::impl::DifferentiateBase<Differentiate> {
+  using DifferentiateBase::DifferentiateBase;
+
+  void runOnOperation() override {
+    for (auto op : getOperation().getOps<attn::AttentionOp>())
+      if (op.getGradients() && op.getPGrad().empty() && failed(Differentiator(op).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace

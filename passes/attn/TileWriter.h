@@ -1,0 +1,152 @@
+//===- TileWriter.h - What writers of an attention's kernels share ------------===//
+//
+// Tiles, maps over them, and the variant's own expressions within maps: what the forward and the backward pass write in
+// the same way.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/attn/Attn.h"
+#include "ir/sched/Sched.h"
+#include "ir/tile/Tile.h"
+#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/MaskAnalysis.h"
+#include "passes/attn/CloneRegion.h"
+
+#include <limits>
+
+namespace attune {
+
+class TileWriter {
+protected:
+  explicit TileWriter(attn::AttentionOp op)
+      : op(op), builder(op), loc(op.getLoc()), f32(builder.getF32Type()), i32(builder.getI32Type()) {}
+
+  //===--- Parameters and scalars ---===//
+
+  mlir::Type view(int64_t rank, mlir::Type element) { return tile::ViewType::get(op.getContext(), rank, element); }
+  mlir::Value param(llvm::StringRef name, mlir::Type type) {
+    return tile::named(tile::ParamOp::create(builder, loc, type, name), name);
+  }
+  mlir::Value axisExtent(llvm::StringRef axis, llvm::StringRef name) {
+    return tile::named(tile::AxisExtentOp::create(builder, loc, i32, axis), name);
+  }
+  mlir::Value constant(float value) {
+    return mlir::arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value));
+  }
+  mlir::Value number(int64_t value) { return mlir::arith::ConstantIntOp::create(builder, loc, value, 32); }
+  mlir::Value add(mlir::Value a, mlir::Value b) { return mlir::arith::AddIOp::create(builder, loc, a, b); }
+  mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a, mlir::Value b) {
+    return mlir::arith::CmpIOp::create(builder, loc, predicate, a, b);
+  }
+
+  //===--- Tiles ---===//
+
+  tile::TileType shape(std::initializer_list<std::pair<llvm::StringRef, int64_t>> axes, mlir::Type element,
+                       tile::MemorySpace space) {
+    return tile::TileType::make(op.getContext(), axes, element, space);
+  }
+  /// A copy to shared memory, whose ring has `stages`.
+  mlir::Value copy(tile::TileType type, mlir::Value view, mlir::ValueRange indices, mlir::Value limit, int64_t stages,
+                   llvm::StringRef name) {
+    auto load = tile::LoadOp::create(builder, loc, type, view, indices, limit);
+    load->setAttr(sched::ringAttr, sched::RingAttr::get(builder.getContext(), stages));
+    return tile::named(load, name);
+  }
+  /// A map over the inputs' elements; `body` gets them and returns the element of the result.
+  mlir::Value map(llvm::StringRef name, tile::TileType type, mlir::ValueRange inputs,
+                  llvm::function_ref<mlir::Value(mlir::ValueRange)> body) {
+    return createMap(builder, loc, name, type, inputs, body);
+  }
+  mlir::Value times(llvm::StringRef name, mlir::Value tile, mlir::Value rowFactor) {
+    return map(name, mlir::cast<tile::TileType>(tile.getType()), {tile, rowFactor},
+               [&](mlir::ValueRange v) -> mlir::Value { return mlir::arith::MulFOp::create(builder, loc, v[0], v[1]); });
+  }
+
+  //===--- The variant's regions ---===//
+
+  /// Without what is mapped already.
+  void cloneOps(mlir::Block &block, mlir::IRMapping &mapping) {
+    for (mlir::Operation &inner : block.without_terminator())
+      if (!mapping.contains(inner.getResult(0)))
+        cloneFromRegion(builder, op, inner, mapping);
+  }
+  mlir::IRMapping cloneRegion(mlir::Region &region, mlir::ValueRange arguments) {
+    mlir::IRMapping mapping;
+    mapping.map(region.getArguments(), arguments);
+    cloneOps(region.front(), mapping);
+    return mapping;
+  }
+  static mlir::Value yieldOf(mlir::Region &region) {
+    return mlir::cast<attn::YieldOp>(region.front().back()).getValue();
+  }
+  /// The element of a tile of scores, times the scale.
+  mlir::Value scaled(mlir::Value element) {
+    return mlir::arith::MulFOp::create(builder, loc, element, constant(op.getScale().convertToFloat()));
+  }
+
+  /// x of a tile s of products of Q and K.
+  mlir::Value scoreTile(mlir::Value s, mlir::Value qOrigin, mlir::Value k0) {
+    auto map = tile::MapOp::create(builder, loc, s.getType(), s, {{"q", qOrigin}, {"k", k0}});
+    mlir::OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    mlir::Value x = scaled(map.getElement(0));
+    if (!op.getScore().empty())
+      x = cloneRegion(op.getScore(), {x, b, h, map.getCoordinate("q"), map.getCoordinate("k")})
+              .lookup(yieldOf(op.getScore()));
+    tile::YieldOp::create(builder, loc, x);
+    return tile::named(map.getResult(), "x");
+  }
+
+  /// Hides what `visible(q, k)` refuses of the elements of `x`, in tiles where `onlyIf` holds; coordinates count from the
+  /// origins.
+  mlir::Value hide(mlir::Value x, mlir::Value qFrom, mlir::Value kFrom, mlir::Value onlyIf,
+                   llvm::function_ref<mlir::Value(mlir::Value q, mlir::Value k)> visible) {
+    auto map = tile::MapOp::create(builder, loc, x.getType(), x, {{"q", qFrom}, {"k", kFrom}}, onlyIf);
+    mlir::OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    mlir::Value seen = visible(map.getCoordinate("q"), map.getCoordinate("k"));
+    mlir::Value hidden = constant(-std::numeric_limits<float>::infinity());
+    tile::YieldOp::create(
+        builder, loc, mlir::Value(mlir::arith::SelectOp::create(builder, loc, seen, map.getElement(0), hidden)));
+    return tile::named(map.getResult(), "x");
+  }
+
+  /// The row of a coordinate, without the query offset.
+  mlir::Value rowOf(mlir::Value q) {
+    return qOffset ? mlir::Value(mlir::arith::SubIOp::create(builder, loc, q, qOffset)) : q;
+  }
+
+  /// Whether the conjuncts of the mask and, where tiles are no whole blocks of it, the block pattern show an element.
+  mlir::Value isVisible(llvm::ArrayRef<Conjunct> conjuncts, bool lookUp, mlir::Value q, mlir::Value k) {
+    mlir::Value visible;
+    auto require = [&](mlir::Value condition) {
+      visible = visible ? mlir::arith::AndIOp::create(builder, loc, visible, condition) : condition;
+    };
+    if (!conjuncts.empty()) {
+      mlir::IRMapping mapping = cloneRegion(op.getMask(), {b, h, q, k});
+      for (auto [value, negate] : conjuncts) {
+        mlir::Value holds = mapping.lookupOrDefault(value);
+        if (negate)
+          holds = mlir::arith::XOrIOp::create(builder, loc, holds,
+                                              mlir::arith::ConstantIntOp::create(builder, loc, 1, 1));
+        require(holds);
+      }
+    }
+    if (lookUp) {
+      attn::BlockPatternAttr pattern = op.getPatternAttr();
+      attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
+      require(emitPatternLookup(builder, tile::readTensor(builder, loc, tensor), h, rowOf(q), k, pattern));
+    }
+    return visible;
+  }
+
+  attn::AttentionOp op;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  mlir::Type f32, i32;
+  mlir::Value b, h;    ///< of the block, or of the loop around what is written
+  mlir::Value qOffset; ///< null where the variant has none
+};
+
+} // namespace attune
