@@ -21,11 +21,13 @@
 #include "runtime/Log.h"
 #include "runtime/Nvrtc.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -86,6 +88,25 @@ static double millisecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// Whether the gradients that are asked for are those of something.
+static Expected<void> checkGradients(const Variant &variant, const CompileOptions &options) {
+  if (options.backward && !options.gradients)
+    return Error{"the backward pass is asked for, but no gradients are; set CompileOptions::gradients"};
+  if (!options.gradients)
+    return {};
+  for (const std::string &name : options.gradients->tensors) {
+    const auto found = std::ranges::find(variant.tensors(), name, &TensorDecl::name);
+    if (found == variant.tensors().end())
+      return Error{fmt::format("the gradient of '{}' is asked for, which is no captured tensor of variant '{}'", name,
+                               variant.name())};
+    if (!isFloat(found->dtype))
+      return Error{fmt::format("the gradient of '{}' is asked for, whose elements are {}; only tensors of floats have "
+                               "one",
+                               name, attune::name(found->dtype))};
+  }
+  return {};
+}
+
 /// What can be said about a request before anything is built.
 static Expected<void> checkRequest(const Source &source, const CompileOptions &options, const Target &target) {
   if (source.variant && source.variant->error())
@@ -118,7 +139,7 @@ static Expected<void> checkRequest(const Source &source, const CompileOptions &o
       return Error{fmt::format("{} {} is not a multiple of 8; pad the last dimension to {}", dim.name, dim.value,
                                (dim.value + 7) / 8 * 8)};
   }
-  return {};
+  return checkGradients(*source.variant, options);
 }
 
 /// Everything that the compiled code depends on. Precondition: checkRequest.
@@ -143,6 +164,9 @@ static Expected<std::string> keyOf(const Source &source, const CompileOptions &o
       },
       options);
   fmt::format_to(out, "schedule auto {} budget {}\n", costModelVersion, options.sramBudget);
+  if (options.backward)
+    fmt::format_to(out, "backward {} lse {} deterministic {}\n", fmt::join(options.gradients->tensors, " "),
+                   options.gradients->lse, options.gradients->deterministic);
   if (source.text)
     fmt::format_to(out, "text\n{}", source.text->text);
   else
@@ -240,10 +264,11 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
 static bool choosesSchedule(const Source &source, const CompileOptions &options) {
   if (choiceOf(options).any())
     return false;
+  // The backward pass has one schedule for now.
   if (source.variant)
-    return true;
+    return !options.backward;
   Expected<IrSummary> start = describe(*source.text);
-  return start && start->stage == Stage::Attn && source.text->text.find("attn.plan") == std::string::npos;
+  return start && start->stage == Stage::Attn && !start->backward && source.text->text.find("attn.plan") == std::string::npos;
 }
 
 bool attune::driver::leavesScheduleOpen(const Source &source, const CompileOptions &options) {
@@ -443,6 +468,16 @@ Expected<Kernel> attune::driver::compileSource(const Source &source, const Compi
   }();
   if (!kernel)
     return kernel;
+  if (options.gradients && !options.backward && source.variant) {
+    CompileOptions ofBackward = options;
+    assignSchedule(ofBackward, PlanChoice());
+    ofBackward.cuda.reset();
+    ofBackward.backward = true;
+    Expected<Kernel> backward = compileSource(source, ofBackward, target);
+    if (!backward)
+      return backward;
+    kernel = kernel->withBackward(std::move(*backward));
+  }
   // The probability is no part of the key: it belongs to the handle.
   if (source.variant && source.variant->hasDropout())
     return kernel->withDropout(source.variant->dropoutProbability());

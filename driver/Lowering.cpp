@@ -170,7 +170,11 @@ KernelSignature signatureOf(attn::AttentionOp op) {
   KernelSignature signature = tile::signatureOf(op);
   signature.headDim = int(op.getHeadDim());
   signature.headDimV = int(op.getHeadDimV());
-  signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV, op.hasLse());
+  if (const std::optional<attn::GradientsAttr> gradients = op.getGradients())
+    signature.operands = backwardOperands(signature.dtype, signature.headDim, signature.headDimV,
+                                          !op.getNormaliser() || !op.getStatistics().empty(), gradients->getLse());
+  else
+    signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV, op.hasLse());
   return signature;
 }
 
@@ -279,6 +283,7 @@ Expected<IrSummary> summarizeModule(ModuleOp module) {
   if (attentions.size() == 1 && kernels == 0) {
     IrSummary summary = summarize(attentions.front(), signatureOf(attentions.front()), Stage::Attn);
     summary.scale = attentions.front().getScale().convertToDouble();
+    summary.backward = attentions.front().getGradients().has_value();
     return summary;
   }
   if (attentions.empty() && kernels > 0)
@@ -297,10 +302,11 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
     entry.symbol = SymbolTable::getSymbolName(kernel.op).str();
     entry.grid = tile::gridOf(kernel.op);
     entry.dependent = kernel.dependent;
-    entry.preparation = llvm::none_of(
-        kernel.op->getAttrOfType<ArrayAttr>("operands").getAsRange<tile::OperandAttr>(), [](tile::OperandAttr each) {
-          return each.getRole() == OperandRole::Out || each.getRole() == OperandRole::Accumulate;
-        });
+    // Of operands it takes the workspace alone, of others at most their extents.
+    entry.preparation = !holds<tile::ParamOp>(kernel.op->getRegion(0), [&](tile::ParamOp param) {
+      const tile::OperandAttr operand = tile::findOperand(kernel.op, param.getName());
+      return operand && operand.getRole() != OperandRole::Workspace;
+    });
     entry.threads = 1;
     if (auto scheduled = dyn_cast<sched::KernelOp>(kernel.op)) {
       entry.symbol = codegen::kernelSymbol(scheduled);
@@ -548,6 +554,13 @@ std::optional<RankedPlan> costOf(PlanRequest request, const Plan &plan) {
   return std::nullopt;
 }
 
+void setGradients(attn::AttentionOp op, const Gradients &gradients) {
+  const Builder builder(op.getContext());
+  const auto names = llvm::map_to_vector(gradients.tensors,
+                                         [&](const std::string &name) { return StringAttr::get(op.getContext(), name); });
+  op.setGradientsAttr(attn::GradientsAttr::get(op.getContext(), names, gradients.lse, gradients.deterministic));
+}
+
 /// `work(module)` on the source's module, at attn, tile or sched. Dtype and head dims are the text's or the options'.
 template <typename Work>
 std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source &source, const CompileOptions &options,
@@ -560,6 +573,8 @@ std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source
                                                          options.headDimV ? options.headDimV : options.headDim);
   if (!built)
     return built.error();
+  if (options.backward)
+    setGradients(*(*built)->getOps<attn::AttentionOp>().begin(), options.gradients.value_or(Gradients()));
   return work(**built);
 }
 
@@ -640,7 +655,10 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
   Stage at = result.summary.stage;
   if (Expected<void> good = verifyStage(module, source.text, at, pipeline); !good)
     return good;
-  if (at == Stage::Attn && withCost) {
+  if (at == Stage::Attn && result.summary.backward)
+    if (Expected<void> ran = runPasses(module, source.text, addDifferentiate, options.printAfterAll); !ran)
+      return ran;
+  if (at == Stage::Attn && withCost && !result.summary.backward) {
     Expected<PlanRequest> plans = requestFor(module, options, target, {});
     if (!plans)
       return plans.error();

@@ -31,6 +31,11 @@ void attune::addAttnCanonical(OpPassManager &passes) {
   passes.addPass(createCSEPass());
 }
 
+void attune::addDifferentiate(OpPassManager &passes) {
+  passes.addPass(createDifferentiate());
+  addAttnCanonical(passes);
+}
+
 void attune::addAttnToTileMap(OpPassManager &passes, int64_t tileQ, int64_t tileK) {
   passes.addPass(createAttnToTileMap(AttnToTileMapOptions{tileQ, tileK}));
   passes.addPass(createCanonicalizerPass());
@@ -44,7 +49,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   addAttnVerifier(passes);
 
   // The cost model counts its ops.
-  addAttnCanonical(passes);
+  addDifferentiate(passes);
 
   TileSizeOptions tiles;
   tiles.arch = options.arch;
@@ -61,6 +66,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
 
   // mma.sync contracts 16 elements at a time; the CPU has no such granularity.
   passes.addPass(createAttnToTile(AttnToTileOptions{cpu ? 8 : 16}));
+  passes.addPass(createAttnToTileBackward(AttnToTileBackwardOptions{cpu ? 8 : 16}));
 
   // Before a bias is divided by what is left of the scale.
   passes.addPass(createScaleQueries());

@@ -17,6 +17,8 @@ struct PipelineOptions {
 
 /// What the variant computes, as few ops.
 void addAttnCanonical(mlir::OpPassManager &passes);
+/// The gradients of the expressions of those that take any.
+void addDifferentiate(mlir::OpPassManager &passes);
 /// attn to tile: tiling, online softmax, hoisting.
 void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// attn, canonical, to the tile kernel that writes the classes of tiles.

@@ -405,6 +405,7 @@ Kernel attune::makeHostKernel(KernelImage image, std::vector<HostEntry> entries,
 struct Kernel::Choice {
   std::vector<Alternative> alternatives = {};
   Prepare prepare = {};
+  Kernel backward = {};
 };
 
 Kernel::Kernel(std::shared_ptr<const State> state) : state(std::move(state)) {}
@@ -500,6 +501,10 @@ Expected<Kernel> Kernel::prepare(const std::vector<ProblemSizes> &sizes) const {
   return prepared ? prepared->withDropout(defaultDropout) : prepared;
 }
 
+Kernel Kernel::backward() const {
+  return choice && choice->backward.valid() ? choice->backward.withDropout(defaultDropout) : Kernel();
+}
+
 CompileTimes Kernel::times() const {
   CompileTimes times = image().times;
   if (state->cuda)
@@ -529,6 +534,14 @@ Kernel Kernel::withAlternatives(std::vector<Alternative> alternatives) const {
   Kernel copy = *this;
   auto changed = std::make_shared<Choice>(choice ? *choice : Choice());
   changed->alternatives = std::move(alternatives);
+  copy.choice = std::move(changed);
+  return copy;
+}
+
+Kernel Kernel::withBackward(Kernel backward) const {
+  Kernel copy = *this;
+  auto changed = std::make_shared<Choice>(choice ? *choice : Choice());
+  changed->backward = std::move(backward);
   copy.choice = std::move(changed);
   return copy;
 }

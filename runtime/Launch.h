@@ -29,8 +29,13 @@ struct PackedLaunch {
   int64_t tiles[maxKernels][maxGridAxes]; ///< of each axis of the grid of each kernel
   int64_t blocks[maxKernels];             ///< of each kernel: the product of its tiles
 
-  /// Whether the kernel that completes the results has blocks.
-  bool hasWork(const KernelImage &image) const { return blocks[image.entries.size() - 1] != 0; }
+  /// Whether a kernel that writes results has blocks.
+  bool hasWork(const KernelImage &image) const {
+    for (size_t i = 0; i < image.entries.size(); ++i)
+      if (blocks[i] != 0 && !image.entries[i].preparation)
+        return true;
+    return false;
+  }
   LaunchParams &params() { return *reinterpret_cast<LaunchParams *>(bytes); }
   const LaunchParams &params() const { return *reinterpret_cast<const LaunchParams *>(bytes); }
 };

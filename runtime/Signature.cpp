@@ -49,6 +49,31 @@ std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int 
   return operands;
 }
 
+std::vector<OperandParam> attune::backwardOperands(DType dtype, int headDim, int headDimV, bool statistics,
+                                                   bool withGradientOfLse) {
+  std::vector<OperandParam> operands;
+  auto add = [&](const OperandParam &like, const char *name, OperandRole role) {
+    operands.push_back(like);
+    operands.back().name = name;
+    operands.back().role = role;
+    operands.back().optional = false;
+  };
+  const std::vector<OperandParam> forward = forwardOperands(dtype, headDim, headDimV);
+  const OperandParam &q = forward[0], &k = forward[1], &v = forward[2], &o = forward[3], &lse = forward[4];
+  for (const OperandParam *each : {&q, &k, &v})
+    add(*each, each->name.c_str(), OperandRole::In);
+  if (statistics)
+    for (const OperandParam *each : {&o, &lse})
+      add(*each, each->name.c_str(), OperandRole::In);
+  add(o, "do", OperandRole::In);
+  if (withGradientOfLse)
+    add(lse, "dlse", OperandRole::In);
+  add(q, "dq", OperandRole::Out);
+  add(k, "dk", OperandRole::Out);
+  add(v, "dv", OperandRole::Out);
+  return operands;
+}
+
 std::vector<std::string> KernelSignature::axes() const {
   std::vector<std::string> names;
   for (const OperandParam &operand : operands)

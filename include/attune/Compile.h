@@ -95,6 +95,13 @@ enum class Tuning : uint8_t {
 std::string_view name(Tuning tuning);
 std::optional<Tuning> parseTuning(std::string_view text);
 
+/// What a backward pass gives beside the gradients of q, k and v.
+struct Gradients {
+  std::vector<std::string> tensors = {}; ///< captured tensors of floats whose gradients are computed
+  bool lse = false;                      ///< the gradient of lse comes in, as operand "dlse", beside that of o
+  bool deterministic = false;            ///< the same bits for the same arguments in every launch
+};
+
 /// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.
 struct CompileOptions {
   DType dtype = DType::BF16;           ///< of Q, K, V and O: BF16, F16 or F32
@@ -117,6 +124,9 @@ struct CompileOptions {
   /// Sizes that compile() makes kernels of their own for, beside the one that serves every size, where others are better
   /// there: measured ones where there are any, else by the cost model. What a launch starts depends on its sizes alone.
   std::vector<ProblemSizes> shapes = {};
+  /// Set: compile() gives the backward pass, too (Kernel::backward). Schedule fields are the forward pass's.
+  std::optional<Gradients> gradients = {};
+  bool backward = false;          ///< the backward pass alone, of `gradients`; schedule fields are its own
   Tuning tuning = Tuning::Cached; ///< measured plans serve only requests that leave the whole schedule open
   /// CUDA that takes the place of the generated text, from which it was edited by hand. Errors where its kernel, its
   /// parameters or the plan that its comment names are not the generated text's. The kernel is neither read from a
@@ -154,6 +164,7 @@ struct IrSummary {
   std::string arch = {}; ///< only at Stage::Sched
   double scale = 0;      ///< only at Stage::Attn, 0 elsewhere
   bool precise = false;
+  bool backward = false; ///< the backward pass of a variant
   KernelSignature signature = {};
   std::string variantJson = {}; ///< Variant::toJson, where the text was emitted from a variant and still is it
 };

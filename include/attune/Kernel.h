@@ -20,6 +20,17 @@
 //     | o        | [B, H, Sq, Dv]  | the kernel's        |
 //     | lse      | [B, H, Sq]      | f32, may be left out|
 //
+// A backward pass (backward()) takes q, k, v, o and lse as a forward launch left them, and beside them by name in
+// LaunchArgs::operands:
+//
+//     | operand  | shape           | dtype        |
+//     |----------|-----------------|--------------|
+//     | do       | [B, H, Sq, Dv]  | the kernel's | the gradient of o
+//     | dlse     | [B, H, Sq]      | f32          | that of lse, where Gradients::lse is set
+//     | dq       | [B, H, Sq, D]   | the kernel's | written, as the next two
+//     | dk       | [B, Hkv, Sk, D] | the kernel's |
+//     | dv       | [B, Hkv, Sk, Dv]| the kernel's |
+//
 // Batch, heads, lengths and strides are run-time values: no launch recompiles.
 //
 // Threads. A Kernel is a cheap handle on shared, immutable state. Copying and every const member may be
@@ -154,6 +165,11 @@ struct OperandParam {
 /// Q [b, h, q, d] and K [b, hkv, k, d] and V [b, hkv, k, dv], O [b, h, q, dv], and LSE [b, h, q], which is optional:
 /// the operands of the forward pass of a variant.
 std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV, bool withLse = true);
+
+/// The operands of the backward pass, without those of the workspace: Q, K, V, dO and what it writes; O and LSE, and dLSE
+/// `withGradientOfLse`, where rows have `statistics` (softmax).
+std::vector<OperandParam> backwardOperands(DType dtype, int headDim, int headDimV, bool statistics,
+                                           bool withGradientOfLse);
 
 /// Declares a captured tensor of a kernel.
 struct TensorParam {
@@ -364,7 +380,7 @@ struct LaunchArgs {
   Tensor o = {};
   std::optional<Tensor> lse = {};
   ArgumentList<NamedTensor, 6> tensors = {};  ///< captured ones
-  ArgumentList<NamedTensor, 2> operands = {}; ///< those that kernels of other programs have beside the five above
+  ArgumentList<NamedTensor, 5> operands = {}; ///< those that a kernel has beside the five above
   ArgumentList<NamedScalar, 8> scalars = {};
   std::optional<float> dropout = {}; ///< in [0, 1); unset: the probability that the variant names
   uint64_t seed = 0;
@@ -427,6 +443,9 @@ public:
   /// This kernel with alternatives for `sizes`, too, where others are better there: CompileOptions::shapes afterwards.
   /// Errors: those of compile; of a kernel that was not made by compile().
   Expected<Kernel> prepare(const std::vector<ProblemSizes> &sizes) const;
+  /// The backward pass, as CompileOptions::gradients asked for it, with this handle's dropout probability: a kernel of its
+  /// own, that takes the table of operands at the top of this file. Without gradients an empty handle.
+  Kernel backward() const;
   /// image().times with what loading took in this process.
   CompileTimes times() const;
   /// Where the kernel is bound: "cpu" or "cuda:<device>".
@@ -444,6 +463,8 @@ public:
   /// What prepare() does with this kernel and the sizes.
   using Prepare = std::function<Expected<Kernel>(const std::vector<ProblemSizes> &)>;
   Kernel withPrepare(Prepare prepare) const;
+  /// The same kernel with this as backward().
+  Kernel withBackward(Kernel backward) const;
 
 private:
   struct Choice;

@@ -6,6 +6,7 @@
 #include "passes/analysis/Distances.h"
 #include "passes/analysis/LogisticFunction.h"
 #include "passes/analysis/MaskAnalysis.h"
+#include "passes/analysis/cost/BackwardPlan.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -464,6 +465,13 @@ private:
     return success();
   }
 
+  static Expected<Plan> planFor(attn::AttentionOp op, const PlanRequest &request) {
+    if (op.getGradients())
+      return chooseBackwardPlan(request);
+    Expected<RankedPlan> chosen = choosePlan(request);
+    return chosen ? Expected<Plan>(chosen->plan) : chosen.error();
+  }
+
   LogicalResult choose(attn::AttentionOp op, const PlanChoice &fixed) {
     PlanRequest request = planRequest(op, arch, {batch, heads, queries, keys});
     request.sramBudget = sramBudget;
@@ -471,10 +479,10 @@ private:
       request.fixed = choiceOf(planOf(given));
     // An option overrules the plan in the text.
     request.fixed.overrule(fixed);
-    Expected<RankedPlan> chosen = choosePlan(request);
+    Expected<Plan> chosen = planFor(op, request);
     if (!chosen)
       return op.emitError() << chosen.error().message;
-    op->setAttr(attn::planAttr, attune::planAttr(op.getContext(), chosen->plan));
+    op->setAttr(attn::planAttr, attune::planAttr(op.getContext(), *chosen));
     return success();
   }
 };

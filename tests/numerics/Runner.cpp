@@ -1,10 +1,9 @@
 #include "tests/numerics/Runner.h"
 #include "tests/numerics/CompileToRun.h"
+#include "tests/numerics/Placement.h"
 
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Philox.h"
-
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,173 +16,6 @@ using namespace attune::tests;
 using attune::reference::HostTensor;
 
 namespace {
-
-/// Memory on the device of a kernel that copies to and from the host in pieces.
-class Memory {
-public:
-  static Expected<Memory> allocate(const Device &device, size_t bytes) {
-    Memory memory;
-    memory.bytes = std::max<size_t>(bytes, 1);
-    if (device.kind == Device::Kind::Cuda) {
-      Expected<DeviceBuffer> buffer = DeviceBuffer::allocate(memory.bytes);
-      if (!buffer)
-        return buffer.error();
-      memory.buffer = std::move(*buffer);
-      return memory;
-    }
-    // Untouched pages cost nothing, so a view may span more than the machine has.
-    void *pages =
-        mmap(nullptr, memory.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (pages == MAP_FAILED)
-      return Error{fmt::format("{} bytes cannot be mapped", memory.bytes)};
-    memory.pages = std::shared_ptr<void>(pages, [size = memory.bytes](void *p) { munmap(p, size); });
-    return memory;
-  }
-
-  char *data() const { return static_cast<char *>(pages ? pages.get() : buffer.data()); }
-
-  Expected<void> write(size_t at, const std::byte *from, size_t count) const {
-    if (pages) {
-      std::memcpy(data() + at, from, count);
-      return {};
-    }
-    Expected<const CudaDriver *> cuda = cudaDriver();
-    return cuda ? (*cuda)->copyToDevice(CudaAddress(buffer.data()) + at, from, count) : Expected<void>(cuda.error());
-  }
-  Expected<void> read(std::byte *to, size_t at, size_t count) const {
-    if (pages) {
-      std::memcpy(to, data() + at, count);
-      return {};
-    }
-    Expected<const CudaDriver *> cuda = cudaDriver();
-    return cuda ? (*cuda)->copyToHost(to, CudaAddress(buffer.data()) + at, count) : Expected<void>(cuda.error());
-  }
-
-private:
-  size_t bytes = 0;
-  std::shared_ptr<void> pages;
-  DeviceBuffer buffer;
-};
-
-/// A tensor of rank `shape.size()` in memory that is all ones (NaN) elsewhere.
-struct Placed {
-  HostTensor const *values = nullptr;
-  DType dtype = DType::F32;
-  std::vector<int64_t> shape, strides;
-  int64_t origin = 0; ///< elements before element 0 of a chunk
-  int64_t chunk = 0;  ///< elements of a batch's memory
-  int64_t chunks = 1;
-  int64_t chunkStride = 0; ///< elements from a batch to the next
-  std::vector<std::byte> image;
-  Memory memory;
-
-  /// Position in `image` of row-major element i.
-  int64_t position(int64_t i) const {
-    int64_t at = origin;
-    for (size_t d = shape.size(); d-- > 0;) {
-      int64_t index = i % shape[d];
-      i /= shape[d];
-      at += d == 0 && chunks > 1 ? index * chunk : index * strides[d];
-    }
-    return at;
-  }
-
-  int64_t elements() const {
-    int64_t count = 1;
-    for (int64_t extent : shape)
-      count *= extent;
-    return count;
-  }
-
-  Expected<void> place(const Device &device) {
-    size_t size = byteSize(dtype);
-    image.assign(size_t(chunk * chunks) * size, std::byte(0xff));
-    if (values)
-      for (int64_t i = 0; i < elements(); ++i)
-        std::memcpy(&image[size_t(position(i)) * size], &values->data[size_t(i) * size], size);
-    Expected<Memory> made = Memory::allocate(device, size_t(chunkStride * (chunks - 1) + chunk) * size);
-    if (!made)
-      return made.error();
-    memory = std::move(*made);
-    for (int64_t c = 0; c < chunks; ++c)
-      if (chunk)
-        if (Expected<void> written =
-                memory.write(size_t(c * chunkStride) * size, &image[size_t(c * chunk) * size], size_t(chunk) * size);
-            !written)
-          return written;
-    return {};
-  }
-
-  Tensor view(const Device &device) const {
-    return Tensor::strided(memory.data() + size_t(origin) * byteSize(dtype), dtype, shape, strides, device);
-  }
-
-  /// Reads back into `to`; gives the position of the first changed element outside the view, or -1.
-  Expected<int64_t> take(HostTensor &to) {
-    size_t size = byteSize(dtype);
-    for (int64_t c = 0; c < chunks; ++c)
-      if (chunk)
-        if (Expected<void> done =
-                memory.read(&image[size_t(c * chunk) * size], size_t(c * chunkStride) * size, size_t(chunk) * size);
-            !done)
-          return done.error();
-    to = HostTensor::zeros(dtype, shape);
-    for (int64_t i = 0; i < elements(); ++i) {
-      std::byte *at = &image[size_t(position(i)) * size];
-      std::memcpy(&to.data[size_t(i) * size], at, size);
-      std::memset(at, 0xff, size);
-    }
-    for (size_t i = 0; i < image.size(); ++i)
-      if (image[i] != std::byte(0xff))
-        return int64_t(i / size);
-    return int64_t(-1);
-  }
-};
-
-/// Q, K, V, O, or LSE with one column.
-Placed arrange(DType dtype, std::array<int64_t, 4> shape, const Layout &layout, bool gap, bool lse = false) {
-  Placed placed;
-  placed.dtype = dtype;
-  placed.shape.assign(shape.begin(), shape.end());
-  int64_t row = shape[3] + (lse ? 0 : layout.padColumns), rows = shape[2] + 2 * layout.guardRows;
-  int64_t rowStride = layout.rowsBeforeHeads ? shape[1] * row : row;
-  int64_t headStride = layout.rowsBeforeHeads ? row : rows * row;
-  placed.origin = layout.guardRows * rowStride;
-  // Vectorised kernels want 16-byte aligned rows; a row of LSE is one element.
-  if (lse)
-    placed.origin = (placed.origin + 3) / 4 * 4;
-  placed.chunk = placed.origin + shape[1] * rows * row;
-  placed.chunks = shape[0];
-  placed.chunkStride = placed.chunk + (gap ? layout.batchGap : 0);
-  placed.strides = {placed.chunkStride, headStride, rowStride, 1};
-  if (placed.chunks == 0) {
-    placed.chunks = 1;
-    placed.chunk = placed.chunkStride = placed.origin;
-  }
-  if (lse) {
-    placed.shape.pop_back();
-    placed.strides.pop_back();
-  }
-  return placed;
-}
-
-/// A captured tensor between two stretches of NaN.
-Placed arrangeCaptured(const HostTensor &tensor, bool reversed) {
-  Placed placed;
-  placed.values = &tensor;
-  placed.dtype = tensor.dtype;
-  placed.shape = tensor.shape;
-  placed.strides.resize(tensor.shape.size());
-  int64_t stride = 1;
-  for (size_t i = 0; i < tensor.shape.size(); ++i) {
-    size_t d = reversed ? i : tensor.shape.size() - 1 - i;
-    placed.strides[d] = stride;
-    stride *= std::max<int64_t>(tensor.shape[d], 1);
-  }
-  placed.origin = 64;
-  placed.chunk = placed.chunkStride = tensor.size() + 128;
-  return placed;
-}
 
 std::string oneLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -278,96 +110,33 @@ Case attune::tests::makeCase(std::string label, Variant variant, DType dtype, co
 }
 
 Expected<Results> attune::tests::run(const Kernel &kernel, const Case &test) {
-  const Device device = kernel.device();
-  std::optional<CudaStream> stream;
-  if (device.kind == Device::Kind::Cuda) {
-    Expected<const CudaDriver *> cuda = cudaDriver();
-    if (!cuda)
-      return cuda.error();
-    if (Expected<void> current = (*cuda)->makeCurrent(device.ordinal); !current)
-      return current.error();
-    Expected<CudaStream> made = CudaStream::create();
-    if (!made)
-      return made.error();
-    stream = std::move(*made);
-  }
-  auto launch = [&](const LaunchArgs &args) {
-    Expected<void> launched = kernel.launchChecked(stream ? stream->get() : nullptr, args);
-    return launched && stream ? stream->synchronize() : launched;
-  };
-  return run({device, [&](const LaunchArgs &args) { return kernel.workspaceBytes(args); }, launch}, test);
+  Expected<Launcher> launcher = launcherOf(kernel);
+  return launcher ? run(*launcher, test) : launcher.error();
 }
 
 Expected<Results> attune::tests::run(const Launcher &launcher, const Case &test) {
   const Device device = launcher.device;
   const reference::Problem &problem = test.problem;
-  auto dims = [](const HostTensor &t) { return std::array{t.shape[0], t.shape[1], t.shape[2], t.shape[3]}; };
-  std::array<int64_t, 4> outShape = {problem.q.shape[0], problem.q.shape[1], problem.q.shape[2], problem.v.shape[3]};
-  Placed q = arrange(problem.q.dtype, dims(problem.q), test.layout, false);
-  Placed k = arrange(problem.k.dtype, dims(problem.k), test.layout, true);
-  Placed v = arrange(problem.v.dtype, dims(problem.v), test.layout, true);
+  const std::array<int64_t, 4> outShape = {problem.q.shape[0], problem.q.shape[1], problem.q.shape[2],
+                                           problem.v.shape[3]};
+  PlacedInputs inputs(test);
   Placed o = arrange(problem.q.dtype, outShape, test.layout, false);
   Placed lse = arrange(DType::F32, {outShape[0], outShape[1], outShape[2], 1}, test.layout, false, true);
-  q.values = &problem.q;
-  k.values = &problem.k;
-  v.values = &problem.v;
-  std::map<std::string, Placed> captured;
-  for (const auto &[name, tensor] : problem.tensors)
-    captured[name] = arrangeCaptured(tensor, test.layout.reversedTensors);
-  HostTensor numbers =
-      HostTensor::fromInts(DType::I64, {2}, std::array{int64_t(problem.seed), int64_t(problem.offset)});
-  Placed seeds = arrangeCaptured(numbers, false);
-  std::vector<Placed *> all = {&q, &k, &v, &o, &lse, &seeds};
-  for (auto &[name, placed] : captured)
-    all.push_back(&placed);
-  for (Placed *placed : all)
+  if (Expected<void> done = inputs.place(device); !done)
+    return done.error();
+  for (Placed *placed : {&o, &lse})
     if (Expected<void> done = placed->place(device); !done)
       return done.error();
-
-  LaunchArgs args;
-  args.q = q.view(device);
-  args.k = k.view(device);
-  args.v = v.view(device);
+  LaunchArgs args = inputs.args(device);
   args.o = o.view(device);
   if (test.wantsLse())
     args.lse = lse.view(device);
-  for (const auto &[name, placed] : captured)
-    args.tensors.push_back({name, placed.view(device)});
-  for (const auto &[name, value] : problem.scalars)
-    args.scalars.push_back({name, reference::scalarValue(value)});
-  if (problem.dropout)
-    args.dropout = float(*problem.dropout);
-  if (test.layout.seedPointers) {
-    args.seedPointer = seeds.view(device).as<uint64_t>();
-    args.offsetPointer = args.seedPointer + 1;
-  } else {
-    args.seed = problem.seed;
-    args.offset = problem.offset;
-  }
-  if (test.variant->hasQOffset())
-    args.qOffset = int32_t(problem.qOffset);
-  // Ones around it, and in it: a kernel may read only what its launch has written.
-  Placed workspace;
-  args.workspaceBytes = launcher.workspaceBytes(args);
-  workspace.dtype = DType::Bool;
-  workspace.shape = {0};
-  workspace.strides = {1};
-  workspace.origin = 256;
-  workspace.chunk = workspace.chunkStride = 2 * workspace.origin + int64_t(args.workspaceBytes);
-  if (Expected<void> done = workspace.place(device); !done)
-    return done.error();
-  args.workspace = workspace.view(device).data;
-  if (Expected<void> launched = launcher.launch(args); !launched)
-    return launched.error();
+  Expected<std::string> aroundWorkspace = launchInWorkspace(launcher, args);
+  if (!aroundWorkspace)
+    return aroundWorkspace.error();
 
   Results results;
-  workspace.shape = {int64_t(args.workspaceBytes)};
-  HostTensor bounds;
-  Expected<int64_t> outsideWorkspace = workspace.take(bounds);
-  if (!outsideWorkspace)
-    return outsideWorkspace.error();
-  if (*outsideWorkspace >= 0)
-    results.outside = fmt::format("memory around the workspace was written at byte {}", *outsideWorkspace);
+  results.outside = *aroundWorkspace;
   Expected<int64_t> outside = o.take(results.o);
   if (!outside)
     return outside.error();

@@ -249,6 +249,13 @@ int64_t RowInterpreter::intAt(int position, int64_t key) const {
   return results[size_t(position)].ints[instruction.perKey || instruction.widened ? size_t(key) : 0];
 }
 
+double RowInterpreter::valueAt(int position, int64_t key) const {
+  const Instruction &instruction = program.instructions[size_t(position)];
+  if (instruction.type != DType::F32)
+    return double(intAt(position, key));
+  return results[size_t(position)].floats[instruction.perKey || instruction.widened ? size_t(key) : 0];
+}
+
 bool RowInterpreter::isClamped(const Instruction &load, int64_t key) const {
   for (size_t d = 0; d < load.operands.size(); ++d) {
     const int64_t index = intAt(load.operands[d], key), extent = load.tensor->shape[d];

@@ -81,6 +81,9 @@ public:
   /// The same for an i32, i64 or bool root.
   const int64_t *ints() const { return results.back().ints.data(); }
 
+  /// What an instruction gave for a key of the last run, counted from its first: of any type.
+  double valueAt(int position, int64_t key) const;
+
   /// Reads outside of captured tensors, by name.
   bool anyClamped() const { return clampedInRun; } ///< in the last run, evaluated by the formula or not
   using ClampedReads = std::map<std::string, int64_t>;

@@ -1,0 +1,85 @@
+#include "passes/analysis/cost/BackwardPlan.h"
+
+#include "arch/ArchInfo.h"
+#include "passes/analysis/cost/Rounding.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+using namespace attune;
+
+/// Bytes of a row of Q and dO, or of K and V.
+static int64_t rowBytes(const PlanRequest &request) {
+  return (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) * request.elementBytes;
+}
+
+/// What the loop over queries and that over keys take, the larger.
+static int64_t sharedBytes(const PlanRequest &request, const Plan &plan) {
+  const int64_t held = std::max(plan.tileK + plan.stages * plan.tileQ, plan.tileQ + plan.stages * plan.tileK);
+  return held * rowBytes(request);
+}
+
+/// Of a thread: dK and dV of the 16 rows of a warp, and S and dP of them.
+static int64_t tileRegisters(const PlanRequest &request, const Plan &plan) {
+  return (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) / 2 + std::max(plan.tileQ, plan.tileK);
+}
+
+/// Fields that these kernels do not have.
+static Expected<void> checkFixed(const PlanRequest &request, const ArchInfo &arch) {
+  Expected<void> good;
+  visitSchedule(
+      [&](std::string_view name, auto, const auto &value) {
+        const bool chosen = name == "tileQ" || name == "tileK" || name == "warps" || name == "stages";
+        if (good && value && !chosen && int(*value) != (name == "dvWarps" || name == "blocksPerSm" || name == "queryStages"))
+          good = Error{fmt::format("{} {} is no choice of the backward pass; leave it out", spelled(name, '-'), *value)};
+      },
+      request.fixed);
+  if (!good)
+    return good;
+  for (auto [name, tile] : {std::pair("tile-q", request.fixed.tileQ), std::pair("tile-k", request.fixed.tileK)})
+    if (tile && (*tile <= 0 || *tile % 16))
+      return Error{fmt::format("{} {} is not a positive multiple of 16", name, *tile)};
+  if (request.fixed.warps && (*request.fixed.warps < 1 || *request.fixed.warps > (arch.isCpu() ? 1 : 16)))
+    return Error{fmt::format("warps {} is not between 1 and {}", *request.fixed.warps, arch.isCpu() ? 1 : 16)};
+  if (request.fixed.stages && (*request.fixed.stages < 1 || *request.fixed.stages > (arch.isCpu() ? 1 : 8)))
+    return Error{fmt::format("stages {} is not between 1 and {}", *request.fixed.stages, arch.isCpu() ? 1 : 8)};
+  return {};
+}
+
+static Error nothingFits(const PlanRequest &request, const Plan &plan, int64_t budget) {
+  const int64_t d = roundUp(request.headDim, 16) * request.elementBytes,
+                dv = roundUp(request.headDimV, 16) * request.elementBytes;
+  return Error{fmt::format("the backward pass in tiles of {} x {} needs {} bytes of shared memory (K {}, V {}, {} stage{} of Q {} and dO "
+                           "{}), above the budget of {} bytes; raise the budget or reduce the head dim",
+                           plan.tileQ, plan.tileK, sharedBytes(request, plan), plan.tileK * d, plan.tileK * dv,
+                           plan.stages, plan.stages == 1 ? "" : "s", plan.tileQ * d, plan.tileQ * dv, budget)};
+}
+
+Expected<Plan> attune::chooseBackwardPlan(const PlanRequest &request) {
+  Expected<const ArchInfo *> found = archInfo(request.arch);
+  if (!found)
+    return found.error();
+  const ArchInfo &arch = **found;
+  if (Expected<void> good = checkFixed(request, arch); !good)
+    return good.error();
+  const int64_t limit = int64_t(arch.sharedBytesPerBlock), budget = request.sramBudget ? request.sramBudget : limit;
+  if (budget < 0 || budget > limit)
+    return Error{fmt::format("sram budget {} is not between 0 and {}, the limit per block of {}", budget, limit, arch.name)};
+  constexpr int64_t freeRegisters = 200; // of 255, beside addresses and fragments
+  Plan plan;
+  for (int tile : {64, 32, 16})
+    for (int stages : {2, 1}) {
+      if (arch.isCpu() && stages != 1)
+        continue;
+      plan.tileQ = request.fixed.tileQ.value_or(tile);
+      plan.tileK = request.fixed.tileK.value_or(tile);
+      plan.warps = request.fixed.warps.value_or(arch.isCpu() ? 1 : std::max(plan.tileQ, plan.tileK) / 16);
+      plan.stages = request.fixed.stages.value_or(stages);
+      plan.blocksPerSm = 1;
+      // The last one may spill; a core's cache is no limit.
+      const bool isLast = tile == 16 && stages == 1, hasRoom = tileRegisters(request, plan) <= freeRegisters;
+      if (arch.isCpu() || (sharedBytes(request, plan) <= budget && (isLast || hasRoom)))
+        return plan;
+    }
+  return nothingFits(request, plan, budget);
+}

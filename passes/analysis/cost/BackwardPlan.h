@@ -1,0 +1,24 @@
+//===- BackwardPlan.h - Tiles of the backward pass ----------------------------===//
+//
+//     Expected<Plan> plan = chooseBackwardPlan(request);    // 64 x 64, 4 warps, 2 stages
+//
+// The kernels that a plan describes (AttnToTileBackward.cpp): one block holds a tile of keys, or of queries, and loops
+// over tiles of the other axis. Of the four matrices two stay in shared memory and two have rings of `stages` tiles:
+//
+//     loop over queries    (tileK + stages * tileQ) * (pad16(D) + pad16(Dv)) * e
+//     loop over keys       (tileQ + stages * tileK) * (pad16(D) + pad16(Dv)) * e
+//
+// Plain C++ without MLIR.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "passes/analysis/cost/CostModel.h"
+
+namespace attune {
+
+/// The largest square tile, and with it the most stages, whose shared memory and accumulators fit; what the request
+/// fixes stays. Errors: as rankPlans; a fixed field that the backward pass has no choice of.
+Expected<Plan> chooseBackwardPlan(const PlanRequest &request);
+
+} // namespace attune

@@ -1,0 +1,125 @@
+#include "tests/numerics/BackwardRunner.h"
+#include "tests/numerics/CompileToRun.h"
+#include "tests/numerics/Placement.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+using namespace attune;
+using namespace attune::tests;
+using attune::reference::HostTensor;
+
+reference::BackwardProblem attune::tests::backwardProblem(const Case &test, const Gradients &asked) {
+  const reference::Problem &problem = test.problem;
+  const std::vector<int64_t> o = {problem.q.shape[0], problem.q.shape[1], problem.q.shape[2], problem.v.shape[3]};
+  reference::BackwardProblem backward{.forward = problem,
+                                      .dO = HostTensor::random(problem.q.dtype, o, problem.seed + 11),
+                                      .tensors = asked.tensors};
+  if (test.reference)
+    backward.forward.variant = test.reference.get();
+  if (asked.lse)
+    backward.dLse = HostTensor::random(DType::F32, {o[0], o[1], o[2]}, problem.seed + 12);
+  return backward;
+}
+
+Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const Case &test,
+                                                     const reference::BackwardProblem &problem,
+                                                     const reference::GradientValues &exact) {
+  Expected<Launcher> launcher = launcherOf(kernel);
+  if (!launcher)
+    return launcher.error();
+  const Device device = launcher->device;
+  const DType dtype = test.problem.q.dtype;
+  const HostTensor &q = problem.forward.q, &k = problem.forward.k, &v = problem.forward.v;
+  auto dims = [](const std::vector<int64_t> &shape) {
+    return std::array{shape[0], shape[1], shape[2], shape.size() > 3 ? shape[3] : 1};
+  };
+  const HostTensor o = HostTensor::fromDoubles(dtype, problem.dO.shape, exact.forward.o),
+                   lse = exact.forward.lse.empty()
+                             ? HostTensor()
+                             : HostTensor::fromDoubles(DType::F32, {q.shape[0], q.shape[1], q.shape[2]}, exact.forward.lse);
+  PlacedInputs inputs(test);
+  if (Expected<void> done = inputs.place(device); !done)
+    return done.error();
+  std::map<std::string, Placed> placed;
+  auto arrangeOne = [&](const char *name, const std::vector<int64_t> &shape, const HostTensor *values) {
+    const bool isRow = shape.size() == 3;
+    Placed &one = placed[name] = arrange(isRow ? DType::F32 : dtype, dims(shape), test.layout, false, isRow);
+    one.values = values;
+    return one.place(device);
+  };
+  std::vector<Expected<void>> arranged;
+  for (auto [name, shape] : {std::pair("dq", &q.shape), std::pair("dk", &k.shape), std::pair("dv", &v.shape)})
+    arranged.push_back(arrangeOne(name, *shape, nullptr));
+  arranged.push_back(arrangeOne("do", problem.dO.shape, &problem.dO));
+  const bool hasStatistics = !exact.forward.lse.empty();
+  if (hasStatistics) {
+    arranged.push_back(arrangeOne("o", o.shape, &o));
+    arranged.push_back(arrangeOne("lse", lse.shape, &lse));
+  }
+  if (problem.dLse)
+    arranged.push_back(arrangeOne("dlse", problem.dLse->shape, &*problem.dLse));
+  for (const Expected<void> &done : arranged)
+    if (!done)
+      return done.error();
+
+  LaunchArgs args = inputs.args(device);
+  for (const auto &[name, one] : placed)
+    if (name == "o")
+      args.o = one.view(device);
+    else if (name == "lse")
+      args.lse = one.view(device);
+    else
+      args.operands.push_back({name, one.view(device)});
+  Expected<std::string> around = launchInWorkspace(*launcher, args);
+  if (!around)
+    return around.error();
+  GradientResults results;
+  results.outside = *around;
+  for (const char *name : {"dq", "dk", "dv"}) {
+    Expected<int64_t> outside = placed[name].take(results.gradients[name]);
+    if (!outside)
+      return outside.error();
+    if (*outside >= 0)
+      results.outside += fmt::format("memory around {} was written at element {}; ", name, *outside);
+  }
+  return results;
+}
+
+Verdict attune::tests::judgeBackward(const Case &test, const reference::GradientValues &exact,
+                                     const Expected<GradientResults> &results) {
+  Verdict verdict{true, test.describe() + ": ", 0};
+  auto oneLine = [](std::string text) {
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+  };
+  if (!results)
+    return {false, verdict.text + oneLine(results.error().text()), 0};
+  for (const auto &[name, actual] : results->gradients) {
+    const auto &of = name == "dq"   ? exact.q
+                     : name == "dk" ? exact.k
+                     : name == "dv" ? exact.v
+                                    : exact.tensors.at(name);
+    const reference::Comparison comparison = reference::compareGradient(name, actual, of);
+    verdict.pass &= comparison.pass;
+    verdict.text += oneLine(comparison.describe()) + "; ";
+    verdict.ratio = std::max(verdict.ratio, comparison.ratio());
+  }
+  verdict.pass &= results->outside.empty();
+  verdict.text += results->outside;
+  return verdict;
+}
+
+Verdict attune::tests::checkBackward(const Case &test, const Target &target, const Gradients &asked) {
+  CompileOptions options = optionsOf(test);
+  options.gradients = asked;
+  options.backward = true;
+  const reference::BackwardProblem problem = backwardProblem(test, asked);
+  Expected<reference::GradientValues> exact = reference::gradients(problem);
+  if (!exact)
+    return {false, test.describe() + ": " + exact.error().text(), 0};
+  Expected<Kernel> kernel = compileToRun(*test.variant, options, target);
+  if (!kernel)
+    return {false, test.describe() + ": " + kernel.error().text(), 0};
+  return judgeBackward(test, *exact, runBackward(*kernel, test, problem, *exact));
+}

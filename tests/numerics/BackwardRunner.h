@@ -1,0 +1,32 @@
+//===- BackwardRunner.h - Run the backward pass of a case and judge it -----------===//
+//
+//     Verdict verdict = checkBackward(test, Target::cpu());
+//
+// dO, and where asked for dLSE, are random; O and LSE are the reference's, rounded as a forward launch leaves them. Every
+// tensor lies between NaN, as in the forward pass (Runner.h).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "tests/numerics/Runner.h"
+#include "tools/reference/Gradients.h"
+
+namespace attune::tests {
+
+/// A case of the backward pass: dO and dLSE follow from the case's seed.
+reference::BackwardProblem backwardProblem(const Case &test, const Gradients &asked = {});
+
+/// By what a gradient is called: "dq", "dk", "dv", or a captured tensor's name.
+struct GradientResults {
+  std::map<std::string, reference::HostTensor> gradients;
+  std::string outside; ///< not empty: what was written outside of them
+};
+/// Launches once, on the kernel's device.
+Expected<GradientResults> runBackward(const Kernel &kernel, const Case &test, const reference::BackwardProblem &problem,
+                                      const reference::GradientValues &exact);
+Verdict judgeBackward(const Case &test, const reference::GradientValues &exact,
+                      const Expected<GradientResults> &results);
+/// Compiles the backward pass, runs it, and compares it with the reference.
+Verdict checkBackward(const Case &test, const Target &target, const Gradients &asked = {});
+
+} // namespace attune::tests
