@@ -268,7 +268,8 @@ static bool choosesSchedule(const Source &source, const CompileOptions &options)
   if (source.variant)
     return !options.backward;
   Expected<IrSummary> start = describe(*source.text);
-  return start && start->stage == Stage::Attn && !start->backward && source.text->text.find("attn.plan") == std::string::npos;
+  return start && start->stage == Stage::Attn && !start->backward &&
+         source.text->text.find("attn.plan") == std::string::npos;
 }
 
 bool attune::driver::leavesScheduleOpen(const Source &source, const CompileOptions &options) {

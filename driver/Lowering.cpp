@@ -556,8 +556,8 @@ std::optional<RankedPlan> costOf(PlanRequest request, const Plan &plan) {
 
 void setGradients(attn::AttentionOp op, const Gradients &gradients) {
   const Builder builder(op.getContext());
-  const auto names = llvm::map_to_vector(gradients.tensors,
-                                         [&](const std::string &name) { return StringAttr::get(op.getContext(), name); });
+  const auto names = llvm::map_to_vector(
+      gradients.tensors, [&](const std::string &name) { return StringAttr::get(op.getContext(), name); });
   op.setGradientsAttr(attn::GradientsAttr::get(op.getContext(), names, gradients.lse, gradients.deterministic));
 }
 

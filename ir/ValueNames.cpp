@@ -152,7 +152,7 @@ std::string argumentName(BlockArgument argument) {
       .Case([&](tile::DomainOp) { return fromParts({"tile"}); })
       .Case([&](tile::ForBlocksOp op) {
         auto domain = op.getDomain().getDefiningOp<tile::DomainOp>();
-        return i == 0 ? domain && domain.getAxis() == "q" ? "q0" : "k0"
+        return i == 0   ? domain && domain.getAxis() == "q" ? "q0" : "k0"
                : i == 1 ? "partial"
                         : carriedName(carriedBy(op), i - 2);
       })

@@ -52,9 +52,8 @@ DenseMap<Value, Value> valuesInCommon(Region &gradient, Region &of) {
       const bool same = op.getName() == other.getName() && op.getAttrs() == other.getAttrs() &&
                         op.getPropertiesAsAttribute() == other.getPropertiesAsAttribute() &&
                         op.getNumOperands() == other.getNumOperands() &&
-                        llvm::all_of(llvm::zip(op.getOperands(), other.getOperands()), [&](auto pair) {
-                          return common.lookup(std::get<0>(pair)) == std::get<1>(pair);
-                        });
+                        llvm::all_of(llvm::zip(op.getOperands(), other.getOperands()),
+                                     [&](auto pair) { return common.lookup(std::get<0>(pair)) == std::get<1>(pair); });
       if (same) {
         common[op.getResult(0)] = other.getResult(0);
         break;
@@ -76,7 +75,8 @@ public:
     tile::KernelOp ofKeys = writeKernel("_keys", {"b", "hkv", "k"}, [&] { writeKeys(); });
     writeKernel("_queries", {"b", "h", "q"}, [&] { writeQueries(); });
     if (!bounds.empty())
-      kernels.insert(kernels.begin(), FlatSymbolRefAttr::get(writeBoundsKernel(builder, op, ofKeys, bounds).getSymNameAttr()));
+      kernels.insert(kernels.begin(),
+                     FlatSymbolRefAttr::get(writeBoundsKernel(builder, op, ofKeys, bounds).getSymNameAttr()));
     OpBuilder front = OpBuilder::atBlockBegin(op->getBlock());
     tile::LaunchOp::create(front, loc, op.getSymNameAttr(), builder.getArrayAttr(kernels),
                            builder.getDenseBoolArrayAttr(SmallVector<bool>(kernels.size(), false)));
@@ -118,8 +118,8 @@ private:
       axes.push_back(tile::AxisAttr::get(op.getContext(), builder.getStringAttr(axis), 0, 1));
     if (width)
       axes.push_back(tile::AxisAttr::get(op.getContext(), builder.getStringAttr(columns), width, 1));
-    operands.push_back(tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), role, /*optional=*/false,
-                                              axes, element));
+    operands.push_back(
+        tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), role, /*optional=*/false, axes, element));
     return param(name, view(int64_t(axes.size()), element));
   }
   Value ofQueries(StringRef name, OperandRole role = OperandRole::In) {
@@ -169,14 +169,13 @@ private:
   }
 
   TileType rows() { return shape({{"q", plan.getTileQ()}}, f32, MemorySpace::Register); }
-  TileType scores() {
-    return shape({{"q", plan.getTileQ()}, {"k", plan.getTileK()}}, f32, MemorySpace::Register);
-  }
+  TileType scores() { return shape({{"q", plan.getTileQ()}, {"k", plan.getTileK()}}, f32, MemorySpace::Register); }
   TileType tileOf(StringRef axis, StringRef columns, Type element, MemorySpace space) {
     return shape({{axis, axis == "q" ? plan.getTileQ() : plan.getTileK()}, {columns, columns == "d" ? depth : depthV}},
                  element, space);
   }
-  Value load(StringRef name, StringRef axis, StringRef columns, Value view, ValueRange at, Value limit, int64_t stages) {
+  Value load(StringRef name, StringRef axis, StringRef columns, Value view, ValueRange at, Value limit,
+             int64_t stages) {
     return copy(tileOf(axis, columns, op.getDtype(), MemorySpace::Shared), view, at, limit, stages, name);
   }
   Value zeros(StringRef name, StringRef axis, StringRef columns) {
@@ -197,14 +196,15 @@ private:
     Value logs = hasSink() ? ofRows("log_divisor", OperandRole::Workspace) : Value();
     Value limit = axisExtent("q", "Sq");
     const SmallVector<Value, 3> at{b, h, q0};
-    Value product = map("o_do", tileOf("q", "dv", f32, MemorySpace::Register),
-                        {load("o_tile", "q", "dv", o, at, limit, 1), load("do_tile", "q", "dv", gradient, at, limit, 1)},
-                        [&](ValueRange x) -> Value {
-                          auto wide = [&](Value each) -> Value {
-                            return each.getType().isF32() ? each : arith::ExtFOp::create(builder, loc, f32, each);
-                          };
-                          return arith::MulFOp::create(builder, loc, wide(x[0]), wide(x[1]));
-                        });
+    Value product =
+        map("o_do", tileOf("q", "dv", f32, MemorySpace::Register),
+            {load("o_tile", "q", "dv", o, at, limit, 1), load("do_tile", "q", "dv", gradient, at, limit, 1)},
+            [&](ValueRange x) -> Value {
+              auto wide = [&](Value each) -> Value {
+                return each.getType().isF32() ? each : arith::ExtFOp::create(builder, loc, f32, each);
+              };
+              return arith::MulFOp::create(builder, loc, wide(x[0]), wide(x[1]));
+            });
     Value sum = tile::named(
         tile::ReduceOp::create(builder, loc, rows(), tile::Reduction::Sum, product, "dv", Value(), false), "row_sum");
     auto loadRows = [&](Value view, StringRef name) {
@@ -214,7 +214,8 @@ private:
     if (ofLse)
       inputs.push_back(loadRows(ofLse, "dlse"));
     auto store = [&](Value tile, Value view) { tile::StoreOp::create(builder, loc, tile, view, at, limit, false); };
-    store(map("delta", rows(), inputs, [&](ValueRange x) { return deltaOf(x[0], x[1], ofLse ? x[2] : Value()); }), delta);
+    store(map("delta", rows(), inputs, [&](ValueRange x) { return deltaOf(x[0], x[1], ofLse ? x[2] : Value()); }),
+          delta);
     if (logs)
       store(map("log_divisor", rows(), inputs[1], [&](ValueRange x) { return logDivisorOf(x[0]); }), logs);
   }
@@ -291,7 +292,8 @@ private:
 
   Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
 
-  /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles.
+  /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles. Sets `isMasked`, whether the
+  /// tile is one of them.
   Value maskTile(Value x, Value q0, Value k0, Value partial) {
     const bool loopsOverKeys = !values.k0;
     const int64_t step = loopsOverKeys ? plan.getTileK() : plan.getTileQ();
@@ -299,6 +301,7 @@ private:
     for (const MaskCut &cut : mask.cuts) {
       Value crossed = cut.fullBegin ? compare(Predicate::slt, looped, cut.fullBegin)
                                     : compare(Predicate::sgt, add(looped, number(step)), cut.fullEnd);
+      isMasked = isMasked ? either(isMasked, crossed) : crossed;
       Value zero = number(0);
       x = hide(x, loopsOverKeys ? qOrigin(q0) : zero, loopsOverKeys ? zero : k0, crossed, [&](Value q, Value k) {
         BlockValues row = values.atRow(loopsOverKeys ? rowOf(q) : k);
@@ -308,8 +311,11 @@ private:
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
     if (mask.rest.empty() && !lookUp)
       return x;
+    isMasked = isMasked ? either(isMasked, partial) : partial;
     return hide(x, qOrigin(q0), k0, partial, [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); });
   }
+
+  Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
 
   /// P of a tile of x.
   Value weights(Value x, Value base) {
@@ -348,19 +354,48 @@ private:
   ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows) {
     ScoreTile tile{{}, {}, {}, {}, q0, k0, rows};
     tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
+    isMasked = Value();
     tile.x = maskTile(scoreTile(tile.s, qOrigin(q0), k0), q0, k0, partial);
     tile.p = weights(tile.x, rows.base);
+    // A row whose LSE is NaN would give weight to what it does not see.
+    if (isMasked && hasStatistics)
+      tile.p = createMap(
+          builder, loc, "p", scores(), {tile.p, tile.x}, [&](ValueRange v) { return unlessHidden(v[0], v[1], false); },
+          isMasked);
     tile.dp = tile::named(tile::MmaOp::create(builder, loc, scores(), gradient, v, Value()), "dp");
     tile.dp = dropped(tile.dp, "dp", q0, k0);
     return tile;
   }
 
-  /// dS of a tile, by one map. What p_grad and score_grad do not read is no input.
+  /// dS of a tile: 0 of hidden keys, whatever the other factors are.
   Value scoreGradients(const ScoreTile &tile) {
+    Value ds = gradientsOfVisible(tile);
+    if (!isMasked || !op.getScoreGrad().empty())
+      return ds;
+    return createMap(
+        builder, loc, "ds", scores(), {ds, hasStatistics ? tile.p : tile.x},
+        [&](ValueRange v) { return unlessHidden(v[0], v[1], hasStatistics); }, isMasked);
+  }
+
+  /// `value`, but 0 of a key that is hidden by its x, or has no weight P where that is what is given.
+  Value unlessHidden(Value value, Value of, bool isWeight) {
+    Value none = constant(isWeight ? 0 : -std::numeric_limits<float>::infinity());
+    Value isHidden = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, of, none);
+    return arith::SelectOp::create(builder, loc, isHidden, constant(0), value);
+  }
+
+  /// The same by one map. What p_grad and score_grad do not read is no input.
+  Value gradientsOfVisible(const ScoreTile &tile) {
     auto ds = tile::MapOp::create(builder, loc, scores(), ValueRange{tile.dp}, {});
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&ds.getBody().front());
-    auto input = [&](Value tile) -> Value { return ds.addInput(tile, f32); };
+    DenseMap<Value, Value> elements;
+    auto input = [&](Value tile) {
+      Value &element = elements[tile];
+      if (!element)
+        element = ds.addInput(tile, f32);
+      return element;
+    };
     Value g = ds.getElement(0);
     if (keepScale)
       g = arith::MulFOp::create(builder, loc, g, keepScale);
@@ -379,12 +414,10 @@ private:
     IRMapping mapping;
     mapping.map(region.getArguments().take_front(2), ValueRange{b, h});
     mapping.map(region.getArguments().back(), g);
-    Value p = yieldOf(op.getP()), element;
+    Value p = yieldOf(op.getP());
     for (auto [own, other] : valuesInCommon(region, op.getP()))
-      if (other == p && own.getDefiningOp()) {
-        element = element ? element : input(tile.p);
-        mapping.map(own, element);
-      }
+      if (other == p && own.getDefiningOp())
+        mapping.map(own, input(tile.p));
     const std::pair<unsigned, Value> inputs[] = {{2, tile.x}, {3, tile.rows.base}};
     for (auto [argument, value] : inputs)
       if (value && isNeeded(region, region.getArgument(argument), mapping))
@@ -392,7 +425,7 @@ private:
     return cloneFromRegion(builder, op, yieldOf(region), mapping);
   }
 
-  /// dS of an element: score_grad of dX. Where that is 0, as of a hidden key, it is 0, whatever the slope.
+  /// dS of an element: score_grad of dX.
   Value scoreGradient(const ScoreTile &tile, Value dx, function_ref<Value(Value)> input, tile::MapOp map) {
     Region &region = op.getScoreGrad();
     IRMapping mapping;
@@ -406,10 +439,7 @@ private:
       if (isNeeded(region, region.getArgument(argument), mapping))
         mapping.map(region.getArgument(argument), map.addCoordinate(axis, origin));
     Value ds = cloneFromRegion(builder, op, yieldOf(region), mapping);
-    if (ds == dx)
-      return ds;
-    Value isZero = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, dx, constant(0));
-    return arith::SelectOp::create(builder, loc, isZero, constant(0), ds);
+    return unlessHidden(ds, input(hasStatistics ? tile.p : tile.x), hasStatistics);
   }
 
   Value qOriginInLoop(tile::MapOp map, Value q0) {
@@ -445,8 +475,8 @@ private:
   }
 
   Value product(StringRef name, StringRef axis, StringRef columns, Value a, Value b, Value sum) {
-    return tile::named(
-        tile::MmaOp::create(builder, loc, tileOf(axis, columns, f32, MemorySpace::Register), a, b, sum), name);
+    return tile::named(tile::MmaOp::create(builder, loc, tileOf(axis, columns, f32, MemorySpace::Register), a, b, sum),
+                       name);
   }
 
   Value scaledBy(StringRef name, Value tile, Value factor) {
@@ -469,7 +499,8 @@ private:
                                          builder.getStringAttr("h"), builder.getI64IntegerAttr(1), first,
                                          add(first, group), builder.getDenseBoolArrayAttr({true}), UnitAttr());
     const SmallVector<Value, 3> at{b, kvHead, k0};
-    Value kTile = load("k_tile", "k", "d", keys, at, values.Sk, 1), vTile = load("v_tile", "k", "dv", vs, at, values.Sk, 1);
+    Value kTile = load("k_tile", "k", "d", keys, at, values.Sk, 1),
+          vTile = load("v_tile", "k", "dv", vs, at, values.Sk, 1);
     const SmallVector<Value> none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
     auto ofHeads = tile::ForBlocksOp::create(builder, loc, heads, ValueRange(), none);
     {
@@ -484,8 +515,7 @@ private:
         const SmallVector<Value, 3> row{b, h, q0};
         Value qTile = load("q_tile", "q", "d", queries, row, values.Sq, plan.getStages()),
               doTile = load("do_tile", "q", "dv", gradient, row, values.Sq, plan.getStages());
-        const ScoreTile tile =
-            scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), rowValues(views, q0));
+        const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), rowValues(views, q0));
         Value p = rounded(dropped(tile.p, "p", q0, k0), "p"), ds = rounded(scoreGradients(tile), "ds");
         Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
         Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);
@@ -542,6 +572,7 @@ private:
   tile::KernelOp kernel;
   BlockValues values;
   MaskSplit mask;
+  Value isMasked; ///< of the tile that is written; null where none is masked
   Value zero, headNumber, seed, offset, threshold, keepScale;
   SmallVector<BoundsTable> bounds, ofKernel; ///< of all kernels; of the one that is written
 };
@@ -555,7 +586,8 @@ struct AttnToTileBackward : attune::impl::AttnToTileBackwardBase<AttnToTileBackw
         continue;
       auto plan = op->getAttrOfType<attn::PlanAttr>(attn::planAttr);
       if (!plan || op.getPGrad().empty()) {
-        op.emitError() << "has no " << (plan ? "regions of gradients; run attn-differentiate" : "attn.plan; run attn-tile-size")
+        op.emitError() << "has no "
+                       << (plan ? "regions of gradients; run attn-differentiate" : "attn.plan; run attn-tile-size")
                        << " first";
         return signalPassFailure();
       }

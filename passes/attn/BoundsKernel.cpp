@@ -297,6 +297,7 @@ void attune::writeBoundsLaunch(OpBuilder builder, attn::AttentionOp op, tile::Ke
   auto symbol = [](tile::KernelOp of) -> Attribute { return FlatSymbolRefAttr::get(of.getSymNameAttr()); };
   tile::KernelOp inFront = writeBoundsKernel(builder, op, kernel, tables);
   builder.setInsertionPoint(kernel);
-  tile::LaunchOp::create(builder, kernel.getLoc(), StringAttr(), builder.getArrayAttr({symbol(inFront), symbol(kernel)}),
+  tile::LaunchOp::create(builder, kernel.getLoc(), StringAttr(),
+                         builder.getArrayAttr({symbol(inFront), symbol(kernel)}),
                          builder.getDenseBoolArrayAttr({false, true}));
 }

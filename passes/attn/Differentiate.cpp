@@ -50,7 +50,8 @@ public:
     Block &body = of.front();
     SmallVector<Type> types(body.getArgumentTypes());
     types.push_back(builder.getF32Type());
-    Block *block = builder.createBlock(&into, {}, types, SmallVector<Location>(types.size(), body.getArgument(0).getLoc()));
+    Block *block =
+        builder.createBlock(&into, {}, types, SmallVector<Location>(types.size(), body.getArgument(0).getLoc()));
     IRMapping copies;
     copies.map(body.getArguments(), block->getArguments().drop_back());
     active.insert(block->getArgument(by));
@@ -139,8 +140,7 @@ private:
       return times(g, select(isZero(b), constant(0), slope));
     });
     add(b, [&] {
-      Value atZero = arith::AndIOp::create(builder, loc, isZero(a),
-                                           compare(arith::CmpFPredicate::OGE, b, constant(0)));
+      Value atZero = arith::AndIOp::create(builder, loc, isZero(a), compare(arith::CmpFPredicate::OGE, b, constant(0)));
       return times(g, select(atZero, constant(0), times(y, math::LogOp::create(builder, loc, a))));
     });
   }

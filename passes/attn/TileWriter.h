@@ -59,8 +59,9 @@ protected:
     return createMap(builder, loc, name, type, inputs, body);
   }
   mlir::Value times(llvm::StringRef name, mlir::Value tile, mlir::Value rowFactor) {
-    return map(name, mlir::cast<tile::TileType>(tile.getType()), {tile, rowFactor},
-               [&](mlir::ValueRange v) -> mlir::Value { return mlir::arith::MulFOp::create(builder, loc, v[0], v[1]); });
+    return map(
+        name, mlir::cast<tile::TileType>(tile.getType()), {tile, rowFactor},
+        [&](mlir::ValueRange v) -> mlir::Value { return mlir::arith::MulFOp::create(builder, loc, v[0], v[1]); });
   }
 
   //===--- The variant's regions ---===//
@@ -107,8 +108,8 @@ protected:
     builder.setInsertionPointToEnd(&map.getBody().front());
     mlir::Value seen = visible(map.getCoordinate("q"), map.getCoordinate("k"));
     mlir::Value hidden = constant(-std::numeric_limits<float>::infinity());
-    tile::YieldOp::create(
-        builder, loc, mlir::Value(mlir::arith::SelectOp::create(builder, loc, seen, map.getElement(0), hidden)));
+    tile::YieldOp::create(builder, loc,
+                          mlir::Value(mlir::arith::SelectOp::create(builder, loc, seen, map.getElement(0), hidden)));
     return tile::named(map.getResult(), "x");
   }
 
@@ -128,8 +129,8 @@ protected:
       for (auto [value, negate] : conjuncts) {
         mlir::Value holds = mapping.lookupOrDefault(value);
         if (negate)
-          holds = mlir::arith::XOrIOp::create(builder, loc, holds,
-                                              mlir::arith::ConstantIntOp::create(builder, loc, 1, 1));
+          holds =
+              mlir::arith::XOrIOp::create(builder, loc, holds, mlir::arith::ConstantIntOp::create(builder, loc, 1, 1));
         require(holds);
       }
     }

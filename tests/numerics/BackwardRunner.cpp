@@ -12,9 +12,8 @@ using attune::reference::HostTensor;
 reference::BackwardProblem attune::tests::backwardProblem(const Case &test, const Gradients &asked) {
   const reference::Problem &problem = test.problem;
   const std::vector<int64_t> o = {problem.q.shape[0], problem.q.shape[1], problem.q.shape[2], problem.v.shape[3]};
-  reference::BackwardProblem backward{.forward = problem,
-                                      .dO = HostTensor::random(problem.q.dtype, o, problem.seed + 11),
-                                      .tensors = asked.tensors};
+  reference::BackwardProblem backward{
+      .forward = problem, .dO = HostTensor::random(problem.q.dtype, o, problem.seed + 11), .tensors = asked.tensors};
   if (test.reference)
     backward.forward.variant = test.reference.get();
   if (asked.lse)
@@ -35,9 +34,10 @@ Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const
     return std::array{shape[0], shape[1], shape[2], shape.size() > 3 ? shape[3] : 1};
   };
   const HostTensor o = HostTensor::fromDoubles(dtype, problem.dO.shape, exact.forward.o),
-                   lse = exact.forward.lse.empty()
+                   lse = !test.variant->hasLse()
                              ? HostTensor()
-                             : HostTensor::fromDoubles(DType::F32, {q.shape[0], q.shape[1], q.shape[2]}, exact.forward.lse);
+                             : HostTensor::fromDoubles(DType::F32, {q.shape[0], q.shape[1], q.shape[2]},
+                                                       exact.forward.lse);
   PlacedInputs inputs(test);
   if (Expected<void> done = inputs.place(device); !done)
     return done.error();
@@ -52,8 +52,7 @@ Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const
   for (auto [name, shape] : {std::pair("dq", &q.shape), std::pair("dk", &k.shape), std::pair("dv", &v.shape)})
     arranged.push_back(arrangeOne(name, *shape, nullptr));
   arranged.push_back(arrangeOne("do", problem.dO.shape, &problem.dO));
-  const bool hasStatistics = !exact.forward.lse.empty();
-  if (hasStatistics) {
+  if (test.variant->hasLse()) {
     arranged.push_back(arrangeOne("o", o.shape, &o));
     arranged.push_back(arrangeOne("lse", lse.shape, &lse));
   }
@@ -96,10 +95,7 @@ Verdict attune::tests::judgeBackward(const Case &test, const reference::Gradient
   if (!results)
     return {false, verdict.text + oneLine(results.error().text()), 0};
   for (const auto &[name, actual] : results->gradients) {
-    const auto &of = name == "dq"   ? exact.q
-                     : name == "dk" ? exact.k
-                     : name == "dv" ? exact.v
-                                    : exact.tensors.at(name);
+    const auto &of = name == "dq" ? exact.q : name == "dk" ? exact.k : name == "dv" ? exact.v : exact.tensors.at(name);
     const reference::Comparison comparison = reference::compareGradient(name, actual, of);
     verdict.pass &= comparison.pass;
     verdict.text += oneLine(comparison.describe()) + "; ";

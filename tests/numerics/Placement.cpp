@@ -61,8 +61,8 @@ PlacedInputs::PlacedInputs(const Case &test)
     : test(test), q(arrange(test.problem.q.dtype, dims(test.problem.q), test.layout, false)),
       k(arrange(test.problem.k.dtype, dims(test.problem.k), test.layout, true)),
       v(arrange(test.problem.v.dtype, dims(test.problem.v), test.layout, true)),
-      numbers(HostTensor::fromInts(DType::I64, {2},
-                                   std::array{int64_t(test.problem.seed), int64_t(test.problem.offset)})) {
+      numbers(
+          HostTensor::fromInts(DType::I64, {2}, std::array{int64_t(test.problem.seed), int64_t(test.problem.offset)})) {
   q.values = &test.problem.q;
   k.values = &test.problem.k;
   v.values = &test.problem.v;

@@ -40,7 +40,7 @@ void ProgramGradient::propagate(const Instruction &instruction, double y, double
   case Op::Log2:
     return add(0, g / (a * ln2));
   case Op::Tanh:
-    return add(0, g / (std::cosh(a) * std::cosh(a)));
+    return add(0, slopes == Slopes::OfResults ? g * (1 - y * y) : g / (std::cosh(a) * std::cosh(a)));
   case Op::Sin:
     return add(0, g * std::cos(a));
   case Op::Cos:
@@ -54,7 +54,7 @@ void ProgramGradient::propagate(const Instruction &instruction, double y, double
   case Op::Pow:
     return add(0, g * slopeOfPow(a, b)), add(1, a == 0 && b >= 0 ? 0 : g * y * std::log(a));
   case Op::Sigmoid:
-    return add(0, g / ((1 + std::exp(-a)) * (1 + std::exp(a))));
+    return add(0, slopes == Slopes::OfResults ? g * y * (1 - y) : g / ((1 + std::exp(-a)) * (1 + std::exp(a))));
   case Op::Select:
     return add(a != 0 ? 1 : 2, g);
   case Op::Cast:

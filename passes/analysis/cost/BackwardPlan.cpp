@@ -30,8 +30,10 @@ static Expected<void> checkFixed(const PlanRequest &request, const ArchInfo &arc
   visitSchedule(
       [&](std::string_view name, auto, const auto &value) {
         const bool chosen = name == "tileQ" || name == "tileK" || name == "warps" || name == "stages";
-        if (good && value && !chosen && int(*value) != (name == "dvWarps" || name == "blocksPerSm" || name == "queryStages"))
-          good = Error{fmt::format("{} {} is no choice of the backward pass; leave it out", spelled(name, '-'), *value)};
+        if (good && value && !chosen &&
+            int(*value) != (name == "dvWarps" || name == "blocksPerSm" || name == "queryStages"))
+          good =
+              Error{fmt::format("{} {} is no choice of the backward pass; leave it out", spelled(name, '-'), *value)};
       },
       request.fixed);
   if (!good)
@@ -49,10 +51,11 @@ static Expected<void> checkFixed(const PlanRequest &request, const ArchInfo &arc
 static Error nothingFits(const PlanRequest &request, const Plan &plan, int64_t budget) {
   const int64_t d = roundUp(request.headDim, 16) * request.elementBytes,
                 dv = roundUp(request.headDimV, 16) * request.elementBytes;
-  return Error{fmt::format("the backward pass in tiles of {} x {} needs {} bytes of shared memory (K {}, V {}, {} stage{} of Q {} and dO "
-                           "{}), above the budget of {} bytes; raise the budget or reduce the head dim",
-                           plan.tileQ, plan.tileK, sharedBytes(request, plan), plan.tileK * d, plan.tileK * dv,
-                           plan.stages, plan.stages == 1 ? "" : "s", plan.tileQ * d, plan.tileQ * dv, budget)};
+  return Error{fmt::format(
+      "the backward pass in tiles of {} x {} needs {} bytes of shared memory (K {}, V {}, {} stage{} of Q {} and dO "
+      "{}), above the budget of {} bytes; raise the budget or reduce the head dim",
+      plan.tileQ, plan.tileK, sharedBytes(request, plan), plan.tileK * d, plan.tileK * dv, plan.stages,
+      plan.stages == 1 ? "" : "s", plan.tileQ * d, plan.tileQ * dv, budget)};
 }
 
 Expected<Plan> attune::chooseBackwardPlan(const PlanRequest &request) {
@@ -64,7 +67,8 @@ Expected<Plan> attune::chooseBackwardPlan(const PlanRequest &request) {
     return good.error();
   const int64_t limit = int64_t(arch.sharedBytesPerBlock), budget = request.sramBudget ? request.sramBudget : limit;
   if (budget < 0 || budget > limit)
-    return Error{fmt::format("sram budget {} is not between 0 and {}, the limit per block of {}", budget, limit, arch.name)};
+    return Error{
+        fmt::format("sram budget {} is not between 0 and {}, the limit per block of {}", budget, limit, arch.name)};
   constexpr int64_t freeRegisters = 200; // of 255, beside addresses and fragments
   Plan plan;
   for (int tile : {64, 32, 16})

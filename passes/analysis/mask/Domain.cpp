@@ -247,8 +247,7 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   Visibility analysis(op, builder, values, &tables);
   auto add = [&](ArrayRef<Conjunct> conjuncts, bool begins, bool ends) {
     Interval full = analysis.fullInterval(conjuncts);
-    if (begins != ends)
-      full = analysis.withOneEnd(full, begins);
+    full = begins == ends ? analysis.withBothEnds(full) : analysis.withOneEnd(full, begins);
     // An end each: the comparisons of both at once take a device compiler a register for each element.
     if (begins)
       split.cuts.push_back({llvm::to_vector(conjuncts), analysis.beginOf(full, "full_from"), {}});

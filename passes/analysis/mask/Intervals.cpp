@@ -26,6 +26,7 @@ Interval Visibility::intersect(const Interval &x, const Interval &y) {
   Interval result;
   result.lo = x.lo && y.lo ? maximum(*x.lo, *y.lo) : x.lo ? x.lo : y.lo;
   result.hi = x.hi && y.hi ? minimum(*x.hi, *y.hi) : x.hi ? x.hi : y.hi;
+  result.isChosen = x.isChosen || y.isChosen;
   return result;
 }
 
@@ -72,6 +73,7 @@ std::optional<Interval> Visibility::asOne(const Interval &x, const Interval &y, 
     one.lo = minimum(*x.lo, *y.lo);
   if (x.hi && y.hi)
     one.hi = maximum(*x.hi, *y.hi);
+  one.isChosen = x.isChosen || y.isChosen;
   return one;
 }
 
@@ -83,7 +85,7 @@ Interval Visibility::hullOf(const Interval &x, const Interval &y) {
   Linear xLo = lowEnd(x), yLo = lowEnd(y), xHi = highEnd(x), yHi = highEnd(y);
   Condition xEmpty = lessEqual(xHi, xLo), yEmpty = lessEqual(yHi, yLo);
   return {select(xEmpty, yLo, select(yEmpty, xLo, minimum(xLo, yLo))),
-          select(xEmpty, yHi, select(yEmpty, xHi, maximum(xHi, yHi)))};
+          select(xEmpty, yHi, select(yEmpty, xHi, maximum(xHi, yHi))), /*isAllOrNothing=*/false, /*isChosen=*/true};
 }
 
 Interval Visibility::longestOf(const Interval &x, const Interval &y) {
@@ -93,7 +95,7 @@ Interval Visibility::longestOf(const Interval &x, const Interval &y) {
   Condition touch = both(lessEqual(xLo, yHi), lessEqual(yLo, xHi));
   Condition xLonger = lessEqual(subtract(yHi, yLo), subtract(xHi, xLo));
   return {select(touch, minimum(xLo, yLo), select(xLonger, xLo, yLo)),
-          select(touch, maximum(xHi, yHi), select(xLonger, xHi, yHi))};
+          select(touch, maximum(xHi, yHi), select(xLonger, xHi, yHi)), /*isAllOrNothing=*/false, /*isChosen=*/true};
 }
 
 Bounds Visibility::conjunction(const Bounds &x, const Bounds &y) {

@@ -132,6 +132,13 @@ Interval Visibility::withOneEnd(const Interval &x, bool begin) {
   return x;
 }
 
+Interval Visibility::withBothEnds(const Interval &x) {
+  if (!x.isChosen || !x.lo || !x.hi)
+    return x;
+  Condition isNone = lessEqual(*x.hi, *x.lo);
+  return {select(isNone, loopedAxis.count, *x.lo), select(isNone, constantOf(0), *x.hi)};
+}
+
 static bool isNear(const Linear &end) { return end.range.within({-maxExtent, int32Range.hi}); }
 
 Value Visibility::beginOf(const Interval &x, StringRef name) {

@@ -24,6 +24,8 @@ struct Interval {
   std::optional<Linear> lo, hi;
   /// Begins at 0, and ends there or at the count.
   bool isAllOrNothing = false;
+  /// Its ends are those of one of several intervals, chosen together: of an empty one they say nothing by themselves.
+  bool isChosen = false;
 
   bool isAll() const { return !lo && !hi; }
   bool operator==(const Interval &other) const { return lo == other.lo && hi == other.hi; }
@@ -102,6 +104,9 @@ public:
 
   /// The interval, where it has no other end than its begin, or its end; else nothing.
   Interval withOneEnd(const Interval &x, bool begin);
+
+  /// The interval with ends that each say by itself which tiles lie within: the count and 0 where it is empty.
+  Interval withBothEnds(const Interval &x);
 
   /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the looped axis, an
   /// interval, or anything. `loose` are those of the rest of which intervals do not say all.
