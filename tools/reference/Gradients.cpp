@@ -60,7 +60,7 @@ struct Sum {
       const double last = accuracy.unit * accuracy.unit * dot(first, first, columns) +
                           accuracy.smallest * accuracy.smallest * double(columns);
       const double sums = accuracy.sum * scale * mass[row];
-      if (std::isinf(variance[row])) {
+      if (!std::isfinite(variance[row])) {
         errors[row] = infinity;
         continue;
       }
