@@ -143,7 +143,9 @@ std::string argumentName(BlockArgument argument) {
                : region == &op.getMask() ? fromParts({"b", "h", "q", "k"})
                                          : op.normaliserArgument(*region, i);
       })
-      .Case([&](tile::DomainOp) { return fromParts({"tile"}); })
+      .Case([&](tile::DomainOp op) {
+        return fromParts({argument.getParentRegion() == &op.getGroups() ? "group" : "tile"});
+      })
       .Case([&](tile::ForBlocksOp op) {
         return i == 0 ? "k0" : i == 1 ? "partial" : carriedName(carriedBy(op), i - 2);
       })
@@ -153,7 +155,9 @@ std::string argumentName(BlockArgument argument) {
       })
       .Case([&](tile::AnyOp op) { return elementName(op.getTile()); })
       .Case<sched::ForWorkOp, sched::ForTilesOp>([&](auto op) { return argumentName(op, i); })
-      .Case([&](sched::NextVisibleOp) { return fromParts({"tile"}); })
+      .Case([&](sched::NextVisibleOp op) {
+        return fromParts({argument.getParentRegion() == &op.getGroups() ? "group" : "tile"});
+      })
       .Case([&](scf::ForOp op) {
         if (i > 0)
           return carriedName(carriedBy(op), i - 1);
