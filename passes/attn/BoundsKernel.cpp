@@ -149,7 +149,7 @@ private:
     // Of which one is a piece of work, else as many as are stored side by side.
     const bool isOfGroups = table.tiles > 1, isAlone = table.isOfBoth() || isOfGroups;
     Value entries = view(table.name, table.declaration().getViewType());
-    Value count = tilesOf(table.keys ? "k" : "q", table.keys ? table.keys : table.queries),
+    Value count = tilesOf(table.keys ? "k" : "q", table.keys ? table.keys : table.queries, isOfGroups),
           groups = isAlone ? count : tile::named(divideUp(count, groupEntries), "groups"), pieces = groups;
     SmallVector<Value> extents; // of the table's other axes
     if (table.byBatch)
@@ -177,9 +177,9 @@ private:
     });
   }
 
-  /// Tiles of so many queries or keys.
-  Value tilesOf(StringRef axis, int64_t size) {
-    return tile::named(divideUp(extent(axis), size), (axis + "_tiles").str());
+  /// Tiles, or groups of tiles, of so many queries or keys.
+  Value tilesOf(StringRef axis, int64_t size, bool areGroups = false) {
+    return tile::named(divideUp(extent(axis), size), (axis + (areGroups ? "_groups" : "_tiles")).str());
   }
 
   /// The least and the greatest of each entry of a group, or of a group of tiles.

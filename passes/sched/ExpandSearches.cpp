@@ -26,8 +26,8 @@
 // Searches whose answers are kept do so before they ask for a window's tiles: they find a block's first tile, or the
 // next one behind 32. Any other asks first, as its tile is likely to be near.
 //
-// A tile that touches several blocks of a pattern loops over their rows and columns; one that lies in a
-// block loads one flag.
+// A tile that touches several blocks of a pattern loops over their rows and columns; one that lies in a block loads one
+// flag.
 //
 //===----------------------------------------------------------------------===//
 

@@ -813,16 +813,16 @@ documents_bounds(const __grid_constant__ Params p) {
     }
     tile = next_tile;
   }
-  const int k_tiles2 = (p.key_length + 4095) / 4096;
-  const int each3 = (k_tiles2 + 255) / 256;
-  const int first_group3 = min((255 - share2) * each3, k_tiles2);
-  const int end_group3 = min(first_group3 + each3, k_tiles2);
+  const int k_groups = (p.key_length + 4095) / 4096;
+  const int each3 = (k_groups + 255) / 256;
+  const int first_group3 = min((255 - share2) * each3, k_groups);
+  const int end_group3 = min(first_group3 + each3, k_groups);
   int *const ids_k_groups_head = p.ids_k_groups;
   int *const ids_k_groups_head2 = p.ids_k_groups + 1 * p.ids_k_groups_stride[0];
   #pragma unroll 1
   for (int tile = first_group3; tile < end_group3;) {
     const int next_tile = wrap_add(tile, 1);
-    const int n4 = tile % k_tiles2;
+    const int n4 = tile % k_groups;
     const int n5 = n4 * 32;
     int ids[1][4][4];  // row 128 x entry 32 i32
     #pragma unroll
