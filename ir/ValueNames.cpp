@@ -149,7 +149,9 @@ std::string argumentName(BlockArgument argument) {
                : region == &op.getMask() ? fromParts({"b", "h", "q", "k"})
                                          : op.normaliserArgument(*region, i);
       })
-      .Case([&](tile::DomainOp) { return fromParts({"tile"}); })
+      .Case([&](tile::DomainOp op) {
+        return fromParts({argument.getParentRegion() == &op.getGroups() ? "group" : "tile"});
+      })
       .Case([&](tile::ForBlocksOp op) {
         auto domain = op.getDomain().getDefiningOp<tile::DomainOp>();
         return i == 0   ? domain && domain.getAxis() == "q" ? "q0" : "k0"
@@ -162,7 +164,9 @@ std::string argumentName(BlockArgument argument) {
       })
       .Case([&](tile::AnyOp op) { return elementName(op.getTile()); })
       .Case<sched::ForWorkOp, sched::ForTilesOp>([&](auto op) { return argumentName(op, i); })
-      .Case([&](sched::NextVisibleOp) { return fromParts({"tile"}); })
+      .Case([&](sched::NextVisibleOp op) {
+        return fromParts({argument.getParentRegion() == &op.getGroups() ? "group" : "tile"});
+      })
       .Case([&](scf::ForOp op) {
         if (i > 0)
           return carriedName(carriedBy(op), i - 1);

@@ -507,8 +507,8 @@ def ExpandSearches : Pass<"sched-expand-searches", "::mlir::ModuleOp"> {
   let summary = "make searches and block patterns loops around single instructions";
   let description = [{
     Requires: `sched.kernel` ops.
-    Ensures: no `sched.next_visible` and no `tile.touches` is left: loops whose lanes ask for 32 tiles at a time (`sched.ballot`), and loops over blocks of a
-    pattern, or one load where a tile lies in one.
+    Ensures: no `sched.next_visible` and no `tile.touches` is left: loops whose lanes ask for 32 tiles at a time (`sched.ballot`), of searches with `groups` for 32
+    groups of tiles where the end is more than 64 tiles away, and loops over blocks of a pattern, or one load where a tile lies in one.
     Why here: until then passes ask where a search is.
     Before: `%n, %origin, %visible, %full = sched.next_visible from %a below %end { ...; sched.visible %1, %2 }`
     After: `%window, %n, ... = sched.for_tiles (%window, ...) = (%a, ...) below %end keeps { ...; %votes = sched.ballot %1; ... }`

@@ -2,9 +2,12 @@
 
 //@ claim_work
 /// In lane 0 of a warp the number of the next tile of work that no block has taken, elsewhere 0: `counter` counts those after the grid's
-/// first ones, one a block. PTX 9.7.13.5, atom.global.add.
+/// first ones, one a block. gridDim.x is read where it stands: the compiler does not keep it in a register until then. PTX 9.7.13.5,
+/// atom.global.add.
 __device__ __forceinline__ int claim_work(int *counter) {
-  return threadIdx.x % 32 == 0 ? int(gridDim.x) + atomicAdd(counter, 1) : 0;
+  int blocks;
+  asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(blocks));
+  return threadIdx.x % 32 == 0 ? blocks + atomicAdd(counter, 1) : 0;
 }
 
 //@ message

@@ -309,23 +309,31 @@ LogicalResult KernelOp::verifyRegions() {
 }
 
 LogicalResult NextVisibleOp::verify() {
-  Block &body = getCondition().front();
-  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) ||
-      !terminatorOf<VisibleOp>(getCondition()))
-    return emitOpError("the region takes a tile's index (i32) and ends with sched.visible");
+  auto takesIndex = [](Region &region) {
+    return region.getNumArguments() == 1 && region.getArgument(0).getType().isInteger(32);
+  };
+  auto ofTile = terminatorOf<VisibleOp>(getCondition());
+  if (!takesIndex(getCondition()) || !ofTile || !ofTile.getFull())
+    return emitOpError("the region takes a tile's index (i32) and ends with sched.visible, of two flags");
   if (!getSeen().empty() && getSeen().size() != 3)
     return emitOpError("has ") << getSeen().size()
                                << " values of a search before; its origin, visible and full are needed";
   if (getGaps().size() % 2)
     return emitOpError("has ") << getGaps().size()
                                << " ends of tiles that it goes without; each two are a begin and an end";
-  if (size_t asked = terminatorOf<VisibleOp>(getCondition()).getParts().size(); asked != getBegins().size())
+  if (size_t asked = ofTile.getParts().size(); asked != getBegins().size())
     return emitOpError("the region asks for ") << asked << " parts of the rows, results are for " << getBegins().size();
   if (!getSeen().empty() && !getBegins().empty())
     return emitOpError(
         "finds parts' first tiles with answers of a search before, which say nothing of parts; search without `seen`");
-  if (!llvm::all_of(body, [](Operation &op) { return isMemoryEffectFree(&op); }))
-    return emitOpError("the region has effects; the lanes of a warp evaluate it for different tiles");
+  if (!getGroups().empty()) {
+    auto ofGroup = terminatorOf<VisibleOp>(getGroups());
+    if (!takesIndex(getGroups()) || !ofGroup || ofGroup->getNumOperands() != 1)
+      return emitOpError("the region of `groups` takes a group's index (i32) and ends with sched.visible, of one flag");
+  }
+  for (Region *region : {&getCondition(), &getGroups()})
+    if (!region->empty() && !llvm::all_of(region->front(), [](Operation &op) { return isMemoryEffectFree(&op); }))
+      return emitOpError("the region has effects; the lanes of a warp evaluate it for different tiles");
   return success();
 }
 

@@ -288,6 +288,9 @@ def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock, AttrSizedOper
     With `parts` the region also says of each part of the rows whether the tile shows it something. The search gives the first such tile of the window for each,
     or the one after the window's last.
 
+    The region of `groups` says of a group, tiles `32 * n` to `32 * (n + 1)`, whether any of them may be visible. Where a search has far to go, the lanes look at 32 groups at a
+    time, and at no tile of a group that shows nothing.
+
     Before `sched-expand-searches`, which makes it a loop.
 
     ```mlir
@@ -302,28 +305,42 @@ def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock, AttrSizedOper
       ...
       sched.visible %1, %2 parts %3, %4
     }
+    %n3, %origin3, %visible3, %full3 = sched.next_visible from %a below %end {
+    ^bb0(%tile: i32):
+      ...
+      sched.visible %1, %2
+    } groups {
+    ^bb0(%group: i32):
+      ...
+      sched.visible %3
+    }
     ```
   }];
   let arguments = (ins I32:$from, I32:$bound, Variadic<I32>:$seen, Variadic<I32>:$gaps);
   let results = (outs I32:$tile, I32:$origin, I32:$visible, I32:$full, Variadic<I32>:$begins);
-  let regions = (region SizedRegion<1>:$condition);
-  let assemblyFormat = "`from` $from `below` $bound (`seen` $seen^)? (`without` $gaps^)? (`parts` type($begins)^)? $condition attr-dict";
+  let regions = (region SizedRegion<1>:$condition, MaxSizedRegion<1>:$groups);
+  let assemblyFormat = [{
+    `from` $from `below` $bound (`seen` $seen^)? (`without` $gaps^)? (`parts` type($begins)^)? $condition (`groups` $groups^)? attr-dict
+  }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::ValueRange getWindow() { return getResults().slice(1, 3); }
   }];
 }
 
-def VisibleOp : SchedOp<"visible", [Pure, Terminator, ParentOneOf<["NextVisibleOp"]>]> {
+def VisibleOp : SchedOp<"visible", [Pure, Terminator, ParentOneOf<["NextVisibleOp"]>, AttrSizedOperandSegments]> {
   let summary = "what a `sched.next_visible` asks of a tile: whether it is visible, whether it is full, and to which parts of the rows it is visible";
   let description = [{
+    Of a group it asks whether any of its tiles may be visible.
+
     ```mlir
     sched.visible %1, %2
     sched.visible %1, %2 parts %3, %4
+    sched.visible %1
     ```
   }];
-  let arguments = (ins I1:$visible, I1:$full, Variadic<I1>:$parts);
-  let assemblyFormat = "$visible `,` $full (`parts` $parts^)? attr-dict";
+  let arguments = (ins I1:$visible, Optional<I1>:$full, Variadic<I1>:$parts);
+  let assemblyFormat = "$visible (`,` $full^)? (`parts` $parts^)? attr-dict";
 }
 
 def ThreadIdOp : SchedOp<"thread_id", [Pure]> {

@@ -31,9 +31,11 @@ ParseResult DomainOp::parse(OpAsmParser &parser, OperationState &result) {
   }
   if (succeeded(parser.parseOptionalKeyword("reverse")))
     result.addAttribute("reverse", builder.getUnitAttr());
-  Region *where = result.addRegion();
-  if (succeeded(parser.parseOptionalKeyword("where")) && parser.parseRegion(*where))
-    return failure();
+  for (StringRef name : {"where", "groups"}) {
+    Region *region = result.addRegion();
+    if (succeeded(parser.parseOptionalKeyword(name)) && parser.parseRegion(*region))
+      return failure();
+  }
   if (parser.parseOptionalAttrDict(result.attributes))
     return failure();
   Type i32 = builder.getI32Type();
@@ -54,11 +56,24 @@ void DomainOp::print(OpAsmPrinter &printer) {
     printer << " [" << begin << ", " << end << ") " << (full ? "full" : "partial");
   if (getReverse())
     printer << " reverse";
-  if (!getWhere().empty()) {
-    printer << " where ";
-    printer.printRegion(getWhere());
-  }
+  for (auto [name, region] : {std::pair(" where ", &getWhere()), {" groups ", &getGroups()}})
+    if (!region->empty()) {
+      printer << name;
+      printer.printRegion(*region);
+    }
   printer.printOptionalAttrDict((*this)->getAttrs(), {"axis", "step", "full", "reverse", getOperandSegmentSizeAttr()});
+}
+
+/// Whether the region takes one index (i32) and yields so many flags.
+static bool asksOfIndex(Region &region, size_t flags) {
+  auto isFlag = [](Type type) { return type.isInteger(1); };
+  auto yield = terminatorOf<YieldOp>(region);
+  return region.getNumArguments() == 1 && region.getArgument(0).getType().isInteger(32) && yield &&
+         yield.getValues().size() == flags && llvm::all_of(yield.getValues().getTypes(), isFlag);
+}
+
+static bool hasEffects(Region &region) {
+  return !region.empty() && llvm::any_of(region.front(), [](Operation &op) { return !isMemoryEffectFree(&op); });
 }
 
 LogicalResult DomainOp::verify() {
@@ -66,17 +81,17 @@ LogicalResult DomainOp::verify() {
     return emitOpError("needs at least one segment, each with a begin, an end and a kind");
   if (getStep() <= 0)
     return emitOpError("step must be positive");
-  if (getWhere().empty())
-    return success();
-  Block &body = getWhere().front();
-  auto yield = terminatorOf<YieldOp>(getWhere());
-  auto isFlag = [](Type type) { return type.isInteger(1); };
-  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) || !yield ||
-      yield.getValues().size() != 2 || !llvm::all_of(yield.getValues().getTypes(), isFlag))
+  if (!getGroups().empty() && getWhere().empty())
+    return emitOpError("has `groups` without `where`: they are groups of tiles of which each is asked");
+  if (!getWhere().empty() && !asksOfIndex(getWhere(), 2))
     return emitOpError("the region of `where` takes a tile's index (i32) and yields whether it is visited and whether "
                        "it is full (i1, i1)");
-  if (!llvm::all_of(body, [](Operation &op) { return isMemoryEffectFree(&op); }))
-    return emitOpError("the region of `where` has effects");
+  if (!getGroups().empty() && !asksOfIndex(getGroups(), 1))
+    return emitOpError("the region of `groups` takes a group's index (i32) and yields whether any of its tiles may be "
+                       "visited (i1)");
+  for (auto [name, region] : {std::pair("where", &getWhere()), {"groups", &getGroups()}})
+    if (hasEffects(*region))
+      return emitOpError() << "the region of `" << name << "` has effects";
   return success();
 }
 
@@ -85,6 +100,9 @@ Value DomainOp::getVisible() {
 }
 Value DomainOp::getFullWhere() {
   return getWhere().empty() ? Value() : cast<YieldOp>(getWhere().front().getTerminator()).getValues()[1];
+}
+Value DomainOp::getAnyVisible() {
+  return getGroups().empty() ? Value() : cast<YieldOp>(getGroups().front().getTerminator()).getValues()[0];
 }
 bool DomainOp::skips() { return getVisible() && !matchPattern(getVisible(), m_One()); }
 

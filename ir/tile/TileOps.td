@@ -139,8 +139,10 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
     Ordered segments of tile indices `[begin, end)`; tile `n` covers rows `n * step` to `(n + 1) * step`. In a tile of a `partial`
     segment the maps that are `only_if` the loop's partial flag decide; in a `full` one they would hide nothing. Empty segments
     (begin >= end) are skipped. The region of `where` takes the index of one of the segments' tiles and says whether it is visited,
-    and whether it is full where its segment is; it has no effects, and is asked in any order and as often as one likes. `reverse`
-    visits the last tile first.
+    and whether it is full where its segment is; it has no effects, and is asked in any order and as often as one likes. That of
+    `groups` takes the index of a group, tiles `32 * n` to `32 * (n + 1)`, and says whether any of them may be visited: whoever
+    searches may leave out all of a group for which it says no, and any program may go without it. `reverse` visits the last tile
+    first.
 
     ```mlir
     %dom = tile.domain k by 64 [%a, %b) partial [%b, %c) full [%c, %d) partial
@@ -148,19 +150,27 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
     ^bb0(%n: i32):
       ...
       tile.yield %visible, %full : i1, i1
+    } groups {
+    ^bb0(%group: i32):
+      ...
+      tile.yield %any : i1
     }
     ```
   }];
   let arguments = (ins StrAttr:$axis, I64Attr:$step, Variadic<I32>:$begins, Variadic<I32>:$ends,
                        DenseBoolArrayAttr:$full, UnitAttr:$reverse);
   let results = (outs DomainType:$result);
-  let regions = (region MaxSizedRegion<1>:$where);
+  let regions = (region MaxSizedRegion<1>:$where, MaxSizedRegion<1>:$groups);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    /// Tiles of a group: as many as the lanes of a warp ask for at a time.
+    static constexpr int64_t groupTiles = 32;
     /// What the region yields of a tile; null without a region.
     ::mlir::Value getVisible();
     ::mlir::Value getFullWhere();
+    /// What the region yields of a group; null without a region.
+    ::mlir::Value getAnyVisible();
     /// Whether some tiles of the segments may be left out.
     bool skips();
   }];

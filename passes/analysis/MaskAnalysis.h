@@ -51,7 +51,9 @@
 //     ids[q] == ids[k], queries with ids in [a, b]
 //         tile n, keys with ids in [c, d]:      visible  a <= d and c <= b        full  b <= c and d <= a
 //
-// and are left out of the full interval. That is a table entry for each tile of an axis, of O(Sq + Sk) work. Of a
+// and are left out of the full interval. That is a table entry for each tile of an axis, of O(Sq + Sk) work. Where such
+// a condition reads tables of the looped axis, the domain's `groups` judges 32 tiles at once by the same rules: a group
+// is a tile of 32 times the size, with a table of its own. Of a
 // conjunct that holds something of both axes which nothing follows (table[q, k], q ^ k) the table has an entry for each
 // tile of both, whether it holds for any element and for all: O(Sq * Sk) work, which remarks of the kernel tell. Where
 // the conjunct depends on positions alone, a few tiles are tried first; if each has elements for which it holds, it is
@@ -82,6 +84,7 @@ struct BlockValues {
   int64_t tileQ = 0, tileK = 0;
   bool part = false;   ///< the rows are a part of the block's
   mlir::Value k0 = {}; ///< first key of the key tile, below Sk; null where queries are fixed
+  int64_t tiles = 1;   ///< of the plan, that a looped tile is: 1, or those of a group
 
   MaskAxis fixed() const { return k0 ? MaskAxis::Keys : MaskAxis::Queries; }
   mlir::Value first() const { return k0 ? k0 : q0; }
@@ -93,6 +96,13 @@ struct BlockValues {
     (k0 ? row.tileK : row.tileQ) = 1;
     return row;
   }
+  /// With groups of looped tiles for its tiles.
+  BlockValues byGroups() const {
+    BlockValues groups = *this;
+    groups.tiles = tile::DomainOp::groupTiles;
+    (k0 ? groups.tileQ : groups.tileK) *= groups.tiles;
+    return groups;
+  }
 };
 
 /// A table of the least and the greatest that a value of the mask's region has in each tile of so many queries, of keys
@@ -101,11 +111,15 @@ struct BlockValues {
 ///
 ///     ids = 7 7 7 8 8 | 8 8 9 9 9 | 3        keys 5         ids.k = 7 8 3   least
 ///                                                                   8 9 3   greatest
+///                                            keys 160, a group of 32 tiles
+///                                                           ids.k_groups = 3   least
+///                                                                          9   greatest
 struct BoundsTable {
   std::string name;
   mlir::Value value;
   bool byBatch = false, byHead = false;
-  int64_t queries = 0, keys = 0; ///< of a tile; 0 where the value is the same for all
+  int64_t queries = 0, keys = 0; ///< of an entry; 0 where the value is the same for all
+  int64_t tiles = 1;             ///< of an entry: 1, or those of a group
 
   bool isOfBoth() const { return queries && keys; }
   /// The workspace operand that holds it: [end 2, b, h, q by queries, k by keys], of these what the value depends on.
@@ -120,8 +134,9 @@ enum class FullBy { Rest, Mask };
 
 /// Emits at `builder`, the end of a block, the tile.domain of the looped tiles that the fixed tile visits: segments
 /// partial, full, partial in this order for each interval of the hull, without those that are always empty. A block pattern (see
-/// patternNeedsElementMask) and what depends on loads by the looped axis become the domain's `where`; the tables that
-/// these need are added to `bounds`, in which a name has one size of tile. Reads of scalars, uniform captured tensors
+/// patternNeedsElementMask) and what depends on loads by the looped axis become the domain's `where`, the latter for
+/// groups of tiles its `groups` as well; the tables that these need are added to `bounds`, in which a name has one size
+/// of tile. A part's domain has no groups: it is asked beside the block's. Reads of scalars, uniform captured tensors
 /// and bounds become tile.param and tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds,
                         FullBy fullBy = FullBy::Rest);

@@ -166,6 +166,11 @@ private:
     for (tile::DomainOp part : parts)
       ofParts.push_back(TileSequence{part, {}}.ask(builder, tile, part.getVisible()));
     sched::VisibleOp::create(builder, loc, visible, full, ofParts);
+    if (mlir::Value any = domain.getAnyVisible()) {
+      builder.createBlock(&search.getGroups(), {}, type, loc);
+      any = answer(builder, domain.getGroups(), search.getGroups().getArgument(0), any);
+      sched::VisibleOp::create(builder, loc, any, mlir::Value(), mlir::ValueRange());
+    }
     tile::named(search.getTile(), "next_tile");
     return {search.getTile(), llvm::to_vector<3>(search.getWindow())};
   }
@@ -179,9 +184,14 @@ private:
     return mlir::arith::TruncIOp::create(builder, loc, builder.getI1Type(), bit);
   }
 
-  /// What the domain's region makes of `value` for tile `index`.
+  /// What the domain's `where` makes of `value` for tile `index`.
   mlir::Value ask(mlir::OpBuilder &builder, mlir::Value index, mlir::Value value) {
-    mlir::Block &body = domain.getWhere().front();
+    return answer(builder, domain.getWhere(), index, value);
+  }
+
+  /// What a region of the domain makes of `value` for its argument `index`.
+  static mlir::Value answer(mlir::OpBuilder &builder, mlir::Region &region, mlir::Value index, mlir::Value value) {
+    mlir::Block &body = region.front();
     mlir::IRMapping mapping;
     mapping.map(body.getArgument(0), index);
     llvm::SmallVector<mlir::Value> used{value};

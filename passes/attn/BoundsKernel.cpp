@@ -11,6 +11,12 @@
 // warps share: two reductions over the rows give the entries. Of a bool of both axes the work is counted in entries, tiles
 // of queries by keys: a loop counts for how many keys of each query it holds.
 //
+// So is that of a table of groups: an entry's elements are a tile of its own, whose columns are the group's tiles. The
+// last blocks begin with these, as the first ones begin with the entries of tiles:
+//
+//     ids[b, k], 32 tiles of 128 keys an entry               entry 0
+//         batch 0    ids[0, 0:4096]  ids[0, 4096:8192]  ...  ids.k_groups[least | greatest, 0, 0]
+//
 //===----------------------------------------------------------------------===//
 
 #include "passes/attn/BoundsKernel.h"
@@ -117,9 +123,11 @@ private:
                           /*optional=*/false);
   }
 
-  /// A loop over the block's share of so many pieces of work; `body` gets the number of one.
-  void forShare(Value pieces, function_ref<void(Value)> body) {
-    Value each = tile::named(divideUp(pieces, shares), "each"), first = multiply(block, each);
+  /// A loop over the block's share of so many pieces of work, those of the last block first if `reversed`; `body` gets
+  /// the number of one.
+  void forShare(Value pieces, bool reversed, function_ref<void(Value)> body) {
+    Value place = reversed ? subtract(number(shares - 1), block) : block;
+    Value each = tile::named(divideUp(pieces, shares), "each"), first = multiply(place, each);
     Value begin = tile::named(least(first, pieces), "first_group"),
           end = tile::named(least(add(begin, each), pieces), "end_group");
     Value domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(builder.getContext()),
@@ -134,27 +142,28 @@ private:
   }
 
   void fill(const BoundsTable &table) {
-    const bool isOfBoth = table.isOfBoth();
+    // Of which one is a piece of work, else as many as are stored side by side.
+    const bool isOfGroups = table.tiles > 1, isAlone = table.isOfBoth() || isOfGroups;
     Value entries = view(table.name, table.declaration().getViewType());
-    Value count = tilesOf(table.keys ? "k" : "q", table.keys ? table.keys : table.queries),
-          groups = isOfBoth ? count : tile::named(divideUp(count, groupEntries), "groups"), pieces = groups;
+    Value count = tilesOf(table.keys ? "k" : "q", table.keys ? table.keys : table.queries, isOfGroups),
+          groups = isAlone ? count : tile::named(divideUp(count, groupEntries), "groups"), pieces = groups;
     SmallVector<Value> extents; // of the table's other axes
     if (table.byBatch)
       extents.push_back(extent("b"));
     if (table.byHead)
       extents.push_back(extent("h"));
-    if (isOfBoth)
+    if (table.isOfBoth())
       extents.push_back(tilesOf("q", table.queries));
     for (Value extent : extents)
       pieces = multiply(pieces, extent);
-    forShare(pieces, [&](Value piece) {
+    forShare(pieces, isOfGroups, [&](Value piece) {
       Value group = remainder(piece, groups), rest = divide(piece, groups);
       SmallVector<Value> others(extents.size());
       for (size_t i = extents.size(); i-- > 0; rest = i ? divide(rest, extents[i]) : rest)
         others[i] = i ? remainder(rest, extents[i]) : rest;
-      Value first = isOfBoth ? group : tile::named(multiply(group, number(groupEntries)), "first_entry");
-      auto [least, greatest] = isOfBoth ? endsOfBoth(table, others, group) : ends(table, others, first);
-      Value limit = isOfBoth ? add(group, number(1)) : count;
+      Value first = isAlone ? group : tile::named(multiply(group, number(groupEntries)), "first_entry");
+      auto [least, greatest] = table.isOfBoth() ? endsOfBoth(table, others, group) : ends(table, others, first);
+      Value limit = isAlone ? add(group, number(1)) : count;
       for (bool isGreatest : {false, true}) {
         SmallVector<Value> at = {number(isGreatest)};
         llvm::append_range(at, others);
@@ -164,27 +173,32 @@ private:
     });
   }
 
-  /// Tiles of so many queries or keys.
-  Value tilesOf(StringRef axis, int64_t size) {
-    return tile::named(divideUp(extent(axis), size), (axis + "_tiles").str());
+  /// Tiles, or groups of tiles, of so many queries or keys.
+  Value tilesOf(StringRef axis, int64_t size, bool areGroups = false) {
+    return tile::named(divideUp(extent(axis), size), (axis + (areGroups ? "_groups" : "_tiles")).str());
   }
 
-  /// The least and the greatest of each entry of a group.
+  /// The least and the greatest of each entry of a group, or of a group of tiles.
   std::pair<Value, Value> ends(const BoundsTable &table, ArrayRef<Value> others, Value first) {
     const Type element = table.declaration().getElementType();
-    Value elements =
-        read(table, registers({{"row", heightOf(table)}, {"entry", groupEntries}}, element), others, first);
+    const bool isOfGroups = table.tiles > 1;
+    const TileType type =
+        registers({{"row", heightOf(table)}, {"entry", isOfGroups ? table.tiles : groupEntries}}, element);
+    Value elements = read(table, type, others, isOfGroups ? multiply(first, number(table.tiles)) : first);
     auto end = [&](tile::Reduction kind, StringRef name) {
       Value from = elements;
-      if (auto type = dyn_cast<FloatType>(element))
-        from = createMap(builder, loc, name, cast<TileType>(elements.getType()), elements, [&](ValueRange x) -> Value {
+      if (auto ofFloats = dyn_cast<FloatType>(element))
+        from = createMap(builder, loc, name, type, elements, [&](ValueRange x) -> Value {
           Value isNumber = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::ORD, x[0], x[0]);
-          Value infinity = arith::ConstantOp::create(
-              builder, loc,
-              builder.getFloatAttr(type, APFloat::getInf(type.getFloatSemantics(), kind == tile::Reduction::Min)));
+          Value infinity =
+              arith::ConstantOp::create(builder, loc,
+                                        builder.getFloatAttr(ofFloats, APFloat::getInf(ofFloats.getFloatSemantics(),
+                                                                                       kind == tile::Reduction::Min)));
           return arith::SelectOp::create(builder, loc, isNumber, x[0], infinity);
         });
-      return reduce(kind, from, name);
+      if (isOfGroups)
+        from = beside(reduce(kind, from, "entry", name), name);
+      return reduce(kind, from, "row", name);
     };
     Value least = end(tile::Reduction::Min, "least");
     return {least, end(tile::Reduction::Max, "greatest")};
@@ -208,15 +222,9 @@ private:
                               [&](ValueRange x) -> Value { return add(x[0], x[1]); });
       tile::YieldOp::create(builder, loc, holds);
     }
-    Value ofRow = tile::named(tile::ReduceOp::create(builder, loc, registers({{"row", height}}, i32),
-                                                     tile::Reduction::Sum, loop.getResult(0), "key", Value(),
-                                                     /*per_lane=*/false),
-                              "keys_of_row");
-    // As many of it as a store writes side by side.
-    Value ofRows = createMap(builder, loc, "keys_of_row", registers({{"row", height}, {"entry", groupEntries}}, i32),
-                             ofRow, [&](ValueRange x) -> Value { return x[0]; });
+    Value ofRows = beside(reduce(tile::Reduction::Sum, loop.getResult(0), "key", "keys_of_row"), "keys_of_row");
     auto flag = [&](tile::Reduction kind, StringRef name, int64_t of) {
-      Value end = reduce(kind, ofRows, name);
+      Value end = reduce(kind, ofRows, "row", name);
       return createMap(builder, loc, name, end.getType(), end, [&](ValueRange x) -> Value {
         Value holds = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, x[0], number(of));
         return arith::ExtUIOp::create(builder, loc, i32, holds);
@@ -226,22 +234,33 @@ private:
     return {all, flag(tile::Reduction::Max, "any", 1)};
   }
 
-  Value reduce(tile::Reduction kind, Value elements, StringRef name) {
-    const TileType vector = registers({{"entry", groupEntries}}, cast<TileType>(elements.getType()).getElementType());
-    return tile::named(tile::ReduceOp::create(builder, loc, vector, kind, elements, "row", Value(), /*per_lane=*/false),
+  /// Along one of a tile's two axes.
+  Value reduce(tile::Reduction kind, Value elements, StringRef along, StringRef name) {
+    const auto type = cast<TileType>(elements.getType());
+    const StringRef kept = type.axis(type.axis(0) == along);
+    const TileType vector = registers({{kept, type.size(kept)}}, type.getElementType());
+    return tile::named(tile::ReduceOp::create(builder, loc, vector, kind, elements, along, Value(), /*per_lane=*/false),
                        name);
+  }
+
+  /// A vector of rows, as many of it as a store writes side by side.
+  Value beside(Value ofRow, StringRef name) {
+    const auto type = cast<TileType>(ofRow.getType());
+    return createMap(builder, loc, name,
+                     registers({{"row", type.size("row")}, {"entry", groupEntries}}, type.getElementType()), ofRow,
+                     [&](ValueRange x) -> Value { return x[0]; });
   }
 
   Value remainder(Value a, Value b) { return arith::RemSIOp::create(builder, loc, a, b); }
 
-  /// Rows that warps can share, as many as an entry's at least.
-  static int64_t rowsOf(const BoundsTable &table) { return table.queries ? table.queries : table.keys; }
+  /// Rows of a tile, and as many that warps can share, at least.
+  static int64_t rowsOf(const BoundsTable &table) { return (table.queries ? table.queries : table.keys) / table.tiles; }
   static int64_t heightOf(const BoundsTable &table) {
     const int64_t shared = warps * 16, rows = rowsOf(table);
     return rows > shared ? llvm::alignTo(rows, shared) : std::max<int64_t>(llvm::PowerOf2Ceil(rows), 16);
   }
 
-  /// The table's value: row by entry, of a group of tiles from `first` on; or, where it is of both axes, row by key,
+  /// The table's value: row by entry, of a group of tiles from tile `first` on; or, where it is of both axes, row by key,
   /// from key `first` on. Past the entry's last row, or that of the sequence, the last once more.
   Value read(const BoundsTable &table, TileType type, ArrayRef<Value> others, Value first) {
     const int64_t rows = rowsOf(table);
@@ -255,7 +274,7 @@ private:
     Value own = map.getCoordinate("row"), column = map.getCoordinate(columns);
     if (heightOf(table) > rows)
       own = least(own, number(rows - 1));
-    auto ofTile = [&](Value tile, int64_t size) { return add(multiply(tile, number(size)), own); };
+    auto ofTile = [&](Value tile) { return add(multiply(tile, number(rows)), own); };
     IRMapping mapping;
     Block &region = op.getMask().front();
     const bool isOfBoth = table.isOfBoth();
@@ -264,11 +283,11 @@ private:
     if (table.byHead)
       mapping.map(region.getArgument(1), others[table.byBatch]);
     if (table.queries) {
-      Value q = least(ofTile(isOfBoth ? others.back() : column, table.queries), queries);
+      Value q = least(ofTile(isOfBoth ? others.back() : column), queries);
       mapping.map(region.getArgument(2), offset ? add(q, offset) : q);
     }
     if (table.keys)
-      mapping.map(region.getArgument(3), least(isOfBoth ? column : ofTile(column, table.keys), keys));
+      mapping.map(region.getArgument(3), least(isOfBoth ? column : ofTile(column), keys));
     Value value = cloneFromRegion(builder, op, table.value, mapping);
     if (value.getType().isInteger(1))
       value = arith::ExtUIOp::create(builder, loc, type.getElementType(), value);

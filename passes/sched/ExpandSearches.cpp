@@ -13,8 +13,21 @@
 // between the tiles of a domain begins behind it instead.
 //
 // It begins at its end where the answers of a search before hold a visible tile, and behind their window where they
-// hold none. A tile that touches several blocks of a pattern loops over their rows and columns; one that lies in a
-// block loads one flag.
+// hold none.
+//
+// Where groups of 32 tiles are asked as well, a window is moved ahead to the first group that may hold a visible tile,
+// while the end is more than two windows away:
+//
+//     for (ahead = window; ahead < bound - 64; ahead = votes ? bound : window) {
+//       votes = ballot(may_hold_visible(min(ahead / 32 + lane, (bound - 1) / 32)));
+//       window = max(ahead, 32 * (ahead / 32 + trailing_zeros(votes)));       without votes behind the 32 groups
+//     }
+//
+// Searches whose answers are kept do so before they ask for a window's tiles: they find a block's first tile, or the
+// next one behind 32. Any other asks first, as its tile is likely to be near.
+//
+// A tile that touches several blocks of a pattern loops over their rows and columns; one that lies in a block loads one
+// flag.
 //
 //===----------------------------------------------------------------------===//
 
@@ -135,20 +148,53 @@ private:
     return loop;
   }
 
-  /// What the lane asks of the window that begins there: the answers, by a copy of the condition.
-  sched::VisibleOp ask(Value asked) {
-    Value last = arith::SubIOp::create(builder, loc, bound, i32(1), arith::IntegerOverflowFlags::nsw);
-    Block &condition = search.getCondition().front();
+  Value lastTile() { return arith::SubIOp::create(builder, loc, bound, i32(1), arith::IntegerOverflowFlags::nsw); }
+  Value plusLane(Value first) { return add(first, sched::LaneIdOp::create(builder, loc, builder.getI32Type())); }
+  Value groupOf(Value tile) { return arith::ShRUIOp::create(builder, loc, tile, i32(groupShift)); }
+
+  /// The answers of a region, by a copy of it.
+  sched::VisibleOp answersOf(Region &region, Value index) {
     IRMapping mapping;
-    mapping.map(condition.getArgument(0), smaller(asked, last));
+    mapping.map(region.getArgument(0), index);
     Operation *answer = nullptr;
-    for (Operation &op : condition)
+    for (Operation &op : region.front())
       answer = builder.clone(op, mapping);
     return cast<sched::VisibleOp>(answer);
   }
 
-  Value askedBy(Value window) {
-    return tile::named(add(window, sched::LaneIdOp::create(builder, loc, builder.getI32Type())), "asked");
+  /// What the lane asks of a tile.
+  sched::VisibleOp ask(Value asked) { return answersOf(search.getCondition(), smaller(asked, lastTile())); }
+
+  Value askedBy(Value window) { return tile::named(plusLane(window), "asked"); }
+
+  /// Whether the answers are kept.
+  bool asksGroupsFirst() {
+    return !search.getGroups().empty() &&
+           llvm::any_of(search.getWindow(), [](Value answer) { return !answer.use_empty(); });
+  }
+
+  /// The window, moved ahead to the first group that may hold a visible tile.
+  Value passGroups(Value window) {
+    if (search.getGroups().empty())
+      return window;
+    Value far = tile::named(arith::SubIOp::create(builder, loc, bound, i32(2 * tile::DomainOp::groupTiles),
+                                                  arith::IntegerOverflowFlags::nsw),
+                            "far");
+    auto loop = sched::ForTilesOp::create(builder, loc, ValueRange{window, window}, far, ValueRange(), /*keeps=*/true);
+    loop->setAttr(tile::namesAttr, builder.getStrArrayAttr({"ahead", "window"}));
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&loop.getBody().front());
+    Value ahead = loop.getBody().front().getArgument(0), first = groupOf(ahead), last = groupOf(lastTile());
+    // Lanes past the last group ask for it again, behind its own lane.
+    Value group = tile::named(smaller(plusLane(first), last), "group");
+    sched::VisibleOp answer = answersOf(search.getGroups(), group);
+    Value votes = ballot(answer.getVisible());
+    answer.erase();
+    Value begin = arith::ShLIOp::create(builder, loc, firstOf(first, votes), i32(groupShift));
+    Value next = arith::MaxSIOp::create(builder, loc, ahead, begin);
+    Value found = compare(Predicate::ne, votes, i32(0));
+    sched::NextOp::create(builder, loc, ValueRange{select(found, bound, next), next});
+    return loop.getKept()[1];
   }
 
   /// Where each part begins: the window that was found is asked once more, by a loop of one turn at most. In the search
@@ -178,14 +224,19 @@ private:
   }
 
   void writeTurn(Block &body) {
-    Value window = body.getArgument(0), zero = i32(0), asked = askedBy(window);
+    const bool groupsFirst = asksGroupsFirst();
+    Value window = body.getArgument(0), zero = i32(0);
+    if (groupsFirst)
+      window = passGaps(passGroups(window));
+    Value asked = askedBy(window);
     sched::VisibleOp answer = ask(asked);
     Value isVisible = tile::named(both(answer.getVisible(), isAsked(asked)), "is_visible");
     Value visible = ballot(isVisible), full = ballot(both(isVisible, answer.getFull()));
     Value found = tile::named(compare(Predicate::ne, visible, zero), "is_found");
     const Value given[results] = {select(found, firstOf(window, visible), bound), select(found, window, bound), visible,
                                   full};
-    SmallVector<Value> next{select(found, bound, passGaps(add(window, i32(32))))};
+    Value after = select(found, bound, add(window, i32(32)));
+    SmallVector<Value> next{groupsFirst ? after : passGaps(passGroups(after))};
     for (unsigned number : carried)
       next.push_back(given[number]);
     sched::NextOp::create(builder, loc, next);
@@ -193,6 +244,8 @@ private:
   }
 
   static constexpr unsigned results = 4, originResult = 1;
+  static constexpr int64_t groupShift = 5;
+  static_assert(tile::DomainOp::groupTiles == 1 << groupShift, "lanes ask for all tiles of a group");
 
   sched::NextVisibleOp search;
   Value bound, origin;

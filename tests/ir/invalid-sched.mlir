@@ -848,10 +848,68 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
-  // expected-error @+1 {{'sched.next_visible' op the region takes a tile's index (i32) and ends with sched.visible}}
+  // expected-error @+1 {{'sched.next_visible' op the region takes a tile's index (i32) and ends with sched.visible, of two flags}}
   %n:4 = sched.next_visible from %z below %z {
     %t = arith.constant true
     sched.visible %t, %t
+  }
+}
+
+// -----
+
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  // expected-error @+1 {{'sched.next_visible' op the region takes a tile's index (i32) and ends with sched.visible, of two flags}}
+  %n:4 = sched.next_visible from %z below %z {
+  ^bb0(%tile: i32):
+    sched.visible %t
+  }
+}
+
+// -----
+
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  // expected-error @+1 {{'sched.next_visible' op the region of `groups` takes a group's index (i32) and ends with sched.visible, of one flag}}
+  %n:4 = sched.next_visible from %z below %z {
+  ^bb0(%tile: i32):
+    sched.visible %t, %t
+  } groups {
+  ^bb0(%group: i32):
+    sched.visible %t, %t
+  }
+}
+
+// -----
+
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  // expected-error @+1 {{'sched.next_visible' op the region of `groups` takes a group's index (i32) and ends with sched.visible, of one flag}}
+  %n:4 = sched.next_visible from %z below %z {
+  ^bb0(%tile: i32):
+    sched.visible %t, %t
+  } groups {
+  ^bb0(%group: i32, %other: i32):
+    sched.visible %t
+  }
+}
+
+// -----
+
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  // expected-error @+1 {{'sched.next_visible' op the region has effects; the lanes of a warp evaluate it for different tiles}}
+  %n:4 = sched.next_visible from %z below %z {
+  ^bb0(%tile: i32):
+    sched.visible %t, %t
+  } groups {
+  ^bb0(%group: i32):
+    sched.barrier
+    sched.visible %t
   }
 }
 

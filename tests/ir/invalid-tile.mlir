@@ -192,7 +192,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
-  %0 = "tile.domain"(%i, %i) <{axis = "k", step = 64 : i64, full = array<i1: true, false>, operandSegmentSizes = array<i32: 1, 1>}> ({}) : (i32, i32) -> !tile.domain
+  %0 = "tile.domain"(%i, %i) <{axis = "k", step = 64 : i64, full = array<i1: true, false>, operandSegmentSizes = array<i32: 1, 1>}> ({}, {}) : (i32, i32) -> !tile.domain
 }
 
 // -----
@@ -261,6 +261,51 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
     tile.store %t, %q[%i, %i, %n] limit %i : !tile.tile<k 64 x d 64, bf16, shared>, !tile.view<4, bf16>
     %true = arith.constant true
     tile.yield %true, %true : i1, i1
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+  %i = tile.block_index "b" : i32
+  // expected-error @+1 {{'tile.domain' op has `groups` without `where`: they are groups of tiles of which each is asked}}
+  %0 = tile.domain k by 64 [%i, %i) partial groups {
+  ^bb0(%group: i32):
+    %true = arith.constant true
+    tile.yield %true : i1
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+  %i = tile.block_index "b" : i32
+  %true = arith.constant true
+  // expected-error @+1 {{'tile.domain' op the region of `groups` takes a group's index (i32) and yields whether any of its tiles may be visited (i1)}}
+  %0 = tile.domain k by 64 [%i, %i) partial where {
+  ^bb0(%n: i32):
+    tile.yield %true, %true : i1, i1
+  } groups {
+  ^bb0(%group: i32):
+    tile.yield %true, %true : i1, i1
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+  %i = tile.block_index "b" : i32
+  %true = arith.constant true
+  // expected-error @+1 {{'tile.domain' op the region of `groups` has effects}}
+  %0 = tile.domain k by 64 [%i, %i) partial where {
+  ^bb0(%n: i32):
+    tile.yield %true, %true : i1, i1
+  } groups {
+  ^bb0(%group: i32):
+    %q = tile.param "q" : !tile.view<4, bf16>
+    %t = tile.load %q[%i, %i, %group] limit %i : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+    tile.store %t, %q[%i, %i, %group] limit %i : !tile.tile<k 64 x d 64, bf16, shared>, !tile.view<4, bf16>
+    tile.yield %true : i1
   }
 }
 

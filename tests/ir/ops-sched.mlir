@@ -85,6 +85,22 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
       %yes = arith.constant true
       sched.visible %yes, %yes parts %yes, %yes
     }
+    // CHECK: sched.next_visible from %[[FIRST]] below %{{.*}} {
+    // CHECK: sched.visible %{{.*}}, %{{.*}}
+    // CHECK-NEXT: } groups {
+    // CHECK-NEXT: ^bb0(%[[GROUP:.*]]: i32):
+    // CHECK-NEXT: %[[ANY:.*]] = arith.cmpi sge, %[[GROUP]], %[[FIRST]] : i32
+    // CHECK-NEXT: sched.visible %[[ANY]]{{$}}
+    // CHECK-NEXT: }
+    %fourth:4 = sched.next_visible from %first below %Sk {
+    ^bb0(%tile: i32):
+      %yes = arith.constant true
+      sched.visible %yes, %yes
+    } groups {
+    ^bb0(%group: i32):
+      %any = arith.cmpi sge, %group, %first : i32
+      sched.visible %any
+    }
     // CHECK: sched.shuffle %[[THREAD]], %{{.*}} : i32
     %other = sched.shuffle %thread, %q0 : i32
     // CHECK: sched.for_tiles (%[[N:.*]], %[[STAGE:.*]]) = (%{{.*}}, %[[THREAD]]) below %{{.*}} {

@@ -80,6 +80,21 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
     %set = tile.touches %pattern[%h, %q0, %n] tile 128 x 64 blocks 64 x 32 : !tile.view<3, i8>
     tile.yield %set, %shown : i1, i1
   }
+  // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) full where {
+  // CHECK: tile.yield %{{.*}}, %{{.*}} : i1, i1
+  // CHECK-NEXT: } groups {
+  // CHECK-NEXT: ^bb0(%[[GROUP:.*]]: i32):
+  // CHECK-NEXT: %[[ANY:.*]] = arith.cmpi slt, %[[GROUP]], %{{.*}} : i32
+  // CHECK-NEXT: tile.yield %[[ANY]] : i1
+  // CHECK-NEXT: }
+  %grouped = tile.domain k by 64 [%b, %h) full where {
+  ^bb0(%n: i32):
+    tile.yield %shown, %shown : i1, i1
+  } groups {
+  ^bb0(%tiles: i32):
+    %any = arith.cmpi slt, %tiles, %h : i32
+    tile.yield %any : i1
+  }
 
   // CHECK: %[[Q:.*]] = tile.load %{{.*}}[%{{.*}}, %{{.*}}, %[[Q0]]] limit %{{.*}} : <4, bf16> -> <q 128 x d 64, bf16, shared>
   %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>

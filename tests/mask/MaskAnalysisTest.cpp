@@ -134,7 +134,7 @@ public:
           interpreter.set(domain.getWhere().getArgument(0), Scalar::of(t));
           for (mlir::Operation &inner : domain.getWhere().front().without_terminator())
             interpreter.run(inner);
-          visited = interpreter.get(domain.getVisible()).integer;
+          visited = mayHoldVisible(interpreter, t) && interpreter.get(domain.getVisible()).integer;
           full &= interpreter.get(domain.getFullWhere()).integer != 0;
         }
         for (const MaskCut &cut : cuts) {
@@ -144,6 +144,18 @@ public:
         tell(t, visited, full);
       }
     return result;
+  }
+
+  /// What the group of a tile is asked.
+  bool mayHoldVisible(RegionInterpreter &interpreter, int64_t tile) {
+    if (domain.getGroups().empty())
+      return true;
+    interpreter.set(domain.getGroups().getArgument(0), Scalar::of(tile / tile::DomainOp::groupTiles));
+    for (mlir::Operation &inner : domain.getGroups().front().without_terminator())
+      interpreter.run(inner);
+    const bool may = interpreter.get(domain.getAnyVisible()).integer;
+    groupsLeftOut += !may;
+    return may;
   }
 
   /// The tiles of emitHull; nothing where the rows have no end of their own.
@@ -163,8 +175,9 @@ public:
 
   const MaskAxis fixed;
   const FullBy fullBy;
-  bool isCuts = false; ///< the cuts are the whole mask
-  int64_t ops = 0;     ///< of the domain and of the cuts' ends
+  bool isCuts = false;       ///< the cuts are the whole mask
+  int64_t ops = 0;           ///< of the domain and of the cuts' ends
+  int64_t groupsLeftOut = 0; ///< how often a tile's group cannot hold what is visible
   mlir::Region holder;
   mlir::Block &block = holder.emplaceBlock(), &hullBlock = holder.emplaceBlock();
   tile::DomainOp domain;
@@ -206,11 +219,11 @@ private:
     };
     std::pair<int64_t, int64_t> q = {0, 1}, k = {0, 1};
     if (table.queries) {
-      REQUIRE(table.queries == sizes.tileQ);
+      REQUIRE(table.queries == sizes.tileQ * (table.keys ? 1 : table.tiles));
       q = span(tiles.front().integer, table.queries, sizes.Sq);
     }
     if (table.keys) {
-      REQUIRE(table.keys == sizes.tileK);
+      REQUIRE(table.keys == sizes.tileK * (table.queries ? 1 : table.tiles));
       k = span(tiles.back().integer, table.keys, sizes.Sk);
     }
     std::optional<Scalar> result;
@@ -304,6 +317,7 @@ enum class Tight { No, OverKeys, Yes };
 /// How much of a mask the analysis found, over everything checked, by the fixed axis.
 struct Found {
   int64_t visited[2] = {}, full[2] = {}, tiles[2] = {}, visible[2] = {}, allVisible[2] = {};
+  int64_t byGroup[2] = {}; ///< tiles that are left out because of their group
 };
 
 /// 0 skipped, 1 partial, 2 full.
@@ -405,9 +419,14 @@ void check(Case &mask, const Sizes &sizes, Tight tight, Found &found, std::mt199
   }
 }
 
+constexpr int64_t tileSizes[] = {16, 32, 48, 64, 128};
+/// Of which groups of 32 are a part of the lengths that are checked.
+constexpr int64_t smallTileSizes[] = {1, 2, 3, 5};
+
 /// Checks the variant for many sizes, before and after canonicalisation.
 Found checkVariant(const Variant &variant, Tight tight, uint64_t seed, int rounds,
-                   const std::function<void(Sizes &, std::mt19937_64 &)> &launch = {}) {
+                   const std::function<void(Sizes &, std::mt19937_64 &)> &launch = {},
+                   llvm::ArrayRef<int64_t> tiles = tileSizes) {
   mlir::MLIRContext context;
   std::mt19937_64 random(seed);
   auto draw = [&](int64_t lo, int64_t hi) { return lo + int64_t(random() % uint64_t(hi - lo + 1)); };
@@ -417,9 +436,8 @@ Found checkVariant(const Variant &variant, Tight tight, uint64_t seed, int round
   };
   Found found;
   INFO((variant.maskExpr() ? text(*variant.maskExpr()) : "no mask") << "; seed " << seed);
-  static const int64_t tileSizes[] = {16, 32, 48, 64, 128};
   for (bool canonical : {false, true}) {
-    int64_t tileQ = tileSizes[random() % 5], tileK = tileSizes[random() % 5];
+    int64_t tileQ = tiles[random() % tiles.size()], tileK = tiles[random() % tiles.size()];
     Case mask(context, variant, tileQ, tileK, canonical);
     for (int round = 0; round < rounds; ++round) {
       Sizes sizes;
@@ -435,6 +453,8 @@ Found checkVariant(const Variant &variant, Tight tight, uint64_t seed, int round
         launch(sizes, random);
       check(mask, sizes, tight, found, random);
     }
+    for (auto &loop : mask.loops)
+      found.byGroup[loop->fixed == MaskAxis::Keys] += loop->groupsLeftOut;
   }
   return found;
 }
@@ -623,6 +643,33 @@ TEST_CASE("what tables and counts tell of tiles is exact") {
     };
     checkVariant(parsed(mask), Tight::Yes, 7, 12, launch);
     checkVariant(parsed(mask, true), Tight::No, 8, 6, drawLaunch);
+  }
+}
+
+TEST_CASE("groups of tiles without a visible element are left out") {
+  // And whether tiles of keys, or of queries, have tables by which they are left out.
+  const std::tuple<const char *, bool, bool> masks[] = {{"ids[q] == ids[k]", true, true},
+                                                        {"documents(ids) && causal()", true, true},
+                                                        {"ids[q] == ids[k] && (flags[k] || q - k < w)", true, true},
+                                                        {"ids[q] == ids[k] || k < 20", true, true},
+                                                        {"ids[q] == ids[k] && (k ^ q) < 50", true, true},
+                                                        {"!(ids[k] != ids[q / 2]) && k % 64 <= q % 64", true, true},
+                                                        {"ids[k] * 3 + 5 < q", true, false},
+                                                        {"k * w <= q", true, false},
+                                                        {"cast(q, f32) * 0.3 >= cast(k, f32)", false, true}};
+  for (auto [mask, ofKeys, ofQueries] : masks) {
+    INFO(mask);
+    const Found found = checkVariant(parsed(mask), Tight::No, 7, 6, drawDocuments, smallTileSizes);
+    CHECK((found.byGroup[0] > 0) == ofKeys);
+    CHECK((found.byGroup[1] > 0) == ofQueries);
+    checkVariant(parsed(mask, true), Tight::No, 8, 3, drawDocuments, smallTileSizes);
+  }
+  // Without tables by the looped axis there is nothing that groups would spare.
+  for (const char *mask : {"q >= k", "q / 64 == k / 64", "k % 64 <= q % 64", "flags[q]", "(k ^ q) < 50"}) {
+    mlir::MLIRContext context;
+    Case built(context, parsed(mask), 128, 64, true);
+    INFO(mask);
+    CHECK(built.overKeys().domain.getGroups().empty());
   }
 }
 
@@ -824,6 +871,8 @@ TEST_CASE("random masks are sound") {
     std::string mask = MaskGenerator(seed).mask(seed % 4);
     INFO("seed " << seed << ": " << mask);
     checkVariant(parsed(mask, seed % 3 == 0), Tight::No, seed, 3, drawLaunch);
+    if (seed % 4 == 0)
+      checkVariant(parsed(mask, seed % 3 == 0), Tight::No, seed, 1, drawLaunch, smallTileSizes);
   }
 }
 

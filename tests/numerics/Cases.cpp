@@ -428,6 +428,16 @@ Group boundsGroup() {
             test.problem.qOffset = offset;
             test.problem.tensors["ids"] = ints(i32, {333}, packed({80, 100}));
           });
+  // More tiles of keys than two windows of 32, in groups of which most show nothing: before, behind and between those
+  // that do.
+  for (auto [offset, hidden, period] :
+       {std::tuple(0, false, 100), {7000, false, 100}, {13800, true, 100}, {9000, false, 7}})
+    b.add(fmt::format("documents among many keys, q offset {}", offset),
+          Variant("v").qOffset().mask(hidden ? Mask(sameId) && causal() : Mask(sameId)), bf16,
+          {.queries = 100, .keys = 14000, .headDim = 32}, [=](Case &test) {
+            test.problem.qOffset = offset;
+            test.problem.tensors["ids"] = ints(i32, {14000}, [=](int64_t i) { return i / 450 % period; });
+          });
   auto pattern = captured("pattern", boolean, rank(3));
   for (auto [rows, columns] : {std::pair(128, 128), std::pair(48, 80)})
     b.add("documents in a block pattern", Variant("v").blocks(pattern, rows, columns).mask(causal() && documents(ids)),

@@ -2,7 +2,7 @@
 
 // The loop of a forward kernel with one number a tile; `slopes` is the score's alone.
 // CHECK: tile.launch [@packed_bounds, @packed dependent]
-// CHECK: tile.kernel @packed(queries: in [b, h, q] i32, keys: in [k] i32, classes: out [b, h, row, column] i32, ids.q: workspace [end 2, q by 64] i32, ids.k: workspace [end 2, k by 32] i32)
+// CHECK: tile.kernel @packed(queries: in [b, h, q] i32, keys: in [k] i32, classes: out [b, h, row, column] i32, ids.q: workspace [end 2, q by 64] i32, ids.k: workspace [end 2, k by 32] i32, ids.k_groups: workspace [end 2, k by 1024] i32)
 // CHECK-SAME: grid [b, h, q by 64]
 // CHECK-SAME: tensors = [#attn.tensor<ids, i32, rank 1>]
 // CHECK: %row = arith.divsi %q, %c64_i32

@@ -114,7 +114,7 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // once. Causality is a cut: a tile is partial by its ids alone, on the diagonal too.
 // CHECK:       tile.launch [@documents_bounds, @documents dependent]
 // CHECK-LABEL: tile.kernel @documents(
-// CHECK-SAME:    ids.q: workspace [end 2, b, q by 64] i32, ids.k: workspace [end 2, b, k by 32] i32
+// CHECK-SAME:    ids.q: workspace [end 2, b, q by 64] i32, ids.k: workspace [end 2, b, k by 32] i32, ids.k_groups: workspace [end 2, b, k by 1024] i32
 // CHECK-DAG:     %[[B:.*]] = tile.block_index "b"
 // CHECK-DAG:     %[[Q0:.*]] = tile.block_index "q"
 // CHECK:         %[[OFQ:.*]] = tile.param "ids.q" {{.*}} : !tile.view<3, i32>
@@ -133,6 +133,15 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK-DAG:       %[[VISIBLE:.*]] = arith.andi %[[V0]], %[[V1]] : i1
 // CHECK-DAG:       %[[FULL:.*]] = arith.andi %[[F0]], %[[F1]] : i1
 // CHECK:           tile.yield %[[VISIBLE]], %[[FULL]] : i1, i1
+// Groups of 32 tiles are judged by the same rules.
+// CHECK:         } groups {
+// CHECK:         ^bb0(%[[N:.*]]: i32):
+// CHECK:           %[[KMIN:.*]] = tile.element %{{.*}}[%{{.*}}, %[[B]], %[[N]]] in_range [true, true, true] {tile.name = "ids_group_min"}
+// CHECK:           %[[KMAX:.*]] = tile.element %{{.*}}[%{{.*}}, %[[B]], %[[N]]] in_range [true, true, true] {tile.name = "ids_group_max"}
+// CHECK-DAG:       %[[V0:.*]] = arith.cmpi sle, %{{.*}}, %[[KMAX]] : i32
+// CHECK-DAG:       %[[V1:.*]] = arith.cmpi sle, %[[KMIN]], %{{.*}} : i32
+// CHECK:           %[[VISIBLE:.*]] = arith.andi %[[V0]], %[[V1]] : i1
+// CHECK:           tile.yield %[[VISIBLE]] : i1
 // The tables are an ordinary kernel's: each of its blocks takes a share of the groups of 8 entries, under each batch.
 // CHECK-LABEL: tile.kernel @documents_bounds(
 // CHECK-SAME:    grid [share 256]
@@ -148,6 +157,20 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK:           tile.store %[[LEAST]], %{{.*}}[%{{.*}}, %[[BATCH]], %[[FIRST]]]
 // CHECK:           %[[GREATEST:.*]] = tile.reduce max %[[IDS]] over "row"
 // CHECK:           tile.store %[[GREATEST]], %{{.*}}[%{{.*}}, %[[BATCH]], %[[FIRST]]]
+// An entry for a group of tiles is a tile of its own, whose columns they are; the last block takes the first one.
+// CHECK:         %[[OFGROUPS:.*]] = tile.param "ids.k_groups"
+// CHECK:         arith.subi %c255_i32{{.*}}, %share
+// CHECK:         tile.for_blocks (%[[N:.*]], %{{.*}}) in
+// CHECK:           %[[GROUP:.*]] = arith.remsi %[[N]], %{{.*}}
+// CHECK:           %[[BATCH:.*]] = arith.divsi %[[N]], %{{.*}}
+// CHECK:           %[[FIRST:.*]] = arith.muli %[[GROUP]], %c32
+// CHECK:           %[[IDS:.*]] = tile.map() at(row = %{{.*}}, entry = %[[FIRST]]) -> !tile.tile<row 32 x entry 32, i32, register>
+// CHECK:           %[[OFROW:.*]] = tile.reduce min %[[IDS]] over "entry"
+// CHECK:           %[[BESIDE:.*]] = tile.map(%[[OFROW]] : !tile.tile<row 32, i32, register>) -> !tile.tile<row 32 x entry 8, i32, register>
+// CHECK:           %[[LEAST:.*]] = tile.reduce min %[[BESIDE]] over "row"
+// CHECK:           tile.reduce max %[[IDS]] over "entry"
+// CHECK:           %[[LIMIT:.*]] = arith.addi %[[GROUP]], %c1
+// CHECK:           tile.store %[[LEAST]], %[[OFGROUPS]][%{{.*}}, %[[BATCH]], %[[GROUP]]] limit %[[LIMIT]]
 attn.attention @documents dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<ids, i32, rank 2>]} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):

@@ -114,7 +114,7 @@ TEST_CASE("loops and branches by lane", "[kernels]") {
 
 TEST_CASE("a search by the lanes of a warp", "[kernels]") {
   auto search = [](const std::string &from, const std::string &bound, int wanted, const std::string &seen = "",
-                   const std::string &result = "%n") {
+                   const std::string &result = "%n", const std::string &groups = "") {
     return R"(
     %wanted = arith.constant )" +
            std::to_string(wanted) + R"( : i32
@@ -128,14 +128,15 @@ TEST_CASE("a search by the lanes of a warp", "[kernels]") {
       %is = arith.cmpi sge, %tile, %wanted : i32
       %odd = arith.trunci %tile : i32 to i1
       sched.visible %is, %odd
-    }
+    })" + groups +
+           R"(
     %result = arith.sitofp )" +
            result + R"( : i32 to f32
     sched.store_element %result, %rows[%t] : f32, !tile.view<1, f32>)";
   };
   auto resultOf = [&](const std::string &from, const std::string &bound, int wanted, const std::string &seen = "",
-                      const std::string &result = "%n") {
-    Run run(search(from, bound, wanted, seen, result));
+                      const std::string &result = "%n", const std::string &groups = "") {
+    Run run(search(from, bound, wanted, seen, result, groups));
     CHECK(run.finding == "");
     CHECK(run.lse == std::vector<float>(64, run.lse[0]));
     return run.lse[0];
@@ -166,6 +167,33 @@ TEST_CASE("a search by the lanes of a warp", "[kernels]") {
   CHECK(resultOf("%c5", "60", 0, " seen %c0, %c5, %c0") == 32);
   CHECK(resultOf("%c5", "20", 0, " seen %c0, %c5, %c0") == 20);
   CHECK(resultOf("%most", "2147483647", 0, " seen %c5, %bits, %bits") == 2147483647.0f);
+  // One group of 32 tiles may hold visible ones: where the end is far, no tile of others is asked for.
+  auto inGroup = [&](int group, const std::string &from, const std::string &bound, int wanted,
+                     const std::string &seen = "", const std::string &result = "%n") {
+    return resultOf(from, bound, wanted, seen, result,
+                    " groups {\n^bb0(%group: i32):\n%it = arith.constant " + std::to_string(group) +
+                        " : i32\n%may = arith.cmpi eq, %group, %it : i32\nsched.visible %may\n}");
+  };
+  CHECK(inGroup(6, "%c5", "1000", 200) == 200);
+  CHECK(inGroup(5, "%c5", "1000", 40) == 160);
+  CHECK(inGroup(31, "%c5", "1000", 40) == 992);
+  CHECK(inGroup(31, "%c5", "1000", 999) == 999);
+  CHECK(inGroup(156, "%c5", "6000", 40) == 4992); // the fifth 32 groups
+  CHECK(inGroup(1, "%c5", "1000", 37) == 37);     // the window begins within the group
+  CHECK(inGroup(0, "%c5", "1000", 37) == 1000);
+  CHECK(inGroup(32, "%c5", "1000", 37) == 1000); // past the last group
+  CHECK(inGroup(0, "%c5", "101", 40) == 40);     // two windows are left
+  CHECK(inGroup(0, "%c5", "102", 40) == 102);
+  CHECK(inGroup(0, "%c5", "102", 36) == 36);
+  CHECK(inGroup(5, "%c5", "1000", 0) == 5);
+  CHECK(inGroup(5, "%c5", "1000", 0, "", "%origin") == 160); // groups first
+  CHECK(inGroup(40, "%c5", "1000", 0, "", "%origin") == 1000);
+  CHECK(inGroup(31, "%c5", "1000", 998, "", "%visible") == 0xc0);
+  CHECK(inGroup(5, "%c5", "1000", 0, from0) == 7);
+  CHECK(inGroup(5, "%c5", "1000", 70, " seen %c0, %c5, %c0") == 160);
+  CHECK(inGroup(6, "%c5", "1000", 200, " without %c31, %c63") == 200);
+  CHECK(inGroup(1, "%c5", "1000", 40, " without %c31, %c63") == 63);
+  CHECK(inGroup(1, "%c5", "1000", 40, " without %c31, %c63", "%origin") == 63);
   CHECK(Run("scf.if %first {\n" + search("%c5", "60", 7) + "\n}").finding ==
         "'sched.ballot' op needs the whole warp, 1 of its lanes are here");
 }

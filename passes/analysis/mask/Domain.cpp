@@ -10,12 +10,13 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// What the region of a domain needs not compute for each tile again moves in front of it.
-static void hoistFromRegion(tile::DomainOp domain) {
-  Block &body = domain.getWhere().front();
-  for (Operation &op : llvm::make_early_inc_range(body.without_terminator()))
-    if (llvm::none_of(op.getOperands(), [&](Value operand) { return operand.getParentBlock() == &body; }))
-      op.moveBefore(domain);
+/// What the regions of a domain need not compute for each tile again moves in front of it.
+static void hoistFromRegions(tile::DomainOp domain) {
+  for (Region &region : domain->getRegions())
+    for (Block &body : region)
+      for (Operation &op : llvm::make_early_inc_range(body.without_terminator()))
+        if (llvm::none_of(op.getOperands(), [&](Value operand) { return operand.getParentBlock() == &body; }))
+          op.moveBefore(domain);
 }
 
 /// Erases those of `ops`, a stretch of a block, that nothing needs.
@@ -69,11 +70,11 @@ public:
         builder.getI64IntegerAttr(analysis.getLooped().tile), begins, ends, builder.getDenseBoolArrayAttr(kinds),
         /*reverse=*/UnitAttr());
     domain.getWhere().takeBody(where);
+    domain.getGroups().takeBody(groups);
     if (Operation *kernel = tile::kernelAround(domain))
       for (const std::string &remark : remarks)
         tile::remark(kernel, remark);
-    if (!domain.getWhere().empty())
-      hoistFromRegion(domain);
+    hoistFromRegions(domain);
     return domain;
   }
 
@@ -126,9 +127,26 @@ private:
       visible = builder.createOrFold<arith::AndIOp>(loc, touchesPattern(pattern, tile), visible);
     hasFull &= !matchPattern(full, m_Zero());
     if (matchPattern(visible, m_One()) && !hasFull)
-      where.getBlocks().clear();
+      return where.getBlocks().clear();
+    tile::YieldOp::create(builder, loc, ValueRange{visible, full});
+    writeGroups();
+  }
+
+  /// What groups of tiles are asked: the conditions of which a tile reads tables of its own, a load from memory for
+  /// every 32 tiles. A table of all tiles is not made again for groups, and arithmetic alone needs none.
+  void writeGroups() {
+    if (values.part)
+      return;
+    Value group = builder.createBlock(&groups, {}, builder.getI32Type(), loc)->getArgument(0);
+    Visibility ofGroup(op, builder, byGroups, &tables, group);
+    const SmallVector<Conjunct> asked = llvm::filter_to_vector(analysis.judgedByTile(), [&](const Conjunct &conjunct) {
+      return !llvm::is_contained(analysis.countedByTile(), conjunct.first) && ofGroup.asksByTile(conjunct);
+    });
+    Value visible = ofGroup.toI1(ofGroup.verdictOf(asked).possible);
+    if (matchPattern(visible, m_One()))
+      groups.getBlocks().clear();
     else
-      tile::YieldOp::create(builder, loc, ValueRange{visible, full});
+      tile::YieldOp::create(builder, loc, visible);
   }
 
   Value touchesPattern(attn::BlockPatternAttr pattern, Value tile) {
@@ -171,10 +189,11 @@ private:
   attn::AttentionOp op;
   Location loc;
   const BlockValues &values;
+  const BlockValues byGroups = values.byGroups();
   Visibility analysis;
   bool hasFull = false;
   SmallVector<std::string> remarks;
-  Region where;
+  Region where, groups;
   SmallVector<Value> begins, ends;
   SmallVector<bool> kinds;
 };
@@ -194,9 +213,10 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   for (Operation &op :
        llvm::make_range(before ? std::next(Block::iterator(before)) : block->begin(), Block::iterator(domain)))
     made.push_back(&op);
-  if (!domain.getWhere().empty())
-    for (Operation &op : domain.getWhere().front().without_terminator())
-      made.push_back(&op);
+  for (Region &region : domain->getRegions())
+    for (Block &body : region)
+      for (Operation &op : body.without_terminator())
+        made.push_back(&op);
   eraseDead(made);
   llvm::copy_if(writer.tables, std::back_inserter(bounds), [&](const BoundsTable &table) {
     return !llvm::is_contained(bounds, table) &&

@@ -53,10 +53,13 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
     name += values.part ? ".part" : ".q";
   if (ofKeys)
     name += ".k";
+  const int64_t tiles = ofLooped ? values.tiles : 1;
+  if (tiles > 1)
+    name += "_groups";
   auto sizeOf = [&](unsigned argument, bool has) { return has ? axisOf(argument).tile : 0; };
   const unsigned arguments = argumentsOf(value);
-  const BoundsTable table{
-      name, same, bool(arguments & 1), bool(arguments & 2), sizeOf(2, ofQueries), sizeOf(3, ofKeys)};
+  const BoundsTable table{name, same, bool(arguments & 1), bool(arguments & 2), sizeOf(2, ofQueries), sizeOf(3, ofKeys),
+                          tiles};
   if (!llvm::is_contained(*tables, table))
     tables->push_back(table);
   auto view = cast<tile::ViewType>(table.declaration().getViewType());
@@ -77,6 +80,7 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
                                             indices, SmallVector<bool>(indices.size(), true));
     tile::named(element, (StringRef(name).take_until([](char c) { return c == '.'; }) + "_" +
                           (ofQueries && ofKeys ? "tile"
+                           : tiles > 1         ? "group"
                            : ofQueries         ? "q"
                                                : "k") +
                           "_" + end)

@@ -47,9 +47,9 @@ SmallVector<Conjunct> Visibility::conjuncts() {
   return result;
 }
 
-Verdict Visibility::verdict() {
+Verdict Visibility::verdictOf(ArrayRef<Conjunct> conjuncts) {
   Verdict result = everything<Verdict>();
-  for (auto [value, negate] : byTile)
+  for (auto [value, negate] : conjuncts)
     result = conjunction(result, visit<Verdict>(value, negate));
   return result;
 }
@@ -67,6 +67,11 @@ bool Visibility::skipsByTile(const Conjunct &conjunct) {
       asksTables(conjunct.first, fixedAxis) && !asksTables(conjunct.first, loopedAxis) &&
       llvm::none_of(visit<Bounds>(conjunct.first, conjunct.second).hull, [](const Interval &x) { return x.isAll(); });
   return !boundsLoop && !matchPattern(toI1(possible), m_One());
+}
+
+bool Visibility::asksByTile(const Conjunct &conjunct) {
+  visit<Verdict>(conjunct.first, conjunct.second);
+  return asksTables(conjunct.first, loopedAxis);
 }
 
 bool Visibility::holdsUnfollowed(Value value) {

@@ -79,11 +79,14 @@ public:
   llvm::ArrayRef<Conjunct> judgedByTile() const { return byTile; }
   llvm::ArrayRef<Value> countedByTile() const { return byCount; }
   /// The verdict of these on the looped tile.
-  Verdict verdict();
+  Verdict verdict() { return verdictOf(byTile); }
+  Verdict verdictOf(llvm::ArrayRef<Conjunct> conjuncts);
   /// By numbers: whether the conjuncts may hold for some element of the looped tile.
   bool isPossible(llvm::ArrayRef<Conjunct> conjuncts);
   /// Whether looped tiles may be left out by what the conjunct loads or computes of each.
   bool skipsByTile(const Conjunct &conjunct);
+  /// Whether its verdict reads tables of the looped axis.
+  bool asksByTile(const Conjunct &conjunct);
   /// Whether something of both axes in it is not followed, and then whether it may hide whole tiles, which only a table
   /// of all tiles tells.
   enum class Unfollowed { Nothing, HidesNone, HidesSome };
