@@ -3,6 +3,7 @@
 #include "tests/golden/Edits.h"
 #include "tests/gpu/Graph.h"
 #include "tests/gpu/Programs.h"
+#include "tests/numerics/BackwardRunner.h"
 #include "tests/numerics/Cases.h"
 #include "tests/numerics/CompileToRun.h"
 
@@ -62,6 +63,19 @@ Case alone(Case test) {
 Job jobOf(const std::string &group, std::function<Case()> make) {
   return {group, [make](const Target &target) { return check(alone(make()), target); },
           [make] { return make().describe(); }};
+}
+
+/// The backward passes of the cases whose normalisers have gradients.
+void addBackward(std::vector<Job> &jobs) {
+  for (const Group &group : groups(true))
+    for (const std::function<Case()> &make : group.cases)
+      jobs.push_back({"backward",
+                      [make](const Target &target) {
+                        const Case test = alone(make());
+                        return test.reference ? Verdict{true, test.describe() + ": no gradient of its normaliser", 0}
+                                              : checkBackward(test, target);
+                      },
+                      [make] { return make().describe(); }});
 }
 
 //===----------------------------------------------------------------------===//
@@ -379,6 +393,7 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     for (const Group &group : groups(true))
       for (const std::function<Case()> &make : group.cases)
         jobs.push_back(jobOf(group.name, make));
+    addBackward(jobs);
     if (target.isCuda()) {
       addSchedules(jobs, schedules);
       addEdits(jobs);

@@ -115,6 +115,7 @@ void attune::cli::addCompile(CLI::App &app, int &exitCode) {
                    "print this stage: dsl, attn, tile, sched, llvm (the CPU's), cuda, ptx, cubin or sass (by nvdisasm)")
       ->check(oneOf({"dsl", "attn", "tile", "sched", "llvm", "cuda", "ptx", "cubin", "sass"}));
   verb->add_option("-o,--output", flags->output, "write the stage to a file")->type_name("PATH");
+  flags->addGradients(*verb);
   flags->addCuda(*verb);
   verb->add_flag("--print-after-all", flags->printAfterAll,
                  "print the IR after each pass to standard error; compiles without the cache");

@@ -126,6 +126,14 @@ void Flags::addSchedule(CLI::App &verb) {
                 *this);
 }
 
+void Flags::addGradients(CLI::App &verb) {
+  auto *group = verb.add_option_group("Backward pass");
+  auto *pass = group->add_flag("--backward", backward, "the backward pass: the gradients of Q, K and V");
+  group->add_option("--grad", grads, "that of a captured tensor, too; repeatable")->type_name("NAME")->needs(pass);
+  group->add_flag("--grad-lse", gradLse, "of LSE's gradient beside that of O")->needs(pass);
+  group->add_flag("--deterministic", deterministic, "the same bits in every launch")->needs(pass);
+}
+
 void Flags::addCuda(CLI::App &verb) {
   verb.add_option(
           "--cuda", cuda,
@@ -586,6 +594,13 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
     if (!text)
       return Failure{text.error(), usage};
     options.cuda = *text;
+  }
+  if (flags.backward) {
+    if (request.text)
+      return usageError(fmt::format("--backward contradicts {}, which holds the pass that it is; leave out the flag",
+                                    flags.input));
+    options.backward = true;
+    options.gradients = Gradients{flags.grads, flags.gradLse, flags.deterministic};
   }
   options.cacheDir = flags.cacheDir;
   options.useCache = !flags.noCache;

@@ -96,6 +96,8 @@ struct Flags {
   std::optional<bool> qRegisters, longestFirst, persistent, turns, overlap, stageBiases;
   std::string shape;
   std::string cuda;
+  bool backward = false, gradLse = false, deterministic = false;
+  std::vector<std::string> grads; ///< captured tensors
   std::string cacheDir, tuning;
   bool noCache = false;
   bool json = false;
@@ -105,6 +107,7 @@ struct Flags {
   void addTypes(CLI::App &group); ///< a part of addTarget
   void addShape(CLI::App &verb);
   void addSchedule(CLI::App &verb);
+  void addGradients(CLI::App &verb);
   void addCuda(CLI::App &verb);
   void addTuning(CLI::App &verb, bool measures); ///< whether it can measure
   void addCache(CLI::App &verb);
