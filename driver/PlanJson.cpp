@@ -138,6 +138,13 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
       registers["spillBytes"] = image->main().spillBytes;
     }
     result["registers"] = registers;
+    if (image && image->entries.size() > 1)
+      for (const KernelEntry &entry : image->entries)
+        result["kernels"].push_back({{"name", entry.symbol},
+                                     {"threads", entry.threads},
+                                     {"sharedBytes", entry.sharedBytes},
+                                     {"registers", entry.registers},
+                                     {"spillBytes", entry.spillBytes}});
   }
   if (cost) {
     result["traffic"] = {{"bytes", cost->trafficBytes},
@@ -182,6 +189,8 @@ static const ordered_json &planExample() {
     plan["remarks?"] = ordered_json::array({""});
     plan["features?"] = "";
     plan["registers?"] = {{"estimated?", 0}, {"limit?", 0}, {"actual?", 0}, {"spillBytes?", 0}};
+    plan["kernels?"] = ordered_json::array(
+        {{{"name", ""}, {"threads", 0}, {"sharedBytes", 0}, {"registers", 0}, {"spillBytes", 0}}});
     plan["traffic?"] = {{"bytes", 0.0},        {"readBytes", 0.0},   {"writtenBytes", 0.0},
                         {"hbmReadBytes", 0.0}, {"hbmBytes", 0.0},    {"standardAttentionBytes", 0.0},
                         {"visitedTiles", 0.0}, {"maskedTiles", 0.0}, {"allTiles", 0.0},

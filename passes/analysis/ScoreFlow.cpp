@@ -25,6 +25,16 @@ bool ScoreFlow::onlySelects(tile::MapOp map, OpOperand &use) const {
   });
 }
 
+bool ScoreFlow::onlyCompares(tile::MapOp map, OpOperand &use) const {
+  Value input = map.getElement(use.getOperandNumber());
+  return llvm::all_of(input.getUsers(), [&](Operation *user) {
+    auto compare = dyn_cast<arith::CmpFOp>(user);
+    std::optional<float> constant =
+        compare ? constantFloat(compare.getLhs() == input ? compare.getRhs() : compare.getLhs()) : std::nullopt;
+    return constant && unchanged(*constant);
+  });
+}
+
 bool ScoreFlow::follow(Value source, OnMap onMap) {
   changed.insert(source);
   for (unsigned i = 0; i < changed.size(); ++i)
@@ -37,6 +47,9 @@ bool ScoreFlow::follow(Value source, OnMap onMap) {
 bool ScoreFlow::visit(OpOperand &use, OnMap onMap) {
   Operation *user = use.getOwner();
   if (auto map = dyn_cast<tile::MapOp>(user)) {
+    // What is decided by the input alone is decided as before.
+    if (use.getOperandNumber() > 0 && use.getOperandNumber() < map.getInputs().size() && onlyCompares(map, use))
+      return true;
     Step step = use.getOperandNumber() < map.getInputs().size() ? onMap(map, use) : Step::Refuses;
     if (step == Step::Carries)
       changed.insert(map.getResult());

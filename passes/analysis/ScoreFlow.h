@@ -44,6 +44,9 @@ public:
   bool reaches(mlir::Value value) const { return changed.contains(value); }
 
 private:
+  /// Whether `map` does nothing with its input `use` but compare it, in a way that the change leaves as it is. (The first
+  /// input may be the result as well.)
+  bool onlyCompares(tile::MapOp map, mlir::OpOperand &use) const;
   bool visit(mlir::OpOperand &use, OnMap onMap);
 
   bool (*unchanged)(float);

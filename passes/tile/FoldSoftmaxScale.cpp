@@ -145,7 +145,8 @@ struct FoldSoftmaxScale : attune::impl::FoldSoftmaxScaleBase<FoldSoftmaxScale> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      SmallVector<tile::ForBlocksOp> loops(kernel.getBody().getOps<tile::ForBlocksOp>());
+      SmallVector<tile::ForBlocksOp> loops;
+      kernel.walk([&](tile::ForBlocksOp loop) { loops.push_back(loop); });
       for (tile::ForBlocksOp loop : loops)
         for (auto map : llvm::make_early_inc_range(loop.getBody().getOps<tile::MapOp>())) {
           moveFactor(map);
