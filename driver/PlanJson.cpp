@@ -189,8 +189,8 @@ static const ordered_json &planExample() {
     plan["remarks?"] = ordered_json::array({""});
     plan["features?"] = "";
     plan["registers?"] = {{"estimated?", 0}, {"limit?", 0}, {"actual?", 0}, {"spillBytes?", 0}};
-    plan["kernels?"] = ordered_json::array(
-        {{{"name", ""}, {"threads", 0}, {"sharedBytes", 0}, {"registers", 0}, {"spillBytes", 0}}});
+    plan["kernels?"] =
+        ordered_json::array({{{"name", ""}, {"threads", 0}, {"sharedBytes", 0}, {"registers", 0}, {"spillBytes", 0}}});
     plan["traffic?"] = {{"bytes", 0.0},        {"readBytes", 0.0},   {"writtenBytes", 0.0},
                         {"hbmReadBytes", 0.0}, {"hbmBytes", 0.0},    {"standardAttentionBytes", 0.0},
                         {"visitedTiles", 0.0}, {"maskedTiles", 0.0}, {"allTiles", 0.0},

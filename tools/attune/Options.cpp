@@ -597,8 +597,8 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   }
   if (flags.backward) {
     if (request.text)
-      return usageError(fmt::format("--backward contradicts {}, which holds the pass that it is; leave out the flag",
-                                    flags.input));
+      return usageError(
+          fmt::format("--backward contradicts {}, which holds the pass that it is; leave out the flag", flags.input));
     options.backward = true;
     options.gradients = Gradients{flags.grads, flags.gradLse, flags.deterministic};
   }

@@ -43,10 +43,10 @@ std::string attune::cli::planText(const ordered_json &plan) {
     line("registers", content);
   }
   for (const ordered_json &kernel : plan.value("kernels", ordered_json::array()))
-    line("kernel", fmt::format("{:<18} {} threads, {} bytes of shared memory, {} registers, {} bytes spilled",
-                               kernel.value("name", ""), kernel.value("threads", 0),
-                               kernel.value("sharedBytes", int64_t(0)), kernel.value("registers", 0),
-                               kernel.value("spillBytes", 0)));
+    line("kernel",
+         fmt::format("{:<18} {} threads, {} bytes of shared memory, {} registers, {} bytes spilled",
+                     kernel.value("name", ""), kernel.value("threads", 0), kernel.value("sharedBytes", int64_t(0)),
+                     kernel.value("registers", 0), kernel.value("spillBytes", 0)));
   const bool cpu = plan.value("arch", "") == "cpu";
   if (plan.contains("traffic")) {
     const ordered_json &traffic = plan["traffic"];

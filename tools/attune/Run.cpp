@@ -1,7 +1,7 @@
 //===- Run.cpp - attune run -------------------------------------------------===//
 //
-// Compiles, runs on random inputs or the user's, checks O and LSE against the float64 reference, times, and
-// writes what NumPy needs to check the same.
+// Compiles, runs on random inputs or the user's, checks O and LSE, or the gradients of the backward pass, against the
+// float64 reference, times, and writes what NumPy needs to check the same.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,6 +12,7 @@
 
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Compare.h"
+#include "tools/reference/Gradients.h"
 #include "tools/reference/Philox.h"
 
 #include <algorithm>
@@ -50,7 +51,24 @@ struct Data {
   HostTensor q, k, v, o, lse;
   bool hasLse = true; ///< else the kernel has no such operand
   std::map<std::string, HostTensor> tensors, scalars;
+  std::map<std::string, HostTensor> ofBackward; ///< its operands beside those above: do, dlse, dq, dk, dv
+
+  /// What a launch writes.
+  std::vector<std::pair<std::string, HostTensor *>> results() {
+    if (ofBackward.empty())
+      return {{"o", &o}, {"lse", &lse}};
+    return {{"dq", &ofBackward.at("dq")}, {"dk", &ofBackward.at("dk")}, {"dv", &ofBackward.at("dv")}};
+  }
+  /// All bits set is a NaN in f32, f16 and bf16: what the kernel does not write shows.
+  void poisonResults() {
+    for (auto [name, tensor] : results())
+      std::fill(tensor->data.begin(), tensor->data.end(), std::byte(0xff));
+  }
 };
+
+bool hasOperand(const KernelSignature &signature, std::string_view name) {
+  return std::ranges::find(signature.operands, name, &OperandParam::name) != signature.operands.end();
+}
 
 double millisecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -122,6 +140,18 @@ Expected<void> checkMemory(const RunFlags &flags, const Request &request, const 
   need.add("v", inputs, v);
   need.add("o", byteSize(signature.dtype), o);
   need.add("lse", 4, std::span(o).first(3));
+  if (hasOperand(signature, "do")) {
+    need.add("do", byteSize(signature.dtype), o);
+    need.add("dq", byteSize(signature.dtype), q);
+    need.add("dk", byteSize(signature.dtype), k);
+    need.add("dv", byteSize(signature.dtype), v);
+    if (checks) // values and errors
+      for (const auto &[name, shape] : {std::pair("the reference's dq", &q),
+                                        {"the reference's dk", &k},
+                                        {"the reference's dv", &v},
+                                        {"the reference's do", &o}})
+        need.add(name, 2 * 8, *shape);
+  }
   if (checks)
     reference::addReferenceMemory(need, q, k, v, !flags.dump.empty() && request.variant->hasDropout());
   if (!flags.dump.empty()) // the largest in float32, and as a file
@@ -154,11 +184,17 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
     data.v = HostTensor::random(dtype, {shape.batch, shape.headsKv, shape.keys, shape.headDimV}, flags.seed * 1000 + 3);
   }
   data.o = HostTensor::zeros(dtype, {shape.batch, shape.heads, shape.queries, shape.headDimV});
-  data.hasLse = std::ranges::find(signature.operands, "lse", &OperandParam::name) != signature.operands.end();
+  data.hasLse = hasOperand(signature, "lse");
   data.lse = HostTensor::zeros(DType::F32, {shape.batch, shape.heads, data.hasLse ? shape.queries : 0});
-  // All bits set is a NaN in f32, f16 and bf16: what the kernel does not write shows.
-  for (HostTensor *tensor : {&data.o, &data.lse})
-    std::fill(tensor->data.begin(), tensor->data.end(), std::byte(0xff));
+  data.poisonResults();
+  if (hasOperand(signature, "do")) {
+    for (auto [name, like] : {std::pair("dq", &data.q), std::pair("dk", &data.k), std::pair("dv", &data.v)})
+      data.ofBackward[name] = HostTensor::zeros(dtype, like->shape);
+    data.ofBackward["do"] = HostTensor::random(dtype, data.o.shape, flags.seed * 1000 + 4);
+    if (hasOperand(signature, "dlse"))
+      data.ofBackward["dlse"] = HostTensor::random(DType::F32, data.lse.shape, flags.seed * 1000 + 5);
+    data.poisonResults();
+  }
   for (const ScalarParam &param : signature.scalars) {
     Expected<HostTensor> value = makeScalar(request, param);
     if (!value)
@@ -184,6 +220,8 @@ template <typename Place> LaunchArgs launchArgs(const RunFlags &flags, Device de
   args.o = view(data.o);
   if (data.hasLse)
     args.lse = view(data.lse);
+  for (const auto &[name, tensor] : data.ofBackward)
+    args.operands.push_back({name, view(tensor)});
   for (const auto &[name, tensor] : data.tensors)
     args.tensors.push_back({name, view(tensor)});
   for (const auto &[name, value] : data.scalars)
@@ -202,7 +240,7 @@ Expected<std::vector<std::max_align_t>> hostWorkspace(size_t bytes) {
   return std::vector<std::max_align_t>((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
 }
 
-/// Runs, leaves the results in data.o and data.lse, and gives the median time of a launch in milliseconds.
+/// Runs, leaves the results in data.results(), and gives the median time of a launch in milliseconds.
 Expected<double> runOnCpu(const RunFlags &flags, const Kernel &kernel, Data &data) {
   LaunchArgs args =
       launchArgs(flags, kernel.device(), data, [](const HostTensor &tensor) { return tensor.data.data(); });
@@ -247,9 +285,10 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   for (const HostTensor *tensor : {&data.q, &data.k, &data.v, &data.o, &data.lse})
     if (Expected<void> done = upload(*tensor); !done)
       return done.error();
-  for (const auto &[name, tensor] : data.tensors)
-    if (Expected<void> done = upload(tensor); !done)
-      return done.error();
+  for (const auto *more : {&data.tensors, &data.ofBackward})
+    for (const auto &[name, tensor] : *more)
+      if (Expected<void> done = upload(tensor); !done)
+        return done.error();
   Expected<CudaStream> stream = CudaStream::create();
   if (!stream)
     return stream.error();
@@ -273,7 +312,7 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   }
   if (Expected<void> finished = stream->synchronize(); !finished)
     return finished.error();
-  for (HostTensor *tensor : {&data.o, &data.lse})
+  for (auto [name, tensor] : data.results())
     if (Expected<void> copied = buffers[tensor].copyToHost(tensor->data.data(), tensor->bytes()); !copied)
       return copied.error();
 
@@ -300,6 +339,31 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   return median(times);
 }
 
+/// O and LSE of the forward pass, which the backward pass takes, on `target`.
+Expected<void> runForward(const RunFlags &flags, const Request &request, const Target &target, Data &data) {
+  if (!request.variant)
+    return Error{"the text does not say which variant's backward pass it is, so that there is no forward pass to run "
+                 "before it; emit it from the variant"};
+  CompileOptions options = request.options;
+  options.dtype = data.q.dtype;
+  options.backward = false;
+  options.gradients.reset();
+  options.cuda.reset();
+  options.sramBudget = 0;
+  assignSchedule(options, CompileOptions());
+  Expected<Kernel> kernel = compile(*request.variant, options, target);
+  if (!kernel)
+    return kernel.error();
+  RunFlags once = flags;
+  once.repeats = 1;
+  once.keepTables = false;
+  std::map<std::string, HostTensor> ofBackward = std::move(data.ofBackward);
+  data.ofBackward.clear();
+  Expected<double> ran = target.isCuda() ? runOnGpu(once, *kernel, data) : runOnCpu(once, *kernel, data);
+  data.ofBackward = std::move(ofBackward);
+  return ran ? Expected<void>() : ran.error();
+}
+
 //===----------------------------------------------------------------------===//
 // Checking and writing
 //===----------------------------------------------------------------------===//
@@ -317,16 +381,19 @@ void announceReference(const Shape &shape) {
 }
 
 struct Check {
-  reference::Output exact;
-  reference::Comparison o;
-  std::optional<reference::Comparison> lse; ///< where the variant has one
-  bool pass() const { return o.pass && (!lse || lse->pass); }
-  /// Of the result that differs.
-  std::string difference() const { return o.pass && lse ? lse->describe() : o.describe(); }
+  reference::Output exact; ///< of the forward pass
+  std::vector<reference::Comparison> results;
+  bool pass() const {
+    return std::ranges::all_of(results, [](const reference::Comparison &result) { return result.pass; });
+  }
+  /// Of the first result that differs.
+  std::string difference() const {
+    const auto wrong = std::ranges::find(results, false, &reference::Comparison::pass);
+    return wrong == results.end() ? "" : wrong->describe();
+  }
   void printErrors() const {
-    print("  {:<14} {}\n", "error", o.describe());
-    if (lse)
-      print("  {:<14} {}\n", "", lse->describe());
+    for (const reference::Comparison &result : results)
+      print("  {:<14} {}\n", &result == &results.front() ? "error" : "", result.describe());
   }
 };
 
@@ -355,14 +422,8 @@ Expected<std::optional<int64_t>> countVisible(const RunFlags &flags, const Varia
   return count;
 }
 
-/// Takes the inputs for the reference's problem and, but for an error, gives them back: they may be gigabytes.
-Expected<Check> check(const RunFlags &flags, const Variant &variant, Data &data) {
-  reference::Problem problem = problemOf(flags, variant, data);
-  problem.q = std::move(data.q);
-  problem.k = std::move(data.k);
-  problem.v = std::move(data.v);
-  problem.tensors = std::move(data.tensors);
-  problem.wantKeep = !flags.dump.empty() && variant.hasDropout();
+/// The results of the forward pass beside the reference's.
+Expected<Check> checkForward(reference::Problem &problem, const Data &data) {
   Expected<reference::Output> exact = reference::attention(problem);
   if (!exact)
     return exact.error();
@@ -370,10 +431,38 @@ Expected<Check> check(const RunFlags &flags, const Variant &variant, Data &data)
   Expected<reference::Output> plain = reference::plainLowPrecision(problem);
   if (!plain)
     return plain.error();
-  Check result{std::move(*exact), {}, {}};
-  result.o = reference::compareO(data.o, result.exact, *plain);
-  if (variant.hasLse())
-    result.lse = reference::compareLse(data.lse, result.exact, *plain);
+  Check result{std::move(*exact), {}};
+  result.results.push_back(reference::compareO(data.o, result.exact, *plain));
+  if (problem.variant->hasLse())
+    result.results.push_back(reference::compareLse(data.lse, result.exact, *plain));
+  return result;
+}
+
+/// Those of the backward pass.
+Expected<Check> checkBackward(reference::Problem &problem, const Data &data) {
+  const auto dLse = data.ofBackward.find("dlse");
+  reference::BackwardProblem backward{.forward = std::move(problem), .dO = data.ofBackward.at("do")};
+  if (dLse != data.ofBackward.end())
+    backward.dLse = dLse->second;
+  Expected<reference::GradientValues> exact = reference::gradients(backward);
+  problem = std::move(backward.forward);
+  if (!exact)
+    return exact.error();
+  Check result{std::move(exact->forward), {}};
+  for (auto [name, gradient] : {std::pair("dq", &exact->q), std::pair("dk", &exact->k), std::pair("dv", &exact->v)})
+    result.results.push_back(reference::compareGradient(name, data.ofBackward.at(name), *gradient));
+  return result;
+}
+
+/// Takes the inputs for the reference's problem and gives them back: they may be gigabytes.
+Expected<Check> check(const RunFlags &flags, const Variant &variant, Data &data) {
+  reference::Problem problem = problemOf(flags, variant, data);
+  problem.q = std::move(data.q);
+  problem.k = std::move(data.k);
+  problem.v = std::move(data.v);
+  problem.tensors = std::move(data.tensors);
+  problem.wantKeep = !flags.dump.empty() && variant.hasDropout();
+  Expected<Check> result = data.ofBackward.empty() ? checkForward(problem, data) : checkBackward(problem, data);
   data.q = std::move(problem.q);
   data.k = std::move(problem.k);
   data.v = std::move(problem.v);
@@ -422,10 +511,13 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
     if (tensor != &data.lse || data.hasLse)
       if (Expected<void> written = write(name, *tensor); !written)
         return written;
+  for (const auto &[name, tensor] : data.ofBackward)
+    if (Expected<void> written = write(name, tensor); !written)
+      return written;
   for (const auto &[name, tensor] : data.tensors)
     if (Expected<void> written = write("tensors/" + name, tensor); !written)
       return written;
-  if (check && check->o.pass && !check->exact.keep.empty()) {
+  if (check && check->pass() && !check->exact.keep.empty()) {
     HostTensor keep =
         HostTensor::zeros(DType::Bool, {data.shape.batch, data.shape.heads, data.shape.queries, data.shape.keys});
     std::copy(check->exact.keep.begin(), check->exact.keep.end(), reinterpret_cast<uint8_t *>(keep.data.data()));
@@ -503,6 +595,9 @@ void predictFor(const RunFlags &flags, const Request &request, const Shape &shap
 int simulateData(const RunFlags &flags, const Request &request, const Simulation &simulation, bool given, Data &data) {
   if (Expected<void> filled = fillData(flags, request, simulation.summary().signature, given, data); !filled)
     return report({filled.error()});
+  if (!data.ofBackward.empty())
+    if (Expected<void> ran = runForward(flags, request, Target::cpu(), data); !ran)
+      return report({ran.error()});
   LaunchArgs args = launchArgs(flags, Device{}, data, [](const HostTensor &tensor) { return tensor.data.data(); });
   args.workspaceBytes = simulation.workspaceBytes(args);
   Expected<std::vector<std::max_align_t>> workspace = hostWorkspace(args.workspaceBytes);
@@ -512,8 +607,7 @@ int simulateData(const RunFlags &flags, const Request &request, const Simulation
   if (simulation.summary().signature.dropout)
     args.dropout = request.variant ? request.variant->dropoutProbability() : float(flags.dropout.value_or(0));
   for (int seed = 0; seed < flags.simulate; ++seed) {
-    for (HostTensor *tensor : {&data.o, &data.lse})
-      std::fill(tensor->data.begin(), tensor->data.end(), std::byte(0xff));
+    data.poisonResults();
     if (Expected<void> ran = simulation.run(args, {.seed = uint64_t(seed)}); !ran)
       return report({ran.error()});
     if (flags.noCheck || !request.variant)
@@ -648,6 +742,10 @@ int runVerb(const RunFlags &flags) {
   if (flags.checked && request.variant)
     if (Expected<void> within = checkIndices(flags, request, data); !within)
       return report({within.error()});
+  const bool backward = !data.ofBackward.empty();
+  if (backward)
+    if (Expected<void> ran = runForward(flags, request, request.target, data); !ran)
+      return report({ran.error()});
   Expected<double> milliseconds =
       request.target.isCuda() ? runOnGpu(flags, kernel, data) : runOnCpu(flags, kernel, data);
   if (!milliseconds)
@@ -670,7 +768,9 @@ int runVerb(const RunFlags &flags) {
     visible = *counted;
   }
   const int64_t allKeys = shape.batch * shape.heads * shape.queries * shape.keys;
-  const double flops = 2.0 * double(visible.value_or(allKeys)) * double(shape.headDim + shape.headDimV);
+  // Products of D and of Dv: two of the forward pass, five of the backward pass by the usual count.
+  const double products = backward ? 3.0 * shape.headDim + 2.0 * shape.headDimV : shape.headDim + shape.headDimV;
+  const double flops = 2.0 * double(visible.value_or(allKeys)) * products;
   const double gflopsPerSecond = flops / (*milliseconds * 1e6);
   ordered_json plan = planOf(image);
   predictFor(flags, request, shape, plan);
@@ -679,6 +779,7 @@ int runVerb(const RunFlags &flags) {
                      ? request.summary->scale
                      : double(float(1.0 / std::sqrt(double(shape.headDim))));
   ordered_json meta = {{"variant", request.label},
+                       {"pass", backward ? "backward" : "forward"},
                        {"dtype", name(image.signature.dtype)},
                        {"extents", shapeJson(shape)},
                        {"scale", scale},
@@ -703,12 +804,16 @@ int runVerb(const RunFlags &flags) {
   meta["milliseconds"] = *milliseconds;
   meta["visibleKeys"] = visible ? ordered_json(*visible) : ordered_json(nullptr);
   meta["gflopsPerSecond"] = gflopsPerSecond;
-  if (checkResult)
-    meta["check"] = {{"o", comparisonJson(checkResult->o)},
-                     {"lse", checkResult->lse ? comparisonJson(*checkResult->lse) : ordered_json(nullptr)},
-                     {"clampedReads", checkResult->exact.clampedReads}};
-  else
-    meta["check"] = nullptr;
+  meta["check"] = nullptr;
+  if (checkResult) {
+    ordered_json results;
+    if (!backward)
+      results["lse"] = nullptr; // of normalisers that give none
+    for (const reference::Comparison &result : checkResult->results)
+      results[result.name] = comparisonJson(result);
+    results["clampedReads"] = checkResult->exact.clampedReads;
+    meta["check"] = std::move(results);
+  }
   meta["compile"] = {{"cacheHit", kernel.cacheHit()},
                      {"totalMilliseconds", compileMilliseconds},
                      {"milliseconds", timesJson(kernel.times())}};
@@ -722,9 +827,9 @@ int runVerb(const RunFlags &flags) {
   if (flags.json) {
     print("{}\n", meta.dump(2));
   } else {
-    print("{} {} B {} H {} Hkv {} Sq {} Sk {} D {} Dv {} on {}\n", request.label, name(image.signature.dtype),
-          shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys, shape.headDim, shape.headDimV,
-          request.target.text());
+    print("{}{} {} B {} H {} Hkv {} Sq {} Sk {} D {} Dv {} on {}\n", request.label, backward ? ", backward," : "",
+          name(image.signature.dtype), shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys,
+          shape.headDim, shape.headDimV, request.target.text());
     print("  {:<14} {}\n{}", "path", image.path, planText(plan));
     print("  {:<14} {}\n", "compile", compileText(kernel.times(), kernel.cacheHit(), compileMilliseconds, request));
     if (checkResult)
@@ -762,6 +867,7 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
                "  attune run causal --shape 1,8,8,1024,1024,128,128 --dropout 0.1\n"
                "  attune run --score \"softcap(s, 50) + slopes[h] * (k - q)\" --mask \"q >= k\" \\\n"
                "      --tensor slopes=f32[8]:random --target cpu --dump out\n"
+               "  attune run causal --backward --shape 1,8,8,1024,1024,64,64 --dump gradients\n"
                "  attune run causal --arch sm_90a --shape 1,2,1,300,300,64,64 --simulate 4\n"
                "Exit codes: 0 done, 1 failed (a result beyond its tolerance too), 2 usage.");
   auto flags = std::make_shared<RunFlags>();
@@ -798,6 +904,7 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
       ->type_name("N")
       ->check(wholeNumber(1, 1'000'000));
   flags->addSchedule(*verb);
+  flags->addGradients(*verb);
   flags->addCuda(*verb);
   flags->addTuning(*verb, /*measures=*/true);
   flags->addCache(*verb);

@@ -188,7 +188,8 @@ std::string Comparison::describe() const {
             number(worstLimit) + "; ";
   if (badRows)
     text += std::to_string(badRows) + " of " + std::to_string(rows) + " rows are bad; ";
-  text += "rms " + number(rmsError) + " (limit " + number(limit) + ", plain " + number(plainError) + ")";
+  text += "rms " + number(rmsError) + " (limit " + number(limit) +
+          (plainError > 0 ? ", plain " + number(plainError) : "") + ")";
   if (!badRows && !worstRow.empty())
     text += ", row " + indexText(worstRow) + " " + number(worstError) + " of " + number(worstLimit);
   text += ", max " + number(maxError);
