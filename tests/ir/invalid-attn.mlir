@@ -311,3 +311,85 @@ func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k
 
 // expected-error @+1 {{biases are staged by copy warps; give copy_warps, or leave out stage_biases}}
 func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, stage_biases = true>}
+
+// -----
+
+// expected-error @+1 {{expected lse or deterministic, not 'dq'}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<[], dq>} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op gives the gradient of "t", which is no captured tensor}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<["t"]>} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op gives the gradient of "t", whose elements are 'i32'; only tensors of floats have one}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {tensors = [#attn.tensor<t, i32, rank 1>], gradients = #attn.gradients<["t"]>} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op has regions of gradients, but no attribute 'gradients'}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  attn.yield %s : f32
+} mask {} score_grad {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %g: f32):
+  attn.yield %g : f32
+}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op has the gradient of a region that it does not have}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<[]>} score {} mask {} score_grad {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %g: f32):
+  attn.yield %g : f32
+}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op region of gradients must take what its region takes, and f32}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<[]>} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  attn.yield %s : f32
+} mask {} score_grad {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  attn.yield %s : f32
+}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {tensors = [#attn.tensor<t, f32, rank 1>], gradients = #attn.gradients<["t"]>} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'attn.add_gradient' op must be inside a region of gradients}}
+  attn.add_gradient %s, "t"[%h] : (i32)
+  attn.yield %s : f32
+} mask {}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {tensors = [#attn.tensor<t, f32, rank 1>], gradients = #attn.gradients<[]>} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  attn.yield %s : f32
+} mask {} score_grad {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %g: f32):
+  // expected-error @+1 {{'attn.add_gradient' op adds to the gradient of 't', which the attention does not give}}
+  attn.add_gradient %g, "t"[%h] : (i32)
+  attn.yield %g : f32
+}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {tensors = [#attn.tensor<t, f32, rank 2>], gradients = #attn.gradients<["t"]>} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  attn.yield %s : f32
+} mask {} score_grad {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %g: f32):
+  // expected-error @+1 {{'attn.add_gradient' op captured tensor 't' of rank 2 takes 2 indices, got 1}}
+  attn.add_gradient %g, "t"[%h] : (i32)
+  attn.yield %g : f32
+}

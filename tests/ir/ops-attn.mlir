@@ -125,3 +125,32 @@ attn.attention @pointwise dtype f16 head_dim 64 x 64 scale 0.125 attributes {nor
 ^bb0(%b: i32, %h: i32, %x: f32):
   attn.yield %x : f32
 }
+
+// What the backward pass takes: a region of gradients behind each region that O depends on.
+// CHECK-LABEL: attn.attention @backward dtype bf16
+// CHECK-SAME: gradients = #attn.gradients<["slopes"], lse, deterministic>
+// CHECK:      } score_grad {
+// CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: i32, %[[H:.*]]: i32, %{{.*}}: i32, %{{.*}}: i32, %g: f32):
+// CHECK-NEXT:   attn.add_gradient %g, "slopes"[%[[H]]] : (i32)
+// CHECK-NEXT:   attn.yield %g : f32
+// CHECK-NEXT: } p_grad {
+// CHECK-NEXT: ^bb0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: f32, %g: f32):
+// CHECK-NEXT:   attn.yield %g : f32
+attn.attention @backward dtype bf16 head_dim 64 x 64 scale 0.125
+    attributes {normaliser = "mine", tensors = [#attn.tensor<slopes, f32, rank 1>], gradients = #attn.gradients<["slopes"], lse, deterministic>}
+    score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "slopes"[%h] : (i32) -> f32
+  %1 = arith.addf %s, %0 : f32
+  attn.yield %1 : f32
+} mask {} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  attn.yield %x : f32
+} score_grad {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %g: f32):
+  attn.add_gradient %g, "slopes"[%h] : (i32)
+  attn.yield %g : f32
+} p_grad {
+^bb0(%b: i32, %h: i32, %x: f32, %g: f32):
+  attn.yield %g : f32
+}

@@ -498,6 +498,11 @@ Group boundsGroup() {
             if (documents)
               test.problem.tensors["ids"] = ints(i32, {333}, packed({80, 100}));
           });
+  // What a key or a row decides alone is all of a row or nothing: an interval that is chosen, of two.
+  for (auto [queries, keys] : {std::pair(203, 113), std::pair(113, 203)})
+    for (const char *mask : {"k >= q || q < 70", "q >= k || k < 70", "(k >= q && k < q + 40) || q < 70"})
+      b.add(mask, *Variant::fromJson(fmt::format(R"({{"name": "v", "mask": "{}"}})", mask)), f32,
+            {.batch = 1, .heads = 2, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 32});
   return b.group;
 }
 

@@ -259,7 +259,9 @@ private:
     for (int64_t d = 0; d < columns; ++d)
       mass += std::fabs(gradient[d] * value[d]);
     const double used = weight.p * keepScale;
-    dv.add(at, used, keeps ? std::hypot(accuracy.unit * used, keepScale * weight.error) : 0, gradient);
+    dv.add(at, used,
+           keeps ? std::hypot(std::hypot(accuracy.unit * used, accuracy.smallest), keepScale * weight.error) : 0,
+           gradient);
 
     double dx = weight.slope * dp;
     if (isSoftmax)
