@@ -63,6 +63,13 @@ std::vector<Feature> features() {
       {"softmax with a sink", [] { return Variant("sink").normaliser(normalisers::softmaxWithSink("sinks")); }},
       {"sigmoid, and scores as weights", [] { return Variant("sigmoid").normaliser(normalisers::sigmoid()); }},
       {"multi-head, grouped and multi-query", plain},
+      {"gradients of Q, K and V",
+       [=] {
+         return Variant("trained")
+             .score(bias(tensor("bias", bf16, 3)))
+             .mask(causal() && documents(tensor("ids", i32, 1)));
+       },
+       {.dtype = bf16, .headDim = 64, .gradients = Gradients{.lse = true}, .backward = true}},
       {".precise()", [] { return Variant("precise").precise().score(attune::softcap(30)); }},
       {".qOffset()", [] { return Variant("offset").qOffset().mask(causal()); }},
   };
@@ -72,7 +79,8 @@ std::vector<Feature> features() {
 Expected<void> accepts(const Feature &feature, const Target &target) {
   CompileOptions options = feature.options;
   options.useCache = false;
-  options.qRegisters = false;
+  if (!options.backward)
+    options.qRegisters = false;
   if (target.isCuda()) {
     Expected<std::string> cuda = emit(feature.variant(), options, target, Stage::Cuda);
     return cuda ? Expected<void>() : cuda.error();
