@@ -121,6 +121,9 @@ static Expected<void> checkRequest(const Source &source, const CompileOptions &o
   if (options.cuda && !target.isCuda())
     return Error{fmt::format("{} is CUDA, which the cpu target does not run; name a GPU architecture such as sm_90",
                              options.cuda->file)};
+  if (source.text && (options.gradients || options.backward))
+    return Error{fmt::format("{} holds the pass that it is, and gradients are asked for; compile them from the variant",
+                             source.text->file)};
   if (source.text)
     return {};
   if (options.dtype != DType::BF16 && options.dtype != DType::F16 && options.dtype != DType::F32)

@@ -320,6 +320,9 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
   return entries;
 }
 
+template <typename AddPasses>
+Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPasses, bool printAfterAll = false);
+
 /// The variant's JSON where the module has it. An attn op that was edited is no longer that variant.
 std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
   auto attr = module->getAttrOfType<attn::VariantAttr>(attn::variantAttr);
@@ -343,6 +346,12 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
       op.print(stream);
       return text;
     };
+    auto op = *module.getOps<attn::AttentionOp>().begin();
+    if (op.getGradients()) {
+      (*(*built)->getOps<attn::AttentionOp>().begin()).setGradientsAttr(op.getGradientsAttr());
+      if (!runPasses(**built, nullptr, addDifferentiate))
+        return "";
+    }
     if (textOf(module) != textOf(**built))
       return "";
   }
@@ -485,7 +494,7 @@ PipelineOptions pipelineOptions(const CompileOptions &options, const Target &tar
 }
 
 template <typename AddPasses>
-Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPasses, bool printAfterAll = false) {
+Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPasses, bool printAfterAll) {
   Diagnostics diagnostics(module.getContext(), text);
   PassManager passes(module.getContext());
   observePasses(passes, printAfterAll);

@@ -257,6 +257,15 @@ void addRepeats(std::vector<Job> &jobs) {
            }
            return Verdict{true, test.describe() + ": 11 launches gave the same bits", 0};
          }});
+  for (int dim : {64, 128})
+    jobs.push_back(
+        {"repeats", [=](const Target &target) {
+           return checkRepeats(
+               alone(dropoutCase(bf16,
+                                 {.batch = 2, .heads = 6, .headsKv = 2, .queries = 640, .keys = 1000, .headDim = dim},
+                                 0.1f, 8)),
+               target, 20);
+         }});
 }
 
 void addSkippedTiles(std::vector<Job> &jobs) {

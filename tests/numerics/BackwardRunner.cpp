@@ -119,3 +119,28 @@ Verdict attune::tests::checkBackward(const Case &test, const Target &target, con
     return {false, test.describe() + ": " + kernel.error().text(), 0};
   return judgeBackward(test, *exact, runBackward(*kernel, test, problem, *exact));
 }
+
+Verdict attune::tests::checkRepeats(const Case &test, const Target &target, int launches) {
+  CompileOptions options = optionsOf(test);
+  options.gradients = Gradients{.deterministic = true};
+  options.backward = true;
+  const reference::BackwardProblem problem = backwardProblem(test);
+  Expected<reference::GradientValues> exact = reference::gradients(problem);
+  Expected<Kernel> kernel = compileToRun(*test.variant, options, target);
+  if (!exact || !kernel)
+    return {false, test.describe() + ": " + (exact ? kernel.error() : exact.error()).text(), 0};
+  std::optional<GradientResults> first;
+  for (int launch = 0; launch < launches; ++launch) {
+    Expected<GradientResults> results = runBackward(*kernel, test, problem, *exact);
+    if (!results)
+      return {false, test.describe() + ": " + results.error().text(), 0};
+    if (!first) {
+      first = std::move(*results);
+      continue;
+    }
+    for (const auto &[name, gradient] : first->gradients)
+      if (results->gradients.at(name).data != gradient.data)
+        return {false, fmt::format("{}: launch {} gave other bits of {}", test.describe(), launch + 1, name), 0};
+  }
+  return {true, fmt::format("{}: {} launches gave the same bits", test.describe(), launches), 0};
+}

@@ -29,4 +29,7 @@ Verdict judgeBackward(const Case &test, const reference::GradientValues &exact,
 /// Compiles the backward pass, runs it, and compares it with the reference.
 Verdict checkBackward(const Case &test, const Target &target, const Gradients &asked = {});
 
+/// Compiles with Gradients::deterministic and launches so often: all launches give the same bits.
+Verdict checkRepeats(const Case &test, const Target &target, int launches);
+
 } // namespace attune::tests

@@ -103,3 +103,38 @@ TEST_CASE("forward and backward come from one compile, and dropout's probability
   INFO(verdict.text);
   CHECK(verdict.pass);
 }
+
+TEST_CASE("gradients have the same bits in every launch") {
+  const Shape shape{.batch = 2, .heads = 6, .headsKv = 2, .queries = 200, .keys = 330, .headDim = 64};
+  for (DType dtype : {f32, bf16}) {
+    Verdict verdict = checkRepeats(dropoutCase(dtype, shape, 0.1f, 8), Target::cpu(), 20);
+    INFO(verdict.text);
+    CHECK(verdict.pass);
+  }
+}
+
+TEST_CASE("the backward pass starts from the text of each stage, and is the same") {
+  auto ids = captured("ids", i32, rank(1));
+  const Variant variant = Variant("v").score(softcap(20)).mask(causal() && documents(ids)).dropout(0.1f);
+  const CompileOptions options{.headDim = 64, .gradients = Gradients{.lse = true}, .backward = true};
+  const Target target = Target::cuda("sm_90");
+  Expected<std::string> direct = emit(variant, options, target, Stage::Cuda);
+  REQUIRE(direct);
+  for (Stage stage : {Stage::Attn, Stage::Tile, Stage::Sched}) {
+    INFO(name(stage));
+    Expected<std::string> text = emit(variant, options, target, stage);
+    REQUIRE(text);
+    const IrText source{*text, "backward.mlir"};
+    Expected<IrSummary> summary = describeText(source);
+    REQUIRE(summary);
+    CHECK(!summary->variantJson.empty());
+    Expected<std::string> fromText = emitFromText(source, {}, target, Stage::Cuda);
+    REQUIRE(fromText);
+    CHECK(*fromText == *direct);
+    CompileOptions again{.gradients = Gradients()};
+    Expected<KernelImage> refused = compileImageFromText(source, again, Target::cpu());
+    REQUIRE(!refused);
+    CHECK(refused.error().message == "backward.mlir holds the pass that it is, and gradients are asked for; compile "
+                                     "them from the variant");
+  }
+}
