@@ -394,7 +394,12 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 // Global memory
 //===----------------------------------------------------------------------===//
 
-LogicalResult LoadOp::verify() { return verifyAccess(*this, getResult().getType(), getView().getType(), getIndices()); }
+LogicalResult LoadOp::verify() {
+  const TileType type = getResult().getType();
+  if (type.rank() == 1 && type.getSpace() == MemorySpace::Shared)
+    return emitOpError("copies rows to shared memory, not single values; load the vector to registers, and convert it");
+  return verifyAccess(*this, type, getView().getType(), getIndices());
+}
 
 LogicalResult WindowOp::verify() {
   TileType tile = getResult().getType();

@@ -362,6 +362,15 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
+tile.kernel @bad(lse: in [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %L = tile.param "lse" : !tile.view<3, f32>
+  // expected-error @+1 {{'tile.load' op copies rows to shared memory, not single values; load the vector to registers, and convert it}}
+  %0 = tile.load %L[%i, %i, %i] limit %i : !tile.view<3, f32> -> !tile.tile<q 128, f32, shared>
+}
+
+// -----
+
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
