@@ -472,7 +472,7 @@ Expected<Kernel> attune::driver::compileSource(const Source &source, const Compi
   }();
   if (!kernel)
     return kernel;
-  if (options.gradients && !options.backward && source.variant) {
+  if (options.gradients && !options.backward) {
     CompileOptions ofBackward = options;
     assignSchedule(ofBackward, PlanChoice());
     ofBackward.cuda.reset();

@@ -321,7 +321,15 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
 }
 
 template <typename AddPasses>
-Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPasses, bool printAfterAll = false);
+Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPasses, bool printAfterAll = false) {
+  Diagnostics diagnostics(module.getContext(), text);
+  PassManager passes(module.getContext());
+  observePasses(passes, printAfterAll);
+  addPasses(passes);
+  if (failed(passes.run(module)))
+    return diagnostics.error("a pass");
+  return {};
+}
 
 /// The variant's JSON where the module has it. An attn op that was edited is no longer that variant.
 std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
@@ -493,17 +501,6 @@ PipelineOptions pipelineOptions(const CompileOptions &options, const Target &tar
   return result;
 }
 
-template <typename AddPasses>
-Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPasses, bool printAfterAll) {
-  Diagnostics diagnostics(module.getContext(), text);
-  PassManager passes(module.getContext());
-  observePasses(passes, printAfterAll);
-  addPasses(passes);
-  if (failed(passes.run(module)))
-    return diagnostics.error("a pass");
-  return {};
-}
-
 /// Holds `module` to the rules of the stage at which it starts. Errors point at the text, if there is one.
 Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, const PipelineOptions &options) {
   auto verifyModule = [&](ModuleOp held) {
@@ -583,7 +580,7 @@ std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source
   if (!built)
     return built.error();
   if (options.backward)
-    setGradients(*(*built)->getOps<attn::AttentionOp>().begin(), options.gradients.value_or(Gradients()));
+    setGradients(*(*built)->getOps<attn::AttentionOp>().begin(), *options.gradients);
   return work(**built);
 }
 
@@ -664,7 +661,8 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
   Stage at = result.summary.stage;
   if (Expected<void> good = verifyStage(module, source.text, at, pipeline); !good)
     return good;
-  if (at == Stage::Attn && result.summary.backward)
+  // Beyond attn the passes differentiate first.
+  if (stage == Stage::Attn && result.summary.backward)
     if (Expected<void> ran = runPasses(module, source.text, addDifferentiate, options.printAfterAll); !ran)
       return ran;
   if (at == Stage::Attn && withCost && !result.summary.backward) {

@@ -9,6 +9,13 @@
 using namespace mlir;
 using namespace attune;
 
+bool ScoreFlow::comparesUnchanged(Operation *user, Value input) const {
+  auto compare = dyn_cast<arith::CmpFOp>(user);
+  std::optional<float> constant =
+      compare ? constantFloat(compare.getLhs() == input ? compare.getRhs() : compare.getLhs()) : std::nullopt;
+  return constant && unchanged(*constant);
+}
+
 bool ScoreFlow::onlySelects(tile::MapOp map, OpOperand &use) const {
   Value input = map.getElement(use.getOperandNumber());
   auto isConstant = [](Value value, auto &&accepts) {
@@ -16,8 +23,8 @@ bool ScoreFlow::onlySelects(tile::MapOp map, OpOperand &use) const {
     return constant && accepts(*constant);
   };
   return llvm::all_of(input.getUsers(), [&](Operation *user) {
-    if (auto compare = dyn_cast<arith::CmpFOp>(user))
-      return isConstant(compare.getLhs() == input ? compare.getRhs() : compare.getLhs(), unchanged);
+    if (isa<arith::CmpFOp>(user))
+      return comparesUnchanged(user, input);
     auto select = dyn_cast<arith::SelectOp>(user);
     return select && select.getResult() == map.getYield().getValues().front() &&
            isConstant(select.getTrueValue() == input ? select.getFalseValue() : select.getTrueValue(),
@@ -27,12 +34,7 @@ bool ScoreFlow::onlySelects(tile::MapOp map, OpOperand &use) const {
 
 bool ScoreFlow::onlyCompares(tile::MapOp map, OpOperand &use) const {
   Value input = map.getElement(use.getOperandNumber());
-  return llvm::all_of(input.getUsers(), [&](Operation *user) {
-    auto compare = dyn_cast<arith::CmpFOp>(user);
-    std::optional<float> constant =
-        compare ? constantFloat(compare.getLhs() == input ? compare.getRhs() : compare.getLhs()) : std::nullopt;
-    return constant && unchanged(*constant);
-  });
+  return llvm::all_of(input.getUsers(), [&](Operation *user) { return comparesUnchanged(user, input); });
 }
 
 bool ScoreFlow::follow(Value source, OnMap onMap) {

@@ -44,6 +44,8 @@ public:
   bool reaches(mlir::Value value) const { return changed.contains(value); }
 
 private:
+  /// Whether `user` compares `input` with a constant that the change leaves as it is.
+  bool comparesUnchanged(mlir::Operation *user, mlir::Value input) const;
   /// Whether `map` does nothing with its input `use` but compare it, in a way that the change leaves as it is. (The first
   /// input may be the result as well.)
   bool onlyCompares(tile::MapOp map, mlir::OpOperand &use) const;

@@ -290,8 +290,7 @@ private:
     auto [p, acc] = normalise(x, loop.getCarried(), next);
     if (op.getDropout())
       p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold), "p");
-    if (!dtype.isF32())
-      p = tile::named(tile::ConvertOp::create(builder, loc, scoreType.withElementType(dtype), p), "p");
+    p = rounded(p, "p");
     Value vTile = copy(shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared), of.values,
                        ValueRange{b, of.kvHead, k0}, keyLength, plan.getStages(), "v_tile");
     next.push_back(tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc), "acc"));
@@ -378,9 +377,7 @@ private:
   Value output(ValueRange statistics, Value acc, Value keepScale) {
     Region &divisor = op.getDivisor();
     if (divisor.empty())
-      return !keepScale ? acc : map("out", outType, acc, [&](ValueRange v) -> Value {
-        return arith::MulFOp::create(builder, loc, v[0], keepScale);
-      });
+      return keepScale ? scaledBy("out", acc, keepScale) : acc;
     Value numerator = keepScale ? keepScale : constant(1);
     // That of a single statistic is called by it.
     auto named = dyn_cast<BlockArgument>(cast<attn::YieldOp>(divisor.front().back()).getValue());

@@ -178,6 +178,9 @@ private:
              int64_t stages) {
     return copy(tileOf(axis, columns, op.getDtype(), MemorySpace::Shared), view, at, limit, stages, name);
   }
+  Value loadRows(StringRef name, Value view, Value q0, Value limit) {
+    return tile::named(tile::LoadOp::create(builder, loc, rows(), view, ValueRange{b, h, q0}, limit), name);
+  }
   Value zeros(StringRef name, StringRef axis, StringRef columns) {
     return tile::named(tile::SplatOp::create(builder, loc, tileOf(axis, columns, f32, MemorySpace::Register), zero),
                        name);
@@ -199,20 +202,12 @@ private:
     Value product =
         map("o_do", tileOf("q", "dv", f32, MemorySpace::Register),
             {load("o_tile", "q", "dv", o, at, limit, 1), load("do_tile", "q", "dv", gradient, at, limit, 1)},
-            [&](ValueRange x) -> Value {
-              auto wide = [&](Value each) -> Value {
-                return each.getType().isF32() ? each : arith::ExtFOp::create(builder, loc, f32, each);
-              };
-              return arith::MulFOp::create(builder, loc, wide(x[0]), wide(x[1]));
-            });
+            [&](ValueRange x) -> Value { return arith::MulFOp::create(builder, loc, x[0], x[1]); });
     Value sum = tile::named(
         tile::ReduceOp::create(builder, loc, rows(), tile::Reduction::Sum, product, "dv", Value(), false), "row_sum");
-    auto loadRows = [&](Value view, StringRef name) {
-      return tile::named(tile::LoadOp::create(builder, loc, rows(), view, at, limit), name);
-    };
-    SmallVector<Value> inputs{sum, loadRows(lse, "lse")};
+    SmallVector<Value> inputs{sum, loadRows("lse", lse, q0, limit)};
     if (ofLse)
-      inputs.push_back(loadRows(ofLse, "dlse"));
+      inputs.push_back(loadRows("dlse", ofLse, q0, limit));
     auto store = [&](Value tile, Value view) { tile::StoreOp::create(builder, loc, tile, view, at, limit, false); };
     store(map("delta", rows(), inputs, [&](ValueRange x) { return deltaOf(x[0], x[1], ofLse ? x[2] : Value()); }),
           delta);
@@ -234,7 +229,7 @@ private:
     return arguments;
   }
 
-  Value divisorOf(Value lse) { return cloneRegion(op.getDivisor(), atLse(lse)).lookup(yieldOf(op.getDivisor())); }
+  Value divisorOf(Value lse) { return valueOf(op.getDivisor(), atLse(lse)); }
 
   /// The value that a region of gradients yields for the gradient g.
   Value gradientBy(Region &region, Value lse, Value g) {
@@ -281,20 +276,16 @@ private:
   RowValues rowValues(RowViews views, Value q0) {
     if (!hasStatistics)
       return {};
-    auto loadRows = [&](Value view, StringRef name) {
-      return tile::named(tile::LoadOp::create(builder, loc, rows(), view, ValueRange{b, h, q0}, values.Sq), name);
-    };
-    Value base = map("base", rows(), loadRows(views.logs, "lse"), [&](ValueRange x) {
-      return cloneRegion(op.getBase(), atLse(x[0])).lookup(yieldOf(op.getBase()));
-    });
-    return {base, loadRows(views.delta, "delta")};
+    Value base = map("base", rows(), loadRows("lse", views.logs, q0, values.Sq),
+                     [&](ValueRange x) { return valueOf(op.getBase(), atLse(x[0])); });
+    return {base, loadRows("delta", views.delta, q0, values.Sq)};
   }
 
   Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
 
   /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles. Sets `isMasked`, whether the
   /// tile is one of them.
-  Value maskTile(Value x, Value q0, Value k0, Value partial) {
+  Value maskTile(Value x, Value q0, Value origin, Value k0, Value partial) {
     const bool loopsOverKeys = !values.k0;
     const int64_t step = loopsOverKeys ? plan.getTileK() : plan.getTileQ();
     Value looped = loopsOverKeys ? k0 : q0;
@@ -303,7 +294,7 @@ private:
                                     : compare(Predicate::sgt, add(looped, number(step)), cut.fullEnd);
       isMasked = isMasked ? either(isMasked, crossed) : crossed;
       Value zero = number(0);
-      x = hide(x, loopsOverKeys ? qOrigin(q0) : zero, loopsOverKeys ? zero : k0, crossed, [&](Value q, Value k) {
+      x = hide(x, loopsOverKeys ? origin : zero, loopsOverKeys ? zero : k0, crossed, [&](Value q, Value k) {
         BlockValues row = values.atRow(loopsOverKeys ? rowOf(q) : k);
         return emitCut(builder, op, row, cut, looped, loopsOverKeys ? k : q);
       });
@@ -312,7 +303,7 @@ private:
     if (mask.rest.empty() && !lookUp)
       return x;
     isMasked = isMasked ? either(isMasked, partial) : partial;
-    return hide(x, qOrigin(q0), k0, partial, [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); });
+    return hide(x, origin, k0, partial, [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); });
   }
 
   Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
@@ -325,7 +316,7 @@ private:
     return map("p", scores(), inputs, [&](ValueRange v) {
       SmallVector<Value> arguments{b, h};
       llvm::append_range(arguments, v);
-      return cloneRegion(op.getP(), arguments).lookup(yieldOf(op.getP()));
+      return valueOf(op.getP(), arguments);
     });
   }
 
@@ -336,26 +327,19 @@ private:
         tile::DropoutOp::create(builder, loc, scores(), tile, q0, k0, headNumber, seed, offset, threshold), name);
   }
 
-  /// What operands of a product are rounded to.
-  Value rounded(Value tile, StringRef name) {
-    if (op.getDtype().isF32())
-      return tile;
-    auto type = cast<TileType>(tile.getType()).withElementType(op.getDtype());
-    return tile::named(tile::ConvertOp::create(builder, loc, type, tile), name);
-  }
-
   /// A tile's scores and gradients.
   struct ScoreTile {
-    Value s, x, p, dp, q0, k0;
+    Value s, x, p, dp;
+    Value origin, k0; ///< of its queries, with the query offset, and of its keys
     RowValues rows;
   };
 
   /// Everything up to dP of a tile.
   ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows) {
-    ScoreTile tile{{}, {}, {}, {}, q0, k0, rows};
+    ScoreTile tile{{}, {}, {}, {}, qOrigin(q0), k0, rows};
     tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
     isMasked = Value();
-    tile.x = maskTile(scoreTile(tile.s, qOrigin(q0), k0), q0, k0, partial);
+    tile.x = maskTile(scoreTile(tile.s, tile.origin, k0), q0, tile.origin, k0, partial);
     tile.p = weights(tile.x, rows.base);
     // A row whose LSE is NaN would give weight to what it does not see.
     if (isMasked && hasStatistics)
@@ -433,19 +417,12 @@ private:
     mapping.map(region.getArguments().back(), dx);
     if (isNeeded(region, region.getArgument(0), mapping))
       mapping.map(region.getArgument(0), scaled(input(tile.s)));
-    const std::tuple<unsigned, StringRef, Value> coordinates[] = {{3, "q", qOriginInLoop(map, tile.q0)},
-                                                                  {4, "k", tile.k0}};
+    const std::tuple<unsigned, StringRef, Value> coordinates[] = {{3, "q", tile.origin}, {4, "k", tile.k0}};
     for (auto [argument, axis, origin] : coordinates)
       if (isNeeded(region, region.getArgument(argument), mapping))
         mapping.map(region.getArgument(argument), map.addCoordinate(axis, origin));
     Value ds = cloneFromRegion(builder, op, yieldOf(region), mapping);
     return unlessHidden(ds, input(hasStatistics ? tile.p : tile.x), hasStatistics);
-  }
-
-  Value qOriginInLoop(tile::MapOp map, Value q0) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(map);
-    return qOrigin(q0);
   }
 
   /// Whether what a region yields follows from `argument` by values that are not mapped.
@@ -477,11 +454,6 @@ private:
   Value product(StringRef name, StringRef axis, StringRef columns, Value a, Value b, Value sum) {
     return tile::named(tile::MmaOp::create(builder, loc, tileOf(axis, columns, f32, MemorySpace::Register), a, b, sum),
                        name);
-  }
-
-  Value scaledBy(StringRef name, Value tile, Value factor) {
-    return map(name, cast<TileType>(tile.getType()), tile,
-               [&](ValueRange v) -> Value { return arith::MulFOp::create(builder, loc, v[0], factor); });
   }
 
   /// dK and dV of a tile of keys: over the query heads of its group, over the tiles of queries that see it.

@@ -58,6 +58,18 @@ protected:
                   llvm::function_ref<mlir::Value(mlir::ValueRange)> body) {
     return createMap(builder, loc, name, type, inputs, body);
   }
+  mlir::Value scaledBy(llvm::StringRef name, mlir::Value tile, mlir::Value factor) {
+    return map(name, mlir::cast<tile::TileType>(tile.getType()), tile, [&](mlir::ValueRange v) -> mlir::Value {
+      return mlir::arith::MulFOp::create(builder, loc, v[0], factor);
+    });
+  }
+  /// What operands of a product are rounded to.
+  mlir::Value rounded(mlir::Value tile, llvm::StringRef name) {
+    if (op.getDtype().isF32())
+      return tile;
+    auto type = mlir::cast<tile::TileType>(tile.getType()).withElementType(op.getDtype());
+    return tile::named(tile::ConvertOp::create(builder, loc, type, tile), name);
+  }
   mlir::Value times(llvm::StringRef name, mlir::Value tile, mlir::Value rowFactor) {
     return map(
         name, mlir::cast<tile::TileType>(tile.getType()), {tile, rowFactor},
@@ -81,6 +93,10 @@ protected:
   static mlir::Value yieldOf(mlir::Region &region) {
     return mlir::cast<attn::YieldOp>(region.front().back()).getValue();
   }
+  /// What a region yields for these arguments.
+  mlir::Value valueOf(mlir::Region &region, mlir::ValueRange arguments) {
+    return cloneRegion(region, arguments).lookup(yieldOf(region));
+  }
   /// The element of a tile of scores, times the scale.
   mlir::Value scaled(mlir::Value element) {
     return mlir::arith::MulFOp::create(builder, loc, element, constant(op.getScale().convertToFloat()));
@@ -93,8 +109,7 @@ protected:
     builder.setInsertionPointToEnd(&map.getBody().front());
     mlir::Value x = scaled(map.getElement(0));
     if (!op.getScore().empty())
-      x = cloneRegion(op.getScore(), {x, b, h, map.getCoordinate("q"), map.getCoordinate("k")})
-              .lookup(yieldOf(op.getScore()));
+      x = valueOf(op.getScore(), {x, b, h, map.getCoordinate("q"), map.getCoordinate("k")});
     tile::YieldOp::create(builder, loc, x);
     return tile::named(map.getResult(), "x");
   }

@@ -11,20 +11,15 @@ using namespace attune::tests;
 namespace {
 
 void runGroup(const std::string &name) {
-  for (const Group &group : groups(false)) {
-    if (group.name != name)
-      continue;
-    for (const std::function<Case()> &make : group.cases) {
-      const Case test = make();
-      if (test.reference) // a normaliser from outside, which may have statistics without a known gradient
-        continue;
-      Verdict verdict = checkBackward(test, Target::cpu());
-      INFO(verdict.text);
-      CHECK(verdict.pass);
-    }
-    return;
-  }
-  FAIL("no group " + name);
+  const bool found = forEachCase(name, [](const Case &test) {
+    if (test.reference) // a normaliser from outside, which may have statistics without a known gradient
+      return;
+    Verdict verdict = checkBackward(test, Target::cpu());
+    INFO(verdict.text);
+    CHECK(verdict.pass);
+  });
+  if (!found)
+    FAIL("no group " + name);
 }
 
 } // namespace

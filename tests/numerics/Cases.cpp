@@ -812,3 +812,13 @@ Group attune::tests::smallGroup() {
         bf16, shape, [](Case &test) { test.problem.tensors["values"] = HostTensor::random(f32, {50}, 5); });
   return b.group;
 }
+
+bool attune::tests::forEachCase(const std::string &name, const std::function<void(const Case &)> &visit) {
+  for (const Group &group : groups(false))
+    if (group.name == name) {
+      for (const std::function<Case()> &make : group.cases)
+        visit(make());
+      return true;
+    }
+  return false;
+}

@@ -20,6 +20,9 @@ struct Group {
 /// GPU compiler long, and adds long sequences.
 std::vector<Group> groups(bool gpu);
 
+/// Calls visit(case) for each of a group on the CPU; false where there is no such group.
+bool forEachCase(const std::string &group, const std::function<void(const Case &)> &visit);
+
 /// "normalisers": those that come with attune, and definitions from outside.
 Group normaliserGroup(bool gpu);
 

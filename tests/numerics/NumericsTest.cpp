@@ -23,17 +23,13 @@ using attune::reference::HostTensor;
 namespace {
 
 void runGroup(const std::string &name) {
-  for (const Group &group : groups(false)) {
-    if (group.name != name)
-      continue;
-    for (const std::function<Case()> &make : group.cases) {
-      Verdict verdict = check(make(), Target::cpu());
-      INFO(verdict.text);
-      CHECK(verdict.pass);
-    }
-    return;
-  }
-  FAIL("no group " + name);
+  const bool found = forEachCase(name, [](const Case &test) {
+    Verdict verdict = check(test, Target::cpu());
+    INFO(verdict.text);
+    CHECK(verdict.pass);
+  });
+  if (!found)
+    FAIL("no group " + name);
 }
 
 } // namespace

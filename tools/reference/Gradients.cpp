@@ -189,14 +189,10 @@ private:
       }
   }
 
-  bool sees(const Row &row, int64_t begin, int64_t i, const Scratch &scratch) const {
-    const uint8_t *blocks = prepared.blocksOf(row.b, row.h, row.q);
-    return (!scratch.mask || scratch.mask->ints()[i]) && (!blocks || blocks[(begin + i) / prepared.patternColumns]);
-  }
-
   void keys(const Row &row, int64_t begin, int64_t count, Scratch &scratch) {
     std::array<float, size_t(maxRun)> s;
     std::array<double, size_t(maxRun)> shift;
+    const uint8_t *blocks = prepared.blocksOf(row.b, row.h, row.q);
     if (scratch.mask)
       scratch.mask->run(begin, count, nullptr);
     for (int64_t i = 0; i < count; ++i) {
@@ -213,7 +209,7 @@ private:
       scratch.shifted->run(begin, count, moved.data());
     }
     for (int64_t i = 0; i < count; ++i)
-      if (sees(row, begin, i, scratch)) {
+      if (prepared.shows(scratch.mask, blocks, begin, i)) {
         double x = s[size_t(i)], off = shift[size_t(i)];
         if (scratch.score) {
           x = scratch.score->floats()[i];

@@ -25,6 +25,11 @@ struct Prepared {
   Weights weights = Weights::Softmax;
   const HostTensor *sinks = nullptr; ///< of softmax: [H], or null
 
+  /// What mask, whose interpreter has just run keys from `begin` on, and pattern show of the i-th of them.
+  bool shows(const std::optional<RowInterpreter> &run, const uint8_t *blocks, int64_t begin, int64_t i) const {
+    return (!run || run->ints()[i]) && (!blocks || blocks[(begin + i) / patternColumns]);
+  }
+
   int64_t kvHead(int64_t h) const { return h / (heads / kvHeads); }
 
   /// The blocks of a row, one byte each; null without a pattern.

@@ -160,8 +160,7 @@ private:
     if (scratch.mask)
       scratch.mask->run(begin, count, nullptr);
     for (int64_t i = 0; i < count; ++i) {
-      visible[size_t(i)] =
-          (!scratch.mask || scratch.mask->ints()[i]) && (!blocks || blocks[(begin + i) / prepared.patternColumns]);
+      visible[size_t(i)] = prepared.shows(scratch.mask, blocks, begin, i);
       any |= visible[size_t(i)];
     }
     if (scratch.mask && scratch.mask->anyClamped()) {
@@ -461,7 +460,7 @@ static void tellVisible(const Prepared &p, std::optional<RowInterpreter> &mask, 
     if (mask)
       mask->run(first, keys, nullptr);
     for (int64_t i = 0; i < keys; ++i)
-      tell((!mask || mask->ints()[i]) && (!blocks || blocks[(first + i) / p.patternColumns]));
+      tell(p.shows(mask, blocks, first, i));
   }
 }
 
