@@ -9,7 +9,7 @@
 //     dX = p_grad(G), dS = score_grad(dX)             0 of what the mask hides
 //     dK = scale * dS^T Q,  dQ = scale * dS K
 //
-// Three kernels, or two without statistics:
+// Three kernels, or two without statistics, where none adds to what another one has written:
 //
 //     | kernel       | block               | loop                                     | writes          |
 //     |--------------|---------------------|------------------------------------------|-----------------|
@@ -18,7 +18,12 @@
 //     | NAME_queries | a tile of queries   | tiles of keys                            | dQ              |
 //
 // Each gradient has one block that adds it up in an order of its own, so that the results are the same bits in every
-// launch. S and dP are computed by both loops, seven products in place of five.
+// launch. S and dP are computed by both loops, seven products in place of five. Where a plan has copy warps, five are
+// enough: the loop over queries adds dS K to sums in memory, in no particular order:
+//
+//     | NAME_rows    | a tile of queries   |                                          | delta, L, zeros |
+//     | NAME_keys    | a tile of keys      | the heads of its group, tiles of queries | dK, dV, sums    |
+//     | NAME_queries | a tile of queries   |                                          | dQ              |
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,10 +75,12 @@ public:
         depthV(llvm::alignTo(op.getHeadDimV(), granularity)), hasStatistics(!op.getStatistics().empty()) {}
 
   void write() {
-    if (hasStatistics)
+    if (hasStatistics || addsQueries())
       writeKernel("_rows", {"b", "h", "q"}, [&] { writeRows(); });
     tile::KernelOp ofKeys = writeKernel("_keys", {"b", "hkv", "k"}, [&] { writeKeys(); });
-    writeKernel("_queries", {"b", "h", "q"}, [&] { writeQueries(); });
+    if (plan.getCopyWarps())
+      ofKeys->setAttr(sched::rolesAttr, rolesOf(plan));
+    writeKernel("_queries", {"b", "h", "q"}, [&] { addsQueries() ? writeSums() : writeQueries(); });
     if (!bounds.empty())
       kernels.insert(kernels.begin(),
                      FlatSymbolRefAttr::get(writeBoundsKernel(builder, op, ofKeys, bounds).getSymNameAttr()));
@@ -139,6 +146,14 @@ private:
   /// Where only the divisor tells L from LSE, there is a place for L.
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
+  /// Whether the loop over queries has all five products, and adds to dQ in memory.
+  bool addsQueries() { return plan.getCopyWarps() > 0; }
+
+  /// dQ in float32 before the scale.
+  Value sumsOfQueries() {
+    return operand("dq_sums", OperandRole::Workspace, f32, "h", "q", "d", op.getHeadDim());
+  }
+
   Value blockIndex(StringRef axis) {
     const StringRef name = axis == "q" ? "q0" : axis == "k" ? "k0" : axis;
     return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), name);
@@ -188,11 +203,19 @@ private:
 
   //===--- Rows ---===//
 
-  /// delta, and L where it is not LSE.
+  /// delta, and L where it is not LSE; zeros where dQ is added up.
   void writeRows() {
     b = blockIndex("b");
     h = blockIndex("h");
     Value q0 = blockIndex("q");
+    if (addsQueries()) {
+      zero = constant(0);
+      Value sums = sumsOfQueries();
+      tile::StoreOp::create(builder, loc, zeros("dq", "q", "d"), sums, ValueRange{b, h, q0}, axisExtent("q", "Sq"),
+                            false);
+    }
+    if (!hasStatistics)
+      return;
     Value o = ofOutputs("o"), gradient = ofOutputs("do"), lse = ofRows("lse", OperandRole::In);
     Value ofLse = gradients.getLse() ? ofRows("dlse", OperandRole::In) : Value();
     Value delta = ofRows("delta", OperandRole::Workspace);
@@ -298,6 +321,12 @@ private:
         BlockValues row = values.atRow(loopsOverKeys ? rowOf(q) : k);
         return emitCut(builder, op, row, cut, looped, loopsOverKeys ? k : q);
       });
+    }
+    // A key past the last one adds to no dQ.
+    if (addsQueries()) {
+      Value ends = compare(Predicate::sgt, add(k0, number(plan.getTileK())), values.Sk);
+      isMasked = isMasked ? either(isMasked, ends) : ends;
+      x = hide(x, number(0), k0, ends, [&](Value, Value k) { return compare(Predicate::slt, k, values.Sk); });
     }
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
     if (mask.rest.empty() && !lookUp)
@@ -456,50 +485,94 @@ private:
                        name);
   }
 
-  /// dK and dV of a tile of keys: over the query heads of its group, over the tiles of queries that see it.
+  /// What the loops over the tiles of queries that see a tile of keys carry: dK and dV.
+  using Sums = SmallVector<Value, 2>;
+
+  /// dK and dV of a tile of keys: over the query heads of its group, over the tiles of queries that see it. Where these
+  /// are the same of every head, heads are rounds of one loop.
   void writeKeys() {
     values.b = b = blockIndex("b");
     Value kvHead = blockIndex("hkv"), k0 = blockIndex("k");
     values.k0 = k0;
-    Value queries = ofQueries("q"), keys = ofKeys("k"), vs = ofValues("v"), gradient = ofOutputs("do");
-    const RowViews views = rowViews();
+    const KeyViews views{ofQueries("q"), ofOutputs("do"), rowViews(), addsQueries() ? sumsOfQueries() : Value()};
+    Value keys = ofKeys("k"), vs = ofValues("v");
     Value dk = ofKeys("dk", OperandRole::Out), dv = ofValues("dv", OperandRole::Out);
     readSizes();
     zero = constant(0);
     Value group = param("group", i32), first = arith::MulIOp::create(builder, loc, kvHead, group);
-    Value heads = tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()),
-                                         builder.getStringAttr("h"), builder.getI64IntegerAttr(1), first,
-                                         add(first, group), builder.getDenseBoolArrayAttr({true}), UnitAttr());
     const SmallVector<Value, 3> at{b, kvHead, k0};
-    Value kTile = load("k_tile", "k", "d", keys, at, values.Sk, 1),
-          vTile = load("v_tile", "k", "dv", vs, at, values.Sk, 1);
-    const SmallVector<Value> none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
-    auto ofHeads = tile::ForBlocksOp::create(builder, loc, heads, ValueRange(), none);
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToEnd(&ofHeads.getBody().front());
-      setHead(ofHeads.getOrigin());
-      auto loop = tile::ForBlocksOp::create(builder, loc, domain(), ValueRange(), ofHeads.getCarried());
-      {
-        OpBuilder::InsertionGuard inner(builder);
-        builder.setInsertionPointToEnd(&loop.getBody().front());
-        Value q0 = loop.getOrigin();
-        const SmallVector<Value, 3> row{b, h, q0};
-        Value qTile = load("q_tile", "q", "d", queries, row, values.Sq, plan.getStages()),
-              doTile = load("do_tile", "q", "dv", gradient, row, values.Sq, plan.getStages());
-        const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), rowValues(views, q0));
-        Value p = rounded(dropped(tile.p, "p", q0, k0), "p"), ds = rounded(scoreGradients(tile), "ds");
-        Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
-        Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);
-        tile::YieldOp::create(builder, loc, ValueRange{nextK, nextV});
-      }
-      tile::YieldOp::create(builder, loc, loop.getResults());
+    const KeyTiles tiles{load("k_tile", "k", "d", keys, at, values.Sk, 1),
+                         load("v_tile", "k", "dv", vs, at, values.Sk, 1)};
+    const Sums none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
+    setHead(first);
+    auto ofFirst = domain().getDefiningOp<tile::DomainOp>();
+    Sums sums;
+    if (first.use_empty()) {
+      ofFirst.getTimesMutable().assign(group);
+      sums = loopOver(ofFirst, none, [&](tile::ForBlocksOp loop) {
+        setHead(tile::named(add(first, loop.getRound()), "h"));
+        return sumsOfTile(loop, tiles, views);
+      });
+    } else {
+      auto heads =
+          tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr("h"),
+                                 builder.getI64IntegerAttr(1), first, add(first, group), /*times=*/Value(),
+                                 builder.getDenseBoolArrayAttr({true}), /*reverse=*/UnitAttr());
+      sums = loopOver(heads, none, [&](tile::ForBlocksOp ofHeads) {
+        setHead(ofHeads.getOrigin());
+        return loopOver(domain(), Sums(ofHeads.getCarried()),
+                        [&](tile::ForBlocksOp loop) { return sumsOfTile(loop, tiles, views); });
+      });
     }
-    Value outV = ofHeads.getResult(1);
-    if (keepScale)
-      outV = scaledBy("dv", outV, keepScale);
-    tile::StoreOp::create(builder, loc, scaledBy("dk", ofHeads.getResult(0), scale()), dk, at, values.Sk, false);
-    tile::StoreOp::create(builder, loc, outV, dv, at, values.Sk, false);
+    tile::StoreOp::create(builder, loc, scaledBy("dk", sums[0], scale()), dk, at, values.Sk, false);
+    tile::StoreOp::create(builder, loc, keepScale ? scaledBy("dv", sums[1], keepScale) : sums[1], dv, at, values.Sk,
+                          false);
+  }
+
+  Sums loopOver(Value domain, const Sums &carried, function_ref<Sums(tile::ForBlocksOp)> body) {
+    auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), carried);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&loop.getBody().front());
+    tile::YieldOp::create(builder, loc, body(loop));
+    return Sums(loop.getResults());
+  }
+
+  struct KeyViews {
+    Value q, gradient;
+    RowViews rows;
+    Value dq; ///< float32 sums; null where dQ has a kernel of its own
+  };
+  struct KeyTiles {
+    Value k, v;
+  };
+
+  /// What dK and dV are after a tile of queries; adds its share to dQ where that is summed here.
+  Sums sumsOfTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views) {
+    Value q0 = loop.getOrigin();
+    const SmallVector<Value, 3> row{b, h, q0};
+    Value qTile = load("q_tile", "q", "d", views.q, row, values.Sq, plan.getStages()),
+          doTile = load("do_tile", "q", "dv", views.gradient, row, values.Sq, plan.getStages());
+    const ScoreTile tile =
+        scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
+    Value ds = rounded(scoreGradients(tile), "ds"), p = rounded(dropped(tile.p, "p", q0, values.k0), "p");
+    Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
+    if (views.dq) {
+      Value dq = product("dq", "q", "d", ds, of.k, Value());
+      tile::AccumulateOp::create(builder, loc, dq, views.dq, row, values.Sq);
+    }
+    return {product("dk", "k", "d", ds, qTile, loop.getCarried()[0]), nextV};
+  }
+
+  /// dQ of a tile of queries from the sums in memory.
+  void writeSums() {
+    b = blockIndex("b");
+    h = blockIndex("h");
+    Value q0 = blockIndex("q"), sums = sumsOfQueries(), dq = ofQueries("dq", OperandRole::Out);
+    Value limit = axisExtent("q", "Sq");
+    const SmallVector<Value, 3> at{b, h, q0};
+    Value tile = tile::named(
+        tile::LoadOp::create(builder, loc, tileOf("q", "d", f32, MemorySpace::Register), sums, at, limit), "dq");
+    tile::StoreOp::create(builder, loc, scaledBy("dq", tile, scale()), dq, at, limit, false);
   }
 
   /// dQ of a tile of queries, over the tiles of keys that it sees.

@@ -319,6 +319,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.headDim = int(op.getHeadDim());
   request.headDimV = int(op.getHeadDimV());
   request.dropout = op.getDropout();
+  request.deterministic = op.getGradients() && op.getGradients()->getDeterministic();
   request.precise = op.getPrecise();
   request.queries = hints.queries;
   request.keys = hints.keys;

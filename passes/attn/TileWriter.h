@@ -40,6 +40,14 @@ protected:
     return mlir::arith::CmpIOp::create(builder, loc, predicate, a, b);
   }
 
+  /// One that copies, by the plan's copy warps, and one that computes.
+  mlir::ArrayAttr rolesOf(attn::PlanAttr plan) {
+    auto role = [&](llvm::StringRef name, int64_t warps) -> mlir::Attribute {
+      return sched::RoleAttr::get(builder.getContext(), builder.getStringAttr(name), warps, /*registers=*/0);
+    };
+    return builder.getArrayAttr({role("producer", plan.getCopyWarps()), role("consumer", plan.getWarps())});
+  }
+
   //===--- Tiles ---===//
 
   tile::TileType shape(std::initializer_list<std::pair<llvm::StringRef, int64_t>> axes, mlir::Type element,

@@ -8,6 +8,11 @@
 //     loop over queries    (tileK + stages * tileQ) * (pad16(D) + pad16(Dv)) * e
 //     loop over keys       (tileQ + stages * tileK) * (pad16(D) + pad16(Dv)) * e
 //
+// A plan with copy warps has one loop, over queries, on warpgroup-level products. Beside the first row it holds LSE and
+// delta of each stage, two stages of dS, by which the warpgroups exchange it, and the tile's share of dQ:
+//
+//     2 * tileQ * tileK * e + tileQ * (pad16(D) + 2 * stages) * 4
+//
 // Plain C++ without MLIR.
 //
 //===----------------------------------------------------------------------===//
@@ -17,8 +22,9 @@
 
 namespace attune {
 
-/// The largest square tile, and with it the most stages, whose shared memory and accumulators fit; what the request
-/// fixes stays. Errors: as rankPlans; a fixed field that the backward pass has no choice of.
+/// Warpgroup-level products where the architecture has them, the order of additions is free, and their tiles fit. Else the
+/// largest square tile, and with it the most stages, whose shared memory and accumulators fit; what the request fixes
+/// stays. Errors: as rankPlans; a fixed field that the backward pass has no choice of.
 Expected<Plan> chooseBackwardPlan(const PlanRequest &request);
 
 } // namespace attune

@@ -67,7 +67,8 @@ public:
       writeSegments(part);
     auto domain = tile::DomainOp::create(
         builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr(analysis.getLooped().name()),
-        builder.getI64IntegerAttr(analysis.getLooped().tile), begins, ends, builder.getDenseBoolArrayAttr(kinds),
+        builder.getI64IntegerAttr(analysis.getLooped().tile), begins, ends, /*times=*/Value(),
+        builder.getDenseBoolArrayAttr(kinds),
         /*reverse=*/UnitAttr());
     domain.getWhere().takeBody(where);
     domain.getGroups().takeBody(groups);

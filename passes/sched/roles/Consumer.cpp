@@ -15,7 +15,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
                                              ArrayRef<Operation *> original) {
   builder.setInsertionPoint(loop);
   auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-  FailureOr<TileSequence> sequence = TileSequence::create(domain);
+  FailureOr<TileSequence> sequence = TileSequence::create(builder, domain);
   if (failed(sequence))
     return failure();
   Position query;
@@ -63,6 +63,8 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   Value index = body.getArgument(0);
   Positions at = carriedPositions(body.getArguments().drop_front());
   loop.getOrigin().replaceAllUsesWith(sequence->origin(builder, index));
+  if (loop.getRound())
+    loop.getRound().replaceAllUsesWith(sequence->round(builder, index));
   Value following;
   if (!visits)
     loop.getPartial().replaceAllUsesWith(sequence->partial(builder, {index, {}}));

@@ -117,7 +117,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
       builder.clone(*op, mapping);
   }
   auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());
-  FailureOr<TileSequence> sequence = TileSequence::create(domain);
+  FailureOr<TileSequence> sequence = TileSequence::create(builder, domain);
   if (failed(sequence))
     return failure();
   Positions entry = start(work);
@@ -148,6 +148,8 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
                                                                  [](BlockArgument a) -> Value { return a; }))};
   Positions at = carriedPositions(arguments.drop_front());
   mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
+  if (loop.getRound())
+    mapping.map(loop.getRound(), sequence->round(builder, visited.tile));
   // A search stands before the wait for a stage, and runs beside it.
   TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
   SmallVector<Value> visit;
@@ -259,12 +261,7 @@ LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Opera
 void WarpSpecializer::copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map) {
   auto window = cast<tile::WindowOp>(ring.tile);
   Location loc = window.getLoc();
-  SmallVector<Value> indices;
-  for (Value index : window.getIndices()) {
-    if (Operation *producer = index.getDefiningOp())
-      cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
-    indices.push_back(mapping.lookupOrDefault(index));
-  }
+  SmallVector<Value> indices = placesOf(window.getIndices(), mapping);
   sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
   sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage,
                               ring.barriers, map);
@@ -278,12 +275,20 @@ void WarpSpecializer::onlyIf(Value condition, function_ref<void()> body) {
 }
 
 void WarpSpecializer::copy(Ring &ring, IRMapping &mapping, Value stage) {
-  SmallVector<Value> indices;
   auto load = cast<tile::LoadOp>(ring.tile);
-  for (Value index : load.getIndices())
-    indices.push_back(mapping.lookupOrDefault(index));
-  sched::CopyTileOp::create(builder, load.getLoc(), mapping.lookupOrDefault(load.getView()), indices,
-                            mapping.lookupOrDefault(load.getLimit()), ring.buffer, stage, ring.barriers);
+  sched::CopyTileOp::create(builder, load.getLoc(), mapping.lookupOrDefault(load.getView()),
+                            placesOf(load.getIndices(), mapping), mapping.lookupOrDefault(load.getLimit()), ring.buffer,
+                            stage, ring.barriers);
+}
+
+SmallVector<Value> WarpSpecializer::placesOf(ValueRange indices, IRMapping &mapping) {
+  SmallVector<Value> places;
+  for (Value index : indices) {
+    if (Operation *producer = index.getDefiningOp())
+      cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
+    places.push_back(mapping.lookupOrDefault(index));
+  }
+  return places;
 }
 
 } // namespace attune::roles

@@ -192,6 +192,9 @@ private:
 
   void copy(Ring &ring, IRMapping &mapping, Value stage);
 
+  /// Indices of the loop's body, computed again by what `mapping` says of its tile.
+  SmallVector<Value> placesOf(ValueRange indices, IRMapping &mapping);
+
   //===--------------------------------------------------------------------===//
   // The consumers
   //===--------------------------------------------------------------------===//
