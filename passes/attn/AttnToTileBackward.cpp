@@ -307,8 +307,8 @@ private:
   Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
 
   /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles. Sets `isMasked`, whether the
-  /// tile is one of them.
-  Value maskTile(Value x, Value q0, Value origin, Value k0, Value partial) {
+  /// tile is one of them. `hidden` is what a hidden key has.
+  Value maskTile(Value tile, float hidden, Value q0, Value origin, Value k0, Value partial) {
     const bool loopsOverKeys = !values.k0;
     const int64_t step = loopsOverKeys ? plan.getTileK() : plan.getTileQ();
     Value looped = loopsOverKeys ? k0 : q0;
@@ -317,22 +317,25 @@ private:
                                     : compare(Predicate::sgt, add(looped, number(step)), cut.fullEnd);
       isMasked = isMasked ? either(isMasked, crossed) : crossed;
       Value zero = number(0);
-      x = hide(x, loopsOverKeys ? origin : zero, loopsOverKeys ? zero : k0, crossed, [&](Value q, Value k) {
+      auto visible = [&](Value q, Value k) {
         BlockValues row = values.atRow(loopsOverKeys ? rowOf(q) : k);
         return emitCut(builder, op, row, cut, looped, loopsOverKeys ? k : q);
-      });
+      };
+      tile = hide(tile, loopsOverKeys ? origin : zero, loopsOverKeys ? zero : k0, crossed, visible, hidden);
     }
     // A key past the last one adds to no dQ.
     if (addsQueries()) {
       Value ends = compare(Predicate::sgt, add(k0, number(plan.getTileK())), values.Sk);
       isMasked = isMasked ? either(isMasked, ends) : ends;
-      x = hide(x, number(0), k0, ends, [&](Value, Value k) { return compare(Predicate::slt, k, values.Sk); });
+      auto exists = [&](Value, Value k) { return compare(Predicate::slt, k, values.Sk); };
+      tile = hide(tile, number(0), k0, ends, exists, hidden);
     }
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
     if (mask.rest.empty() && !lookUp)
-      return x;
+      return tile;
     isMasked = isMasked ? either(isMasked, partial) : partial;
-    return hide(x, origin, k0, partial, [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); });
+    auto visible = [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); };
+    return hide(tile, origin, k0, partial, visible, hidden);
   }
 
   Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
@@ -368,13 +371,14 @@ private:
     ScoreTile tile{{}, {}, {}, {}, qOrigin(q0), k0, rows};
     tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
     isMasked = Value();
-    tile.x = maskTile(scoreTile(tile.s, tile.origin, k0), q0, tile.origin, k0, partial);
+    tile.x = scoreTile(tile.s, tile.origin, k0);
+    auto masked = [&](Value of, float hidden) { return maskTile(of, hidden, q0, tile.origin, k0, partial); };
+    // What x would be of a hidden key may be anything, and LSE of the row NaN: its p is 0, in place of p of -inf.
+    if (!hasStatistics)
+      tile.x = masked(tile.x, -std::numeric_limits<float>::infinity());
     tile.p = weights(tile.x, rows.base);
-    // A row whose LSE is NaN would give weight to what it does not see.
-    if (isMasked && hasStatistics)
-      tile.p = createMap(
-          builder, loc, "p", scores(), {tile.p, tile.x}, [&](ValueRange v) { return unlessHidden(v[0], v[1], false); },
-          isMasked);
+    if (hasStatistics)
+      tile.p = masked(tile.p, 0);
     tile.dp = tile::named(tile::MmaOp::create(builder, loc, scores(), gradient, v, Value()), "dp");
     tile.dp = dropped(tile.dp, "dp", q0, k0);
     return tile;
@@ -556,11 +560,11 @@ private:
         scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
     Value ds = rounded(scoreGradients(tile), "ds"), p = rounded(dropped(tile.p, "p", q0, values.k0), "p");
     Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
-    if (views.dq) {
-      Value dq = product("dq", "q", "d", ds, of.k, Value());
+    Value dq = views.dq ? product("dq", "q", "d", ds, of.k, Value()) : Value();
+    Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);
+    if (dq)
       tile::AccumulateOp::create(builder, loc, dq, views.dq, row, values.Sq);
-    }
-    return {product("dk", "k", "d", ds, qTile, loop.getCarried()[0]), nextV};
+    return {nextK, nextV};
   }
 
   /// dQ of a tile of queries from the sums in memory.

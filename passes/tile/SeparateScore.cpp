@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/tile/Tile.h"
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 
 namespace attune {
@@ -19,6 +19,13 @@ using namespace attune;
 
 namespace {
 
+/// Whether a warpgroup's tile meets another one: it waits for both their products, in front of all of the map.
+bool joinsProducts(tile::MapOp map) {
+  return sched::fillingWarpsAround(map) && llvm::count_if(map.getInputs(), [](Value input) {
+           return cast<tile::TileType>(input.getType()).rank() == 2;
+         }) > 1;
+}
+
 struct SeparateScore : attune::impl::SeparateScoreBase<SeparateScore> {
   using SeparateScoreBase::SeparateScoreBase;
 
@@ -27,7 +34,7 @@ struct SeparateScore : attune::impl::SeparateScoreBase<SeparateScore> {
     getOperation().walk([&](tile::MapOp map) {
       if (isa<tile::ForBlocksOp>(map->getParentOp()) && map.isWhole() && !map.getInputs().empty() &&
           map.getInputs().front().getDefiningOp<tile::MmaOp>() &&
-          map.getInputs().front().getType() == map.getResult().getType())
+          map.getInputs().front().getType() == map.getResult().getType() && !joinsProducts(map))
         scores.push_back(map);
     });
     for (tile::MapOp map : scores) {

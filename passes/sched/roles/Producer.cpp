@@ -150,6 +150,11 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
   mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
   if (loop.getRound())
     mapping.map(loop.getRound(), sequence->round(builder, visited.tile));
+  // In front of the branches that copy: what is computed in one of them is not there for another.
+  for (const Ring &ring : streamed)
+    for (Value index : cast<tile::LoadOp>(ring.tile).getIndices())
+      if (Operation *producer = index.getDefiningOp())
+        cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
   // A search stands before the wait for a stage, and runs beside it.
   TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
   SmallVector<Value> visit;
@@ -261,7 +266,12 @@ LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Opera
 void WarpSpecializer::copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map) {
   auto window = cast<tile::WindowOp>(ring.tile);
   Location loc = window.getLoc();
-  SmallVector<Value> indices = placesOf(window.getIndices(), mapping);
+  SmallVector<Value> indices;
+  for (Value index : window.getIndices()) {
+    if (Operation *producer = index.getDefiningOp())
+      cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
+    indices.push_back(mapping.lookupOrDefault(index));
+  }
   sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
   sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage,
                               ring.barriers, map);
@@ -275,20 +285,12 @@ void WarpSpecializer::onlyIf(Value condition, function_ref<void()> body) {
 }
 
 void WarpSpecializer::copy(Ring &ring, IRMapping &mapping, Value stage) {
+  SmallVector<Value> indices;
   auto load = cast<tile::LoadOp>(ring.tile);
-  sched::CopyTileOp::create(builder, load.getLoc(), mapping.lookupOrDefault(load.getView()),
-                            placesOf(load.getIndices(), mapping), mapping.lookupOrDefault(load.getLimit()), ring.buffer,
-                            stage, ring.barriers);
-}
-
-SmallVector<Value> WarpSpecializer::placesOf(ValueRange indices, IRMapping &mapping) {
-  SmallVector<Value> places;
-  for (Value index : indices) {
-    if (Operation *producer = index.getDefiningOp())
-      cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
-    places.push_back(mapping.lookupOrDefault(index));
-  }
-  return places;
+  for (Value index : load.getIndices())
+    indices.push_back(mapping.lookupOrDefault(index));
+  sched::CopyTileOp::create(builder, load.getLoc(), mapping.lookupOrDefault(load.getView()), indices,
+                            mapping.lookupOrDefault(load.getLimit()), ring.buffer, stage, ring.barriers);
 }
 
 } // namespace attune::roles

@@ -192,9 +192,6 @@ private:
 
   void copy(Ring &ring, IRMapping &mapping, Value stage);
 
-  /// Indices of the loop's body, computed again by what `mapping` says of its tile.
-  SmallVector<Value> placesOf(ValueRange indices, IRMapping &mapping);
-
   //===--------------------------------------------------------------------===//
   // The consumers
   //===--------------------------------------------------------------------===//
