@@ -533,6 +533,15 @@ private:
                           false);
   }
 
+  /// A rounded tile by way of shared memory: what one warpgroup computes, others read. In two stages, written in turn,
+  /// they meet once a tile.
+  Value exchanged(Value tile, StringRef name) {
+    auto type = cast<TileType>(tile.getType()).withSpace(MemorySpace::Shared);
+    auto convert = tile::ConvertOp::create(builder, loc, type, tile.getDefiningOp<tile::ConvertOp>().getTile());
+    convert->setAttr(sched::ringAttr, sched::RingAttr::get(builder.getContext(), 2));
+    return tile::named(convert, name);
+  }
+
   Sums loopOver(Value domain, const Sums &carried, function_ref<Sums(tile::ForBlocksOp)> body) {
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), carried);
     OpBuilder::InsertionGuard guard(builder);
@@ -560,7 +569,7 @@ private:
         scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
     Value ds = rounded(scoreGradients(tile), "ds"), p = rounded(dropped(tile.p, "p", q0, values.k0), "p");
     Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
-    Value dq = views.dq ? product("dq", "q", "d", ds, of.k, Value()) : Value();
+    Value dq = views.dq ? product("dq", "q", "d", exchanged(ds, "ds"), of.k, Value()) : Value();
     Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);
     if (dq)
       tile::AccumulateOp::create(builder, loc, dq, views.dq, row, values.Sq);

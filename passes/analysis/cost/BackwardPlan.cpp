@@ -30,10 +30,12 @@ struct WarpgroupTiles {
 };
 constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}};
 
+constexpr int64_t barrierBytes = 256; ///< at most
+
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
-  const int64_t rows = plan.tileK + plan.stages * plan.tileQ, scores = int64_t(plan.tileQ) * plan.tileK;
+  const int64_t rows = 2 * plan.tileK + plan.stages * plan.tileQ, scores = int64_t(plan.tileQ) * plan.tileK;
   return rows * rowBytes(request) + 2 * scores * request.elementBytes +
-         plan.tileQ * (roundUp(request.headDim, 16) + 2 * plan.stages) * 4;
+         plan.tileQ * (roundUp(request.headDim, 16) + 2 * plan.stages) * 4 + barrierBytes;
 }
 
 /// Of a thread that computes: what is left of 240 beside addresses, rows and exponents.

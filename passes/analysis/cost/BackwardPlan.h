@@ -8,10 +8,11 @@
 //     loop over queries    (tileK + stages * tileQ) * (pad16(D) + pad16(Dv)) * e
 //     loop over keys       (tileQ + stages * tileK) * (pad16(D) + pad16(Dv)) * e
 //
-// A plan with copy warps has one loop, over queries, on warpgroup-level products. Beside the first row it holds LSE and
-// delta of each stage, two stages of dS, by which the warpgroups exchange it, and the tile's share of dQ:
+// A plan with copy warps has one loop, over queries, on warpgroup-level products. Beside the first row it holds dK and dV
+// on their way to memory, two stages of dS, by which the warpgroups exchange it, LSE and delta of each stage, and the
+// tile's share of dQ:
 //
-//     2 * tileQ * tileK * e + tileQ * (pad16(D) + 2 * stages) * 4
+//     tileK * (pad16(D) + pad16(Dv)) * e + 2 * tileQ * tileK * e + tileQ * (pad16(D) + 2 * stages) * 4
 //
 // Plain C++ without MLIR.
 //

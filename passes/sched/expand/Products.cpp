@@ -129,7 +129,10 @@ void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
     SmallVector<Value> at;
     if (leftShared) {
       auto [leftRing, leftStage] = slotOf(op.getLhs());
-      left = leftBuffer = leftRing;
+      left = leftRing;
+      // Of its columns a warpgroup reads what others have written.
+      if (!byColumns)
+        leftBuffer = leftRing;
       at = {leftStage, warpgroupRow(), along};
       if (byColumns)
         std::swap(at[1], at[2]);
