@@ -7,7 +7,8 @@
 //     copies before the loop                   1          the first warp
 //     copies in the loop                       2          the first warp; where tiles are searched, which it does,
 //                                                         too, the second all but the first of them
-//     values by distance                       as the     all warps but the first; beside windows the second
+//     values by distance                       as the     all warps but the first; beside windows and
+//                                                         vectors the second
 //     columns of masks, in stages beside the     first    the first warp; others where the text says so, in stages of
 //       first copy                                        their own
 //     other vectors that are loaded            copy       the last two
@@ -74,7 +75,7 @@ public:
     assign(once, 0);
     assign(ArrayRef(streamed).take_front(1), 0);
     assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())), searches && computed.empty() ? 1 : 0);
-    assign(computed, 1, windows.empty() ? warps - 1 : 1);
+    assign(computed, 1, windows.empty() && vectors.empty() ? warps - 1 : 1);
     assign(columns, 0);
     assign(windows, 2, warps - 2);
     assign(vectors, 2, warps - 2);

@@ -79,7 +79,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
     auto readVisit = [&] {
       if (!visits || !ofKeys)
         return;
-      // Behind the first product's start.
+      // Behind the start of the first product that reads the stage.
       sched::ReceiveOp visit = receiveVisit(in(at, ring));
       following = field(visit, 0, "next_tile");
       Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
@@ -224,9 +224,10 @@ void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool wai
   if (!waited)
     placeAs(ring.tile, sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   SmallVector<Value> read{replaceBySlot(ring, at.stage, first)};
-  builder.setInsertionPointAfter(last ? last : read.front().getDefiningOp());
+  builder.setInsertionPointAfter(first ? first : read.front().getDefiningOp());
   if (alsoRead)
     alsoRead();
+  builder.setInsertionPointAfter(last ? last : &*std::prev(builder.getInsertionPoint()));
   bool later = false;
   for (Ring &other : beside) {
     auto [firstOther, lastOther] = readersOf(other);
