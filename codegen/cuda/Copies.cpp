@@ -65,7 +65,8 @@ bool KernelPrinter::printBox(Operation *op) {
                                                                         integer(o.getBatch()),
                                                                         integer(o.getHead()),
                                                                         integer(o.getRow()),
-                                                                        integer(o.getColumn())})
+                                                                        integer(o.getTensorColumn() ? o.getTensorColumn()
+                                                                                                    : o.getColumn())})
                               .text +
                           ";");
       })

@@ -107,9 +107,10 @@ private:
     if (computes.getWarps() != plan.getWarps())
       return kernel.emitOpError() << "role " << computes.getName() << " has " << computes.getWarps()
                                   << " warps, but the plan " << plan.getWarps();
-    if (plan.getDvWarps() != 1 || plan.getWarps() % 4 || plan.getTileQ() != 16 * plan.getWarps())
+    const int64_t rows = 16 * plan.getWarps();
+    if (plan.getDvWarps() != 1 || plan.getWarps() % 4 || (plan.getTileQ() != rows && plan.getTileK() != rows))
       return kernel.emitOpError() << "with a role that fills rings, warps are whole warpgroups that share the rows, 16 "
-                                     "rows of tile_q each";
+                                     "rows of tile_q or tile_k each";
     if (!fills.getRegisters() && !computes.getRegisters()) {
       const RoleRegisters registers = roleRegisters(
           int(computes.getWarps()), int(fills.getWarps()), searches, int(computed.size() + 2 * windows.size() + !vectors.empty()),

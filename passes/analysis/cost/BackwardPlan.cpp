@@ -28,18 +28,25 @@ static int64_t tileRegisters(const PlanRequest &request, const Plan &plan) {
 struct WarpgroupTiles {
   int tileQ, tileK, warps, stages;
 };
-constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}};
+constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}};
 
 constexpr int64_t barrierBytes = 256; ///< at most
 
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
-  const int64_t rows = 2 * plan.tileK + plan.stages * plan.tileQ, scores = int64_t(plan.tileQ) * plan.tileK;
+  const bool overOthers = request.headDim == request.headDimV;
+  const int64_t rows = (overOthers ? 1 : 2) * plan.tileK + plan.stages * plan.tileQ, scores = int64_t(plan.tileQ) * plan.tileK;
   return rows * rowBytes(request) + 2 * scores * request.elementBytes +
          plan.tileQ * (roundUp(request.headDim, 16) + 2 * plan.stages) * 4 + barrierBytes;
 }
 
 /// Of a thread that computes: what is left of 240 beside addresses, rows and exponents.
 constexpr int64_t warpgroupRegisters = 200;
+
+/// Whether warpgroups can share out dQ: 64 rows for each, or columns that begin a swizzled row of 128 bytes.
+static bool sharesQueries(const PlanRequest &request, const Plan &plan) {
+  const int64_t shares = 16 * plan.warps / plan.tileQ;
+  return shares == 1 || roundUp(request.headDim, 16) * request.elementBytes % (128 * shares) == 0;
+}
 
 /// Nothing where no such tiles fit, or the request rules them out.
 static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
@@ -59,7 +66,7 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
     const int64_t registers =
         (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) / 2 * plan.tileK / (16 * plan.warps) +
         int64_t(plan.tileQ) * plan.tileK / (16 * plan.warps);
-    if (isAllowed && registers <= warpgroupRegisters && warpgroupSharedBytes(request, plan) <= budget)
+    if (isAllowed && sharesQueries(request, plan) && registers <= warpgroupRegisters && warpgroupSharedBytes(request, plan) <= budget)
       return plan;
   }
   return std::nullopt;
