@@ -24,13 +24,13 @@ void Lowering::lowerForBlocks(ForBlocksOp op) {
     carryTile(op, i);
   }
 
-  SmallVector<Value> results =
-      domain.getTimes() ? loop(constI64(0), toI64(lookup(domain.getTimes())), constI64(1), scalars,
-                               [&](Value round, ValueRange outer) {
-                                 values[op.getRound()] = arith::TruncIOp::create(b, i32, round);
-                                 return lowerSegments(op, domain, outer, scalarIndex);
-                               })
-                        : lowerSegments(op, domain, scalars, scalarIndex);
+  SmallVector<Value> results = domain.getTimes()
+                                   ? loop(constI64(0), toI64(lookup(domain.getTimes())), constI64(1), scalars,
+                                          [&](Value round, ValueRange outer) {
+                                            values[op.getRound()] = arith::TruncIOp::create(b, i32, round);
+                                            return lowerSegments(op, domain, outer, scalarIndex);
+                                          })
+                                   : lowerSegments(op, domain, scalars, scalarIndex);
   for (auto [i, index] : llvm::enumerate(scalarIndex))
     values[op.getResult(index)] = results[i];
   for (auto [result, carried] : llvm::zip(op.getResults(), op.getCarried()))

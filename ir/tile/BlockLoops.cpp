@@ -48,8 +48,9 @@ ParseResult DomainOp::parse(OpAsmParser &parser, OperationState &result) {
   result.addAttribute("axis", builder.getStringAttr(axis));
   result.addAttribute("step", builder.getI64IntegerAttr(step));
   result.addAttribute("full", builder.getDenseBoolArrayAttr(full));
-  result.addAttribute(getOperandSegmentSizeAttr(),
-                      builder.getDenseI32ArrayAttr({int32_t(begins.size()), int32_t(ends.size()), int32_t(times.size())}));
+  result.addAttribute(
+      getOperandSegmentSizeAttr(),
+      builder.getDenseI32ArrayAttr({int32_t(begins.size()), int32_t(ends.size()), int32_t(times.size())}));
   result.addTypes(DomainType::get(parser.getContext()));
   return success();
 }
@@ -149,9 +150,7 @@ YieldOp ForBlocksOp::getYield() { return cast<YieldOp>(getBody().front().getTerm
 Value ForBlocksOp::getRound() {
   return getBody().getNumArguments() > getInits().size() + 2 ? Value(getBody().getArgument(2)) : Value();
 }
-ValueRange ForBlocksOp::getCarried() {
-  return ValueRange(getBody().getArguments()).take_back(getInits().size());
-}
+ValueRange ForBlocksOp::getCarried() { return ValueRange(getBody().getArguments()).take_back(getInits().size()); }
 
 ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();

@@ -506,7 +506,7 @@ def CombineLanesOp : TileOp<"combine_lanes", [Pure, SameOperandsAndResultType]> 
 }
 
 def DropoutOp : TileOp<"dropout", [Pure]> {
-  let summary = "zero the elements that dropout drops";
+  let summary = "zero or negate the elements that dropout drops";
   let description = [{
     Element (q, k) is kept iff its 16-bit random number r >= threshold. r comes from Philox 4x32 with 7 rounds:
 
@@ -515,16 +515,18 @@ def DropoutOp : TileOp<"dropout", [Pure]> {
         word    = 2 * (k & 1) + ((k >> 3) & 1)          half = (q >> 3) & 1   (0 = low 16 bits)
 
     where head = b * H + h and q, k count within the sequence: one call serves the eight elements that a lane holds of
-    a 16 x 16 block of an mma accumulator. Kept elements are not scaled here.
+    a 16 x 16 block of an mma accumulator. Kept elements are not scaled here. Dropped ones are zero; with `negates` they change
+    their sign, so that a tile without negative elements says which it were, and what they were.
 
     ```mlir
     %d = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+    %s = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t negates : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
     ```
   }];
-  let arguments = (ins TileType:$tile, I32:$q0, I32:$k0, I32:$head, I64:$seed, I64:$offset, I32:$threshold);
+  let arguments = (ins TileType:$tile, I32:$q0, I32:$k0, I32:$head, I64:$seed, I64:$offset, I32:$threshold, UnitAttr:$negates);
   let results = (outs TileType:$result);
   let assemblyFormat = [{
-    $tile `at` `(` $q0 `,` $k0 `)` `head` $head `seed` $seed `offset` $offset `threshold` $threshold attr-dict `:` type($tile) `->` type($result)
+    $tile `at` `(` $q0 `,` $k0 `)` `head` $head `seed` $seed `offset` $offset `threshold` $threshold (`negates` $negates^)? attr-dict `:` type($tile) `->` type($result)
   }];
   let hasVerifier = 1;
 }

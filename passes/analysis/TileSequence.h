@@ -54,8 +54,9 @@ struct TileSequence {
   static mlir::FailureOr<TileSequence> create(mlir::OpBuilder &builder, tile::DomainOp domain) {
     TileSequence sequence{domain, domain.getEnds().back()};
     if (domain.getReverse() && (domain.getTimes() || !sequence.isContiguous()))
-      return domain.emitError("a reversed domain that leaves tiles out or has rounds is not supported by this schedule; "
-                              "visit it forward");
+      return domain.emitError(
+          "a reversed domain that leaves tiles out or has rounds is not supported by this schedule; "
+          "visit it forward");
     if (domain.getTimes())
       sequence.bound = tile::named(
           mlir::arith::MulIOp::create(builder, domain.getLoc(), sequence.end(), domain.getTimes()), "places");

@@ -150,9 +150,7 @@ private:
   bool addsQueries() { return plan.getCopyWarps() > 0; }
 
   /// dQ in float32 before the scale.
-  Value sumsOfQueries() {
-    return operand("dq_sums", OperandRole::Workspace, f32, "h", "q", "d", op.getHeadDim());
-  }
+  Value sumsOfQueries() { return operand("dq_sums", OperandRole::Workspace, f32, "h", "q", "d", op.getHeadDim()); }
 
   Value blockIndex(StringRef axis) {
     const StringRef name = axis == "q" ? "q0" : axis == "k" ? "k0" : axis;
@@ -352,17 +350,31 @@ private:
     });
   }
 
-  Value dropped(Value tile, StringRef name, Value q0, Value k0) {
+  Value dropped(Value tile, StringRef name, Value q0, Value k0, bool negates = false) {
     if (!op.getDropout())
       return tile;
     return tile::named(
-        tile::DropoutOp::create(builder, loc, scores(), tile, q0, k0, headNumber, seed, offset, threshold), name);
+        tile::DropoutOp::create(builder, loc, scores(), tile, q0, k0, headNumber, seed, offset, threshold, negates),
+        name);
+  }
+
+  /// Whether the sign of P says what is dropped: where no weight is negative, one call of the generator serves P and dP.
+  bool marksDropped() { return op.getDropout() && hasStatistics; }
+  Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
+
+  /// P with dropout, of P as a tile of scores has it.
+  Value keptOf(Value p, Value q0, Value k0) {
+    if (!marksDropped())
+      return dropped(p, "p", q0, k0);
+    return map("p", scores(), p, [&](ValueRange v) -> Value {
+      return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
+    });
   }
 
   /// A tile's scores and gradients.
   struct ScoreTile {
-    Value s, x, p, dp;
-    Value origin, k0; ///< of its queries, with the query offset, and of its keys
+    Value s, x, p, dp; ///< p negative where it is dropped, if `marksDropped`
+    Value origin, k0;  ///< of its queries, with the query offset, and of its keys
     RowValues rows;
   };
 
@@ -379,8 +391,11 @@ private:
     tile.p = weights(tile.x, rows.base);
     if (hasStatistics)
       tile.p = masked(tile.p, 0);
+    if (marksDropped())
+      tile.p = dropped(tile.p, "p", q0, k0, /*negates=*/true);
     tile.dp = tile::named(tile::MmaOp::create(builder, loc, scores(), gradient, v, Value()), "dp");
-    tile.dp = dropped(tile.dp, "dp", q0, k0);
+    if (!marksDropped())
+      tile.dp = dropped(tile.dp, "dp", q0, k0);
     return tile;
   }
 
@@ -416,6 +431,8 @@ private:
     Value g = ds.getElement(0);
     if (keepScale)
       g = arith::MulFOp::create(builder, loc, g, keepScale);
+    if (marksDropped())
+      g = arith::SelectOp::create(builder, loc, isDropped(input(tile.p)), constant(0), g);
     if (tile.rows.delta)
       g = arith::SubFOp::create(builder, loc, g, input(tile.rows.delta));
     Value dx = weightGradient(tile, g, input);
@@ -424,6 +441,8 @@ private:
     tile::YieldOp::create(builder, loc, dx);
     return tile::named(ds.getResult(), "ds");
   }
+
+  Value weightOf(Value p) { return marksDropped() ? Value(math::AbsFOp::create(builder, loc, p)) : p; }
 
   /// dX of an element: p_grad of g, which P serves where the region computes it again.
   Value weightGradient(const ScoreTile &tile, Value g, function_ref<Value(Value)> input) {
@@ -434,7 +453,7 @@ private:
     Value p = yieldOf(op.getP());
     for (auto [own, other] : valuesInCommon(region, op.getP()))
       if (other == p && own.getDefiningOp())
-        mapping.map(own, input(tile.p));
+        mapping.map(own, weightOf(input(tile.p)));
     const std::pair<unsigned, Value> inputs[] = {{2, tile.x}, {3, tile.rows.base}};
     for (auto [argument, value] : inputs)
       if (value && isNeeded(region, region.getArgument(argument), mapping))
@@ -508,7 +527,7 @@ private:
     const KeyTiles tiles{load("k_tile", "k", "d", keys, at, values.Sk, 1),
                          load("v_tile", "k", "dv", vs, at, values.Sk, 1)};
     const Sums none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
-    setHead(first);
+    values.h = h = first;
     auto ofFirst = domain().getDefiningOp<tile::DomainOp>();
     Sums sums;
     if (first.use_empty()) {
@@ -567,7 +586,7 @@ private:
           doTile = load("do_tile", "q", "dv", views.gradient, row, values.Sq, plan.getStages());
     const ScoreTile tile =
         scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
-    Value ds = rounded(scoreGradients(tile), "ds"), p = rounded(dropped(tile.p, "p", q0, values.k0), "p");
+    Value ds = rounded(scoreGradients(tile), "ds"), p = rounded(keptOf(tile.p, q0, values.k0), "p");
     Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
     Value dq = views.dq ? product("dq", "q", "d", exchanged(ds, "ds"), of.k, Value()) : Value();
     Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);

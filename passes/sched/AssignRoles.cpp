@@ -87,11 +87,11 @@ private:
     op->setAttr(sched::ringAttr, RingAttr::get(op->getContext(), ringDepth(op), role, first, warps));
   }
 
-  /// Whether a tile that is no partial one reads it, too.
+  /// Whether tiles read it under no condition of their own.
   static bool isReadAlways(tile::ConvertOp staged) {
-    return llvm::any_of(staged.getResult().getUsers(), [](Operation *user) {
+    return llvm::any_of(staged.getResult().getUsers(), [&](Operation *user) {
       auto map = dyn_cast<tile::MapOp>(user);
-      return map && map.isWhole();
+      return map && !map.getColumns() && (!map.getOnlyIf() || map.getOnlyIf().getParentBlock() != staged->getBlock());
     });
   }
 
@@ -112,9 +112,10 @@ private:
       return kernel.emitOpError() << "with a role that fills rings, warps are whole warpgroups that share the rows, 16 "
                                      "rows of tile_q or tile_k each";
     if (!fills.getRegisters() && !computes.getRegisters()) {
-      const RoleRegisters registers = roleRegisters(
-          int(computes.getWarps()), int(fills.getWarps()), searches, int(computed.size() + 2 * windows.size() + !vectors.empty()),
-          warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
+      const RoleRegisters registers =
+          roleRegisters(int(computes.getWarps()), int(fills.getWarps()), searches,
+                        int(computed.size() + 2 * windows.size() + !vectors.empty()),
+                        warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
       fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
       computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);
       kernel->setAttr(sched::rolesAttr, ArrayAttr::get(kernel.getContext(), {fills, computes}));

@@ -24,8 +24,8 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/CopiedTiles.h"
 #include "passes/analysis/Cloning.h"
+#include "passes/analysis/CopiedTiles.h"
 #include "passes/analysis/TileSequence.h"
 
 namespace attune {

@@ -2,7 +2,8 @@
 //
 // The device compiler schedules instructions freely within a basic block. With a score of several ops in the block of S
 // = Q K^T it starts scores before the product is complete, holds both at once, and runs out of registers. A branch on a
-// run-time condition that always holds inside the loop (there are keys) ends the block where the product ends.
+// run-time condition that always holds inside the loop (there are keys) ends the block where the product ends. A
+// warpgroup waits for its products, in front of which no score starts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,13 +20,6 @@ using namespace attune;
 
 namespace {
 
-/// Whether a warpgroup's tile meets another one: it waits for both their products, in front of all of the map.
-bool joinsProducts(tile::MapOp map) {
-  return sched::fillingWarpsAround(map) && llvm::count_if(map.getInputs(), [](Value input) {
-           return cast<tile::TileType>(input.getType()).rank() == 2;
-         }) > 1;
-}
-
 struct SeparateScore : attune::impl::SeparateScoreBase<SeparateScore> {
   using SeparateScoreBase::SeparateScoreBase;
 
@@ -34,7 +28,7 @@ struct SeparateScore : attune::impl::SeparateScoreBase<SeparateScore> {
     getOperation().walk([&](tile::MapOp map) {
       if (isa<tile::ForBlocksOp>(map->getParentOp()) && map.isWhole() && !map.getInputs().empty() &&
           map.getInputs().front().getDefiningOp<tile::MmaOp>() &&
-          map.getInputs().front().getType() == map.getResult().getType() && !joinsProducts(map))
+          map.getInputs().front().getType() == map.getResult().getType() && !sched::fillingWarpsAround(map))
         scores.push_back(map);
     });
     for (tile::MapOp map : scores) {

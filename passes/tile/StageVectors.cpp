@@ -54,8 +54,8 @@ public:
     Value row = rows.getCoordinate(type.axis(0));
     tile::YieldOp::create(builder, vector.getLoc(), elementOf(builder, vector, row));
     builder.setInsertionPointAfter(rows);
-    Value staged = tile::ConvertOp::create(builder, vector.getLoc(), type.withSpace(tile::MemorySpace::Shared),
-                                           rows.getResult());
+    Value staged =
+        tile::ConvertOp::create(builder, vector.getLoc(), type.withSpace(tile::MemorySpace::Shared), rows.getResult());
     tile::named(staged, tile::nameOf(vector));
     vector.replaceUsesWithIf(staged, [&](OpOperand &use) { return !is(loop, use.getOwner()->getResult(0)); });
   }
@@ -78,8 +78,8 @@ private:
       SmallVector<bool> inRange(indices.size(), true);
       inRange.back() = false;
       Type type = load.getResult().getType().getElementType();
-      Value element = tile::ElementOp::create(builder, loc, type, load.getView(), indices,
-                                              builder.getDenseBoolArrayAttr(inRange));
+      Value element =
+          tile::ElementOp::create(builder, loc, type, load.getView(), indices, builder.getDenseBoolArrayAttr(inRange));
       Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, row, load.getLimit());
       Value zero = arith::ConstantOp::create(builder, loc, type, builder.getZeroAttr(type));
       return arith::SelectOp::create(builder, loc, exists, element, zero);

@@ -34,7 +34,8 @@ constexpr int64_t barrierBytes = 256; ///< at most
 
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
   const bool overOthers = request.headDim == request.headDimV;
-  const int64_t rows = (overOthers ? 1 : 2) * plan.tileK + plan.stages * plan.tileQ, scores = int64_t(plan.tileQ) * plan.tileK;
+  const int64_t rows = (overOthers ? 1 : 2) * plan.tileK + plan.stages * plan.tileQ,
+                scores = int64_t(plan.tileQ) * plan.tileK;
   return rows * rowBytes(request) + 2 * scores * request.elementBytes +
          plan.tileQ * (roundUp(request.headDim, 16) + 2 * plan.stages) * 4 + barrierBytes;
 }
@@ -50,7 +51,7 @@ static bool sharesQueries(const PlanRequest &request, const Plan &plan) {
 
 /// Nothing where no such tiles fit, or the request rules them out.
 static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
-  if (!arch.warpgroups || request.deterministic || request.elementBytes != 2)
+  if (!arch.warpgroups || request.deterministic || request.maskByHead || request.elementBytes != 2)
     return std::nullopt;
   for (const WarpgroupTiles &tiles : warpgroupTiles) {
     Plan plan;
@@ -66,7 +67,8 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
     const int64_t registers =
         (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) / 2 * plan.tileK / (16 * plan.warps) +
         int64_t(plan.tileQ) * plan.tileK / (16 * plan.warps);
-    if (isAllowed && sharesQueries(request, plan) && registers <= warpgroupRegisters && warpgroupSharedBytes(request, plan) <= budget)
+    if (isAllowed && sharesQueries(request, plan) && registers <= warpgroupRegisters &&
+        warpgroupSharedBytes(request, plan) <= budget)
       return plan;
   }
   return std::nullopt;

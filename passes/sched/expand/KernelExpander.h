@@ -64,6 +64,8 @@ struct ProbabilityChain {
 /// What all blocks of a tile share.
 struct DropoutState {
   Value key0, key1, offsetLow, head, highThreshold, rowBlock, columnBlock;
+  bool byKeys;  ///< the tile's rows are keys
+  bool negates; ///< what is dropped
 };
 
 class KernelExpander : public TileBuffers {
@@ -188,7 +190,13 @@ private:
   void expandChain(const ProbabilityChain &chain);
   LogicalResult expandOp(tile::DropoutOp op);
   DropoutState prepareDropout(tile::DropoutOp op);
-  /// One Philox call serves the eight elements that a lane holds of the 16 x 16 block (i, jj) (see tile.dropout).
+  /// One Philox call serves the eight elements that a lane holds of the 16 x 16 block (i, jj) (see tile.dropout). Where
+  /// rows are keys, lanes l and l ^ 4 need halves of the same two calls: each makes one, and they exchange words.
+  using Words =
+      std::array<std::array<Value, 2>, 2>; ///< of element e of a pair and half n or r, that of [e][n] or [e][r]
+  Words wordsByQueries(const DropoutState &state, Value i, Value jj);
+  Words wordsByKeys(const DropoutState &state, Value i, Value jj);
+  sched::PhiloxOp random(const DropoutState &state, Value query, Value key);
   void dropBlock(const DropoutState &state, Value source, Value buffer, Value i, Value jj);
 
   // Products.cpp
@@ -355,7 +363,7 @@ private:
   llvm::DenseMap<Value, Value> exchanged;          ///< shared tiles that the kernel itself makes, to their buffers
   llvm::MapVector<std::pair<Value, Type>, Value> addends; ///< views and kinds of tiles added to them, to the buffers
   llvm::DenseSet<Value> covered;                          ///< of these buffers, those that an output lies over
-  llvm::DenseMap<Operation *, ProbabilityChain> chains;  ///< by the op that ends them
+  llvm::DenseMap<Operation *, ProbabilityChain> chains;   ///< by the op that ends them
 };
 
 } // namespace attune::expansion

@@ -82,7 +82,8 @@ LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
     shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
   // What lies there may be on its way to memory.
-  const bool isLeaving = llvm::is_contained(llvm::make_second_range(addends), cast<sched::SharedOp>(shared.getDefiningOp()).getOver());
+  const bool isLeaving =
+      llvm::is_contained(llvm::make_second_range(addends), cast<sched::SharedOp>(shared.getDefiningOp()).getOver());
   writeBoxes(buffer, shared, op.getView(), op.getIndices(), isLeaving || kernel->hasAttr(sched::persistentAttr));
   return success();
 }
