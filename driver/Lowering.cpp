@@ -170,10 +170,16 @@ KernelSignature signatureOf(attn::AttentionOp op) {
   KernelSignature signature = tile::signatureOf(op);
   signature.headDim = int(op.getHeadDim());
   signature.headDimV = int(op.getHeadDimV());
-  if (const std::optional<attn::GradientsAttr> gradients = op.getGradients())
-    signature.operands = backwardOperands(signature.dtype, signature.headDim, signature.headDimV,
-                                          !op.getNormaliser() || !op.getStatistics().empty(), gradients->getLse());
-  else
+  if (const std::optional<attn::GradientsAttr> gradients = op.getGradients()) {
+    std::vector<TensorParam> learned;
+    for (StringAttr name : gradients->getTensors())
+      for (const TensorParam &tensor : signature.tensors)
+        if (tensor.name == name.getValue())
+          learned.push_back(tensor);
+    signature.operands =
+        backwardOperands(signature.dtype, signature.headDim, signature.headDimV,
+                         !op.getNormaliser() || !op.getStatistics().empty(), gradients->getLse(), learned);
+  } else
     signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV, op.hasLse());
   return signature;
 }

@@ -58,6 +58,13 @@ Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const
   }
   if (problem.dLse)
     arranged.push_back(arrangeOne("dlse", problem.dLse->shape, &*problem.dLse));
+  for (const std::string &name : problem.tensors) {
+    // In the tensor's own order of strides, with nothing in it.
+    Placed &one = placed[std::string(gradientPrefix) + name] =
+        arrangeCaptured(problem.forward.tensors.at(name), test.layout.reversedTensors);
+    one.values = nullptr;
+    arranged.push_back(one.place(device));
+  }
   for (const Expected<void> &done : arranged)
     if (!done)
       return done.error();
@@ -75,8 +82,12 @@ Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const
     return around.error();
   GradientResults results;
   results.outside = *around;
-  for (const char *name : {"dq", "dk", "dv"}) {
-    Expected<int64_t> outside = placed[name].take(results.gradients[name]);
+  std::vector<std::string> names = {"dq", "dk", "dv"};
+  names.insert(names.end(), problem.tensors.begin(), problem.tensors.end());
+  for (const std::string &name : names) {
+    const bool isCaptured = std::ranges::find(problem.tensors, name) != problem.tensors.end();
+    Expected<int64_t> outside =
+        placed[isCaptured ? std::string(gradientPrefix) + name : name].take(results.gradients[name]);
     if (!outside)
       return outside.error();
     if (*outside >= 0)
