@@ -374,7 +374,11 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
 
 /// What a launch can know about the variant's indices. IR text that names no variant clamps them, as loads of IR do.
 void addIndices(const Variant &variant, KernelSignature &signature) {
-  std::vector<std::vector<IndexParam>> indices = dsl::plainIndices(variant);
+  std::vector<std::string> gradients;
+  for (const OperandParam &operand : signature.operands)
+    if (StringRef name = operand.name; name.consume_front(gradientPrefix))
+      gradients.push_back(name.str());
+  std::vector<std::vector<IndexParam>> indices = dsl::plainIndices(variant, gradients);
   for (size_t i = 0; i < indices.size(); ++i)
     for (TensorParam &tensor : signature.tensors)
       if (tensor.name == variant.tensors()[i].name && tensor.rank == variant.tensors()[i].rank)

@@ -494,12 +494,23 @@ std::string whyGreatest(const IndexParam &param, const Elements &elements, int64
 [[gnu::cold, gnu::noinline]] Expected<void> indexOutside(const TensorParam &tensor, int64_t extent,
                                                          const IndexParam &param, const Elements &elements,
                                                          int64_t least, int64_t greatest) {
+  if (param.element.empty() && greatest >= extent && isReached(param, elements, true))
+    return failure(
+        "captured tensor '{}' has {} element{} in dimension {} and is indexed by {}{}; pass at least {}, as its "
+        "gradient has an element for each",
+        tensor.name, extent, extent == 1 ? "" : "s", param.dim, param.text, whyGreatest(param, elements, greatest),
+        greatest + 1);
   if (greatest >= extent && isReached(param, elements, true))
     return failure("captured tensor '{}' has {} element{} in dimension {} and is indexed by {}{}; pass at least {}, or "
                    "write clamped({}) "
                    "where reading the last element is meant",
                    tensor.name, extent, extent == 1 ? "" : "s", param.dim, param.text,
                    whyGreatest(param, elements, greatest), greatest + 1, param.element);
+  if (param.element.empty() && least < 0 && isReached(param, elements, false))
+    return failure(
+        "captured tensor '{}' is indexed by {} in dimension {}, which begins at {}{}; index it from 0 on, as its "
+        "gradient has an element for each",
+        tensor.name, param.text, param.dim, least, dependsOn(param.index, elements, false));
   if (least < 0 && isReached(param, elements, false))
     return failure("captured tensor '{}' is indexed by {} in dimension {}, which begins at {}{}; correct the index, or "
                    "write clamped({}) "

@@ -114,7 +114,8 @@ struct IndexParam {
   std::vector<LinearIndex> guards = {};
   bool broadcast = false;   ///< an extent of 1 serves every index
   std::string text = {};    ///< the index as the variant writes it: "q - k + Sk - 1"
-  std::string element = {}; ///< what is read: "table[h, q - k + Sk - 1]"
+  std::string element = {}; ///< what is read: "table[h, q - k + Sk - 1]"; empty where a clamped index is no remedy, as
+                            ///< each element has a gradient of its own
   friend bool operator==(const IndexParam &, const IndexParam &) = default;
 };
 

@@ -748,7 +748,7 @@ private:
         });
       });
     });
-    storeTile(total, out, dims, places, q0, k0, [&](unsigned coordinate) { return extent(coordinate); });
+    storeTile(total, out, dims, places, q0, k0);
   }
 
   /// The batches or heads that share an element of the tensor: all of them, or the one at `place`; at the last place
@@ -779,20 +779,13 @@ private:
     return domain;
   }
 
-  /// What lies past the ends of the sequences goes nowhere. A tensor that is smaller has no such gradient: its elements
-  /// would be those of many (q, k), and all of it is NaN.
+  /// What lies past the ends of the sequences goes nowhere, nor what lies past those of the tensor: launches see to it
+  /// that nothing visible does.
   void storeTile(Value total, Value out, const std::array<std::optional<unsigned>, 4> &dims,
-                 std::array<Value, 2> places, Value q0, Value k0, function_ref<Value(unsigned)> extent) {
+                 std::array<Value, 2> places, Value q0, Value k0) {
     Value ofRows = values.Sq;
     if (qOffset)
       ofRows = add(ofRows, qOffset);
-    Value isSmaller = either(compare(Predicate::slt, extent(2), ofRows), compare(Predicate::slt, extent(3), values.Sk));
-    if (qOffset)
-      isSmaller = either(isSmaller, compare(Predicate::slt, qOffset, number(0)));
-    Value gradient = map("gradient", scores(), total, [&](ValueRange x) -> Value {
-      Value nan = constant(std::numeric_limits<float>::quiet_NaN());
-      return arith::SelectOp::create(builder, loc, isSmaller, nan, x[0]);
-    });
     SmallVector<Value> indices(llvm::count_if(dims, [](auto dim) { return dim.has_value(); }));
     for (unsigned coordinate : {0u, 1u})
       if (dims[coordinate])
@@ -809,7 +802,7 @@ private:
                             arith::SelectOp::create(builder, loc, isBelow, place, number(-1)).getResult());
       indices[*dims[coordinate]] = tile::named(index.getResult(), (Twine(axis) + "_index").str());
     }
-    tile::ScatterOp::create(builder, loc, gradient, out, indices, /*add=*/false);
+    tile::ScatterOp::create(builder, loc, total, out, indices, /*add=*/false);
   }
 
   attn::PlanAttr plan;
