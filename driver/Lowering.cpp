@@ -250,7 +250,19 @@ Plan planOf(sched::KernelOp kernel) {
 /// The kernels of a launch, of which the last completes the results.
 using LaunchedKernels = SmallVector<tile::LaunchedKernel>;
 
+/// The one whose schedule is that of the launch: the last that multiplies matrices, where one does.
 template <typename KernelLike> KernelLike mainKernel(const LaunchedKernels &kernels) {
+  auto multiplies = [](const tile::LaunchedKernel &kernel) {
+    return kernel.op
+        ->walk([](Operation *op) {
+          return isa<tile::MmaOp, sched::MmaOp, sched::MmaAsyncOp>(op) ? WalkResult::interrupt()
+                                                                       : WalkResult::advance();
+        })
+        .wasInterrupted();
+  };
+  for (const tile::LaunchedKernel &kernel : llvm::reverse(kernels))
+    if (multiplies(kernel))
+      return cast<KernelLike>(kernel.op);
   return cast<KernelLike>(kernels.back().op);
 }
 

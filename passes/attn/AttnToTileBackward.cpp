@@ -606,7 +606,7 @@ private:
         next.push_back(addedTo(before, tile, sum.add, "k"));
       for (const CapturedGradient &gradient : captured)
         for (attn::AddGradientOp add : gradient.scattered)
-          scatter(tile, add, q0, gradient);
+          scatter(tile, add, gradient);
       tile::YieldOp::create(builder, loc, next);
     }
     for (auto [view, result] : llvm::zip(sumViews, loop.getResults().drop_front()))
@@ -636,32 +636,41 @@ private:
   }
 
   /// Adds what `add` adds in a tile to the workspace, element by element.
-  void scatter(const ScoreTile &tile, attn::AddGradientOp add, Value q0, const CapturedGradient &gradient) {
+  void scatter(const ScoreTile &tile, attn::AddGradientOp add, const CapturedGradient &gradient) {
     tile::OperandAttr declared = gradient.addends();
     Value view =
         llvm::is_contained(operands, declared) ? param(declared.getName(), declared.getViewType()) : operand(declared);
-    Value added = addedOf(tile, add);
+    Value added = addedOf(tile, add), unlessZero = added;
     SmallVector<Value> indices;
-    for (auto [dim, index] : llvm::enumerate(add.getIndices()))
-      indices.push_back(
-          indexTile(tile, add, index, axisExtent(gradient.axis(dim), "extent"), q0, dim == 0 ? added : Value()));
+    for (auto [dim, index] : llvm::enumerate(add.getIndices())) {
+      Value extent = axisExtent(gradient.axis(dim), "extent");
+      if (isOfHead(add, index)) {
+        indices.push_back(placeOf(add, index, extent, {b, h, {}, {}}));
+        continue;
+      }
+      indices.push_back(indexTile(tile, add, index, extent, unlessZero));
+      unlessZero = {};
+    }
     tile::ScatterOp::create(builder, loc, added, view, indices, /*add=*/true);
   }
 
+  /// An index at these coordinates, within the tensor.
+  Value placeOf(attn::AddGradientOp add, Value index, Value extent, const std::array<Value, 4> &coordinates) {
+    IRMapping mapping;
+    for (auto [argument, value] : llvm::zip(coordinatesAround(add), coordinates))
+      if (argument && value)
+        mapping.map(argument, value);
+    return clampIndex(builder, loc, cloneFromRegion(builder, op, index, mapping), extent);
+  }
+
   /// An index of each element of a tile; -1 in rows past the end, and of what adds nothing by `unlessZero`.
-  Value indexTile(const ScoreTile &tile, attn::AddGradientOp add, Value index, Value extent, Value q0,
-                  Value unlessZero) {
+  Value indexTile(const ScoreTile &tile, attn::AddGradientOp add, Value index, Value extent, Value unlessZero) {
     auto map =
         tile::MapOp::create(builder, loc, scores().withElementType(i32),
                             unlessZero ? ValueRange{unlessZero} : ValueRange(), {{"q", tile.origin}, {"k", tile.k0}});
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
-    Value q = map.getCoordinate("q"), k = map.getCoordinate("k");
-    IRMapping mapping;
-    for (auto [argument, value] : llvm::zip(coordinatesAround(add), std::array<Value, 4>{b, h, q, k}))
-      if (argument)
-        mapping.map(argument, value);
-    Value place = clampIndex(builder, loc, cloneFromRegion(builder, op, index, mapping), extent);
+    Value q = map.getCoordinate("q"), place = placeOf(add, index, extent, {b, h, q, map.getCoordinate("k")});
     if (unlessZero) {
       Value isAdded = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE, map.getElement(0), constant(0));
       isAdded = arith::AndIOp::create(builder, loc, isAdded, compare(Predicate::slt, rowOf(q), values.Sq));

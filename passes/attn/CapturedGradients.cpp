@@ -90,10 +90,10 @@ struct Sources {
   bool k() const { return coordinates[3]; }
 };
 
-Sources sourcesOf(attn::AddGradientOp add) {
+Sources sourcesOf(attn::AddGradientOp add, ValueRange values) {
   const std::array<Value, 4> coordinates = coordinatesAround(add);
   Sources sources;
-  SmallVector<Value> open(add.getIndices());
+  SmallVector<Value> open(values);
   llvm::SmallPtrSet<void *, 16> seen;
   while (!open.empty()) {
     Value value = open.pop_back_val();
@@ -159,7 +159,7 @@ public:
 
 private:
   LogicalResult sort(attn::AddGradientOp add, CapturedGradient &gradient) {
-    const Sources sources = sourcesOf(add);
+    const Sources sources = sourcesOf(add, add.getIndices());
     Region *region = add->getParentRegion();
     const bool isOfRow = region == &op.getDivisorGrad() || region == &op.getLseGrad();
     if (isOfRow && sources.others)
@@ -186,6 +186,11 @@ private:
 };
 
 } // namespace
+
+bool attune::isOfHead(attn::AddGradientOp add, Value index) {
+  const Sources sources = sourcesOf(add, index);
+  return !sources.q() && !sources.k() && !sources.others;
+}
 
 FailureOr<SmallVector<CapturedGradient>> attune::planCapturedGradients(attn::AttentionOp op) {
   SmallVector<CapturedGradient> gradients;

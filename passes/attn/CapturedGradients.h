@@ -55,6 +55,8 @@ mlir::FailureOr<llvm::SmallVector<CapturedGradient>> planCapturedGradients(attn:
 std::array<mlir::Value, 4> coordinatesAround(attn::AddGradientOp add);
 /// Which coordinate (0 to 3: b, h, q, k) an index is; nothing where it is something else.
 std::optional<unsigned> coordinateOf(attn::AddGradientOp add, mlir::Value index);
+/// Whether an index follows from b and h alone.
+bool isOfHead(attn::AddGradientOp add, mlir::Value index);
 /// `index`, of i32 or i64, limited to [0, extent), as i32.
 mlir::Value clampIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value index, mlir::Value extent);
 

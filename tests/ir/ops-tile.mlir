@@ -184,6 +184,11 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
 
   // CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} optional : <q 128, f32, register>, <3, f32>
   tile.store %r#0, %LSE[%b, %h, %q0] limit %Sq optional : !tile.tile<q 128, f32, register>, !tile.view<3, f32>
+  %index = tile.splat %b : i32 -> !tile.tile<q 128, i32, register>
+  // CHECK: tile.scatter %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <q 128, f32, register>, <3, f32>(i32, i32, !tile.tile<q 128, i32, register>)
+  tile.scatter %r#0, %LSE[%b, %h, %index] : !tile.tile<q 128, f32, register>, !tile.view<3, f32> (i32, i32, !tile.tile<q 128, i32, register>)
+  // CHECK: tile.scatter add %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <q 128, f32, register>, <3, f32>(i32, i32, i32)
+  tile.scatter add %r#0, %LSE[%b, %h, %q0] : !tile.tile<q 128, f32, register>, !tile.view<3, f32> (i32, i32, i32)
   // CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} : <q 128 x dv 32, f32, register>, <4, bf16>
   tile.store %r#1, %O[%b, %h, %q0] limit %Sq : !tile.tile<q 128 x dv 32, f32, register>, !tile.view<4, bf16>
   // CHECK: tile.accumulate %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} : <q 128, f32, register>, <3, f32>
