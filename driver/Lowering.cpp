@@ -24,6 +24,8 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -312,18 +314,49 @@ Expected<IrSummary> summarizeModule(ModuleOp module) {
                position(module.getLoc())};
 }
 
+/// The parameter that a view, a slice of one or a tensor map is of.
+StringRef parameterOf(Value view) {
+  Operation *definition = view.getDefiningOp();
+  if (auto param = dyn_cast_or_null<tile::ParamOp>(definition))
+    return param.getName();
+  return isa_and_nonnull<sched::SliceOp, sched::TensorMapOp>(definition) ? parameterOf(definition->getOperand(0)) : "";
+}
+
+/// The operands to which kernels of a launch add.
+llvm::StringSet<> addedOperands(const LaunchedKernels &kernels) {
+  llvm::StringSet<> added;
+  auto note = [&](Value view) { added.insert(parameterOf(view)); };
+  for (const tile::LaunchedKernel &kernel : kernels)
+    kernel.op->walk([&](Operation *op) {
+      llvm::TypeSwitch<Operation *>(op)
+          .Case([&](tile::AccumulateOp add) { note(add.getView()); })
+          .Case([&](tile::ScatterOp scatter) {
+            if (scatter.getAdd())
+              note(scatter.getView());
+          })
+          .Case([&](sched::AddElementsOp add) { note(add.getView()); })
+          .Case([&](sched::AddRowsOp add) { note(add.getView()); })
+          .Case([&](sched::StoreBoxOp store) {
+            if (store.getAdds())
+              note(store.getMap());
+          });
+    });
+  return added;
+}
+
 /// What a launch starts.
 std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
   std::vector<KernelEntry> entries;
+  const llvm::StringSet<> added = addedOperands(kernels);
   for (const tile::LaunchedKernel &kernel : kernels) {
     KernelEntry &entry = entries.emplace_back();
     entry.symbol = SymbolTable::getSymbolName(kernel.op).str();
     entry.grid = tile::gridOf(kernel.op);
     entry.dependent = kernel.dependent;
-    // Of operands it takes the workspace alone, of others at most their extents.
+    // Of operands it takes the workspace alone, of others at most their extents; and what it leaves stays.
     entry.preparation = !holds<tile::ParamOp>(kernel.op->getRegion(0), [&](tile::ParamOp param) {
       const tile::OperandAttr operand = tile::findOperand(kernel.op, param.getName());
-      return operand && operand.getRole() != OperandRole::Workspace;
+      return operand && (operand.getRole() != OperandRole::Workspace || added.contains(param.getName()));
     });
     entry.threads = 1;
     if (auto scheduled = dyn_cast<sched::KernelOp>(kernel.op)) {

@@ -131,11 +131,12 @@ Verdict attune::tests::checkBackward(const Case &test, const Target &target, con
   return judgeBackward(test, *exact, runBackward(*kernel, test, problem, *exact));
 }
 
-Verdict attune::tests::checkRepeats(const Case &test, const Target &target, int launches) {
+Verdict attune::tests::checkRepeats(const Case &test, const Target &target, int launches,
+                                    std::vector<std::string> tensors) {
   CompileOptions options = optionsOf(test);
-  options.gradients = Gradients{.deterministic = true};
+  options.gradients = Gradients{.tensors = std::move(tensors), .deterministic = true};
   options.backward = true;
-  const reference::BackwardProblem problem = backwardProblem(test);
+  const reference::BackwardProblem problem = backwardProblem(test, *options.gradients);
   Expected<reference::GradientValues> exact = reference::gradients(problem);
   Expected<Kernel> kernel = compileToRun(*test.variant, options, target);
   if (!exact || !kernel)

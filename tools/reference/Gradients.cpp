@@ -171,10 +171,11 @@ private:
     for (int64_t d = 0; d < columns; ++d) {
       const double product = dO[index][d] * forward.o[size_t(index * columns + d)];
       row.rowSum += product;
-      row.rowSumError += product * product;
+      const double error = std::hypot(accuracy.unit * product, accuracy.smallest * dO[index][d]);
+      row.rowSumError += error * error;
     }
     // It is one for all keys, so that their errors do not average: 3 times it has to be 5 standard deviations.
-    row.rowSumError = 5.0 / 3 * accuracy.unit * std::sqrt(row.rowSumError);
+    row.rowSumError = 5.0 / 3 * std::sqrt(row.rowSumError);
     if (prepared.weights == Weights::Softmax) {
       row.lse = row.logDivisor = forward.lse[size_t(index)];
       if (row.lse == -infinity)
@@ -203,8 +204,11 @@ private:
     row.logDivisor = most + std::log(std::exp(row.lse - most) + std::exp(sink - most));
     for (const TensorDecl &tensor : problem.forward.variant->normaliser().tensors)
       if (isWanted(tensor.name)) {
-        const double weight = std::exp(sink - row.logDivisor), one = 1;
-        scratch.tensors[tensor.name].add(row.h, -weight * row.rowSum, weight * row.rowSumError, &one);
+        const double weight = std::exp(sink - row.logDivisor), one = 1,
+                     off = 0x1p-23 * (std::fabs(row.logDivisor) + std::fabs(sink)),
+                     ofWeight = off <= 0.5 ? weight * std::expm1(off) + leastFloat : infinity;
+        scratch.tensors[tensor.name].add(row.h, -weight * row.rowSum,
+                                         std::hypot(weight * row.rowSumError, ofWeight * row.rowSum), &one);
       }
   }
 
