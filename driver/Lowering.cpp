@@ -24,6 +24,8 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -170,10 +172,16 @@ KernelSignature signatureOf(attn::AttentionOp op) {
   KernelSignature signature = tile::signatureOf(op);
   signature.headDim = int(op.getHeadDim());
   signature.headDimV = int(op.getHeadDimV());
-  if (const std::optional<attn::GradientsAttr> gradients = op.getGradients())
-    signature.operands = backwardOperands(signature.dtype, signature.headDim, signature.headDimV,
-                                          !op.getNormaliser() || !op.getStatistics().empty(), gradients->getLse());
-  else
+  if (const std::optional<attn::GradientsAttr> gradients = op.getGradients()) {
+    std::vector<TensorParam> learned;
+    for (StringAttr name : gradients->getTensors())
+      for (const TensorParam &tensor : signature.tensors)
+        if (tensor.name == name.getValue())
+          learned.push_back(tensor);
+    signature.operands =
+        backwardOperands(signature.dtype, signature.headDim, signature.headDimV,
+                         !op.getNormaliser() || !op.getStatistics().empty(), gradients->getLse(), learned);
+  } else
     signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV, op.hasLse());
   return signature;
 }
@@ -244,7 +252,19 @@ Plan planOf(sched::KernelOp kernel) {
 /// The kernels of a launch, of which the last completes the results.
 using LaunchedKernels = SmallVector<tile::LaunchedKernel>;
 
+/// The one whose schedule is that of the launch: the last that multiplies matrices, where one does.
 template <typename KernelLike> KernelLike mainKernel(const LaunchedKernels &kernels) {
+  auto multiplies = [](const tile::LaunchedKernel &kernel) {
+    return kernel.op
+        ->walk([](Operation *op) {
+          return isa<tile::MmaOp, sched::MmaOp, sched::MmaAsyncOp>(op) ? WalkResult::interrupt()
+                                                                       : WalkResult::advance();
+        })
+        .wasInterrupted();
+  };
+  for (const tile::LaunchedKernel &kernel : llvm::reverse(kernels))
+    if (multiplies(kernel))
+      return cast<KernelLike>(kernel.op);
   return cast<KernelLike>(kernels.back().op);
 }
 
@@ -294,18 +314,49 @@ Expected<IrSummary> summarizeModule(ModuleOp module) {
                position(module.getLoc())};
 }
 
+/// The parameter that a view, a slice of one or a tensor map is of.
+StringRef parameterOf(Value view) {
+  Operation *definition = view.getDefiningOp();
+  if (auto param = dyn_cast_or_null<tile::ParamOp>(definition))
+    return param.getName();
+  return isa_and_nonnull<sched::SliceOp, sched::TensorMapOp>(definition) ? parameterOf(definition->getOperand(0)) : "";
+}
+
+/// The operands to which kernels of a launch add.
+llvm::StringSet<> addedOperands(const LaunchedKernels &kernels) {
+  llvm::StringSet<> added;
+  auto note = [&](Value view) { added.insert(parameterOf(view)); };
+  for (const tile::LaunchedKernel &kernel : kernels)
+    kernel.op->walk([&](Operation *op) {
+      llvm::TypeSwitch<Operation *>(op)
+          .Case([&](tile::AccumulateOp add) { note(add.getView()); })
+          .Case([&](tile::ScatterOp scatter) {
+            if (scatter.getAdd())
+              note(scatter.getView());
+          })
+          .Case([&](sched::AddElementsOp add) { note(add.getView()); })
+          .Case([&](sched::AddRowsOp add) { note(add.getView()); })
+          .Case([&](sched::StoreBoxOp store) {
+            if (store.getAdds())
+              note(store.getMap());
+          });
+    });
+  return added;
+}
+
 /// What a launch starts.
 std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
   std::vector<KernelEntry> entries;
+  const llvm::StringSet<> added = addedOperands(kernels);
   for (const tile::LaunchedKernel &kernel : kernels) {
     KernelEntry &entry = entries.emplace_back();
     entry.symbol = SymbolTable::getSymbolName(kernel.op).str();
     entry.grid = tile::gridOf(kernel.op);
     entry.dependent = kernel.dependent;
-    // Of operands it takes the workspace alone, of others at most their extents.
+    // Of operands it takes the workspace alone, of others at most their extents; and what it leaves stays.
     entry.preparation = !holds<tile::ParamOp>(kernel.op->getRegion(0), [&](tile::ParamOp param) {
       const tile::OperandAttr operand = tile::findOperand(kernel.op, param.getName());
-      return operand && operand.getRole() != OperandRole::Workspace;
+      return operand && (operand.getRole() != OperandRole::Workspace || added.contains(param.getName()));
     });
     entry.threads = 1;
     if (auto scheduled = dyn_cast<sched::KernelOp>(kernel.op)) {
@@ -368,7 +419,11 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
 
 /// What a launch can know about the variant's indices. IR text that names no variant clamps them, as loads of IR do.
 void addIndices(const Variant &variant, KernelSignature &signature) {
-  std::vector<std::vector<IndexParam>> indices = dsl::plainIndices(variant);
+  std::vector<std::string> gradients;
+  for (const OperandParam &operand : signature.operands)
+    if (StringRef name = operand.name; name.consume_front(gradientPrefix))
+      gradients.push_back(name.str());
+  std::vector<std::vector<IndexParam>> indices = dsl::plainIndices(variant, gradients);
   for (size_t i = 0; i < indices.size(); ++i)
     for (TensorParam &tensor : signature.tensors)
       if (tensor.name == variant.tensors()[i].name && tensor.rank == variant.tensors()[i].rank)

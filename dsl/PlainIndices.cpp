@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 namespace attune {
 
@@ -107,6 +108,8 @@ public:
   void visit(const Node &node, const Guards &guards) {
     if (!holdsLoad(node) || !enter(node, guards))
       return;
+    if (node.op == Op::Load)
+      loadsOf[node.name].push_back({&node, guards});
     if (node.op == Op::Load && node.indexRange != IndexRange::Clamped)
       add(node, guards);
     for (size_t i = 0; i < node.operands.size(); ++i)
@@ -118,6 +121,26 @@ public:
     Guards guards;
     addConjuncts(mask, guards);
     return guards;
+  }
+
+  /// Of what the score reads of a tensor whose gradient is taken: an element for each q and k has to be there.
+  void addGradientOf(const std::string &tensor) {
+    const std::vector<Read> reads = loadsOf[tensor];
+    if (reads.empty() || !std::all_of(reads.begin(), reads.end(), [&](const Read &read) {
+          const std::vector<Coordinate> coordinates = coordinatesOf(*read.load);
+          return !coordinates.empty() && coordinates == coordinatesOf(*reads.front().load);
+        }))
+      return;
+    std::vector<IndexParam> &params = paramsOf(tensor);
+    const std::vector<Coordinate> coordinates = coordinatesOf(*reads.front().load);
+    for (size_t dim = 0; dim < coordinates.size(); ++dim) {
+      if (coordinates[dim] != Coordinate::Q && coordinates[dim] != Coordinate::K)
+        continue;
+      std::erase_if(params, [&](const IndexParam &param) { return param.dim == int(dim); });
+      const NodeRef &index = reads.front().load->operands[dim];
+      for (const Read &read : reads)
+        params.push_back({int(dim), *forms.of(*index), read.guards, false, shown(index), ""});
+    }
   }
 
   std::vector<std::vector<IndexParam>> take() { return std::move(found); }
@@ -154,11 +177,30 @@ private:
       visit(*node.operands[i], inner);
   }
 
-  void add(const Node &load, const Guards &guards) {
+  /// The coordinates that a load's indices are, q and k among them, each once; nothing where they are something else.
+  static std::vector<Coordinate> coordinatesOf(const Node &load) {
+    std::vector<Coordinate> coordinates;
+    bool found[4] = {};
+    for (const NodeRef &operand : load.operands) {
+      const Node *index = operand.get();
+      while (index->op == Op::Cast)
+        index = index->operands[0].get();
+      if (index->op != Op::Coordinate || std::exchange(found[size_t(index->coordinate)], true))
+        return {};
+      coordinates.push_back(index->coordinate);
+    }
+    return found[size_t(Coordinate::Q)] && found[size_t(Coordinate::K)] ? coordinates : std::vector<Coordinate>();
+  }
+
+  std::vector<IndexParam> &paramsOf(const std::string &tensor) {
     const auto &tensors = variant.tensors();
-    const auto tensor =
-        std::find_if(tensors.begin(), tensors.end(), [&](const TensorDecl &t) { return t.name == load.name; });
-    std::vector<IndexParam> &params = found[size_t(tensor - tensors.begin())];
+    const auto found =
+        std::find_if(tensors.begin(), tensors.end(), [&](const TensorDecl &t) { return t.name == tensor; });
+    return this->found[size_t(found - tensors.begin())];
+  }
+
+  void add(const Node &load, const Guards &guards) {
+    std::vector<IndexParam> &params = paramsOf(load.name);
     for (size_t dim = 0; dim < load.operands.size(); ++dim) {
       const std::optional<LinearIndex> &index = forms.of(*load.operands[dim]);
       if (!index)
@@ -234,20 +276,30 @@ private:
     return loads[&node] = holds;
   }
 
+  /// A load, and the conditions under which it is evaluated.
+  struct Read {
+    const Node *load;
+    Guards guards;
+  };
+
   const Variant &variant;
   LinearForms forms;
   std::vector<std::vector<IndexParam>> found;
+  std::unordered_map<std::string, std::vector<Read>> loadsOf;
   std::unordered_map<const Node *, std::vector<Guards>> visits;
   std::unordered_map<const Node *, bool> loads;
 };
 
 } // namespace
 
-std::vector<std::vector<IndexParam>> dsl::plainIndices(const Variant &variant) {
+std::vector<std::vector<IndexParam>> dsl::plainIndices(const Variant &variant,
+                                                       const std::vector<std::string> &gradients) {
   Collector collector(variant);
   const std::optional<Expr> &score = variant.scoreExpr(), &mask = variant.maskExpr();
   if (score)
     collector.visit(score->node(), mask ? collector.guardsOf(mask->node()) : Guards());
+  for (const std::string &tensor : gradients)
+    collector.addGradientOf(tensor);
   if (mask)
     collector.visit(mask->node(), {});
   if (const std::optional<NormaliserExpressions> &of = variant.normaliserExpressions())

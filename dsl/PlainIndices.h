@@ -16,6 +16,10 @@ namespace attune::dsl {
 /// more than comparisons of such expressions joined by and, the index has no place in the list. Of a mask those of its
 /// conditions that are such comparisons guard the score; the others are taken to let some element of each kind through.
 /// Elements that are clamped are left out.
-std::vector<std::vector<IndexParam>> plainIndices(const Variant &variant);
+///
+/// A tensor in `gradients` whose indices are coordinates, q and k among them, needs an element for each q and k, whether or
+/// not it is clamped or broadcast: its gradient is formed by tiles.
+std::vector<std::vector<IndexParam>> plainIndices(const Variant &variant,
+                                                  const std::vector<std::string> &gradients = {});
 
 } // namespace attune::dsl

@@ -226,7 +226,7 @@ public:
   Expected<void> add(const OperandParam &operand, const Tensor &tensor) {
     for (int i = 0; i < tensor.rank; ++i) {
       const AxisParam &axis = operand.axes[i];
-      if (axis.size)
+      if (!axis.isShared())
         continue;
       Axis *known = find(axis.name);
       if (!known)
@@ -494,12 +494,23 @@ std::string whyGreatest(const IndexParam &param, const Elements &elements, int64
 [[gnu::cold, gnu::noinline]] Expected<void> indexOutside(const TensorParam &tensor, int64_t extent,
                                                          const IndexParam &param, const Elements &elements,
                                                          int64_t least, int64_t greatest) {
+  if (param.element.empty() && greatest >= extent && isReached(param, elements, true))
+    return failure(
+        "captured tensor '{}' has {} element{} in dimension {} and is indexed by {}{}; pass at least {}, as its "
+        "gradient has an element for each",
+        tensor.name, extent, extent == 1 ? "" : "s", param.dim, param.text, whyGreatest(param, elements, greatest),
+        greatest + 1);
   if (greatest >= extent && isReached(param, elements, true))
     return failure("captured tensor '{}' has {} element{} in dimension {} and is indexed by {}{}; pass at least {}, or "
                    "write clamped({}) "
                    "where reading the last element is meant",
                    tensor.name, extent, extent == 1 ? "" : "s", param.dim, param.text,
                    whyGreatest(param, elements, greatest), greatest + 1, param.element);
+  if (param.element.empty() && least < 0 && isReached(param, elements, false))
+    return failure(
+        "captured tensor '{}' is indexed by {} in dimension {}, which begins at {}{}; index it from 0 on, as its "
+        "gradient has an element for each",
+        tensor.name, param.text, param.dim, least, dependsOn(param.index, elements, false));
   if (least < 0 && isReached(param, elements, false))
     return failure("captured tensor '{}' is indexed by {} in dimension {}, which begins at {}{}; correct the index, or "
                    "write clamped({}) "
@@ -664,6 +675,21 @@ static Expected<void> checkGroups(Axes &axes) {
   return {};
 }
 
+/// An operand with axes of captured tensors, as the gradient of one, has their extents.
+static Expected<void> checkTensorAxes(const OperandParam &operand, const Tensor &given, const LaunchArgs &args) {
+  for (int i = 0; i < operand.rank(); ++i) {
+    const std::optional<TensorDimension> of = tensorDimension(operand.axes[i].name);
+    if (!of)
+      continue;
+    for (const NamedTensor &named : args.tensors)
+      if (named.name == of->tensor && of->dim < named.tensor.rank &&
+          (given.rank != operand.rank() || given.shape[i] != named.tensor.shape[of->dim]))
+        return failure("{} has shape {}, captured tensor '{}' has {}; allocate it in the tensor's shape", operand.name,
+                       shapeText(given), of->tensor, shapeText(named.tensor));
+  }
+  return {};
+}
+
 /// The operands' own checks, and those of their axes against each other.
 static Expected<void> checkOperands(const KernelSignature &signature, Device device, const LaunchArgs &args,
                                     Axes &axes) {
@@ -671,9 +697,10 @@ static Expected<void> checkOperands(const KernelSignature &signature, Device dev
     const Tensor *tensor = args.operand(operand.name);
     if (operand.role == OperandRole::Workspace)
       continue;
-    if (tensor)
+    if (tensor) {
+      RETURN_IF_ERROR(checkTensorAxes(operand, *tensor, args));
       RETURN_IF_ERROR(checkOperand(operand, *tensor, device));
-    else if (!operand.optional)
+    } else if (!operand.optional)
       return failure("operand '{}' is missing; pass it in .operands", operand.name);
   }
   for (const OperandParam &operand : signature.operands) {

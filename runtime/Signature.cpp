@@ -49,8 +49,15 @@ std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int 
   return operands;
 }
 
+OperandParam attune::gradientOperand(const TensorParam &tensor) {
+  OperandParam operand = {std::string(gradientPrefix) + tensor.name, tensor.dtype, OperandRole::Out};
+  for (int dim = 0; dim < tensor.rank; ++dim)
+    operand.axes.push_back({std::string(tensorAxis) + tensor.name + "." + std::to_string(dim)});
+  return operand;
+}
+
 std::vector<OperandParam> attune::backwardOperands(DType dtype, int headDim, int headDimV, bool statistics,
-                                                   bool withGradientOfLse) {
+                                                   bool withGradientOfLse, const std::vector<TensorParam> &gradients) {
   std::vector<OperandParam> operands;
   auto add = [&](const OperandParam &like, const char *name, OperandRole role) {
     operands.push_back(like);
@@ -71,6 +78,8 @@ std::vector<OperandParam> attune::backwardOperands(DType dtype, int headDim, int
   add(q, "dq", OperandRole::Out);
   add(k, "dk", OperandRole::Out);
   add(v, "dv", OperandRole::Out);
+  for (const TensorParam &tensor : gradients)
+    operands.push_back(gradientOperand(tensor));
   return operands;
 }
 

@@ -36,8 +36,10 @@ void Lowering::findNeededOrders() {
         need(mma.getAcc(), orderOf(result));
     } else if (auto any = dyn_cast<AnyOp>(op)) {
       need(any.getTile(), orderOf(any.getTile().getType()));
-    } else if (isa<StoreOp, AccumulateOp>(op)) {
-      need(op->getOperand(0), Listed);
+    } else if (isa<StoreOp, AccumulateOp, ScatterOp>(op)) {
+      for (Value operand : op->getOperands())
+        if (isa<TileType>(operand.getType()))
+          need(operand, Listed);
     } else if (isElementwise(op)) {
       for (Value operand : op->getOperands())
         if (auto type = dyn_cast<TileType>(operand.getType()))

@@ -237,6 +237,7 @@ private:
   bool usedInAnyOrder(Value value);
   void lowerStore(Operation *op, Value tileValue, Value view, ValueRange indexOperands, Value limit, bool optional,
                   bool atomic);
+  void lowerScatter(ScatterOp op);
 
   // Products: Products.cpp.
   /// Where the elements of a product's operand lie that fill whole vectors: base, and strides along its axes.

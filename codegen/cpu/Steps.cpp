@@ -185,6 +185,8 @@ void Lowering::lowerStep(const Step &step) {
   else if (auto accumulate = dyn_cast<AccumulateOp>(op))
     lowerStore(accumulate, accumulate.getTile(), accumulate.getView(), accumulate.getIndices(), accumulate.getLimit(),
                false, true);
+  else if (auto scatter = dyn_cast<ScatterOp>(op))
+    lowerScatter(scatter);
   else if (auto mma = dyn_cast<MmaOp>(op))
     lowerMma(mma);
   else if (auto loop = dyn_cast<ForBlocksOp>(op))

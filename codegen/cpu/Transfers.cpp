@@ -198,4 +198,31 @@ void Lowering::lowerStore(Operation *op, Value tileValue, Value view, ValueRange
   });
 }
 
+void Lowering::lowerScatter(ScatterOp op) {
+  TileType type = op.getTile().getType();
+  const Memory memory = memoryOf(op.getView());
+  const int64_t offset = ensure(op.getTile(), Listed);
+  SmallVector<int64_t> indexTiles; // -1 of a number
+  for (Value index : op.getIndices())
+    indexTiles.push_back(isa<TileType>(index.getType()) ? ensure(index, Listed) : -1);
+  loop(constI64(0), constI64(type.numElements()), [&](Value i) {
+    Value inside = arith::ConstantOp::create(b, b.getBoolAttr(true)), place = constI64(0);
+    for (auto [index, tile, extent, stride] : llvm::zip(op.getIndices(), indexTiles, memory.extents, memory.strides)) {
+      Value at = toI64(tile < 0 ? lookup(index) : loadScratch(tile, i32, i, 1));
+      // A negative one is a great unsigned one.
+      inside = arith::AndIOp::create(b, inside, compare(arith::CmpIPredicate::ult, at, extent));
+      place = add(place, mul(at, stride));
+    }
+    auto guarded = scf::IfOp::create(b, inside, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(guarded.thenBlock()->getTerminator());
+    Value value = loadScratch(offset, type.getElementType(), i, 1),
+          address = offsetElements(memory.base, memory.element, place);
+    if (op.getAdd())
+      LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::fadd, address, value, LLVM::AtomicOrdering::monotonic);
+    else
+      storeGlobal(value, address, memory.element);
+  });
+}
+
 } // namespace attune::cpu

@@ -97,9 +97,11 @@ std::optional<Tuning> parseTuning(std::string_view text);
 
 /// What a backward pass gives beside the gradients of q, k and v.
 struct Gradients {
-  std::vector<std::string> tensors = {}; ///< captured tensors of floats whose gradients are computed
-  bool lse = false;                      ///< the gradient of lse comes in, as operand "dlse", beside that of o
-  bool deterministic = false;            ///< the same bits for the same arguments in every launch
+  std::vector<std::string> tensors =
+      {};                     ///< captured tensors of floats whose gradients are computed, operands "grads.NAME"
+  bool lse = false;           ///< the gradient of lse comes in, as operand "dlse", beside that of o
+  bool deterministic = false; ///< the same bits for the same arguments in every launch; an error for tensors that are
+                              ///< read at an index of both q and k (table[h, q - k])
 };
 
 /// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.

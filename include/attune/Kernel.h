@@ -30,6 +30,7 @@
 //     | dq       | [B, H, Sq, D]   | the kernel's | written, as the next two
 //     | dk       | [B, Hkv, Sk, D] | the kernel's |
 //     | dv       | [B, Hkv, Sk, Dv]| the kernel's |
+//     | grads.T  | that of T       | that of T    | written in full: of each captured tensor T in Gradients::tensors
 //
 // Batch, heads, lengths and strides are run-time values: no launch recompiles.
 //
@@ -113,7 +114,8 @@ struct IndexParam {
   std::vector<LinearIndex> guards = {};
   bool broadcast = false;   ///< an extent of 1 serves every index
   std::string text = {};    ///< the index as the variant writes it: "q - k + Sk - 1"
-  std::string element = {}; ///< what is read: "table[h, q - k + Sk - 1]"
+  std::string element = {}; ///< what is read: "table[h, q - k + Sk - 1]"; empty where a clamped index is no remedy, as
+                            ///< each element has a gradient of its own
   friend bool operator==(const IndexParam &, const IndexParam &) = default;
 };
 
@@ -166,11 +168,6 @@ struct OperandParam {
 /// the operands of the forward pass of a variant.
 std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV, bool withLse = true);
 
-/// The operands of the backward pass, without those of the workspace: Q, K, V, dO and what it writes; O and LSE, and dLSE
-/// `withGradientOfLse`, where rows have `statistics` (softmax).
-std::vector<OperandParam> backwardOperands(DType dtype, int headDim, int headDimV, bool statistics,
-                                           bool withGradientOfLse);
-
 /// Declares a captured tensor of a kernel.
 struct TensorParam {
   std::string name;
@@ -179,6 +176,17 @@ struct TensorParam {
   std::vector<IndexParam> indices = {}; ///< what a launch compares with the tensor's extents
   friend bool operator==(const TensorParam &, const TensorParam &) = default;
 };
+
+/// What the operand of a captured tensor's gradient is called: "grads." and the tensor's name.
+inline constexpr std::string_view gradientPrefix = "grads.";
+
+/// The gradient of a captured tensor, of its dtype and extents.
+OperandParam gradientOperand(const TensorParam &tensor);
+
+/// The operands of the backward pass, without those of the workspace: Q, K, V, dO and what it writes, the gradients of
+/// captured tensors among it; O and LSE, and dLSE `withGradientOfLse`, where rows have `statistics` (softmax).
+std::vector<OperandParam> backwardOperands(DType dtype, int headDim, int headDimV, bool statistics,
+                                           bool withGradientOfLse, const std::vector<TensorParam> &gradients = {});
 
 /// Says that the captured bool tensor `tensor` is a mask of blocks of rows x columns: its last two extents
 /// cover ceil(Sq / rows) x ceil(Sk / columns), the one before (rank 3 and 4) is 1 or H, and the first of
@@ -232,7 +240,7 @@ struct KernelSignature {
 };
 
 /// The most kernels that a module may have, and axes that their grids and workspace operands may have.
-inline constexpr size_t maxKernels = 8, maxGridAxes = 6;
+inline constexpr size_t maxKernels = 16, maxGridAxes = 6;
 
 /// The most bytes that packedBytes() may be.
 inline constexpr size_t maxPackedBytes = 4096;

@@ -91,7 +91,7 @@ def GradientsAttr : AttnAttr<"Gradients", "gradients"> {
   let summary = "what the backward pass of an attention gives";
   let description = [{
     The gradients of Q, K and V, and of these captured tensors of floats. With `lse` that of LSE is given beside that of O. With `deterministic` the order of
-    all sums is one for every launch.
+    all sums is one for every launch; without it that of additions to a captured tensor by an index of both q and k is not.
 
     ```mlir
     #attn.gradients<["slopes"], lse, deterministic>

@@ -423,6 +423,24 @@ LogicalResult AccumulateOp::verify() {
   return verifyAccess(*this, getTile().getType(), getView().getType(), getIndices());
 }
 
+LogicalResult ScatterOp::verify() {
+  const TileType tile = getTile().getType();
+  const ViewType view = getView().getType();
+  if (tile.getSpace() != MemorySpace::Register || !tile.getElementType().isF32() ||
+      !isa<FloatType>(view.getElementType()))
+    return emitOpError() << "takes f32 in registers to views of floats, got " << tile << " and " << view;
+  if (getAdd() && !view.getElementType().isF32())
+    return emitOpError() << "adds to f32 views, got " << view;
+  if (int64_t(getIndices().size()) != view.getRank())
+    return emitOpError() << "a view of rank " << view.getRank() << " takes " << view.getRank() << " indices, got "
+                         << getIndices().size();
+  for (Value index : getIndices())
+    if (auto type = dyn_cast<TileType>(index.getType());
+        type && type != tile.withElementType(IntegerType::get(getContext(), 32)).withLayout(type.getLayout()))
+      return emitOpError() << "takes indices of i32 with the axes of " << tile << ", got " << type;
+  return success();
+}
+
 LogicalResult ElementOp::verify() {
   ViewType view = getView().getType();
   if (int64_t(getIndices().size()) != view.getRank() || getInRange().size() != getIndices().size())

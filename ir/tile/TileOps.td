@@ -165,6 +165,8 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
   let regions = (region MaxSizedRegion<1>:$where, MaxSizedRegion<1>:$groups);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  /// One segment, full.
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$step, "::mlir::Value":$begin, "::mlir::Value":$end)>];
   let extraClassDeclaration = [{
     /// Tiles of a group: as many as the lanes of a warp ask for at a time.
     static constexpr int64_t groupTiles = 32;
@@ -302,6 +304,25 @@ def AccumulateOp : TileOp<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]> {
   }];
   let arguments = (ins TileType:$tile, ViewType:$view, Variadic<I32>:$indices, I32:$limit);
   let assemblyFormat = "$tile `,` $view `[` $indices `]` `limit` $limit attr-dict `:` type($tile) `,` type($view)";
+  let hasVerifier = 1;
+}
+
+def ScatterOp : TileOp<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "write or add each element of a tile to a place of its own";
+  let description = [{
+    `view[indices...]` becomes an element of the tile, or, with `add`, grows by it: one index for each dimension of the view, a number or a tile with the axes of
+    the tile that holds one for each element. An element of which an index is negative, or not below the view's extent, goes nowhere. Additions are atomic, to float32
+    views, and their order is not defined; without `add` no two elements may have one place.
+
+    ```mlir
+    tile.scatter %ds, %bias[%h, %rows, %keys] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<3, bf16> (i32, !tile.tile<q 64 x k 64, i32, register>, !tile.tile<q 64 x k 64, i32, register>)
+    tile.scatter add %ds, %table[%h, %bucket] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<2, f32> (i32, !tile.tile<q 64 x k 64, i32, register>)
+    ```
+  }];
+  let arguments = (ins TileType:$tile, ViewType:$view, Variadic<AnyTypeOf<[I32, TileType]>>:$indices, UnitAttr:$add);
+  let assemblyFormat = [{
+    (`add` $add^)? $tile `,` $view `[` $indices `]` attr-dict `:` type($tile) `,` type($view) `(` type($indices) `)`
+  }];
   let hasVerifier = 1;
 }
 

@@ -935,3 +935,68 @@ tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_
 }
 tile.kernel @second(k: in [b, hkv, k, d 64] f16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %V = tile.param "x" : !tile.view<3, f32>
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.scatter' op a view of rank 3 takes 3 indices, got 1}}
+  tile.scatter %m, %V[%i] : !tile.tile<q 128, f32, register>, !tile.view<3, f32> (i32)
+}
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %V = tile.param "x" : !tile.view<3, bf16>
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.scatter' op adds to f32 views, got '!tile.view<3, bf16>'}}
+  tile.scatter add %m, %V[%i, %i, %i] : !tile.tile<q 128, f32, register>, !tile.view<3, bf16> (i32, i32, i32)
+}
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] i32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %V = tile.param "x" : !tile.view<3, i32>
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+  // expected-error @+1 {{'tile.scatter' op takes f32 in registers to views of floats, got '!tile.tile<q 128, f32, register>' and '!tile.view<3, i32>'}}
+  tile.scatter %m, %V[%i, %i, %i] : !tile.tile<q 128, f32, register>, !tile.view<3, i32> (i32, i32, i32)
+}
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %V = tile.param "x" : !tile.view<3, f32>
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
+  %n = tile.splat %i : i32 -> !tile.tile<k 64, i32, register>
+  // expected-error @+1 {{'tile.scatter' op takes indices of i32 with the axes of '!tile.tile<q 128, f32, register>', got '!tile.tile<k 64, i32, register>'}}
+  tile.scatter %m, %V[%i, %i, %n] : !tile.tile<q 128, f32, register>, !tile.view<3, f32> (i32, i32, !tile.tile<k 64, i32, register>)
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %dom = tile.domain k by 64 [%i, %i) full
+  // expected-error @+1 {{'tile.for_blocks' op takes the round of a domain that has none; give the domain `times`}}
+  tile.for_blocks (%k0, %partial, %round) in %dom {
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %dom = tile.domain k by 64 [%i, %i) full times %i
+  // expected-error @+1 {{'tile.for_blocks' op goes over a domain with rounds; its body takes the round, too}}
+  tile.for_blocks (%k0, %partial) in %dom {
+  }
+}

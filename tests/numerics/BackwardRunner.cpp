@@ -58,6 +58,13 @@ Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const
   }
   if (problem.dLse)
     arranged.push_back(arrangeOne("dlse", problem.dLse->shape, &*problem.dLse));
+  for (const std::string &name : problem.tensors) {
+    // In the tensor's own order of strides, with nothing in it.
+    Placed &one = placed[std::string(gradientPrefix) + name] =
+        arrangeCaptured(problem.forward.tensors.at(name), test.layout.reversedTensors);
+    one.values = nullptr;
+    arranged.push_back(one.place(device));
+  }
   for (const Expected<void> &done : arranged)
     if (!done)
       return done.error();
@@ -75,8 +82,12 @@ Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const
     return around.error();
   GradientResults results;
   results.outside = *around;
-  for (const char *name : {"dq", "dk", "dv"}) {
-    Expected<int64_t> outside = placed[name].take(results.gradients[name]);
+  std::vector<std::string> names = {"dq", "dk", "dv"};
+  names.insert(names.end(), problem.tensors.begin(), problem.tensors.end());
+  for (const std::string &name : names) {
+    const bool isCaptured = std::ranges::find(problem.tensors, name) != problem.tensors.end();
+    Expected<int64_t> outside =
+        placed[isCaptured ? std::string(gradientPrefix) + name : name].take(results.gradients[name]);
     if (!outside)
       return outside.error();
     if (*outside >= 0)
@@ -120,11 +131,12 @@ Verdict attune::tests::checkBackward(const Case &test, const Target &target, con
   return judgeBackward(test, *exact, runBackward(*kernel, test, problem, *exact));
 }
 
-Verdict attune::tests::checkRepeats(const Case &test, const Target &target, int launches) {
+Verdict attune::tests::checkRepeats(const Case &test, const Target &target, int launches,
+                                    std::vector<std::string> tensors) {
   CompileOptions options = optionsOf(test);
-  options.gradients = Gradients{.deterministic = true};
+  options.gradients = Gradients{.tensors = std::move(tensors), .deterministic = true};
   options.backward = true;
-  const reference::BackwardProblem problem = backwardProblem(test);
+  const reference::BackwardProblem problem = backwardProblem(test, *options.gradients);
   Expected<reference::GradientValues> exact = reference::gradients(problem);
   Expected<Kernel> kernel = compileToRun(*test.variant, options, target);
   if (!exact || !kernel)

@@ -29,7 +29,8 @@ Verdict judgeBackward(const Case &test, const reference::GradientValues &exact,
 /// Compiles the backward pass, runs it, and compares it with the reference.
 Verdict checkBackward(const Case &test, const Target &target, const Gradients &asked = {});
 
-/// Compiles with Gradients::deterministic and launches so often: all launches give the same bits.
-Verdict checkRepeats(const Case &test, const Target &target, int launches);
+/// Compiles with Gradients::deterministic and launches so often: all launches give the same bits, of the gradients of
+/// these captured tensors, too.
+Verdict checkRepeats(const Case &test, const Target &target, int launches, std::vector<std::string> tensors = {});
 
 } // namespace attune::tests

@@ -129,7 +129,9 @@ void Flags::addSchedule(CLI::App &verb) {
 void Flags::addGradients(CLI::App &verb) {
   auto *group = verb.add_option_group("Backward pass");
   auto *pass = group->add_flag("--backward", backward, "the backward pass: the gradients of Q, K and V");
-  group->add_option("--grad", grads, "that of a captured tensor, too; repeatable")->type_name("NAME")->needs(pass);
+  group->add_option("--grad", grads, "that of a captured tensor of floats, too; repeatable")
+      ->type_name("NAME")
+      ->needs(pass);
   group->add_flag("--grad-lse", gradLse, "of LSE's gradient beside that of O")->needs(pass);
   group->add_flag("--deterministic", deterministic, "the same bits in every launch")->needs(pass);
 }

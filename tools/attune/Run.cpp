@@ -51,13 +51,17 @@ struct Data {
   HostTensor q, k, v, o, lse;
   bool hasLse = true; ///< else the kernel has no such operand
   std::map<std::string, HostTensor> tensors, scalars;
-  std::map<std::string, HostTensor> ofBackward; ///< its operands beside those above: do, dlse, dq, dk, dv
+  std::map<std::string, HostTensor> ofBackward; ///< its operands beside those above: do, dlse, dq, dk, dv, grads.NAME
 
   /// What a launch writes.
   std::vector<std::pair<std::string, HostTensor *>> results() {
     if (ofBackward.empty())
       return {{"o", &o}, {"lse", &lse}};
-    return {{"dq", &ofBackward.at("dq")}, {"dk", &ofBackward.at("dk")}, {"dv", &ofBackward.at("dv")}};
+    std::vector<std::pair<std::string, HostTensor *>> gradients;
+    for (auto &[name, tensor] : ofBackward)
+      if (name != "do" && name != "dlse")
+        gradients.push_back({name, &tensor});
+    return gradients;
   }
   /// All bits set is a NaN in f32, f16 and bf16: what the kernel does not write shows.
   void poisonResults() {
@@ -127,7 +131,7 @@ Result<std::optional<Data>> readInputs(const RunFlags &flags) {
 
 /// Everything whose size follows from the shape and that makeTensor does not check, before any of it is allocated.
 Expected<void> checkMemory(const RunFlags &flags, const Request &request, const KernelSignature &signature, bool given,
-                           const Shape &shape) {
+                           const Shape &shape, const std::map<std::string, HostTensor> &tensors) {
   const std::array<int64_t, 4> q = {shape.batch, shape.heads, shape.queries, shape.headDim},
                                k = {shape.batch, shape.headsKv, shape.keys, shape.headDim},
                                v = {shape.batch, shape.headsKv, shape.keys, shape.headDimV},
@@ -145,6 +149,14 @@ Expected<void> checkMemory(const RunFlags &flags, const Request &request, const 
     need.add("dq", byteSize(signature.dtype), q);
     need.add("dk", byteSize(signature.dtype), k);
     need.add("dv", byteSize(signature.dtype), v);
+    for (const auto &[name, tensor] : tensors) {
+      const std::string gradient = std::string(gradientPrefix) + name;
+      if (!hasOperand(signature, gradient))
+        continue;
+      need.add(gradient, byteSize(tensor.dtype), tensor.shape);
+      if (checks) // values, errors and masses, twice
+        need.add("the reference's " + gradient, 2 * 3 * 8, tensor.shape);
+    }
     if (checks) // values and errors
       for (const auto &[name, shape] : {std::pair("the reference's dq", &q),
                                         {"the reference's dk", &k},
@@ -172,7 +184,7 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
       return tensor.error();
     data.tensors[param.name] = std::move(*tensor);
   }
-  if (Expected<void> fits = checkMemory(flags, request, signature, given, shape); !fits)
+  if (Expected<void> fits = checkMemory(flags, request, signature, given, shape, data.tensors); !fits)
     return fits;
   if (given) {
     for (HostTensor *tensor : {&data.q, &data.k, &data.v})
@@ -190,6 +202,9 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
   if (hasOperand(signature, "do")) {
     for (auto [name, like] : {std::pair("dq", &data.q), std::pair("dk", &data.k), std::pair("dv", &data.v)})
       data.ofBackward[name] = HostTensor::zeros(dtype, like->shape);
+    for (const TensorParam &param : signature.tensors)
+      if (const std::string name = gradientOperand(param).name; hasOperand(signature, name))
+        data.ofBackward[name] = HostTensor::zeros(param.dtype, data.tensors.at(param.name).shape);
     data.ofBackward["do"] = HostTensor::random(dtype, data.o.shape, flags.seed * 1000 + 4);
     if (hasOperand(signature, "dlse"))
       data.ofBackward["dlse"] = HostTensor::random(DType::F32, data.lse.shape, flags.seed * 1000 + 5);
@@ -444,6 +459,9 @@ Expected<Check> checkBackward(reference::Problem &problem, const Data &data) {
   reference::BackwardProblem backward{.forward = std::move(problem), .dO = data.ofBackward.at("do")};
   if (dLse != data.ofBackward.end())
     backward.dLse = dLse->second;
+  for (const auto &[name, tensor] : data.ofBackward)
+    if (name.starts_with(gradientPrefix))
+      backward.tensors.push_back(name.substr(gradientPrefix.size()));
   Expected<reference::GradientValues> exact = reference::gradients(backward);
   problem = std::move(backward.forward);
   if (!exact)
@@ -451,6 +469,10 @@ Expected<Check> checkBackward(reference::Problem &problem, const Data &data) {
   Check result{std::move(exact->forward), {}};
   for (auto [name, gradient] : {std::pair("dq", &exact->q), std::pair("dk", &exact->k), std::pair("dv", &exact->v)})
     result.results.push_back(reference::compareGradient(name, data.ofBackward.at(name), *gradient));
+  for (const auto &[tensor, gradient] : exact->tensors) {
+    const std::string name = std::string(gradientPrefix) + tensor;
+    result.results.push_back(reference::compareGradient(name, data.ofBackward.at(name), gradient));
+  }
   return result;
 }
 
@@ -497,11 +519,17 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
   if (code)
     return Error{fmt::format("{} cannot be made: {}", flags.dump, code.message())};
   // Captured tensors have a folder of their own: one may be called as an input or output is.
-  const fs::path captured = fs::path(flags.dump) / "tensors";
+  std::vector<const char *> folders;
   if (!data.tensors.empty())
-    fs::create_directories(captured, code);
-  if (code)
-    return Error{fmt::format("{} cannot be made: {}", captured.string(), code.message())};
+    folders.push_back("tensors");
+  if (std::ranges::any_of(data.ofBackward, [](const auto &one) { return one.first.starts_with(gradientPrefix); }))
+    folders.push_back("grads");
+  for (const char *folder : folders) {
+    const fs::path path = fs::path(flags.dump) / folder;
+    fs::create_directories(path, code);
+    if (code)
+      return Error{fmt::format("{} cannot be made: {}", path.string(), code.message())};
+  }
   auto write = [&](const std::string &name, const HostTensor &tensor) {
     return reference::writeNpy((fs::path(flags.dump) / (name + ".npy")).string(), tensor);
   };
@@ -511,9 +539,12 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
     if (tensor != &data.lse || data.hasLse)
       if (Expected<void> written = write(name, *tensor); !written)
         return written;
-  for (const auto &[name, tensor] : data.ofBackward)
-    if (Expected<void> written = write(name, tensor); !written)
+  for (const auto &[name, tensor] : data.ofBackward) {
+    const bool isCaptured = name.starts_with(gradientPrefix);
+    if (Expected<void> written = write(isCaptured ? "grads/" + name.substr(gradientPrefix.size()) : name, tensor);
+        !written)
       return written;
+  }
   for (const auto &[name, tensor] : data.tensors)
     if (Expected<void> written = write("tensors/" + name, tensor); !written)
       return written;

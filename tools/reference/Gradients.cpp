@@ -107,12 +107,25 @@ public:
     result.q = std::move(dq).finished(problem.forward.q.shape, scale, accuracy);
     result.k = std::move(dk).finished(problem.forward.k.shape, scale, accuracy);
     result.v = std::move(dv).finished(problem.forward.v.shape, 1, accuracy);
-    for (auto &[name, sum] : tensors)
-      result.tensors[name] = std::move(sum).finished(problem.forward.tensors.at(name).shape, 1, accuracy);
+    for (auto &[name, sum] : tensors) {
+      const HostTensor &tensor = problem.forward.tensors.at(name);
+      const Accuracy ofTensor = accuracyOf(tensor.dtype, /*precise=*/true);
+      Accuracy own = accuracy;
+      own.unit = ofTensor.unit;
+      own.smallest = ofTensor.smallest;
+      result.tensors[name] = std::move(sum).finished(tensor.shape, 1, own);
+    }
     return result;
   }
 
 private:
+  /// How the score changes with an element of a captured tensor.
+  struct LoadSlope {
+    const Instruction *load;
+    int64_t element;
+    double slope;
+  };
+
   struct Scratch {
     explicit Scratch(const BackwardLoop &loop) : tensors(loop.emptySums()) {
       const Prepared &prepared = loop.prepared;
@@ -130,6 +143,8 @@ private:
     std::optional<ProgramGradient> gradient, shiftedGradient;
     std::vector<double> ofSum; ///< of a row: how dQ changes with rowsum(dO * O)
     TensorSums tensors;
+    std::map<std::pair<std::string, int64_t>, double> tensorsOfSum; ///< the same of elements of captured tensors
+    std::vector<LoadSlope> loads, shiftedLoads;                     ///< of the key
   };
 
   struct Row {
@@ -156,10 +171,11 @@ private:
     for (int64_t d = 0; d < columns; ++d) {
       const double product = dO[index][d] * forward.o[size_t(index * columns + d)];
       row.rowSum += product;
-      row.rowSumError += product * product;
+      const double error = std::hypot(accuracy.unit * product, accuracy.smallest * dO[index][d]);
+      row.rowSumError += error * error;
     }
     // It is one for all keys, so that their errors do not average: 3 times it has to be 5 standard deviations.
-    row.rowSumError = 5.0 / 3 * accuracy.unit * std::sqrt(row.rowSumError);
+    row.rowSumError = 5.0 / 3 * std::sqrt(row.rowSumError);
     if (prepared.weights == Weights::Softmax) {
       row.lse = row.logDivisor = forward.lse[size_t(index)];
       if (row.lse == -infinity)
@@ -172,10 +188,14 @@ private:
       if (*each)
         (*each)->startRow(b, h, query + problem.forward.qOffset);
     std::fill(scratch.ofSum.begin(), scratch.ofSum.end(), 0);
+    scratch.tensorsOfSum.clear();
     for (int64_t begin = 0; begin < prepared.keyLength; begin += maxRun)
       keys(row, begin, std::min(maxRun, prepared.keyLength - begin), scratch);
     dq.variance[size_t(index)] +=
         row.rowSumError * row.rowSumError * dot(scratch.ofSum.data(), scratch.ofSum.data(), prepared.headDim);
+    for (const auto &[element, ofSum] : scratch.tensorsOfSum)
+      scratch.tensors[element.first].variance[size_t(element.second)] +=
+          row.rowSumError * row.rowSumError * ofSum * ofSum;
   }
 
   /// L, and the gradient of the sink.
@@ -184,8 +204,11 @@ private:
     row.logDivisor = most + std::log(std::exp(row.lse - most) + std::exp(sink - most));
     for (const TensorDecl &tensor : problem.forward.variant->normaliser().tensors)
       if (isWanted(tensor.name)) {
-        const double weight = std::exp(sink - row.logDivisor), one = 1;
-        scratch.tensors[tensor.name].add(row.h, -weight * row.rowSum, weight * row.rowSumError, &one);
+        const double weight = std::exp(sink - row.logDivisor), one = 1,
+                     off = 0x1p-23 * (std::fabs(row.logDivisor) + std::fabs(sink)),
+                     ofWeight = off <= 0.5 ? weight * std::expm1(off) + leastFloat : infinity;
+        scratch.tensors[tensor.name].add(row.h, -weight * row.rowSum,
+                                         std::hypot(weight * row.rowSumError, ofWeight * row.rowSum), &one);
       }
   }
 
@@ -268,8 +291,10 @@ private:
                                                               : fromWeight * weight.error,
                  error = std::hypot(ofWeight, weight.slope * 0x1p-21 * keepScale * mass);
     double ds = dx, dsError = error, slope = 1;
-    if (scratch.score)
+    if (scratch.score) {
       std::tie(ds, dsError, slope) = scoreGradient(dx, error, inRun, scratch);
+      addTensors(dx, error, isSoftmax ? weight.p : 0, scratch);
+    }
     dsError = std::hypot(dsError, std::hypot(accuracy.unit * ds, accuracy.smallest));
     // That of the row's sum is one for all keys: it does not average.
     const double ofSum = isSoftmax && slope != 0 && std::isfinite(slope) ? weight.p * slope : 0;
@@ -279,20 +304,37 @@ private:
     dk.add(at, ds, std::hypot(dsError, ofSum * row.rowSumError), q[row.index]);
   }
 
-  /// dS, its error, and the slope.
+  /// dS, its error, and the slope. Leaves the slopes of loads.
   std::tuple<double, double, double> scoreGradient(double dx, double error, int64_t inRun, Scratch &scratch) {
-    const double one = 1;
-    const double slope = scratch.gradient->run(*scratch.score, inRun, 1, [](auto &, auto, auto) {});
-    const double off = scratch.shiftedGradient->run(*scratch.shifted, inRun, 1, [](auto &, auto, auto) {}) - slope;
-    if (!problem.tensors.empty())
-      scratch.gradient->run(*scratch.score, inRun, dx, [&](const Instruction &load, int64_t element, double g) {
+    auto collect = [&](std::vector<LoadSlope> &loads) {
+      loads.clear();
+      return [this, &loads](const Instruction &load, int64_t element, double slope) {
         if (isWanted(load.node->name))
-          scratch.tensors[load.node->name].add(element, g, dx != 0 ? error * g / dx : 0, &one);
-      });
+          loads.push_back({&load, element, slope});
+      };
+    };
+    const double slope = scratch.gradient->run(*scratch.score, inRun, 1, collect(scratch.loads));
+    const double off = scratch.shiftedGradient->run(*scratch.shifted, inRun, 1, collect(scratch.shiftedLoads)) - slope;
     // 0 whatever the slope is.
     if (dx == 0)
       return {0, std::isfinite(slope) && slope != 0 ? slope * error : 0, slope};
     return {slope * dx, std::hypot(slope == 0 ? 0 : slope * error, std::isfinite(off) ? off * dx : 0), slope};
+  }
+
+  /// What a key adds to the gradients of captured tensors; `ofSum` is how dX changes with rowsum(dO * O).
+  void addTensors(double dx, double error, double ofSum, Scratch &scratch) {
+    const double one = 1;
+    for (const LoadSlope &at : scratch.loads) {
+      const auto moved = std::ranges::find_if(scratch.shiftedLoads, [&](const LoadSlope &other) {
+        return other.load == at.load && other.element == at.element;
+      });
+      const double off = moved == scratch.shiftedLoads.end() ? 0 : moved->slope - at.slope;
+      const double ofSlope = at.slope == 0 || !std::isfinite(at.slope) ? 0 : at.slope * error;
+      scratch.tensors[at.load->node->name].add(at.element, dx == 0 ? 0 : dx * at.slope,
+                                               std::hypot(ofSlope, std::isfinite(off) ? off * dx : 0), &one);
+      if (ofSum != 0 && std::isfinite(at.slope))
+        scratch.tensorsOfSum[{at.load->node->name, at.element}] += ofSum * at.slope;
+    }
   }
 
   const BackwardProblem &problem;

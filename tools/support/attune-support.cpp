@@ -70,6 +70,20 @@ std::vector<Feature> features() {
              .mask(causal() && documents(tensor("ids", i32, 1)));
        },
        {.dtype = bf16, .headDim = 64, .gradients = Gradients{.lse = true}, .backward = true}},
+      {"gradients of captured tensors (slopes, biases, tables, sinks)",
+       [=] {
+         auto slopes = tensor("slopes", f32, 1), columns = tensor("columns", f16, 2), table = tensor("table", bf16, 2);
+         return Variant("learned")
+             .score(bias(tensor("bias", bf16, 3)))
+             .score([&](Score s, Index b, Index h, Index q, Index k) {
+               return s * slopes[h] + columns[b][k] + table[h][min(abs(q - k), 31)];
+             })
+             .normaliser(normalisers::softmaxWithSink("sinks"));
+       },
+       {.dtype = bf16,
+        .headDim = 64,
+        .gradients = Gradients{.tensors = {"slopes", "columns", "table", "bias", "sinks"}},
+        .backward = true}},
       {".precise()", [] { return Variant("precise").precise().score(attune::softcap(30)); }},
       {".qOffset()", [] { return Variant("offset").qOffset().mask(causal()); }},
   };

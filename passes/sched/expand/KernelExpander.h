@@ -329,6 +329,8 @@ private:
   LogicalResult storeElements(tile::StoreOp op);
   /// From registers by the copy engine, element by element, or, from sm_90 on, two columns at a time.
   LogicalResult expandOp(tile::AccumulateOp op);
+  /// Element by element, each by its first holder.
+  LogicalResult expandOp(tile::ScatterOp op);
   /// Through shared memory, the same for all tiles that go to the view in boxes of one kind.
   void addByEngine(tile::AccumulateOp op, Value buffer);
   /// A tile in shared memory: by the copy engine, a lane of each warp its rows, or element by element.

@@ -270,6 +270,40 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
   return success();
 }
 
+LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
+  Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView());
+  Value inside = isWriter(buffer);
+  SmallVector<Value> extents;
+  auto require = [&](Value known, Value index, Value extent) -> Value {
+    // A negative index is a great unsigned one.
+    Value isWithin = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, extent);
+    return known ? arith::AndIOp::create(builder, loc, known, isWithin).getResult() : isWithin;
+  };
+  for (auto [dim, index] : llvm::enumerate(op.getIndices())) {
+    extents.push_back(sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, int64_t(dim)));
+    if (!isa<TileType>(index.getType()))
+      inside = require(inside, mapping.lookup(index), extents.back());
+  }
+  forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+    Value own = inside;
+    SmallVector<Value> place;
+    for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {
+      const bool isTile = isa<TileType>(index.getType());
+      place.push_back(isTile ? element(index, i, r, j, c) : mapping.lookup(index));
+      if (isTile)
+        own = require(own, place.back(), extent);
+    }
+    auto write = [&] {
+      if (op.getAdd())
+        sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), view, place);
+      else
+        sched::StoreElementOp::create(builder, loc, get(buffer, at), view, place);
+    };
+    own ? onlyIf(own, write) : write();
+  });
+  return success();
+}
+
 void KernelExpander::addByEngine(tile::AccumulateOp op, Value buffer) {
   Value &shared = addends[{op.getView(), op.getTile().getType()}];
   if (!shared)

@@ -1,0 +1,72 @@
+//===- CapturedGradients.h - Gradients of captured tensors ---------------------===//
+//
+// Each attn.add_gradient adds a value for every (b, h, q, k), or for every (b, h, q), to an element of a captured tensor.
+// What its indices follow from says how the additions are done:
+//
+//     | indices follow from       | e.g.                      | by the loops over tiles    | behind them               |
+//     |---------------------------|---------------------------|----------------------------|---------------------------|
+//     | b, h, q: not k            | slopes[h], bias[type[q]]  | a sum for each (b, h, q)   | one ordered sum of them   |
+//     | b, h, k: not q            | bias[b, k]                | a sum for each (b, h, k)   | for each element          |
+//     | q and k, each an index    | bias[h, q, k]             | a kernel of its own, a block for each tile of the        |
+//     |                           |                           | tensor, a loop over the b and h that it leaves out       |
+//     | q and k in any other way  | table[h, q - k + n]       | atomic additions to float32 in the workspace, then       |
+//     |                           |                           | one conversion                                           |
+//
+// All but the last are sums in an order of their own: the same bits in every launch.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/attn/Attn.h"
+#include "ir/tile/Tile.h"
+
+namespace attune {
+
+/// What the loops leave of one attn.add_gradient: a float32 for each query of each head, or for each key.
+struct GradientSum {
+  attn::AddGradientOp add;
+  bool ofKeys;
+  std::string name; ///< of the workspace operand
+
+  /// [b, h, q] or [b, h, k]
+  tile::OperandAttr declaration() const;
+};
+
+/// How the gradient of one captured tensor is formed.
+struct CapturedGradient {
+  attn::CapturedTensorAttr tensor;
+  llvm::SmallVector<GradientSum> sums;
+  llvm::SmallVector<attn::AddGradientOp> tiles; ///< each index is one coordinate, q and k among them: then nothing else
+  llvm::SmallVector<attn::AddGradientOp> scattered; ///< by atomic additions
+
+  /// The gradient itself, in the tensor's shape and element type.
+  tile::OperandAttr declaration() const;
+  /// Its float32 in the workspace, to which elements are scattered.
+  tile::OperandAttr addends() const;
+  /// The extent of a dimension, as kernels name the axis.
+  std::string axis(unsigned dim) const;
+};
+
+/// Of all tensors that an attention takes the gradients of. Fails, with an error where the tensor is read, where one
+/// cannot be formed as asked for.
+mlir::FailureOr<llvm::SmallVector<CapturedGradient>> planCapturedGradients(attn::AttentionOp op);
+
+/// The coordinates b, h, q and k among the arguments of the region of gradients around `add`; null where it takes none.
+std::array<mlir::Value, 4> coordinatesAround(attn::AddGradientOp add);
+/// Which coordinate (0 to 3: b, h, q, k) an index is; nothing where it is something else.
+std::optional<unsigned> coordinateOf(attn::AddGradientOp add, mlir::Value index);
+/// Whether an index follows from b and h alone.
+bool isOfHead(attn::AddGradientOp add, mlir::Value index);
+/// `index`, of i32 or i64, limited to [0, extent), as i32.
+mlir::Value clampIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value index, mlir::Value extent);
+
+/// The kernel that adds up the sums and what was scattered, and writes the gradient. `like` is a kernel of the launch, of
+/// which it has scalars, tensors and the operands whose extents it reads.
+tile::KernelOp writeGradientKernel(mlir::OpBuilder builder, attn::AttentionOp op, const CapturedGradient &gradient,
+                                   tile::KernelOp like);
+/// The kernel that sets what is scattered to, to zero; or, of a gradient that is formed by tiles, what lies beyond the
+/// sequences.
+tile::KernelOp writeZerosKernel(mlir::OpBuilder builder, attn::AttentionOp op, const CapturedGradient &gradient,
+                                tile::KernelOp like);
+
+} // namespace attune
