@@ -156,7 +156,9 @@ std::string argumentName(BlockArgument argument) {
         auto domain = op.getDomain().getDefiningOp<tile::DomainOp>();
         return i == 0   ? domain && domain.getAxis() == "q" ? "q0" : "k0"
                : i == 1 ? "partial"
-                        : carriedName(carriedBy(op), i - 2);
+               : op.getRound() == argument
+                   ? "round"
+                   : carriedName(carriedBy(op), i - (op.getBody().getNumArguments() - op.getInits().size()));
       })
       .Case([&](tile::MapOp op) {
         const size_t inputs = op.getInputs().size();

@@ -98,6 +98,9 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     passes.addPass(createExpandLogistic());
     passes.addPass(createSkipRescale());
     passes.addPass(createSeparateScore());
+    // Of exponents, too.
+    passes.addPass(createStageVectors());
+    passes.addPass(createCanonicalizerPass());
   }
   addTileVerifier(passes, options);
 }

@@ -24,6 +24,24 @@ void Lowering::lowerForBlocks(ForBlocksOp op) {
     carryTile(op, i);
   }
 
+  SmallVector<Value> results = domain.getTimes()
+                                   ? loop(constI64(0), toI64(lookup(domain.getTimes())), constI64(1), scalars,
+                                          [&](Value round, ValueRange outer) {
+                                            values[op.getRound()] = arith::TruncIOp::create(b, i32, round);
+                                            return lowerSegments(op, domain, outer, scalarIndex);
+                                          })
+                                   : lowerSegments(op, domain, scalars, scalarIndex);
+  for (auto [i, index] : llvm::enumerate(scalarIndex))
+    values[op.getResult(index)] = results[i];
+  for (auto [result, carried] : llvm::zip(op.getResults(), op.getCarried()))
+    if (auto type = dyn_cast<TileType>(result.getType())) {
+      Order order = type.rank() == 1 ? Listed : orderOf(type);
+      define(result, storage.find(carried)->second.offset[order], order);
+    }
+}
+
+SmallVector<Value> Lowering::lowerSegments(ForBlocksOp op, DomainOp domain, ValueRange scalars,
+                                           ArrayRef<unsigned> scalarIndex) {
   size_t count = domain.getBegins().size();
   auto pick = [&](Value segment, function_ref<Value(size_t)> value) {
     Value picked = value(0);
@@ -36,7 +54,7 @@ void Lowering::lowerForBlocks(ForBlocksOp op) {
     begins.push_back(toI64(lookup(begin)));
     ends.push_back(toI64(lookup(end)));
   }
-  SmallVector<Value> results = loop(int64_t(count), 1, scalars, [&](Value counter, ValueRange outer) {
+  return loop(int64_t(count), 1, scalars, [&](Value counter, ValueRange outer) {
     Value segment = domain.getReverse() ? Value(arith::SubIOp::create(b, constI64(count - 1), counter)) : counter;
     Value begin = pick(segment, [&](size_t i) { return begins[i]; });
     Value end = pick(segment, [&](size_t i) { return ends[i]; });
@@ -51,13 +69,6 @@ void Lowering::lowerForBlocks(ForBlocksOp op) {
       return lowerVisited(op, domain, n, first, partial, inner, scalarIndex);
     });
   });
-  for (auto [i, index] : llvm::enumerate(scalarIndex))
-    values[op.getResult(index)] = results[i];
-  for (auto [result, carried] : llvm::zip(op.getResults(), op.getCarried()))
-    if (auto type = dyn_cast<TileType>(result.getType())) {
-      Order order = type.rank() == 1 ? Listed : orderOf(type);
-      define(result, storage.find(carried)->second.offset[order], order);
-    }
 }
 
 void Lowering::carryTile(ForBlocksOp op, unsigned i) {

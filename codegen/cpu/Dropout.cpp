@@ -13,7 +13,7 @@ Value Lowering::drop(DropoutOp op, Value value, int64_t random, int64_t innerSiz
   Value threshold = arith::TruncIOp::create(b, i16, lookup(op.getThreshold()));
   Value keep = compare(arith::CmpIPredicate::uge, number, widen(threshold, at.lanes));
   value = widen(value, at.lanes);
-  return select(keep, value, zeroOf(value.getType()));
+  return select(keep, value, op.getNegates() ? arith::NegFOp::create(b, value).getResult() : zeroOf(value.getType()));
 }
 
 int64_t Lowering::randomNumbers(DropoutOp op) {

@@ -260,6 +260,8 @@ private:
   void lowerForBlocks(ForBlocksOp op);
   /// Memory for a carried tile, which holds its initial value.
   void carryTile(ForBlocksOp op, unsigned i);
+  /// One round of the domain; gives the carried scalars' next values.
+  SmallVector<Value> lowerSegments(ForBlocksOp op, DomainOp domain, ValueRange scalars, ArrayRef<unsigned> scalarIndex);
   /// The iteration under the domain's own condition.
   SmallVector<Value> lowerVisited(ForBlocksOp op, DomainOp domain, Value n, Value first, Value partial,
                                   ValueRange inner, ArrayRef<unsigned> scalarIndex);

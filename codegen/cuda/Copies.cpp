@@ -60,12 +60,13 @@ bool KernelPrinter::printBox(Operation *op) {
       })
       .Case([&](StoreBoxOp o) {
         Expr from = sharedAddress(op, o.getShared(), o.getStage(), o.getSharedRow(), o.getColumn());
-        statement(op, primitive(o.getAdds() ? "add_box" : "store_box", {{maps[o.getMap()]},
-                                                                        from,
-                                                                        integer(o.getBatch()),
-                                                                        integer(o.getHead()),
-                                                                        integer(o.getRow()),
-                                                                        integer(o.getColumn())})
+        statement(op, primitive(o.getAdds() ? "add_box" : "store_box",
+                                {{maps[o.getMap()]},
+                                 from,
+                                 integer(o.getBatch()),
+                                 integer(o.getHead()),
+                                 integer(o.getRow()),
+                                 integer(o.getTensorColumn() ? o.getTensorColumn() : o.getColumn())})
                               .text +
                           ";");
       })

@@ -109,7 +109,8 @@ void KernelPrinter::printMmaAsync(MmaAsyncOp op) {
   const auto kind = !leftShared             ? codegen::LeftOperand::Registers
                     : op.getTransposeLeft() ? codegen::LeftOperand::SharedColumns
                                             : codegen::LeftOperand::Shared;
-  std::string name = codegen::mmaAsyncName(elementName(a.getElementType()), int(acc.getShape()[1]), kind);
+  const int64_t columns = acc.getShape()[1] / cast<sched::FragmentAttr>(acc.getLayout()).getColumnWarps();
+  std::string name = codegen::mmaAsyncName(elementName(a.getElementType()), int(columns), kind);
   statement(op, primitive(name, op.getTranspose() ? "<1>" : "<0>",
                           {{element(op.getAcc(), ArrayRef<Expr>{{"0"}})}, left, right, value(op.getAccumulate())})
                         .text +

@@ -174,7 +174,7 @@ Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage, first, firstColumn;
   std::array<int64_t, 4> at;
   if (!machine.single(warp, step) || !machine.uniform(warp, step, 0, stage) || !machine.uniform(warp, step, 1, first) ||
-      !boxOperands(machine, warp, step, 2, at, stage, first, 5, firstColumn))
+      !boxOperands(machine, warp, step, 2, at, stage, first, 6, firstColumn))
     return Go::Stop;
   BoxStore box{warp.first(), step.op, {}};
   const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;

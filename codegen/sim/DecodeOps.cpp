@@ -154,7 +154,9 @@ bool Decoder::boxOp(Operation *op) {
              {mapOf(o, o.getMap()), sharedOf(o, o.getShared()), ringOf(o, o.getRing())});
       })
       .Case([&](sched::StoreBoxOp o) {
-        emit(o, sim::storeBox, {o.getStage(), o.getSharedRow(), o.getBatch(), o.getHead(), o.getRow(), o.getColumn()},
+        Value to = o.getTensorColumn() ? o.getTensorColumn() : o.getColumn();
+        emit(o, sim::storeBox,
+             {o.getStage(), o.getSharedRow(), o.getBatch(), o.getHead(), o.getRow(), to, o.getColumn()},
              {mapOf(o, o.getMap()), sharedOf(o, o.getShared())}, {}, o.getAdds());
       })
       .Case([&](sched::AddRowsOp o) {

@@ -223,7 +223,7 @@ def MmaOp : SchedOp<"mma", [Effects]> {
 def MmaAsyncOp : SchedOp<"mma_async", [Effects]> {
   let summary = "start one warpgroup-level matrix instruction";
   let description = [{
-    For the warpgroup's 64 rows and all columns of `acc`, 16 of the contracted axis:
+    For the warpgroup's 64 rows and its columns of `acc`, 16 of the contracted axis:
     `acc = a * b`, plus `acc` where `accumulate` holds. `acc` is a `c` fragment of 16 rows a warp. `a` is an `a` fragment, `a[i, kk]`, or a
     shared tile, `a[stage, row, column]`, stored as [rows of acc][contracted], or with `transpose_left` as [contracted][rows of acc]. `b` is a shared tile, `b[stage, row, column]`, stored as [columns of acc][contracted], or with
     `transpose` as [contracted][columns of acc]. Between `sched.mma_fence` and the `sched.mma_wait` that completes it, `acc` and a

@@ -256,18 +256,20 @@ def LoadBoxOp : SchedOp<"load_box", [Effects]> {
 def StoreBoxOp : SchedOp<"store_box", [Effects]> {
   let summary = "start the copy of one box from shared memory, or its addition to what is there";
   let description = [{
-    The rows from `shared_row` on of the panel of `shared[stage]` that starts at `column` go to `map[batch, head, row, column]`; with `adds` they are added, float32, each element
-    atomically. One thread executes it, after a `sched.fence_async` of each thread that wrote. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor; 9.7.9.25.5.3,
+    The rows from `shared_row` on of the panel of `shared[stage]` that starts at `column` go to `map[batch, head, row, column]`; with `at` that is the tensor's
+    column. With `adds` they are added, float32, each element atomically. One thread executes it, after a `sched.fence_async` of each thread that wrote. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor; 9.7.9.25.5.3,
     cp.reduce.async.bulk.tensor.
 
     ```mlir
     sched.store_box %os[%stage, %r] to %m[%b, %h, %row, %c] : ...
     sched.store_box %sums[%stage, %r] to %m[%b, %h, %row, %c] adds : ...
+    sched.store_box %sums[%stage, %r] to %m[%b, %h, %row, %c] at %column adds : ...
     ```
   }];
-  let arguments = (ins TileType:$shared, I32:$stage, I32:$shared_row, TensorMapType:$map, I32:$batch, I32:$head, I32:$row, I32:$column, UnitAttr:$adds);
+  let arguments = (ins TileType:$shared, I32:$stage, I32:$shared_row, TensorMapType:$map, I32:$batch, I32:$head, I32:$row, I32:$column,
+                       Optional<I32>:$tensor_column, UnitAttr:$adds);
   let assemblyFormat = [{
-    $shared `[` $stage `,` $shared_row `]` `to` $map `[` $batch `,` $head `,` $row `,` $column `]` (`adds` $adds^)? attr-dict
+    $shared `[` $stage `,` $shared_row `]` `to` $map `[` $batch `,` $head `,` $row `,` $column `]` (`at` $tensor_column^)? (`adds` $adds^)? attr-dict
     `:` type($shared) `,` type($map)
   }];
   let hasVerifier = 1;

@@ -31,6 +31,9 @@ ParseResult DomainOp::parse(OpAsmParser &parser, OperationState &result) {
   }
   if (succeeded(parser.parseOptionalKeyword("reverse")))
     result.addAttribute("reverse", builder.getUnitAttr());
+  SmallVector<OpAsmParser::UnresolvedOperand, 1> times;
+  if (succeeded(parser.parseOptionalKeyword("times")) && parser.parseOperand(times.emplace_back()))
+    return failure();
   for (StringRef name : {"where", "groups"}) {
     Region *region = result.addRegion();
     if (succeeded(parser.parseOptionalKeyword(name)) && parser.parseRegion(*region))
@@ -39,13 +42,15 @@ ParseResult DomainOp::parse(OpAsmParser &parser, OperationState &result) {
   if (parser.parseOptionalAttrDict(result.attributes))
     return failure();
   Type i32 = builder.getI32Type();
-  if (parser.resolveOperands(begins, i32, result.operands) || parser.resolveOperands(ends, i32, result.operands))
+  if (parser.resolveOperands(begins, i32, result.operands) || parser.resolveOperands(ends, i32, result.operands) ||
+      parser.resolveOperands(times, i32, result.operands))
     return failure();
   result.addAttribute("axis", builder.getStringAttr(axis));
   result.addAttribute("step", builder.getI64IntegerAttr(step));
   result.addAttribute("full", builder.getDenseBoolArrayAttr(full));
-  result.addAttribute(getOperandSegmentSizeAttr(),
-                      builder.getDenseI32ArrayAttr({int32_t(begins.size()), int32_t(ends.size())}));
+  result.addAttribute(
+      getOperandSegmentSizeAttr(),
+      builder.getDenseI32ArrayAttr({int32_t(begins.size()), int32_t(ends.size()), int32_t(times.size())}));
   result.addTypes(DomainType::get(parser.getContext()));
   return success();
 }
@@ -56,6 +61,8 @@ void DomainOp::print(OpAsmPrinter &printer) {
     printer << " [" << begin << ", " << end << ") " << (full ? "full" : "partial");
   if (getReverse())
     printer << " reverse";
+  if (getTimes())
+    printer << " times " << getTimes();
   for (auto [name, region] : {std::pair(" where ", &getWhere()), {" groups ", &getGroups()}})
     if (!region->empty()) {
       printer << name;
@@ -133,12 +140,17 @@ void ForBlocksOp::build(OpBuilder &builder, OperationState &result, Value domain
   Block *body = builder.createBlock(result.addRegion());
   body->addArgument(builder.getI32Type(), result.location);
   body->addArgument(builder.getI1Type(), result.location);
+  if (auto of = domain.getDefiningOp<DomainOp>(); of && of.getTimes())
+    body->addArgument(builder.getI32Type(), result.location);
   for (Value init : inits)
     body->addArgument(init.getType(), result.location);
 }
 
 YieldOp ForBlocksOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
-ValueRange ForBlocksOp::getCarried() { return ValueRange(getBody().getArguments()).drop_front(2); }
+Value ForBlocksOp::getRound() {
+  return getBody().getNumArguments() > getInits().size() + 2 ? Value(getBody().getArgument(2)) : Value();
+}
+ValueRange ForBlocksOp::getCarried() { return ValueRange(getBody().getArguments()).take_back(getInits().size()); }
 
 ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();
@@ -146,11 +158,15 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
   OpAsmParser::UnresolvedOperand domain;
   SmallVector<OpAsmParser::UnresolvedOperand> inits;
   if (parser.parseLParen() || parser.parseArgument(arguments[0]) || parser.parseComma() ||
-      parser.parseArgument(arguments[1]) || parser.parseRParen() || parser.parseKeyword("in") ||
-      parser.parseOperand(domain) ||
+      parser.parseArgument(arguments[1]))
+    return failure();
+  if (succeeded(parser.parseOptionalComma()) && parser.parseArgument(arguments.emplace_back()))
+    return failure();
+  if (parser.parseRParen() || parser.parseKeyword("in") || parser.parseOperand(domain) ||
       parser.resolveOperand(domain, DomainType::get(parser.getContext()), result.operands))
     return failure();
-  arguments[0].type = builder.getI32Type();
+  for (OpAsmParser::Argument &argument : arguments)
+    argument.type = builder.getI32Type();
   arguments[1].type = builder.getI1Type();
   int32_t within = 0;
   if (succeeded(parser.parseOptionalKeyword("within"))) {
@@ -182,7 +198,10 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
 }
 
 void ForBlocksOp::print(OpAsmPrinter &printer) {
-  printer << " (" << getOrigin() << ", " << getPartial() << ") in " << getDomain();
+  printer << " (" << getOrigin() << ", " << getPartial();
+  if (getRound())
+    printer << ", " << getRound();
+  printer << ") in " << getDomain();
   if (!getWithin().empty())
     printer << " within [" << getWithin()[0] << ", " << getWithin()[1] << ")";
   if (!getInits().empty()) {
@@ -201,9 +220,15 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
 LogicalResult ForBlocksOp::verify() {
   if (getWithin().size() == 1)
     return emitOpError("tiles lie within two ends, a begin and an end");
-  if (getBody().getNumArguments() != getInits().size() + 2 || !getOrigin().getType().isInteger(32) ||
-      !getPartial().getType().isInteger(1))
-    return emitOpError("the body takes the first row (i32), the partial flag (i1) and the carried values");
+  const size_t places = getBody().getNumArguments() - getInits().size();
+  if (getBody().getNumArguments() < getInits().size() || (places != 2 && places != 3) ||
+      !getOrigin().getType().isInteger(32) || !getPartial().getType().isInteger(1) ||
+      (getRound() && !getRound().getType().isInteger(32)))
+    return emitOpError("the body takes the first row (i32), the partial flag (i1), the round (i32) of a domain with "
+                       "rounds, and the carried values");
+  if (auto domain = getDomain().getDefiningOp<DomainOp>(); domain && bool(domain.getTimes()) != bool(getRound()))
+    return emitOpError() << (getRound() ? "takes the round of a domain that has none; give the domain `times`"
+                                        : "goes over a domain with rounds; its body takes the round, too");
   if (!llvm::equal(getCarried().getTypes(), getResultTypes()) || !llvm::equal(getInits().getTypes(), getResultTypes()))
     return emitOpError("initial values, carried values and results differ in type");
   auto yield = terminatorOf<YieldOp>(getBody());

@@ -142,10 +142,12 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
     and whether it is full where its segment is; it has no effects, and is asked in any order and as often as one likes. That of
     `groups` takes the index of a group, tiles `32 * n` to `32 * (n + 1)`, and says whether any of them may be visited: whoever
     searches may leave out all of a group for which it says no, and any program may go without it. `reverse` visits the last tile
-    first.
+    first. With `times` the segments are visited so many times over, in rounds: a tile of keys meets the tiles of queries of each
+    head of its group.
 
     ```mlir
     %dom = tile.domain k by 64 [%a, %b) partial [%b, %c) full [%c, %d) partial
+    %of_heads = tile.domain q by 64 [%a, %b) full times %group
     %sparse = tile.domain k by 64 [%a, %b) full where {
     ^bb0(%n: i32):
       ...
@@ -157,7 +159,7 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
     }
     ```
   }];
-  let arguments = (ins StrAttr:$axis, I64Attr:$step, Variadic<I32>:$begins, Variadic<I32>:$ends,
+  let arguments = (ins StrAttr:$axis, I64Attr:$step, Variadic<I32>:$begins, Variadic<I32>:$ends, Optional<I32>:$times,
                        DenseBoolArrayAttr:$full, UnitAttr:$reverse);
   let results = (outs DomainType:$result);
   let regions = (region MaxSizedRegion<1>:$where, MaxSizedRegion<1>:$groups);
@@ -212,12 +214,13 @@ def TouchesOp : TileOp<"touches", [Pure]> {
 def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
   let summary = "loop over the tiles of a domain";
   let description = [{
-    The body takes the tile's first row (i32), whether the tile is partial (i1), and the values carried from tile to
-    tile; it yields their next values. Tiles outside `within`, two tile indices, show no key to the rows of a part (`tile.part_row`), and are nothing to it.
+    The body takes the tile's first row (i32), whether the tile is partial (i1), the round (i32) where the domain has rounds, and
+    the values carried from tile to tile; it yields their next values. Tiles outside `within`, two tile indices, show no key to the rows of a part (`tile.part_row`), and are nothing to it.
 
     ```mlir
     %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !tile.tile<q 128, f32, register>) { ... }
     tile.for_blocks (%k0, %partial) in %dom within [%begin, %end) { ... }
+    tile.for_blocks (%q0, %partial, %round) in %of_heads { ... }
     ```
   }];
   let arguments = (ins DomainType:$domain, Variadic<I32>:$within, Variadic<AnyType>:$inits);
@@ -230,6 +233,8 @@ def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">
   let extraClassDeclaration = [{
     ::mlir::Value getOrigin() { return getBody().getArgument(0); }
     ::mlir::Value getPartial() { return getBody().getArgument(1); }
+    /// Which round of the domain it is; null where the domain has none.
+    ::mlir::Value getRound();
     ::mlir::ValueRange getCarried();
     YieldOp getYield();
   }];
@@ -520,7 +525,7 @@ def CombineLanesOp : TileOp<"combine_lanes", [Pure, SameOperandsAndResultType]> 
 }
 
 def DropoutOp : TileOp<"dropout", [Pure]> {
-  let summary = "zero the elements that dropout drops";
+  let summary = "zero or negate the elements that dropout drops";
   let description = [{
     Element (q, k) is kept iff its 16-bit random number r >= threshold. r comes from Philox 4x32 with 7 rounds:
 
@@ -529,16 +534,18 @@ def DropoutOp : TileOp<"dropout", [Pure]> {
         word    = 2 * (k & 1) + ((k >> 3) & 1)          half = (q >> 3) & 1   (0 = low 16 bits)
 
     where head = b * H + h and q, k count within the sequence: one call serves the eight elements that a lane holds of
-    a 16 x 16 block of an mma accumulator. Kept elements are not scaled here.
+    a 16 x 16 block of an mma accumulator. Kept elements are not scaled here. Dropped ones are zero; with `negates` they change
+    their sign, so that a tile without negative elements says which it were, and what they were.
 
     ```mlir
     %d = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+    %s = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t negates : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
     ```
   }];
-  let arguments = (ins TileType:$tile, I32:$q0, I32:$k0, I32:$head, I64:$seed, I64:$offset, I32:$threshold);
+  let arguments = (ins TileType:$tile, I32:$q0, I32:$k0, I32:$head, I64:$seed, I64:$offset, I32:$threshold, UnitAttr:$negates);
   let results = (outs TileType:$result);
   let assemblyFormat = [{
-    $tile `at` `(` $q0 `,` $k0 `)` `head` $head `seed` $seed `offset` $offset `threshold` $threshold attr-dict `:` type($tile) `->` type($result)
+    $tile `at` `(` $q0 `,` $k0 `)` `head` $head `seed` $seed `offset` $offset `threshold` $threshold (`negates` $negates^)? attr-dict `:` type($tile) `->` type($result)
   }];
   let hasVerifier = 1;
 }

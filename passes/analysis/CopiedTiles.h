@@ -2,16 +2,22 @@
 #pragma once
 
 #include "ir/sched/Sched.h"
+#include "passes/analysis/Dependences.h"
 
 namespace attune {
 
 inline bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
 
-/// Whether where a load of `loop` lies follows from the loop's tile and what is known before the loop: its copy can run
-/// ahead.
+/// Whether where a load of `loop` lies follows from the loop's tile, its round and what is known before the loop: its copy
+/// can run ahead.
 inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) {
+  mlir::Block &body = loop.getBody().front();
+  auto isPlace = [&](mlir::BlockArgument argument) {
+    return argument == loop.getOrigin() || argument == loop.getRound();
+  };
   return llvm::all_of(load->getOperands(), [&](mlir::Value operand) {
-    return operand == loop.getOrigin() || !loop->isAncestor(operand.getParentBlock()->getParentOp());
+    return !loop->isAncestor(operand.getParentBlock()->getParentOp()) ||
+           (operand.getParentBlock() == &body && followsOnlyFrom(operand, body, isPlace));
   });
 }
 

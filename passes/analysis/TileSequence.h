@@ -12,6 +12,10 @@
 //
 //     [0, 2) [6, 9)        after tile 1: 2, at or past the end 2 of the first segment, so max(2, 6)
 //
+// The rounds of a domain of `times` follow one another, as many places apart as its last segment ends at:
+//
+//     [1, 4) times 3       1 2 3  5 6 7  9 10 11        place 6: tile 2 of round 1
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -33,44 +37,80 @@ inline mlir::Value passGaps(mlir::OpBuilder &builder, mlir::Location loc, mlir::
   return tile;
 }
 
-/// The tiles that a domain visits, as a sequence of tile indices or, where it is reversed, of places.
+/// The tiles that a domain visits, as a sequence of tile indices or, where it is reversed or has rounds, of places.
 struct TileSequence {
-  tile::DomainOp domain;
-  mlir::Value bound;
-
-  static mlir::FailureOr<TileSequence> create(tile::DomainOp domain) {
-    TileSequence sequence{domain, domain.getEnds().back()};
-    if (domain.getReverse() && !sequence.isContiguous())
-      return domain.emitError(
-          "a reversed domain that leaves tiles out is not supported by this schedule; visit it forward");
-    return sequence;
-  }
-
-  /// A tile; where tiles follow from searches and are to be remembered, the origin, visible and full of the window that
-  /// holds it.
+  /// A place; where tiles follow from searches and are to be remembered, the origin, visible and full of the window that
+  /// holds its tile.
   struct Visit {
     mlir::Value tile;
     llvm::SmallVector<mlir::Value, 3> window;
   };
 
+  tile::DomainOp domain;
+  mlir::Value bound; ///< of places
+  Visit entry = {};  ///< the first tile of a round, once it has been asked for
+
+  /// The builder stands where the domain's values are known, in front of the loop over the tiles.
+  static mlir::FailureOr<TileSequence> create(mlir::OpBuilder &builder, tile::DomainOp domain) {
+    TileSequence sequence{domain, domain.getEnds().back()};
+    if (domain.getReverse() && (domain.getTimes() || !sequence.isContiguous()))
+      return domain.emitError(
+          "a reversed domain that leaves tiles out or has rounds is not supported by this schedule; "
+          "visit it forward");
+    if (domain.getTimes())
+      sequence.bound = tile::named(
+          mlir::arith::MulIOp::create(builder, domain.getLoc(), sequence.end(), domain.getTimes()), "places");
+    return sequence;
+  }
+
   /// Whether the next tile follows from a search.
   bool searches() { return domain.skips(); }
 
-  /// Whether each tile is followed by the one after it.
-  bool isContiguous() { return !searches() && gaps().empty(); }
+  /// Whether each place is followed by the one after it.
+  bool isContiguous() {
+    return !searches() && gaps().empty() && (!domain.getTimes() || matchPattern(domain.getBegins()[0], mlir::m_Zero()));
+  }
 
   /// Where `parts` are, domains of parts of the rows, `begins` are for each a tile at or before the first that it
   /// visits.
   Visit first(mlir::OpBuilder &builder, llvm::ArrayRef<tile::DomainOp> parts = {},
               llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
-    return visibleFrom(builder, domain.getBegins().front(), {}, parts, begins);
+    entry = visibleFrom(builder, domain.getBegins().front(), {}, parts, begins);
+    if (!domain.getTimes())
+      return entry;
+    // No round has a tile where the first has none.
+    return {tile::named(choose(builder, isInRound(builder, entry.tile), entry.tile, bound), "first_tile"),
+            entry.window};
   }
 
+  /// The place after that of `at`; the sequence's first one has been asked for where it dominates the builder.
   Visit next(mlir::OpBuilder &builder, Visit at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value one = mlir::arith::ConstantIntOp::create(builder, loc, 1, 32);
-    mlir::Value following = tile::named(mlir::arith::AddIOp::create(builder, loc, at.tile, one), "next_tile");
-    return visibleFrom(builder, following, at.window);
+    const bool inRounds = domain.getTimes() && !isContiguous();
+    mlir::Value tile = inRounds ? tileAt(builder, at.tile) : at.tile;
+    mlir::Value following = tile::named(mlir::arith::AddIOp::create(builder, loc, tile, one), "next_tile");
+    Visit next = visibleFrom(builder, following, at.window);
+    if (!inRounds)
+      return next;
+    mlir::Value start = mlir::arith::SubIOp::create(builder, loc, at.tile, tile);
+    mlir::Value after = mlir::arith::AddIOp::create(builder, loc, start, end());
+    mlir::Value stays = isInRound(builder, next.tile);
+    auto place = [&](mlir::Value from, mlir::Value tile) {
+      return mlir::Value(mlir::arith::AddIOp::create(builder, loc, from, tile));
+    };
+    mlir::Value chosen = choose(builder, stays, place(start, next.tile), place(after, entry.tile));
+    Visit visit{tile::named(chosen, "next_tile"), {}};
+    for (auto [same, first] : llvm::zip(next.window, entry.window))
+      visit.window.push_back(choose(builder, stays, same, first));
+    return visit;
+  }
+
+  /// Which round a place is in; null where the domain has none.
+  mlir::Value round(mlir::OpBuilder &builder, mlir::Value place) {
+    if (!domain.getTimes())
+      return {};
+    return tile::named(mlir::arith::DivUIOp::create(builder, domain.getLoc(), place, end()), "round");
   }
 
   mlir::Value origin(mlir::OpBuilder &builder, mlir::Value place) {
@@ -116,6 +156,16 @@ struct TileSequence {
   }
 
 private:
+  /// Where a round ends.
+  mlir::Value end() { return domain.getEnds().back(); }
+
+  mlir::Value isInRound(mlir::OpBuilder &builder, mlir::Value tile) {
+    return mlir::arith::CmpIOp::create(builder, domain.getLoc(), mlir::arith::CmpIPredicate::slt, tile, end());
+  }
+  mlir::Value choose(mlir::OpBuilder &builder, mlir::Value condition, mlir::Value a, mlir::Value b) {
+    return mlir::arith::SelectOp::create(builder, domain.getLoc(), condition, a, b);
+  }
+
   /// Where a segment ends and the next one begins behind, by twos.
   llvm::SmallVector<mlir::Value> gaps() {
     llvm::SmallVector<mlir::Value> gaps;
@@ -126,6 +176,8 @@ private:
   }
 
   mlir::Value tileAt(mlir::OpBuilder &builder, mlir::Value place) {
+    if (domain.getTimes())
+      return tile::named(mlir::arith::RemUIOp::create(builder, domain.getLoc(), place, end()), "tile");
     if (!domain.getReverse())
       return place;
     mlir::Value one = mlir::arith::ConstantIntOp::create(builder, domain.getLoc(), 1, 32);
@@ -150,7 +202,7 @@ private:
       return {passGaps(builder, loc, index, gaps), {}};
     auto search =
         sched::NextVisibleOp::create(builder, loc, type, type, type, type,
-                                     llvm::SmallVector<mlir::Type>(parts.size(), type), index, bound, seen, gaps);
+                                     llvm::SmallVector<mlir::Type>(parts.size(), type), index, end(), seen, gaps);
     for (auto [i, begin] : llvm::enumerate(search.getBegins())) {
       tile::DomainOp part = parts[i];
       mlir::Value from = part.getBegins().front();
@@ -178,8 +230,8 @@ private:
   /// The tile's bit of its window.
   mlir::Value isFull(mlir::OpBuilder &builder, const Visit &at) {
     mlir::Location loc = domain.getLoc();
-    mlir::Value place =
-        mlir::arith::SubIOp::create(builder, loc, at.tile, at.window[0], mlir::arith::IntegerOverflowFlags::nsw);
+    mlir::Value place = mlir::arith::SubIOp::create(builder, loc, tileAt(builder, at.tile), at.window[0],
+                                                    mlir::arith::IntegerOverflowFlags::nsw);
     mlir::Value bit = mlir::arith::ShRUIOp::create(builder, loc, at.window[2], place);
     return mlir::arith::TruncIOp::create(builder, loc, builder.getI1Type(), bit);
   }

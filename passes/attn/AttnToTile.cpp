@@ -70,13 +70,8 @@ private:
     mark(plan.getTurns(), sched::turnsAttr);
     mark(plan.getOverlap(), sched::overlapAttr);
     mark(plan.getStageBiases(), sched::stageBiasesAttr);
-    if (!plan.getCopyWarps())
-      return;
-    auto role = [&](StringRef name, int64_t warps) {
-      return sched::RoleAttr::get(builder.getContext(), builder.getStringAttr(name), warps, /*registers=*/0);
-    };
-    kernel->setAttr(sched::rolesAttr,
-                    builder.getArrayAttr({role("producer", plan.getCopyWarps()), role("consumer", plan.getWarps())}));
+    if (plan.getCopyWarps())
+      kernel->setAttr(sched::rolesAttr, rolesOf(plan));
   }
 
   ArrayAttr operands() {

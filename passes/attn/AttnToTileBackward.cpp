@@ -9,7 +9,7 @@
 //     dX = p_grad(G), dS = score_grad(dX)             0 of what the mask hides
 //     dK = scale * dS^T Q,  dQ = scale * dS K
 //
-// Three kernels, or two without statistics:
+// Three kernels, or two without statistics, where none adds to what another one has written:
 //
 //     | kernel       | block               | loop                                     | writes          |
 //     |--------------|---------------------|------------------------------------------|-----------------|
@@ -21,7 +21,14 @@
 // NAME_queries, of keys from NAME_keys, what is scattered from NAME_queries.
 //
 // Each gradient has one block that adds it up in an order of its own, so that the results are the same bits in every
-// launch. S and dP are computed by both loops, seven products in place of five.
+// launch. S and dP are computed by both loops, seven products in place of five. Where a plan has copy warps, five are
+// enough: the loop over queries adds dS K to sums in memory, in no particular order:
+//
+//     | NAME_rows    | a tile of queries   |                                          | delta, L, zeros |
+//     | NAME_keys    | a tile of keys      | the heads of its group, tiles of queries | dK, dV, sums    |
+//     | NAME_queries | a tile of queries   |                                          | dQ              |
+//
+// What captured tensors have of rows then comes from a loop of its own, NAME_added.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,10 +82,14 @@ public:
         hasStatistics(!op.getStatistics().empty()) {}
 
   void write() {
-    if (hasStatistics)
+    if (hasStatistics || addsQueries())
       writeKernel("_rows", {"b", "h", "q"}, [&] { writeRows(); });
     tile::KernelOp ofKeys = writeKernel("_keys", {"b", "hkv", "k"}, [&] { writeKeys(); });
-    writeKernel("_queries", {"b", "h", "q"}, [&] { writeQueries(); });
+    if (plan.getCopyWarps())
+      ofKeys->setAttr(sched::rolesAttr, rolesOf(plan));
+    writeKernel("_queries", {"b", "h", "q"}, [&] { addsQueries() ? writeSums() : writeQueries(); });
+    if (addsQueries() && addsByRows())
+      writeKernel("_added", {"b", "h", "q"}, [&] { writeQueries(); });
     for (const CapturedGradient &gradient : captured)
       writeCaptured(gradient, ofKeys);
     if (!bounds.empty())
@@ -151,6 +162,12 @@ private:
   /// Where only the divisor tells L from LSE, there is a place for L.
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
+  /// Whether the loop over queries has all five products, and adds to dQ in memory.
+  bool addsQueries() { return plan.getCopyWarps() > 0; }
+
+  /// dQ in float32 before the scale.
+  Value sumsOfQueries() { return operand("dq_sums", OperandRole::Workspace, f32, "h", "q", "d", op.getHeadDim()); }
+
   Value blockIndex(StringRef axis) {
     const StringRef name = axis == "q" ? "q0" : axis == "k" ? "k0" : axis;
     return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), name);
@@ -200,11 +217,19 @@ private:
 
   //===--- Rows ---===//
 
-  /// delta, and L where it is not LSE.
+  /// delta, and L where it is not LSE; zeros where dQ is added up.
   void writeRows() {
     b = blockIndex("b");
     h = blockIndex("h");
     Value q0 = blockIndex("q");
+    if (addsQueries()) {
+      zero = constant(0);
+      Value sums = sumsOfQueries();
+      tile::StoreOp::create(builder, loc, zeros("dq", "q", "d"), sums, ValueRange{b, h, q0}, axisExtent("q", "Sq"),
+                            false);
+    }
+    if (!hasStatistics)
+      return;
     Value o = ofOutputs("o"), gradient = ofOutputs("do"), lse = ofRows("lse", OperandRole::In);
     Value ofLse = gradients.getLse() ? ofRows("dlse", OperandRole::In) : Value();
     Value delta = ofRows("delta", OperandRole::Workspace);
@@ -327,8 +352,8 @@ private:
   Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
 
   /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles. Sets `isMasked`, whether the
-  /// tile is one of them.
-  Value maskTile(Value x, Value q0, Value origin, Value k0, Value partial) {
+  /// tile is one of them. `hidden` is what a hidden key has.
+  Value maskTile(Value tile, float hidden, Value q0, Value origin, Value k0, Value partial) {
     const bool loopsOverKeys = !values.k0;
     const int64_t step = loopsOverKeys ? plan.getTileK() : plan.getTileQ();
     Value looped = loopsOverKeys ? k0 : q0;
@@ -337,16 +362,25 @@ private:
                                     : compare(Predicate::sgt, add(looped, number(step)), cut.fullEnd);
       isMasked = isMasked ? either(isMasked, crossed) : crossed;
       Value zero = number(0);
-      x = hide(x, loopsOverKeys ? origin : zero, loopsOverKeys ? zero : k0, crossed, [&](Value q, Value k) {
+      auto visible = [&](Value q, Value k) {
         BlockValues row = values.atRow(loopsOverKeys ? rowOf(q) : k);
         return emitCut(builder, op, row, cut, looped, loopsOverKeys ? k : q);
-      });
+      };
+      tile = hide(tile, loopsOverKeys ? origin : zero, loopsOverKeys ? zero : k0, crossed, visible, hidden);
+    }
+    // A key past the last one adds to no dQ.
+    if (addsQueries()) {
+      Value ends = compare(Predicate::sgt, add(k0, number(plan.getTileK())), values.Sk);
+      isMasked = isMasked ? either(isMasked, ends) : ends;
+      auto exists = [&](Value, Value k) { return compare(Predicate::slt, k, values.Sk); };
+      tile = hide(tile, number(0), k0, ends, exists, hidden);
     }
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
     if (mask.rest.empty() && !lookUp)
-      return x;
+      return tile;
     isMasked = isMasked ? either(isMasked, partial) : partial;
-    return hide(x, origin, k0, partial, [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); });
+    auto visible = [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); };
+    return hide(tile, origin, k0, partial, visible, hidden);
   }
 
   Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
@@ -363,17 +397,31 @@ private:
     });
   }
 
-  Value dropped(Value tile, StringRef name, Value q0, Value k0) {
+  Value dropped(Value tile, StringRef name, Value q0, Value k0, bool negates = false) {
     if (!op.getDropout())
       return tile;
     return tile::named(
-        tile::DropoutOp::create(builder, loc, scores(), tile, q0, k0, headNumber, seed, offset, threshold), name);
+        tile::DropoutOp::create(builder, loc, scores(), tile, q0, k0, headNumber, seed, offset, threshold, negates),
+        name);
+  }
+
+  /// Whether the sign of P says what is dropped: where no weight is negative, one call of the generator serves P and dP.
+  bool marksDropped() { return op.getDropout() && hasStatistics; }
+  Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
+
+  /// P with dropout, of P as a tile of scores has it.
+  Value keptOf(Value p, Value q0, Value k0) {
+    if (!marksDropped())
+      return dropped(p, "p", q0, k0);
+    return map("p", scores(), p, [&](ValueRange v) -> Value {
+      return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
+    });
   }
 
   /// A tile's scores and gradients.
   struct ScoreTile {
-    Value s, x, p, dp;
-    Value origin, k0; ///< of its queries, with the query offset, and of its keys
+    Value s, x, p, dp; ///< p negative where it is dropped, if `marksDropped`
+    Value origin, k0;  ///< of its queries, with the query offset, and of its keys
     RowValues rows;
   };
 
@@ -382,15 +430,19 @@ private:
     ScoreTile tile{{}, {}, {}, {}, qOrigin(q0), k0, rows};
     tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
     isMasked = Value();
-    tile.x = maskTile(scoreTile(tile.s, tile.origin, k0), q0, tile.origin, k0, partial);
+    tile.x = scoreTile(tile.s, tile.origin, k0);
+    auto masked = [&](Value of, float hidden) { return maskTile(of, hidden, q0, tile.origin, k0, partial); };
+    // What x would be of a hidden key may be anything, and LSE of the row NaN: its p is 0, in place of p of -inf.
+    if (!hasStatistics)
+      tile.x = masked(tile.x, -std::numeric_limits<float>::infinity());
     tile.p = weights(tile.x, rows.base);
-    // A row whose LSE is NaN would give weight to what it does not see.
-    if (isMasked && hasStatistics)
-      tile.p = createMap(
-          builder, loc, "p", scores(), {tile.p, tile.x}, [&](ValueRange v) { return unlessHidden(v[0], v[1], false); },
-          isMasked);
+    if (hasStatistics)
+      tile.p = masked(tile.p, 0);
+    if (marksDropped())
+      tile.p = dropped(tile.p, "p", q0, k0, /*negates=*/true);
     tile.dp = tile::named(tile::MmaOp::create(builder, loc, scores(), gradient, v, Value()), "dp");
-    tile.dp = dropped(tile.dp, "dp", q0, k0);
+    if (!marksDropped())
+      tile.dp = dropped(tile.dp, "dp", q0, k0);
     return tile;
   }
 
@@ -445,11 +497,15 @@ private:
     Value g = map.getElement(0);
     if (keepScale)
       g = arith::MulFOp::create(builder, loc, g, keepScale);
+    if (marksDropped())
+      g = arith::SelectOp::create(builder, loc, isDropped(input(tile.p)), constant(0), g);
     if (tile.rows.delta)
       g = arith::SubFOp::create(builder, loc, g, input(tile.rows.delta));
     tile::YieldOp::create(builder, loc, body(g, input, map));
     return tile::named(map.getResult(), name);
   }
+
+  Value weightOf(Value p) { return marksDropped() ? Value(math::AbsFOp::create(builder, loc, p)) : p; }
 
   /// dX of an element, or another value of the region: p_grad of g, which P serves where the region computes it again.
   Value weightGradient(const ScoreTile &tile, Value g, Value value, function_ref<Value(Value)> input) {
@@ -460,7 +516,7 @@ private:
     Value p = yieldOf(op.getP());
     for (auto [own, other] : valuesInCommon(region, op.getP()))
       if (other == p && own.getDefiningOp())
-        mapping.map(own, input(tile.p));
+        mapping.map(own, weightOf(input(tile.p)));
     const std::pair<unsigned, Value> inputs[] = {{2, tile.x}, {3, tile.rows.base}};
     for (auto [argument, of] : inputs)
       if (of && isNeeded(value, region.getArgument(argument), mapping))
@@ -515,71 +571,127 @@ private:
                        name);
   }
 
-  /// dK and dV of a tile of keys: over the query heads of its group, over the tiles of queries that see it.
+  /// What the loops over the tiles of queries that see a tile of keys carry: dK and dV, and what is added for each key.
+  using Sums = SmallVector<Value, 2>;
+
+  /// dK and dV of a tile of keys: over the query heads of its group, over the tiles of queries that see it. Where these
+  /// are the same of every head, heads are rounds of one loop, unless each head has sums of its own for captured tensors.
   void writeKeys() {
     values.b = b = blockIndex("b");
     Value kvHead = blockIndex("hkv"), k0 = blockIndex("k");
     values.k0 = k0;
-    Value queries = ofQueries("q"), keys = ofKeys("k"), vs = ofValues("v"), gradient = ofOutputs("do");
-    const RowViews views = rowViews();
+    const KeyViews views{ofQueries("q"), ofOutputs("do"), rowViews(), addsQueries() ? sumsOfQueries() : Value()};
+    Value keys = ofKeys("k"), vs = ofValues("v");
     Value dk = ofKeys("dk", OperandRole::Out), dv = ofValues("dv", OperandRole::Out);
-    const SmallVector<GradientSum> sums = sumsOfElements(/*ofKeys=*/true);
-    const SmallVector<Value> sumViews = viewsOf(sums);
+    const SmallVector<GradientSum> added = sumsOfElements(/*ofKeys=*/true);
+    const SmallVector<Value> addedViews = viewsOf(added);
     readSizes();
     zero = constant(0);
     Value group = param("group", i32), first = arith::MulIOp::create(builder, loc, kvHead, group);
-    Value heads = tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()),
-                                         builder.getStringAttr("h"), builder.getI64IntegerAttr(1), first,
-                                         add(first, group), builder.getDenseBoolArrayAttr({true}), UnitAttr());
     const SmallVector<Value, 3> at{b, kvHead, k0};
-    Value kTile = load("k_tile", "k", "d", keys, at, values.Sk, 1),
-          vTile = load("v_tile", "k", "dv", vs, at, values.Sk, 1);
-    const SmallVector<Value> none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
-    auto ofHeads = tile::ForBlocksOp::create(builder, loc, heads, ValueRange(), none);
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToEnd(&ofHeads.getBody().front());
-      setHead(ofHeads.getOrigin());
-      SmallVector<Value> inits(ofHeads.getCarried());
-      inits.append(sums.size(), noSum("k"));
-      auto loop = tile::ForBlocksOp::create(builder, loc, domain(), ValueRange(), inits);
-      {
-        OpBuilder::InsertionGuard inner(builder);
-        builder.setInsertionPointToEnd(&loop.getBody().front());
-        Value q0 = loop.getOrigin();
-        const SmallVector<Value, 3> row{b, h, q0};
-        Value qTile = load("q_tile", "q", "d", queries, row, values.Sq, plan.getStages()),
-              doTile = load("do_tile", "q", "dv", gradient, row, values.Sq, plan.getStages());
-        const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), rowValues(views, q0));
-        Value p = rounded(dropped(tile.p, "p", q0, k0), "p"), ds = rounded(scoreGradients(tile), "ds");
-        Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
-        Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);
-        SmallVector<Value> next{nextK, nextV};
-        for (auto [sum, before] : llvm::zip(sums, loop.getCarried().drop_front(2)))
-          next.push_back(addedTo(before, tile, sum.add, "q"));
-        tile::YieldOp::create(builder, loc, next);
-      }
-      for (auto [view, result] : llvm::zip(sumViews, loop.getResults().drop_front(2)))
-        tile::StoreOp::create(builder, loc, result, view, ValueRange{b, h, k0}, values.Sk, false);
-      tile::YieldOp::create(builder, loc, loop.getResults().take_front(2));
+    const KeyTiles tiles{load("k_tile", "k", "d", keys, at, values.Sk, 1),
+                         load("v_tile", "k", "dv", vs, at, values.Sk, 1)};
+    const Sums none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
+    values.h = h = first;
+    auto ofFirst = domain().getDefiningOp<tile::DomainOp>();
+    Sums sums;
+    if (added.empty() && first.use_empty()) {
+      ofFirst.getTimesMutable().assign(group);
+      sums = loopOver(ofFirst, none, [&](tile::ForBlocksOp loop) {
+        setHead(tile::named(add(first, loop.getRound()), "h"));
+        return sumsOfTile(loop, tiles, views);
+      });
+    } else {
+      auto heads =
+          tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr("h"),
+                                 builder.getI64IntegerAttr(1), first, add(first, group), /*times=*/Value(),
+                                 builder.getDenseBoolArrayAttr({true}), /*reverse=*/UnitAttr());
+      sums = loopOver(heads, none, [&](tile::ForBlocksOp ofHeads) {
+        setHead(ofHeads.getOrigin());
+        Sums carried(ofHeads.getCarried());
+        carried.append(added.size(), noSum("k"));
+        Sums ofHead = loopOver(domain(), carried,
+                               [&](tile::ForBlocksOp loop) { return sumsOfTile(loop, tiles, views, added); });
+        for (auto [view, sum] : llvm::zip(addedViews, ArrayRef(ofHead).drop_front(2)))
+          tile::StoreOp::create(builder, loc, sum, view, ValueRange{b, h, k0}, values.Sk, false);
+        return Sums(ArrayRef(ofHead).take_front(2));
+      });
     }
-    Value outV = ofHeads.getResult(1);
-    if (keepScale)
-      outV = scaledBy("dv", outV, keepScale);
-    tile::StoreOp::create(builder, loc, scaledBy("dk", ofHeads.getResult(0), scale()), dk, at, values.Sk, false);
-    tile::StoreOp::create(builder, loc, outV, dv, at, values.Sk, false);
+    tile::StoreOp::create(builder, loc, scaledBy("dk", sums[0], scale()), dk, at, values.Sk, false);
+    tile::StoreOp::create(builder, loc, keepScale ? scaledBy("dv", sums[1], keepScale) : sums[1], dv, at, values.Sk,
+                          false);
   }
 
-  /// dQ of a tile of queries, over the tiles of keys that it sees.
+  /// A rounded tile by way of shared memory: what one warpgroup computes, others read. In two stages, written in turn,
+  /// they meet once a tile.
+  Value exchanged(Value tile, StringRef name) {
+    auto type = cast<TileType>(tile.getType()).withSpace(MemorySpace::Shared);
+    auto convert = tile::ConvertOp::create(builder, loc, type, tile.getDefiningOp<tile::ConvertOp>().getTile());
+    convert->setAttr(sched::ringAttr, sched::RingAttr::get(builder.getContext(), 2));
+    return tile::named(convert, name);
+  }
+
+  Sums loopOver(Value domain, const Sums &carried, function_ref<Sums(tile::ForBlocksOp)> body) {
+    auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), carried);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&loop.getBody().front());
+    tile::YieldOp::create(builder, loc, body(loop));
+    return Sums(loop.getResults());
+  }
+
+  struct KeyViews {
+    Value q, gradient;
+    RowViews rows;
+    Value dq; ///< float32 sums; null where dQ has a kernel of its own
+  };
+  struct KeyTiles {
+    Value k, v;
+  };
+
+  /// What dK and dV are after a tile of queries; adds its share to dQ where that is summed here.
+  Sums sumsOfTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views,
+                  ArrayRef<GradientSum> added = {}) {
+    Value q0 = loop.getOrigin();
+    const SmallVector<Value, 3> row{b, h, q0};
+    Value qTile = load("q_tile", "q", "d", views.q, row, values.Sq, plan.getStages()),
+          doTile = load("do_tile", "q", "dv", views.gradient, row, values.Sq, plan.getStages());
+    const ScoreTile tile =
+        scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
+    Value ds = rounded(scoreGradients(tile), "ds"), p = rounded(keptOf(tile.p, q0, values.k0), "p");
+    Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
+    Value dq = views.dq ? product("dq", "q", "d", exchanged(ds, "ds"), of.k, Value()) : Value();
+    Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);
+    if (dq)
+      tile::AccumulateOp::create(builder, loc, dq, views.dq, row, values.Sq);
+    Sums next{nextK, nextV};
+    for (auto [sum, before] : llvm::zip(added, loop.getCarried().drop_front(2)))
+      next.push_back(addedTo(before, tile, sum.add, "q"));
+    return next;
+  }
+
+  /// dQ of a tile of queries from the sums in memory.
+  void writeSums() {
+    b = blockIndex("b");
+    h = blockIndex("h");
+    Value q0 = blockIndex("q"), sums = sumsOfQueries(), dq = ofQueries("dq", OperandRole::Out);
+    Value limit = axisExtent("q", "Sq");
+    const SmallVector<Value, 3> at{b, h, q0};
+    Value tile = tile::named(
+        tile::LoadOp::create(builder, loc, tileOf("q", "d", f32, MemorySpace::Register), sums, at, limit), "dq");
+    tile::StoreOp::create(builder, loc, scaledBy("dq", tile, scale()), dq, at, limit, false);
+  }
+
+  /// dQ of a tile of queries, unless it is added up elsewhere, and what captured tensors have of its rows, over the tiles of
+  /// keys that it sees.
   void writeQueries() {
     values.b = b = blockIndex("b");
     Value head = blockIndex("h"), q0 = blockIndex("q");
     values.q0 = q0;
     Value queries = ofQueries("q"), keys = ofKeys("k"), vs = ofValues("v"), gradient = ofOutputs("do");
     const RowViews views = rowViews();
-    Value dq = ofQueries("dq", OperandRole::Out);
-    const SmallVector<GradientSum> sums = sumsOfElements(/*ofKeys=*/false);
-    const SmallVector<Value> sumViews = viewsOf(sums);
+    Value dq = addsQueries() ? Value() : ofQueries("dq", OperandRole::Out);
+    const SmallVector<GradientSum> added = sumsOfElements(/*ofKeys=*/false);
+    const SmallVector<Value> addedViews = viewsOf(added);
     readSizes();
     setHead(head);
     zero = constant(0);
@@ -589,34 +701,43 @@ private:
     Value qTile = load("q_tile", "q", "d", queries, at, values.Sq, 1),
           doTile = load("do_tile", "q", "dv", gradient, at, values.Sq, 1);
     const RowValues ofRow = rowValues(views, q0);
-    SmallVector<Value> inits{zeros("dq", "q", "d")};
-    inits.append(sums.size(), noSum("q"));
-    auto loop = tile::ForBlocksOp::create(builder, loc, tiles, ValueRange(), inits);
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToEnd(&loop.getBody().front());
+    Sums none;
+    if (dq)
+      none.push_back(zeros("dq", "q", "d"));
+    none.append(added.size(), noSum("q"));
+    Sums sums = loopOver(tiles, none, [&](tile::ForBlocksOp loop) {
       Value k0 = loop.getOrigin();
       const SmallVector<Value, 3> row{b, kvHead, k0};
       Value kTile = load("k_tile", "k", "d", keys, row, values.Sk, plan.getStages()),
             vTile = load("v_tile", "k", "dv", vs, row, values.Sk, plan.getStages());
       const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), ofRow);
-      Value ds = rounded(scoreGradients(tile), "ds");
-      SmallVector<Value> next{product("dq", "q", "d", ds, kTile, loop.getCarried()[0])};
-      for (auto [sum, before] : llvm::zip(sums, loop.getCarried().drop_front()))
+      Sums next;
+      if (dq) {
+        Value ds = rounded(scoreGradients(tile), "ds");
+        next.push_back(product("dq", "q", "d", ds, kTile, loop.getCarried().front()));
+      }
+      for (auto [sum, before] : llvm::zip(added, loop.getCarried().take_back(added.size())))
         next.push_back(addedTo(before, tile, sum.add, "k"));
       for (const CapturedGradient &gradient : captured)
         for (attn::AddGradientOp add : gradient.scattered)
           scatter(tile, add, gradient);
-      tile::YieldOp::create(builder, loc, next);
-    }
-    for (auto [view, result] : llvm::zip(sumViews, loop.getResults().drop_front()))
-      tile::StoreOp::create(builder, loc, result, view, at, values.Sq, false);
-    tile::StoreOp::create(builder, loc, scaledBy("dq", loop.getResult(0), scale()), dq, at, values.Sq, false);
+      return next;
+    });
+    for (auto [view, sum] : llvm::zip(addedViews, ArrayRef(sums).take_back(added.size())))
+      tile::StoreOp::create(builder, loc, sum, view, at, values.Sq, false);
+    if (dq)
+      tile::StoreOp::create(builder, loc, scaledBy("dq", sums.front(), scale()), dq, at, values.Sq, false);
   }
 
   Value scale() { return constant(op.getScale().convertToFloat()); }
 
   //===--- Captured tensors ---===//
+
+  /// Whether the loop over keys has something to do for captured tensors.
+  bool addsByRows() {
+    return !sumsOfElements(/*ofKeys=*/false).empty() ||
+           llvm::any_of(captured, [](const CapturedGradient &gradient) { return !gradient.scattered.empty(); });
+  }
 
   SmallVector<Value> viewsOf(ArrayRef<GradientSum> sums) {
     return llvm::map_to_vector(sums, [&](const GradientSum &sum) { return operand(sum.declaration()); });
@@ -771,8 +892,8 @@ private:
       end = arith::SelectOp::create(builder, loc, compare(Predicate::eq, next, extent), count, own);
     }
     return tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr(axis),
-                                  builder.getI64IntegerAttr(1), begin, end, builder.getDenseBoolArrayAttr({true}),
-                                  UnitAttr());
+                                  builder.getI64IntegerAttr(1), begin, end, /*times=*/Value(),
+                                  builder.getDenseBoolArrayAttr({true}), /*reverse=*/UnitAttr());
   }
 
   /// Of the tiles of keys that a domain visits, the one at `k0`.

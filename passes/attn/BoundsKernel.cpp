@@ -132,7 +132,7 @@ private:
           end = tile::named(least(add(begin, each), pieces), "end_group");
     Value domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(builder.getContext()),
                                           builder.getStringAttr("group"), builder.getI64IntegerAttr(1), begin, end,
-                                          builder.getDenseBoolArrayAttr({true}),
+                                          /*times=*/Value(), builder.getDenseBoolArrayAttr({true}),
                                           /*reverse=*/UnitAttr());
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), ValueRange());
     OpBuilder::InsertionGuard guard(builder);
@@ -209,10 +209,11 @@ private:
     const int64_t keys = table.keys % 32 ? 16 : 32, height = heightOf(table); // at a time
     const TileType type = registers({{"row", height}, {"key", keys}}, i32);
     Value none = tile::named(tile::SplatOp::create(builder, loc, type, number(0)), "holds");
-    Value domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(builder.getContext()),
-                                          builder.getStringAttr("key"), builder.getI64IntegerAttr(keys), number(0),
-                                          number(table.keys / keys), builder.getDenseBoolArrayAttr({true}),
-                                          /*reverse=*/UnitAttr());
+    Value domain =
+        tile::DomainOp::create(builder, loc, tile::DomainType::get(builder.getContext()), builder.getStringAttr("key"),
+                               builder.getI64IntegerAttr(keys), number(0), number(table.keys / keys), /*times=*/Value(),
+                               builder.getDenseBoolArrayAttr({true}),
+                               /*reverse=*/UnitAttr());
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), none);
     {
       OpBuilder::InsertionGuard guard(builder);

@@ -319,6 +319,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.headDim = int(op.getHeadDim());
   request.headDimV = int(op.getHeadDimV());
   request.dropout = op.getDropout();
+  request.deterministic = op.getGradients() && op.getGradients()->getDeterministic();
+  request.maskByHead = op.getPattern() || (!op.getMask().empty() && !op.getMask().getArgument(1).use_empty());
   request.precise = op.getPrecise();
   request.queries = hints.queries;
   request.keys = hints.keys;

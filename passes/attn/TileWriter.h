@@ -40,6 +40,14 @@ protected:
     return mlir::arith::CmpIOp::create(builder, loc, predicate, a, b);
   }
 
+  /// One that copies, by the plan's copy warps, and one that computes.
+  mlir::ArrayAttr rolesOf(attn::PlanAttr plan) {
+    auto role = [&](llvm::StringRef name, int64_t warps) -> mlir::Attribute {
+      return sched::RoleAttr::get(builder.getContext(), builder.getStringAttr(name), warps, /*registers=*/0);
+    };
+    return builder.getArrayAttr({role("producer", plan.getCopyWarps()), role("consumer", plan.getWarps())});
+  }
+
   //===--- Tiles ---===//
 
   tile::TileType shape(std::initializer_list<std::pair<llvm::StringRef, int64_t>> axes, mlir::Type element,
@@ -114,18 +122,19 @@ protected:
     return tile::named(map.getResult(), "x");
   }
 
-  /// Hides what `visible(q, k)` refuses of the elements of `x`, in tiles where `onlyIf` holds; coordinates count from the
-  /// origins.
-  mlir::Value hide(mlir::Value x, mlir::Value qFrom, mlir::Value kFrom, mlir::Value onlyIf,
-                   llvm::function_ref<mlir::Value(mlir::Value q, mlir::Value k)> visible) {
-    auto map = tile::MapOp::create(builder, loc, x.getType(), x, {{"q", qFrom}, {"k", kFrom}}, onlyIf);
+  /// `hidden`, the x of a hidden key or its p, for what `visible(q, k)` refuses of the elements of `tile`, where `onlyIf`
+  /// holds; coordinates count from the origins.
+  mlir::Value hide(mlir::Value tile, mlir::Value qFrom, mlir::Value kFrom, mlir::Value onlyIf,
+                   llvm::function_ref<mlir::Value(mlir::Value q, mlir::Value k)> visible,
+                   float hidden = -std::numeric_limits<float>::infinity()) {
+    auto map = tile::MapOp::create(builder, loc, tile.getType(), tile, {{"q", qFrom}, {"k", kFrom}}, onlyIf);
     mlir::OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
     mlir::Value seen = visible(map.getCoordinate("q"), map.getCoordinate("k"));
-    mlir::Value hidden = constant(-std::numeric_limits<float>::infinity());
-    tile::YieldOp::create(builder, loc,
-                          mlir::Value(mlir::arith::SelectOp::create(builder, loc, seen, map.getElement(0), hidden)));
-    return tile::named(map.getResult(), "x");
+    tile::YieldOp::create(
+        builder, loc,
+        mlir::Value(mlir::arith::SelectOp::create(builder, loc, seen, map.getElement(0), constant(hidden))));
+    return tile::named(map.getResult(), tile::nameOf(tile));
   }
 
   /// The row of a coordinate, without the query offset.

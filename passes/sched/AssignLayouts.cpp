@@ -128,8 +128,12 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return FragmentAttr::get(&getContext(), role, split, columnWarps);
   }
 
-  /// Warps that split the last axis of `type`.
-  int64_t columnWarpsOf(TileType type) { return type.axis(type.rank() - 1) == "dv" ? dvWarps : 1; }
+  /// Warps that split the last axis of `type`. Warpgroups share out the columns of a tile that has not rows for each.
+  int64_t columnWarpsOf(TileType type) {
+    const bool isFlat = copyWarps && type.rank() == 2 && type.getSpace() == MemorySpace::Register &&
+                        type.getShape()[0] < 16 * warps && 16 * warps % type.getShape()[0] == 0;
+    return isFlat ? 16 * warps / type.getShape()[0] : type.axis(type.rank() - 1) == "dv" ? dvWarps : 1;
+  }
 
   /// The widest panel that divides a warp's share of a row: its columns then start with a panel. Where the copy engine
   /// brings tiles, the width that it is quick with.

@@ -7,9 +7,11 @@
 //     copies before the loop                   1          the first warp
 //     copies in the loop                       2          the first warp; where tiles are searched, which it does,
 //                                                         too, the second all but the first of them
-//     values by distance                       as the     all warps but the first; beside windows the second
-//     columns, in stages beside the first copy   first    the first warp; others where the text says so, in stages of
-//                                                         their own
+//     values by distance                       as the     all warps but the first; beside windows and
+//                                                         vectors the second
+//     columns of masks, in stages beside the     first    the first warp; others where the text says so, in stages of
+//       first copy                                        their own
+//     other vectors that are loaded            copy       the last two
 //     windows                                    copy     the last two, where the copy engine cannot
 //
 // Without, all warps copy.
@@ -40,7 +42,7 @@ public:
       if (auto load = dyn_cast<tile::LoadOp>(op); load && isCopied(load))
         (load->getParentOp() == kernel ? once : streamed).push_back(load);
       if (auto convert = dyn_cast<tile::ConvertOp>(op); convert && tile::isStaged(convert))
-        (sched::isByOtherWarps(convert) ? computed : columns).push_back(convert);
+        (sched::isByOtherWarps(convert) ? computed : isReadAlways(convert) ? vectors : columns).push_back(convert);
       else if (convert && sched::ringOf(convert))
         exchanged.push_back(convert);
       if (isa<tile::WindowOp>(op))
@@ -73,15 +75,24 @@ public:
     assign(once, 0);
     assign(ArrayRef(streamed).take_front(1), 0);
     assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())), searches && computed.empty() ? 1 : 0);
-    assign(computed, 1, windows.empty() ? warps - 1 : 1);
+    assign(computed, 1, windows.empty() && vectors.empty() ? warps - 1 : 1);
     assign(columns, 0);
     assign(windows, 2, warps - 2);
+    assign(vectors, 2, warps - 2);
     return success();
   }
 
 private:
   static void setRing(Operation *op, StringAttr role, int64_t first, int64_t warps) {
     op->setAttr(sched::ringAttr, RingAttr::get(op->getContext(), ringDepth(op), role, first, warps));
+  }
+
+  /// Whether tiles read it under no condition of their own.
+  static bool isReadAlways(tile::ConvertOp staged) {
+    return llvm::any_of(staged.getResult().getUsers(), [&](Operation *user) {
+      auto map = dyn_cast<tile::MapOp>(user);
+      return map && !map.getColumns() && (!map.getOnlyIf() || map.getOnlyIf().getParentBlock() != staged->getBlock());
+    });
   }
 
   /// The kernel's roles, and the registers of their threads.
@@ -96,13 +107,15 @@ private:
     if (computes.getWarps() != plan.getWarps())
       return kernel.emitOpError() << "role " << computes.getName() << " has " << computes.getWarps()
                                   << " warps, but the plan " << plan.getWarps();
-    if (plan.getDvWarps() != 1 || plan.getWarps() % 4 || plan.getTileQ() != 16 * plan.getWarps())
+    const int64_t rows = 16 * plan.getWarps();
+    if (plan.getDvWarps() != 1 || plan.getWarps() % 4 || (plan.getTileQ() != rows && plan.getTileK() != rows))
       return kernel.emitOpError() << "with a role that fills rings, warps are whole warpgroups that share the rows, 16 "
-                                     "rows of tile_q each";
+                                     "rows of tile_q or tile_k each";
     if (!fills.getRegisters() && !computes.getRegisters()) {
-      const RoleRegisters registers = roleRegisters(
-          int(computes.getWarps()), int(fills.getWarps()), searches, int(computed.size() + 2 * windows.size()),
-          warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
+      const RoleRegisters registers =
+          roleRegisters(int(computes.getWarps()), int(fills.getWarps()), searches,
+                        int(computed.size() + 2 * windows.size() + !vectors.empty()),
+                        warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
       fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
       computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);
       kernel->setAttr(sched::rolesAttr, ArrayAttr::get(kernel.getContext(), {fills, computes}));
@@ -118,7 +131,7 @@ private:
       return kernel.emitOpError() << "roles take " << registers << " registers, of which a block of " << threads
                                   << " threads has " << atLaunch << "; give a role fewer";
     filling = fills.getName();
-    for (const auto &ops : {once, streamed, computed, columns, windows})
+    for (const auto &ops : {once, streamed, computed, columns, vectors, windows})
       for (Operation *op : ops)
         if (failed(checkRing(op, fills)))
           return failure();
@@ -147,7 +160,7 @@ private:
   tile::KernelOp kernel;
   tile::PlanAttr plan;
   StringAttr filling;
-  SmallVector<Operation *> once, streamed, computed, columns, windows, exchanged;
+  SmallVector<Operation *> once, streamed, computed, columns, vectors, windows, exchanged;
   bool searches = false;
 };
 

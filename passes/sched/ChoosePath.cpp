@@ -78,6 +78,20 @@ private:
     return fault;
   }
 
+  /// Whether each warpgroup has 64 of `rows`, or with fewer rows than that of each a share of the columns, which begins a
+  /// panel of the right operand.
+  static bool isSplit(tile::MmaOp mma, int64_t rows) {
+    TileType result = mma.getResult().getType(), rhs = cast<TileType>(mma.getRhs().getType());
+    const int64_t own = result.getShape()[0], columns = result.getShape()[1], shares = own ? rows / own : 0;
+    if (own == rows)
+      return true;
+    if (own % 64 || rows % own || columns % (8 * shares))
+      return false;
+    const int64_t bytes = rhs.getElementType().getIntOrFloatBitWidth() / 8,
+                  panel = sched::SwizzleAttr::forBoxes(mma.getContext(), rhs.getShape()[1] * bytes).getPanel();
+    return rhs.axis(1) != result.axis(1) || columns / shares * bytes % panel == 0;
+  }
+
   std::string ofProducts() {
     std::string fault;
     const int64_t rows = 16 * kernel.getPlan().getWarps();
@@ -85,9 +99,9 @@ private:
       TileType result = mma.getResult().getType();
       if (mma->getBlock() != &loop.getBody().front())
         fault = "it has a product outside of its loop";
-      else if (result.getShape()[0] != rows)
+      else if (!isSplit(mma, rows))
         fault = "a product has " + std::to_string(result.getShape()[0]) + " rows, not the warpgroups' " +
-                std::to_string(rows);
+                std::to_string(rows) + ", and columns that they cannot share";
       else if (result.getShape()[1] % 8 || result.getShape()[1] > 256)
         fault =
             "a product has " + std::to_string(result.getShape()[1]) + " columns, which is no multiple of 8 up to 256";

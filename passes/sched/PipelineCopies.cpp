@@ -24,6 +24,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Cloning.h"
 #include "passes/analysis/CopiedTiles.h"
 #include "passes/analysis/TileSequence.h"
 
@@ -74,7 +75,7 @@ void copyInPlace(tile::LoadOp load) {
 class LoopPipeliner {
 public:
   LoopPipeliner(tile::KernelOp kernel, tile::ForBlocksOp loop, TileSequence sequence)
-      : kernel(kernel), loop(loop), sequence(sequence), builder(loop), loc(loop.getLoc()), origin(loop.getOrigin()) {}
+      : kernel(kernel), loop(loop), sequence(sequence), builder(loop), loc(loop.getLoc()) {}
 
   LogicalResult run() {
     Block &body = loop.getBody().front(), &around = *loop->getBlock();
@@ -201,9 +202,14 @@ private:
   void issue(Ring &ring, Value index, Value slot) {
     IRMapping mapping;
     mapping.map(origin, sequence.origin(builder, index));
+    if (round)
+      mapping.map(round, sequence.round(builder, index));
     SmallVector<Value> indices;
-    for (Value i : ring.load.getIndices())
+    for (Value i : ring.load.getIndices()) {
+      if (Operation *producer = i.getDefiningOp())
+        cloneWithOperands(producer, ring.load->getBlock(), builder, mapping);
       indices.push_back(mapping.lookupOrDefault(i));
+    }
     sched::CopyTileOp::create(builder, ring.load.getLoc(), ring.load.getView(), indices, ring.load.getLimit(),
                               ring.buffer, slot, Value());
   }
@@ -231,6 +237,11 @@ private:
     loop.getPartial().replaceAllUsesWith(sequence.partial(builder, {tiles.getBody().getArgument(0), {}}));
     origin = sequence.origin(builder, tiles.getBody().getArgument(0));
     loop.getOrigin().replaceAllUsesWith(origin);
+    if (round) {
+      Value own = sequence.round(builder, tiles.getBody().getArgument(0));
+      round.replaceAllUsesWith(own);
+      round = own;
+    }
     for (auto [old, argument] : llvm::zip(loop.getCarried(), tiles.getBody().getArguments().drop_front(carried.size())))
       old.replaceAllUsesWith(argument);
     return tiles;
@@ -345,7 +356,8 @@ private:
   int64_t stages = 1;
   OpBuilder builder;
   Location loc;
-  Value origin; ///< first key of the tile that the body works on
+  Value origin = loop.getOrigin(); ///< first row of the tile that the body works on
+  Value round = loop.getRound();   ///< that the tile is in; null where the domain has none
   SmallVector<Ring> rings;
   SmallVector<Operation *> earlyReaders;
 };
@@ -365,7 +377,8 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
       kernel.walk([&](tile::ForBlocksOp loop) { loops.push_back(loop); });
       for (tile::ForBlocksOp loop : loops) {
         auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-        FailureOr<TileSequence> sequence = TileSequence::create(domain);
+        OpBuilder builder(loop);
+        FailureOr<TileSequence> sequence = TileSequence::create(builder, domain);
         if (failed(sequence))
           return signalPassFailure();
         if (failed(LoopPipeliner(kernel, loop, *sequence).run()))

@@ -50,7 +50,7 @@ public:
   explicit RowChoice(tile::KernelOp kernel) {
     kernel.walk([&](Operation *op) {
       TypeSwitch<Operation *>(op)
-          .Case([&](tile::MapOp map) { tieAll(map->getOperands(), map.getResult()); })
+          .Case<tile::MapOp, tile::DropoutOp>([&](auto op) { tieAll(op->getOperands(), op.getResult()); })
           .Case([&](tile::ConvertOp convert) {
             if (goesToMemory(convert.getResult()))
               keepOrder(convert.getTileMutable(), convert.getResult().getType().getAxes()[0]);
@@ -131,7 +131,7 @@ private:
            llvm::any_of(tile.getUsers(), [](Operation *user) { return isa<tile::StoreOp, tile::AccumulateOp>(user); });
   }
 
-  /// Memory, dropout: what they take and give has the order that is written.
+  /// Memory: what it takes and gives has the order that is written.
   void keepOrder(Operation *op) {
     for (OpOperand &use : op->getOpOperands())
       if (isRegisterTile(use.get()))

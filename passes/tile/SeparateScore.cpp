@@ -2,11 +2,12 @@
 //
 // The device compiler schedules instructions freely within a basic block. With a score of several ops in the block of S
 // = Q K^T it starts scores before the product is complete, holds both at once, and runs out of registers. A branch on a
-// run-time condition that always holds inside the loop (there are keys) ends the block where the product ends.
+// run-time condition that always holds inside the loop (there are keys) ends the block where the product ends. A
+// warpgroup waits for its products, in front of which no score starts.
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/tile/Tile.h"
+#include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 
 namespace attune {
@@ -27,7 +28,7 @@ struct SeparateScore : attune::impl::SeparateScoreBase<SeparateScore> {
     getOperation().walk([&](tile::MapOp map) {
       if (isa<tile::ForBlocksOp>(map->getParentOp()) && map.isWhole() && !map.getInputs().empty() &&
           map.getInputs().front().getDefiningOp<tile::MmaOp>() &&
-          map.getInputs().front().getType() == map.getResult().getType())
+          map.getInputs().front().getType() == map.getResult().getType() && !sched::fillingWarpsAround(map))
         scores.push_back(map);
     });
     for (tile::MapOp map : scores) {

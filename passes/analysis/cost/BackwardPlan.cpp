@@ -24,6 +24,56 @@ static int64_t tileRegisters(const PlanRequest &request, const Plan &plan) {
   return (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) / 2 + std::max(plan.tileQ, plan.tileK);
 }
 
+/// Tiles of warpgroup-level products: a warp has 16 rows of dK and dV, and of S and dP by keys.
+struct WarpgroupTiles {
+  int tileQ, tileK, warps, stages;
+};
+constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}};
+
+constexpr int64_t barrierBytes = 256; ///< at most
+
+static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
+  const bool overOthers = request.headDim == request.headDimV;
+  const int64_t rows = (overOthers ? 1 : 2) * plan.tileK + plan.stages * plan.tileQ,
+                scores = int64_t(plan.tileQ) * plan.tileK;
+  return rows * rowBytes(request) + 2 * scores * request.elementBytes +
+         plan.tileQ * (roundUp(request.headDim, 16) + 2 * plan.stages) * 4 + barrierBytes;
+}
+
+/// Of a thread that computes: what is left of 240 beside addresses, rows and exponents.
+constexpr int64_t warpgroupRegisters = 200;
+
+/// Whether warpgroups can share out dQ: 64 rows for each, or columns that begin a swizzled row of 128 bytes.
+static bool sharesQueries(const PlanRequest &request, const Plan &plan) {
+  const int64_t shares = 16 * plan.warps / plan.tileQ;
+  return shares == 1 || roundUp(request.headDim, 16) * request.elementBytes % (128 * shares) == 0;
+}
+
+/// Nothing where no such tiles fit, or the request rules them out.
+static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
+  if (!arch.warpgroups || request.deterministic || request.maskByHead || request.elementBytes != 2)
+    return std::nullopt;
+  for (const WarpgroupTiles &tiles : warpgroupTiles) {
+    Plan plan;
+    plan.tileQ = tiles.tileQ;
+    plan.tileK = tiles.tileK;
+    plan.warps = tiles.warps;
+    plan.stages = tiles.stages;
+    plan.blocksPerSm = 1;
+    plan.copyWarps = 4;
+    auto allows = [](const std::optional<int> &fixed, int value) { return !fixed || *fixed == value; };
+    const bool isAllowed = allows(request.fixed.tileQ, plan.tileQ) && allows(request.fixed.tileK, plan.tileK) &&
+                           allows(request.fixed.warps, plan.warps) && allows(request.fixed.stages, plan.stages);
+    const int64_t registers =
+        (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) / 2 * plan.tileK / (16 * plan.warps) +
+        int64_t(plan.tileQ) * plan.tileK / (16 * plan.warps);
+    if (isAllowed && sharesQueries(request, plan) && registers <= warpgroupRegisters &&
+        warpgroupSharedBytes(request, plan) <= budget)
+      return plan;
+  }
+  return std::nullopt;
+}
+
 /// Fields that these kernels do not have.
 static Expected<void> checkFixed(const PlanRequest &request, const ArchInfo &arch) {
   Expected<void> good;
@@ -69,6 +119,8 @@ Expected<Plan> attune::chooseBackwardPlan(const PlanRequest &request) {
   if (budget < 0 || budget > limit)
     return Error{
         fmt::format("sram budget {} is not between 0 and {}, the limit per block of {}", budget, limit, arch.name)};
+  if (std::optional<Plan> plan = warpgroupPlan(request, arch, budget))
+    return *plan;
   constexpr int64_t freeRegisters = 200; // of 255, beside addresses and fragments
   Plan plan;
   for (int tile : {64, 32, 16})

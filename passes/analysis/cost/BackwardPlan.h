@@ -8,6 +8,12 @@
 //     loop over queries    (tileK + stages * tileQ) * (pad16(D) + pad16(Dv)) * e
 //     loop over keys       (tileQ + stages * tileK) * (pad16(D) + pad16(Dv)) * e
 //
+// A plan with copy warps has one loop, over queries, on warpgroup-level products. Beside the first row it holds two stages
+// of dS, by which the warpgroups exchange it, LSE and delta of each stage, the tile's share of dQ, and dK and dV on their
+// way to memory where these do not lie over V and that share:
+//
+//     2 * tileQ * tileK * e + tileQ * (pad16(D) + 2 * stages) * 4 + (D == Dv ? 0 : tileK * (pad16(D) + pad16(Dv)) * e)
+//
 // Plain C++ without MLIR.
 //
 //===----------------------------------------------------------------------===//
@@ -17,8 +23,10 @@
 
 namespace attune {
 
-/// The largest square tile, and with it the most stages, whose shared memory and accumulators fit; what the request
-/// fixes stays. Errors: as rankPlans; a fixed field that the backward pass has no choice of.
+/// Warpgroup-level products where the architecture has them, the order of additions is free, all heads of a group see the
+/// same keys, and their tiles fit. Else the
+/// largest square tile, and with it the most stages, whose shared memory and accumulators fit; what the request fixes
+/// stays. Errors: as rankPlans; a fixed field that the backward pass has no choice of.
 Expected<Plan> chooseBackwardPlan(const PlanRequest &request);
 
 } // namespace attune

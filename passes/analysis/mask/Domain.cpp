@@ -65,10 +65,11 @@ public:
     writeWhere();
     for (const VisitedPart &part : parts)
       writeSegments(part);
-    auto domain = tile::DomainOp::create(
-        builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr(analysis.getLooped().name()),
-        builder.getI64IntegerAttr(analysis.getLooped().tile), begins, ends, builder.getDenseBoolArrayAttr(kinds),
-        /*reverse=*/UnitAttr());
+    auto domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()),
+                                         builder.getStringAttr(analysis.getLooped().name()),
+                                         builder.getI64IntegerAttr(analysis.getLooped().tile), begins, ends,
+                                         /*times=*/Value(), builder.getDenseBoolArrayAttr(kinds),
+                                         /*reverse=*/UnitAttr());
     domain.getWhere().takeBody(where);
     domain.getGroups().takeBody(groups);
     if (Operation *kernel = tile::kernelAround(domain))

@@ -74,8 +74,8 @@ SmallVector<EventValue, 4> roles::valuesOf(Operation *event) {
         return values;
       })
       .Case([](sched::StoreBoxOp op) {
-        return Values{{op.getStage()}, {op.getSharedRow()}, {op.getBatch()},
-                      {op.getHead()},  {op.getRow()},       {op.getColumn()}};
+        Value column = op.getTensorColumn() ? op.getTensorColumn() : op.getColumn();
+        return Values{{op.getStage()}, {op.getSharedRow()}, {op.getBatch()}, {op.getHead()}, {op.getRow()}, {column}};
       })
       .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::StoreSharedOp, sched::StoreMatrixOp>(
           [](auto op) { return Values{{op.getStage()}, {op.getRow(), true}, {op.getRowStep(), true}}; })

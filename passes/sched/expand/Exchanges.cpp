@@ -119,9 +119,9 @@ void KernelExpander::writeToShared(Value buffer, Value shared, Value stage) {
     const auto stored = cast<TileType>(shared.getType());
     if (specialized && type.rank() == 2 && isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
         stored.getElementType().getIntOrFloatBitWidth() == 16 && layoutOf(buffer).getRole() == FragmentRole::C)
-      return writeMatrices(buffer, shared, stage);
+      return writeMatrices(buffer, shared, stage, type);
     if (type.rank() == 2)
-      return writeFragments(buffer, shared, stage);
+      return writeFragments(buffer, shared, stage, type);
     forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
       Value place = coordinateInTile(buffer, type.axis(0), i, r, j, c);
       sched::StoreSharedOp::create(builder, loc, get(buffer, at), shared, stage, i32(0), place);

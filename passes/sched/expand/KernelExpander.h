@@ -64,6 +64,8 @@ struct ProbabilityChain {
 /// What all blocks of a tile share.
 struct DropoutState {
   Value key0, key1, offsetLow, head, highThreshold, rowBlock, columnBlock;
+  bool byKeys;  ///< the tile's rows are keys
+  bool negates; ///< what is dropped
 };
 
 class KernelExpander : public TileBuffers {
@@ -188,7 +190,13 @@ private:
   void expandChain(const ProbabilityChain &chain);
   LogicalResult expandOp(tile::DropoutOp op);
   DropoutState prepareDropout(tile::DropoutOp op);
-  /// One Philox call serves the eight elements that a lane holds of the 16 x 16 block (i, jj) (see tile.dropout).
+  /// One Philox call serves the eight elements that a lane holds of the 16 x 16 block (i, jj) (see tile.dropout). Where
+  /// rows are keys, lanes l and l ^ 4 need halves of the same two calls: each makes one, and they exchange words.
+  using Words =
+      std::array<std::array<Value, 2>, 2>; ///< of element e of a pair and half n or r, that of [e][n] or [e][r]
+  Words wordsByQueries(const DropoutState &state, Value i, Value jj);
+  Words wordsByKeys(const DropoutState &state, Value i, Value jj);
+  sched::PhiloxOp random(const DropoutState &state, Value query, Value key);
   void dropBlock(const DropoutState &state, Value source, Value buffer, Value i, Value jj);
 
   // Products.cpp
@@ -303,20 +311,20 @@ private:
   /// that is done `again` and again, boxes of the time before are awaited first, and the last ones at the role's end.
   /// With `addedBelow`, the end of the view's rows, they are added.
   void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices, bool again, Value addedBelow = {});
-  /// Whether an output may lie over the left operand: a block has one tile of work, and each warpgroup has read its own
-  /// rows alone.
-  bool isFreeFor(TileType output);
-  /// Through shared memory, where each warpgroup writes its own rows: over those of a left operand, as Q, that it alone
-  /// has read, or, in a persistent block, over those of the tile before once they have been read.
+  /// Shared memory that an output may lie over, or null: a block has one tile of work, and each warpgroup's own rows are
+  /// of a left operand that it alone has read, or of what it has added to memory.
+  Value takeFreeBuffer(TileType output);
+  /// Through shared memory, where each warpgroup writes its own rows: over those of such a buffer, or, in a persistent
+  /// block, over those of the tile before once they have been read.
   LogicalResult storeByEngine(tile::StoreOp op);
   /// An output tile in shared memory.
   TileType stagedType(TileType type, Type element);
   /// The 16-bit elements of a `c` fragment into a staged tile: of two j, four matrices of 8 x 8 by one
   /// `sched.store_matrix`. Lane l gives a place in row l % 16, of the first j in lanes 0 to 15. What is left of an odd
   /// number of j goes by pairs.
-  void writeMatrices(Value buffer, Value shared, Value stage);
+  void writeMatrices(Value buffer, Value shared, Value stage, TileType held);
   /// A `c` fragment into a staged tile, two columns at a time, from one j on.
-  void writeFragments(Value buffer, Value shared, Value stage, int64_t firstJ = 0);
+  void writeFragments(Value buffer, Value shared, Value stage, TileType held, int64_t firstJ = 0);
   /// Each element by its first holder: a vector, or a tile of a view whose columns do not lie side by side.
   LogicalResult storeElements(tile::StoreOp op);
   /// From registers by the copy engine, element by element, or, from sm_90 on, two columns at a time.
@@ -355,8 +363,9 @@ private:
   llvm::DenseMap<Value, Value> columnPairs;        ///< what is read by column, to the pair that is at hand
   llvm::DenseMap<Value, Value> windows;            ///< of 16-bit elements, to the fragments that they are read by
   llvm::DenseMap<Value, Value> exchanged;          ///< shared tiles that the kernel itself makes, to their buffers
-  llvm::DenseMap<std::pair<Value, Type>, Value> addends; ///< views and kinds of tiles added to them, to the buffers
-  llvm::DenseMap<Operation *, ProbabilityChain> chains;  ///< by the op that ends them
+  llvm::MapVector<std::pair<Value, Type>, Value> addends; ///< views and kinds of tiles added to them, to the buffers
+  llvm::DenseSet<Value> covered;                          ///< of these buffers, those that an output lies over
+  llvm::DenseMap<Operation *, ProbabilityChain> chains;   ///< by the op that ends them
 };
 
 } // namespace attune::expansion

@@ -32,6 +32,29 @@ Value Lanes::firstRowOf(TileType type) {
   return row;
 }
 
+/// Warpgroups that split the rows.
+static int64_t rowGroups(TileType type) { return cast<FragmentAttr>(type.getLayout()).getWarps() / 4; }
+
+Value Lanes::warpgroupRow(TileType type) {
+  const int64_t groups = rowGroups(type);
+  return groups * 4 == warps ? warpgroupRow() : groups == 1 ? i32(0) : mul(rem(group, groups), 64);
+}
+
+Value Lanes::warpgroupColumn(TileType type) {
+  const int64_t shares = cast<FragmentAttr>(type.getLayout()).getColumnWarps();
+  if (shares == 1)
+    return {};
+  return tile::named(mul(div(group, rowGroups(type)), type.getShape().back() / shares), "warpgroup_column");
+}
+
+TileType Lanes::stacked(TileType type) {
+  auto layout = cast<FragmentAttr>(type.getLayout());
+  const int64_t shares = layout.getColumnWarps();
+  auto own = FragmentAttr::get(type.getContext(), layout.getRole(), layout.getWarps() * shares, 1);
+  return TileType::get(type.getContext(), type.getAxes(), {type.getShape()[0] * shares, type.getShape()[1] / shares},
+                       type.getElementType(), type.getSpace(), own);
+}
+
 Value Lanes::isFirstHolder(TileType type) {
   auto layout = cast<FragmentAttr>(type.getLayout());
   const bool byRow = layout.getRole() == FragmentRole::Columns;
@@ -52,6 +75,8 @@ Value Lanes::firstColumn(TileType type) {
   int64_t columnWarps = cast<FragmentAttr>(type.getLayout()).getColumnWarps();
   if (columnWarps == 1)
     return {};
+  if (!dvWarp)
+    return warpgroupColumn(type);
   assert(columnWarps == plan.getDvWarps() && "layouts follow the plan");
   OpBuilder::InsertionGuard guard(builder); // once, before any loop
   builder.setInsertionPointAfterValue(dvWarp);

@@ -61,8 +61,16 @@ public:
   Value laneElement(Value vector, Value i);
   /// The named barrier of a warpgroup's own.
   Value warpgroupBarrier() { return add(group, barriers::ofWarpgroup); }
-  /// First row of the warpgroup's 64.
+  /// First row of the warpgroup's 64, where each has rows of its own.
   Value warpgroupRow() { return tile::named(mul(group, 64), "warpgroup_row"); }
+  /// The same of a tile whose columns warpgroups may share out.
+  Value warpgroupRow(TileType type);
+  /// The first column of the warpgroup's share of it; null where each has all columns.
+  Value warpgroupColumn(TileType type);
+  /// A tile in which the shares of columns stand below one another: one warpgroup's rows are then its own.
+  ///
+  ///     <q 64 x d 128>, 4 warps x 2    ->    <q 128 x d 64>, 8 warps
+  static TileType stacked(TileType type);
   /// Calls `body` for each place of a lane's share of `buffer`, row by row, and `row` in front of each row of a tile;
   /// unused coordinates are null. Of an accumulator those of `within` alone, where it is given: column pairs.
   void forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row = {},

@@ -112,28 +112,63 @@ DropoutState KernelExpander::prepareDropout(tile::DropoutOp op) {
   state.head = mapping.lookup(op.getHead());
   state.highThreshold =
       tile::named(arith::ShLIOp::create(builder, loc, mapping.lookup(op.getThreshold()), i32(16)), "high_threshold");
+  state.byKeys = op.getTile().getType().axis(0) == "k";
+  state.negates = op.getNegates();
   // q / 16 and k / 16 are whole: origins and a warp's rows are multiples of 16.
-  state.rowBlock = div(add(mapping.lookup(op.getQ0()), firstRowOf(op.getTile().getType())), 16);
-  state.columnBlock = div(mapping.lookup(op.getK0()), 16);
+  Value q0 = mapping.lookup(op.getQ0()), k0 = mapping.lookup(op.getK0());
+  state.rowBlock = div(add(state.byKeys ? k0 : q0, firstRowOf(op.getTile().getType())), 16);
+  state.columnBlock = div(state.byKeys ? q0 : k0, 16);
   return state;
 }
 
-void KernelExpander::dropBlock(const DropoutState &state, Value source, Value buffer, Value i, Value jj) {
+sched::PhiloxOp KernelExpander::random(const DropoutState &state, Value query, Value key) {
   Type word = builder.getI32Type();
+  return sched::PhiloxOp::create(builder, loc, word, word, word, word, query, key, state.head, state.offsetLow,
+                                 state.key0, state.key1);
+}
+
+/// Element (q, k) of the block, q = g + 8 r and k = 2 c + e + 8 n, has half r of word 2 e + n.
+KernelExpander::Words KernelExpander::wordsByQueries(const DropoutState &state, Value i, Value jj) {
+  auto call =
+      random(state, add(mul(add(state.rowBlock, i), 8), laneRow), add(mul(add(state.columnBlock, jj), 4), quad));
+  return {{{call->getResult(0), call->getResult(1)}, {call->getResult(2), call->getResult(3)}}};
+}
+
+/// Element (q, k), k = g + 8 r and q = 2 c + e + 8 n, has half n of word 2 (g % 2) + r of the call for q % 8 = 2 c + e.
+/// An even lane row g makes the call for e = 0, an odd one that for e = 1.
+KernelExpander::Words KernelExpander::wordsByKeys(const DropoutState &state, Value i, Value jj) {
+  Value odd = rem(laneRow, 2);
+  Value isOdd = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, odd, i32(0));
+  auto call = random(state, add(mul(add(state.columnBlock, jj), 8), add(laneColumn, odd)),
+                     add(mul(add(state.rowBlock, i), 4), div(laneRow, 2)));
+  auto choose = [&](Value ifOdd, Value ifEven) -> Value {
+    return arith::SelectOp::create(builder, loc, isOdd, ifOdd, ifEven);
+  };
+  Words words;
+  for (unsigned r = 0; r < 2; ++r) {
+    Value own = choose(call->getResult(2 + r), call->getResult(r)),
+          others = choose(call->getResult(r), call->getResult(2 + r));
+    Value received = sched::ShuffleXorOp::create(builder, loc, others.getType(), others, 4);
+    words[0][r] = choose(received, own);
+    words[1][r] = choose(own, received);
+  }
+  return words;
+}
+
+void KernelExpander::dropBlock(const DropoutState &state, Value source, Value buffer, Value i, Value jj) {
+  const Words words = state.byKeys ? wordsByKeys(state, i, jj) : wordsByQueries(state, i, jj);
   Value zero = f32(0);
-  Value c0 = add(mul(add(state.rowBlock, i), 8), laneRow);
-  Value c1 = add(mul(add(state.columnBlock, jj), 4), quad);
-  auto random = sched::PhiloxOp::create(builder, loc, word, word, word, word, c0, c1, state.head, state.offsetLow,
-                                        state.key0, state.key1);
-  for (int64_t c = 0; c < 2; ++c)
-    for (int64_t n = 0; n < 2; ++n)
-      for (int64_t r = 0; r < 2; ++r) {
-        Value bits = random->getResult(2 * c + n);
+  for (unsigned e = 0; e < 2; ++e)
+    for (unsigned n = 0; n < 2; ++n)
+      for (unsigned r = 0; r < 2; ++r) {
+        Value bits = state.byKeys ? words[e][r] : words[e][n];
         // The half is compared in the high bits: low bits below an equal high half do not decide r >= T.
-        Value number = r ? bits : Value(arith::ShLIOp::create(builder, loc, bits, i32(16)));
+        const bool isHigh = state.byKeys ? n : r;
+        Value number = isHigh ? bits : Value(arith::ShLIOp::create(builder, loc, bits, i32(16)));
         Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, number, state.highThreshold);
-        SmallVector<Value> at{i, add(mul(jj, 2), n), i32(2 * r + c)};
-        set(arith::SelectOp::create(builder, loc, keep, get(source, at), zero), buffer, at);
+        SmallVector<Value> at{i, add(mul(jj, 2), n), i32(2 * r + e)};
+        Value value = get(source, at), dropped = state.negates ? arith::NegFOp::create(builder, loc, value) : zero;
+        set(arith::SelectOp::create(builder, loc, keep, value, dropped), buffer, at);
       }
 }
 

@@ -117,8 +117,9 @@ LogicalResult KernelExpander::expandOp(tile::MmaOp op) {
 }
 
 void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
-  auto lhs = cast<TileType>(op.getLhs().getType());
+  auto lhs = cast<TileType>(op.getLhs().getType()), type = cast<TileType>(acc.getType());
   auto [ring, stage] = slotOf(op.getRhs());
+  Value ownColumn = warpgroupColumn(type), column = ownColumn ? ownColumn : i32(0);
   bool leftShared = inShared(op.getLhs());
   Value isTrue = arith::ConstantIntOp::create(builder, loc, 1, 1);
   const bool byColumns = leftShared && isStoredByColumns(op.getLhs(), op.getResult());
@@ -129,8 +130,11 @@ void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
     SmallVector<Value> at;
     if (leftShared) {
       auto [leftRing, leftStage] = slotOf(op.getLhs());
-      left = leftBuffer = leftRing;
-      at = {leftStage, warpgroupRow(), along};
+      left = leftRing;
+      // Of its columns a warpgroup reads what others have written.
+      if (!byColumns)
+        leftBuffer = leftRing;
+      at = {leftStage, warpgroupRow(type), along};
       if (byColumns)
         std::swap(at[1], at[2]);
     } else {
@@ -139,9 +143,8 @@ void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
     }
     Value more =
         op.getAcc() ? isTrue : Value(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, kk, i32(0)));
-    Value zero = i32(0);
-    sched::MmaAsyncOp::create(builder, loc, acc, left, at, ring, stage, transpose ? along : zero,
-                              transpose ? zero : along, more, transpose, byColumns);
+    sched::MmaAsyncOp::create(builder, loc, acc, left, at, ring, stage, transpose ? along : column,
+                              transpose ? column : along, more, transpose, byColumns);
   });
   sched::MmaCommitOp::create(builder, loc);
   if (!op->hasAttr(sched::asyncAttr))

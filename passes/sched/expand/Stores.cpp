@@ -38,9 +38,11 @@ static bool isWhole(tile::OperandAttr operand, Value limit) {
 bool KernelExpander::takesBoxes(Value tile, Value view, Value limit) {
   tile::OperandAttr operand = tile::operandOf(view);
   auto type = cast<TileType>(tile.getType());
-  if (!specialized || type.rank() != 2 || inShared(tile) || type.getShape()[0] != 16 * plan.getWarps())
+  if (!specialized || type.rank() != 2 || inShared(tile))
     return false;
-  return layoutOf(buffers.lookup(tile)).getRole() == FragmentRole::C && operand && operand.isTiled() &&
+  FragmentAttr layout = layoutOf(buffers.lookup(tile));
+  return layout.getRole() == FragmentRole::C && layout.getWarps() * layout.getColumnWarps() == plan.getWarps() &&
+         type.getShape()[0] == 16 * layout.getWarps() && operand && operand.isTiled() &&
          operand.getAxes().size() == 4 && isWhole(operand, limit);
 }
 
@@ -49,27 +51,40 @@ bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
          op.getView().getType().getElementType().getIntOrFloatBitWidth() == 16;
 }
 
-bool KernelExpander::isFreeFor(TileType output) {
-  auto left = cast<TileType>(leftBuffer.getType());
-  return !kernel->hasAttr(sched::persistentAttr) && !rightBuffers.contains(leftBuffer) &&
-         output.bytes() <= left.bytes() && output.getLayout() == left.getLayout();
+Value KernelExpander::takeFreeBuffer(TileType output) {
+  if (kernel->hasAttr(sched::persistentAttr))
+    return {};
+  auto isFree = [&](Value buffer) {
+    if (!buffer || buffer.getParentBlock() != &kernelBody() || rightBuffers.contains(buffer))
+      return false;
+    auto type = cast<TileType>(buffer.getType());
+    return output.getShape()[1] == type.getShape()[1] && output.bytes() <= type.bytes() &&
+           output.getLayout() == type.getLayout();
+  };
+  if (isFree(leftBuffer))
+    return std::exchange(leftBuffer, {});
+  for (auto &[what, buffer] : addends)
+    if (isFree(buffer) && covered.insert(buffer).second)
+      return buffer;
+  return {};
 }
 
 LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
   Value buffer = buffers.lookup(op.getTile());
   auto type = cast<TileType>(op.getTile().getType());
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
-  TileType sharedType = stagedType(type, element);
+  TileType sharedType = stagedType(stacked(type), element);
   Value shared;
   {
     OpBuilder::InsertionGuard guard(builder);
-    Block &body = kernelBody();
-    const bool isNear = leftBuffer && leftBuffer.getParentBlock() == &body;
-    isNear ? builder.setInsertionPointAfterValue(leftBuffer) : builder.setInsertionPointToStart(&body);
-    Value over = isNear && isFreeFor(sharedType) ? std::exchange(leftBuffer, {}) : Value();
+    Value over = takeFreeBuffer(sharedType);
+    over ? builder.setInsertionPointAfterValue(over) : builder.setInsertionPointToStart(&kernelBody());
     shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
-  writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/kernel->hasAttr(sched::persistentAttr));
+  // What lies there may be on its way to memory.
+  const bool isLeaving =
+      llvm::is_contained(llvm::make_second_range(addends), cast<sched::SharedOp>(shared.getDefiningOp()).getOver());
+  writeBoxes(buffer, shared, op.getView(), op.getIndices(), isLeaving || kernel->hasAttr(sched::persistentAttr));
   return success();
 }
 
@@ -81,8 +96,9 @@ void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRan
     sched::SyncWarpsOp::create(builder, loc, barrier, 128);
     leavesBoxes = true;
   }
-  auto type = cast<TileType>(shared.getType());
-  type.getElementType().isF32() ? writeFragments(buffer, shared, i32(0)) : writeMatrices(buffer, shared, i32(0));
+  auto type = cast<TileType>(shared.getType()), held = cast<TileType>(buffer.getType());
+  type.getElementType().isF32() ? writeFragments(buffer, shared, i32(0), stacked(held))
+                                : writeMatrices(buffer, shared, i32(0), stacked(held));
   sched::FenceAsyncOp::create(builder, loc);
   sched::SyncWarpsOp::create(builder, loc, barrier, 128);
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
@@ -94,11 +110,11 @@ void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRan
   if (addedBelow)
     first = arith::AndIOp::create(builder, loc, first, below(at[2], addedBelow));
   onlyIf(first, [&] {
-    Value row = warpgroupRow();
-    for (int64_t column = 0; column < tile::operandOf(view).getColumns();
-         column += cast<sched::TensorMapType>(map.getType()).getColumns())
-      sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], add(at[2], row), i32(column),
-                                bool(addedBelow));
+    Value row = warpgroupRow(), ownColumn = warpgroupColumn(held), to = add(at[2], warpgroupRow(held));
+    const int64_t columns = ownColumn ? type.getShape()[2] : tile::operandOf(view).getColumns();
+    for (int64_t column = 0; column < columns; column += cast<sched::TensorMapType>(map.getType()).getColumns())
+      sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], to, i32(column),
+                                ownColumn ? add(ownColumn, column) : Value(), bool(addedBelow));
     sched::CommitBoxesOp::create(builder, loc);
     if (!again)
       sched::WaitBoxesOp::create(builder, loc, 0);
@@ -112,11 +128,11 @@ TileType KernelExpander::stagedType(TileType type, Type element) {
                         MemorySpace::Shared, sched::SwizzleAttr::forBoxes(kernel.getContext(), rowBytes));
 }
 
-void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage) {
+void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage, TileType held) {
   Type element = cast<TileType>(shared.getType()).getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
   // A lane's own place, and steps that are the same in all lanes.
-  Value row = add(firstRowOf(cast<TileType>(buffer.getType())), rem(lane, 16)), column = mul(div(lane, 16), 8);
+  Value row = add(firstRowOf(held), rem(lane, 16)), column = mul(div(lane, 16), 8);
   repeat(shape[0], "i", [&](Value i) {
     repeat(shape[1] / 2, "jj", [&](Value jj) {
       Value matrices[4];
@@ -130,22 +146,24 @@ void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage) {
     });
   });
   if (shape[1] % 2)
-    writeFragments(buffer, shared, stage, shape[1] - 1);
+    writeFragments(buffer, shared, stage, held, shape[1] - 1);
 }
 
-void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, int64_t firstJ) {
-  auto type = cast<TileType>(buffer.getType()), stored = cast<TileType>(shared.getType());
+void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, TileType held, int64_t firstJ) {
+  auto stored = cast<TileType>(shared.getType());
   Type element = stored.getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
   // Steps from a lane's own place are exclusive ors and constants, where that starts a panel but for what the lane adds.
-  const bool steps = isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) && layoutOf(buffer).getColumnWarps() == 1;
+  const bool steps = isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
+                     cast<FragmentAttr>(held.getLayout()).getColumnWarps() == 1;
+  Value laneRowHeld = add(firstRowOf(held), laneRow);
   repeat(shape[0], "i", [&](Value i) {
     repeat(2, "r", [&](Value r) {
       repeat(shape[1] - firstJ, "j", [&](Value fromFirst) {
         Value j = add(fromFirst, firstJ), zero = i32(0);
-        Value row = steps ? rowInTile(buffer, zero, zero) : rowInTile(buffer, i, r),
-              column = columnInTile(type, steps ? zero : j, zero);
-        Value rowStep = steps ? add(mul(i, 16), mul(r, 8)) : Value(), columnStep = steps ? mul(j, 8) : Value();
+        Value step = add(mul(i, 16), mul(r, 8)), row = steps ? laneRowHeld : add(laneRowHeld, step),
+              column = columnInTile(held, steps ? zero : j, zero);
+        Value rowStep = steps ? step : Value(), columnStep = steps ? mul(j, 8) : Value();
         Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
         if (!element.isF32()) {
           first = sched::PackOp::create(builder, loc, builder.getI32Type(), first, second, element);
@@ -286,7 +304,7 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
 void KernelExpander::addByEngine(tile::AccumulateOp op, Value buffer) {
   Value &shared = addends[{op.getView(), op.getTile().getType()}];
   if (!shared)
-    shared = keptBuffer(op.getTile().getType(), builder.getF32Type(), nameOfView(op.getView()) + "_tile");
+    shared = keptBuffer(stacked(op.getTile().getType()), builder.getF32Type(), nameOfView(op.getView()) + "_tile");
   writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/true, mapping.lookup(op.getLimit()));
 }
 

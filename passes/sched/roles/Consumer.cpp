@@ -15,7 +15,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
                                              ArrayRef<Operation *> original) {
   builder.setInsertionPoint(loop);
   auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-  FailureOr<TileSequence> sequence = TileSequence::create(domain);
+  FailureOr<TileSequence> sequence = TileSequence::create(builder, domain);
   if (failed(sequence))
     return failure();
   Position query;
@@ -63,6 +63,8 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   Value index = body.getArgument(0);
   Positions at = carriedPositions(body.getArguments().drop_front());
   loop.getOrigin().replaceAllUsesWith(sequence->origin(builder, index));
+  if (loop.getRound())
+    loop.getRound().replaceAllUsesWith(sequence->round(builder, index));
   Value following;
   if (!visits)
     loop.getPartial().replaceAllUsesWith(sequence->partial(builder, {index, {}}));
@@ -77,7 +79,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
     auto readVisit = [&] {
       if (!visits || !ofKeys)
         return;
-      // Behind the first product's start.
+      // Behind the start of the first product that reads the stage.
       sched::ReceiveOp visit = receiveVisit(in(at, ring));
       following = field(visit, 0, "next_tile");
       Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
@@ -222,9 +224,10 @@ void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool wai
   if (!waited)
     placeAs(ring.tile, sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   SmallVector<Value> read{replaceBySlot(ring, at.stage, first)};
-  builder.setInsertionPointAfter(last ? last : read.front().getDefiningOp());
+  builder.setInsertionPointAfter(first ? first : read.front().getDefiningOp());
   if (alsoRead)
     alsoRead();
+  builder.setInsertionPointAfter(last ? last : &*std::prev(builder.getInsertionPoint()));
   bool later = false;
   for (Ring &other : beside) {
     auto [firstOther, lastOther] = readersOf(other);

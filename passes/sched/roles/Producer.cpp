@@ -117,7 +117,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
       builder.clone(*op, mapping);
   }
   auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());
-  FailureOr<TileSequence> sequence = TileSequence::create(domain);
+  FailureOr<TileSequence> sequence = TileSequence::create(builder, domain);
   if (failed(sequence))
     return failure();
   Positions entry = start(work);
@@ -148,6 +148,13 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
                                                                  [](BlockArgument a) -> Value { return a; }))};
   Positions at = carriedPositions(arguments.drop_front());
   mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
+  if (loop.getRound())
+    mapping.map(loop.getRound(), sequence->round(builder, visited.tile));
+  // In front of the branches that copy: what is computed in one of them is not there for another.
+  for (const Ring &ring : streamed)
+    for (Value index : cast<tile::LoadOp>(ring.tile).getIndices())
+      if (Operation *producer = index.getDefiningOp())
+        cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
   // A search stands before the wait for a stage, and runs beside it.
   TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
   SmallVector<Value> visit;
