@@ -871,8 +871,9 @@ LogicalResult MmaAsyncOp::verify() {
     return emitOpError() << "needs an f32 c fragment of 16 rows a warp, got " << acc;
   const int64_t columnWarps = cast<FragmentAttr>(acc.getLayout()).getColumnWarps(), columns = acc.getShape()[1];
   if (columns % (8 * columnWarps) || columns / columnWarps > 256)
-    return emitOpError() << "has " << columns << " columns for " << columnWarps
-                         << (columnWarps == 1 ? " share" : " shares") << ", which are no multiples of 8 up to 256";
+    return emitOpError() << "has " << columns << " columns"
+                         << (columnWarps == 1 ? ", which is" : ", of which a warp's share is")
+                         << " not a multiple of 8 up to 256";
   bool registers = roleOf(a) == FragmentRole::A;
   auto isPanel = [](TileType type) {
     return type.getSpace() == MemorySpace::Shared && isa_and_nonnull<SwizzleAttr>(type.getLayout()) && type.rank() == 3;

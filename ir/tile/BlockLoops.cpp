@@ -224,8 +224,8 @@ LogicalResult ForBlocksOp::verify() {
   if (getBody().getNumArguments() < getInits().size() || (places != 2 && places != 3) ||
       !getOrigin().getType().isInteger(32) || !getPartial().getType().isInteger(1) ||
       (getRound() && !getRound().getType().isInteger(32)))
-    return emitOpError("the body takes the first row (i32), the partial flag (i1), the round (i32) of a domain with "
-                       "rounds, and the carried values");
+    return emitOpError("the body takes the first row (i32), the partial flag (i1), of a domain with rounds the round "
+                       "(i32), and the carried values");
   if (auto domain = getDomain().getDefiningOp<DomainOp>(); domain && bool(domain.getTimes()) != bool(getRound()))
     return emitOpError() << (getRound() ? "takes the round of a domain that has none; give the domain `times`"
                                         : "goes over a domain with rounds; its body takes the round, too");

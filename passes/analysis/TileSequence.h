@@ -53,10 +53,11 @@ struct TileSequence {
   /// The builder stands where the domain's values are known, in front of the loop over the tiles.
   static mlir::FailureOr<TileSequence> create(mlir::OpBuilder &builder, tile::DomainOp domain) {
     TileSequence sequence{domain, domain.getEnds().back()};
-    if (domain.getReverse() && (domain.getTimes() || !sequence.isContiguous()))
+    if (domain.getReverse() && !sequence.isContiguous())
       return domain.emitError(
-          "a reversed domain that leaves tiles out or has rounds is not supported by this schedule; "
-          "visit it forward");
+          "a reversed domain that leaves tiles out is not supported by this schedule; visit it forward");
+    if (domain.getReverse() && domain.getTimes())
+      return domain.emitError("a reversed domain with rounds is not supported by this schedule; visit it forward");
     if (domain.getTimes())
       sequence.bound = tile::named(
           mlir::arith::MulIOp::create(builder, domain.getLoc(), sequence.end(), domain.getTimes()), "places");

@@ -134,7 +134,7 @@ protected:
     tile::YieldOp::create(
         builder, loc,
         mlir::Value(mlir::arith::SelectOp::create(builder, loc, seen, map.getElement(0), constant(hidden))));
-    return tile::named(map.getResult(), tile::nameOf(tile));
+    return tile::named(map.getResult(), hidden == 0 ? "p" : "x");
   }
 
   /// The row of a coordinate, without the query offset.

@@ -192,7 +192,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
-  %0 = "tile.domain"(%i, %i) <{axis = "k", step = 64 : i64, full = array<i1: true, false>, operandSegmentSizes = array<i32: 1, 1>}> ({}, {}) : (i32, i32) -> !tile.domain
+  %0 = "tile.domain"(%i, %i) <{axis = "k", step = 64 : i64, full = array<i1: true, false>, operandSegmentSizes = array<i32: 1, 1, 0>}> ({}, {}) : (i32, i32) -> !tile.domain
 }
 
 // -----
@@ -326,7 +326,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
-  // expected-error @+1 {{'tile.for_blocks' op the body takes the first row (i32), the partial flag (i1) and the carried values}}
+  // expected-error @+1 {{'tile.for_blocks' op the body takes the first row (i32), the partial flag (i1), of a domain with rounds the round (i32), and the carried values}}
   "tile.for_blocks"(%dom) ({
   ^bb0(%k0: i32):
     tile.yield

@@ -1,15 +1,16 @@
 // RUN: attune-opt %s -split-input-file -attn-differentiate -canonicalize -cse -attn-tile-size="arch=sm_90" -attn-to-tile-backward=granularity=16 -canonicalize -cse -verify-diagnostics | FileCheck %s
 
-// One kernel for what rows need, one for dK and dV over the queries that see a tile of keys, one for dQ.
+// One kernel for what rows need, one for dK and dV over the queries that see a tile of keys, those of the group's heads in turn, one for dQ.
 // CHECK:       tile.launch @causal [@causal_rows, @causal_keys, @causal_queries]
 // CHECK-LABEL: tile.kernel @causal_rows(o: in [b, h, q, dv 64] bf16, do: in [b, h, q, dv 64] bf16, lse: in [b, h, q] f32, delta: workspace [b, h, q] f32)
 // CHECK:         tile.reduce sum %{{.*}} over "dv"
 // CHECK:         tile.store %{{.*}}, %DELTA
 // CHECK-LABEL: tile.kernel @causal_keys(
 // CHECK-SAME:    dk: out [b, hkv, k, d 64] bf16, dv: out [b, hkv, k, dv 64] bf16) grid [b, hkv, k by 64]
-// CHECK:         tile.for_blocks {{.*}} in %[[HEADS:.*]] iter_args
-// CHECK:           %[[DOMAIN:.*]] = tile.domain q by 64 [%tiles_begin, %tiles_end) full
-// CHECK:           tile.for_blocks (%q0, %{{.*}}) in %[[DOMAIN]] iter_args
+// CHECK:         %[[FIRST:.*]] = arith.muli %hkv, %group
+// CHECK:         %[[DOMAIN:.*]] = tile.domain q by 64 [%tiles_begin, %tiles_end) full times %group
+// CHECK:         tile.for_blocks (%q0, %{{.*}}, %round) in %[[DOMAIN]] iter_args
+// CHECK:             arith.addi %[[FIRST]], %round
 // CHECK:             %[[S:.*]] = tile.mma %q_tile, %k_tile
 // CHECK:             %[[DP:.*]] = tile.mma %do_tile, %v_tile
 // P is one of the inputs, not computed again.

@@ -93,9 +93,9 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [
 
 // -----
 
-// expected-error @below {{'tile.kernel' op with a role that fills rings, warps are whole warpgroups that share the rows, 16 rows of tile_q each}}
+// expected-error @below {{'tile.kernel' op with a role that fills rings, warps are whole warpgroups that share the rows, 16 rows of tile_q or tile_k each}}
 tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 4>]} {
+    plan <tile_q = 128, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 4>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

@@ -177,10 +177,11 @@ tile.kernel @place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
   %K = tile.param "k" : !tile.view<4, bf16>
   %dom = tile.domain k by 32 [%i, %i) full
   %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
-  tile.for_blocks (%k0, %partial) in %dom {
-    %next = arith.addi %k0, %i : i32
+  %end = tile.for_blocks (%k0, %partial) in %dom iter_args(%at = %i : i32) {
+    %next = arith.addi %k0, %at : i32
     %k = tile.load %K[%i, %i, %next] limit %i : !tile.view<4, bf16> -> !keys
     %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    tile.yield %next : i32
   }
 }
 
@@ -214,7 +215,7 @@ tile.kernel @product_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 
 // Rows of a product are the 64 of each warpgroup.
 // CHECK-LABEL: tile.kernel @rows
-// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 32 rows, not the warpgroups' 64"]
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 32 rows, not the warpgroups' 64, and columns that they cannot share"]
 tile.kernel @rows(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32

@@ -54,7 +54,7 @@ tile.kernel @staged(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid
     ^bb0(%key: i32):
       tile.yield %zero : f32
     } {sched.at = #sched.at<order 0>}
-    %staged = tile.convert %columns : !tile.tile<k 64, f32, register, #sched.fragment<threads, warps 1>> -> !tile.tile<k 64, f32, shared>
+    %staged = tile.convert %columns {sched.ring = #sched.ring<stages 2, "producer" warp 0>} : !tile.tile<k 64, f32, register, #sched.fragment<threads, warps 1>> -> !tile.tile<k 64, f32, shared>
     %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 3, turn "products">}
     %acc1 = tile.map(%acc, %s, %staged : !scores, !scores, !tile.tile<k 64, f32, shared>) -> !scores {
     ^bb0(%a: f32, %e: f32, %c: f32):

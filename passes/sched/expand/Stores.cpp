@@ -77,8 +77,11 @@ LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
   Value shared;
   {
     OpBuilder::InsertionGuard guard(builder);
-    Value over = takeFreeBuffer(sharedType);
-    over ? builder.setInsertionPointAfterValue(over) : builder.setInsertionPointToStart(&kernelBody());
+    Value near = leftBuffer, over = takeFreeBuffer(sharedType);
+    if (over)
+      near = over;
+    near &&near.getParentBlock() == &kernelBody() ? builder.setInsertionPointAfterValue(near)
+                                                  : builder.setInsertionPointToStart(&kernelBody());
     shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
   // What lies there may be on its way to memory.
@@ -156,12 +159,12 @@ void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, Til
   // Steps from a lane's own place are exclusive ors and constants, where that starts a panel but for what the lane adds.
   const bool steps = isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
                      cast<FragmentAttr>(held.getLayout()).getColumnWarps() == 1;
-  Value laneRowHeld = add(firstRowOf(held), laneRow);
+  auto ownRow = [&] { return add(firstRowOf(held), laneRow); };
   repeat(shape[0], "i", [&](Value i) {
     repeat(2, "r", [&](Value r) {
       repeat(shape[1] - firstJ, "j", [&](Value fromFirst) {
         Value j = add(fromFirst, firstJ), zero = i32(0);
-        Value step = add(mul(i, 16), mul(r, 8)), row = steps ? laneRowHeld : add(laneRowHeld, step),
+        Value step = add(mul(i, 16), mul(r, 8)), row = steps ? ownRow() : add(ownRow(), step),
               column = columnInTile(held, steps ? zero : j, zero);
         Value rowStep = steps ? step : Value(), columnStep = steps ? mul(j, 8) : Value();
         Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});

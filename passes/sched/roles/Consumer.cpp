@@ -227,7 +227,8 @@ void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool wai
   builder.setInsertionPointAfter(first ? first : read.front().getDefiningOp());
   if (alsoRead)
     alsoRead();
-  builder.setInsertionPointAfter(last ? last : &*std::prev(builder.getInsertionPoint()));
+  if (last != first)
+    builder.setInsertionPointAfter(last);
   bool later = false;
   for (Ring &other : beside) {
     auto [firstOther, lastOther] = readersOf(other);
