@@ -610,8 +610,8 @@ private:
         setHead(ofHeads.getOrigin());
         Sums carried(ofHeads.getCarried());
         carried.append(added.size(), noSum("k"));
-        Sums ofHead = loopOver(domain(), carried,
-                               [&](tile::ForBlocksOp loop) { return sumsOfTile(loop, tiles, views, added); });
+        Sums ofHead =
+            loopOver(domain(), carried, [&](tile::ForBlocksOp loop) { return sumsOfTile(loop, tiles, views, added); });
         for (auto [view, sum] : llvm::zip(addedViews, ArrayRef(ofHead).drop_front(2)))
           tile::StoreOp::create(builder, loc, sum, view, ValueRange{b, h, k0}, values.Sk, false);
         return Sums(ArrayRef(ofHead).take_front(2));
@@ -649,8 +649,7 @@ private:
   };
 
   /// What dK and dV are after a tile of queries; adds its share to dQ where that is summed here.
-  Sums sumsOfTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views,
-                  ArrayRef<GradientSum> added = {}) {
+  Sums sumsOfTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views, ArrayRef<GradientSum> added = {}) {
     Value q0 = loop.getOrigin();
     const SmallVector<Value, 3> row{b, h, q0};
     Value qTile = load("q_tile", "q", "d", views.q, row, values.Sq, plan.getStages()),
