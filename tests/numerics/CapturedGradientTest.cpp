@@ -217,3 +217,28 @@ TEST_CASE("a launch refuses gradients of another shape, and dense tensors that a
         "captured tensor 't' has 1 element in dimension 1 and is indexed by q, but Sq is 40; pass at least 40, as its "
         "gradient has an element for each");
 }
+
+TEST_CASE("gradients of captured tensors start from the text of each stage, and are the same") {
+  auto slopes = captured("slopes", f32, rank(1)), table = captured("table", bf16, rank(2));
+  auto pos = captured("pos", f16, rank(1));
+  const Variant variant = Variant("v")
+                              .score([=](Score s, Index, Index h, Index q, Index k) {
+                                return s * slopes[h] + pos[k] + clamped(table[h][q - k]);
+                              })
+                              .score(bias(captured("bias", bf16, rank(3))))
+                              .mask(causal());
+  const CompileOptions options{
+      .headDim = 64, .gradients = Gradients{.tensors = {"slopes", "pos", "table", "bias"}}, .backward = true};
+  for (const Target &target : {Target::cuda("sm_80"), Target::cuda("sm_90a")}) {
+    Expected<std::string> direct = emit(variant, options, target, Stage::Cuda);
+    REQUIRE(direct);
+    for (Stage stage : {Stage::Attn, Stage::Tile, Stage::Sched}) {
+      INFO(target.arch << " " << name(stage));
+      Expected<std::string> text = emit(variant, options, target, stage);
+      REQUIRE(text);
+      Expected<std::string> fromText = emitFromText({*text, "gradients.mlir"}, {}, target, Stage::Cuda);
+      REQUIRE(fromText);
+      CHECK(*fromText == *direct);
+    }
+  }
+}
