@@ -28,7 +28,7 @@
 //     | NAME_keys    | a tile of keys      | the heads of its group, tiles of queries | dK, dV, sums    |
 //     | NAME_queries | a tile of queries   |                                          | dQ              |
 //
-// What captured tensors have of rows then comes from a loop of its own, NAME_added.
+// What captured tensors have of rows and of keys then comes from loops of its own, NAME_added_queries and NAME_added_keys.
 //
 //===----------------------------------------------------------------------===//
 
@@ -89,7 +89,9 @@ public:
       ofKeys->setAttr(sched::rolesAttr, rolesOf(plan));
     writeKernel("_queries", {"b", "h", "q"}, [&] { addsQueries() ? writeSums() : writeQueries(); });
     if (addsQueries() && addsByRows())
-      writeKernel("_added", {"b", "h", "q"}, [&] { writeQueries(); });
+      writeKernel("_added_queries", {"b", "h", "q"}, [&] { writeQueries(); });
+    if (addsQueries() && !sumsOfElements(/*ofKeys=*/true).empty())
+      writeKernel("_added_keys", {"b", "h", "k"}, [&] { writeAddedKeys(); });
     for (const CapturedGradient &gradient : captured)
       writeCaptured(gradient, ofKeys);
     if (!bounds.empty())
@@ -583,7 +585,7 @@ private:
     const KeyViews views{ofQueries("q"), ofOutputs("do"), rowViews(), addsQueries() ? sumsOfQueries() : Value()};
     Value keys = ofKeys("k"), vs = ofValues("v");
     Value dk = ofKeys("dk", OperandRole::Out), dv = ofValues("dv", OperandRole::Out);
-    const SmallVector<GradientSum> added = sumsOfElements(/*ofKeys=*/true);
+    const SmallVector<GradientSum> added = addsQueries() ? SmallVector<GradientSum>() : sumsOfElements(/*ofKeys=*/true);
     const SmallVector<Value> addedViews = viewsOf(added);
     readSizes();
     zero = constant(0);
@@ -753,6 +755,38 @@ private:
     return tile::named(tile::ReduceOp::create(builder, loc, cast<TileType>(before.getType()), tile::Reduction::Sum,
                                               addedOf(tile, add), along, before, false),
                        add.getName());
+  }
+
+  /// Of a tile of keys, what the queries of a head add for captured tensors.
+  void writeAddedKeys() {
+    values.b = b = blockIndex("b");
+    Value head = blockIndex("h"), k0 = blockIndex("k");
+    values.k0 = k0;
+    Value queries = ofQueries("q"), gradient = ofOutputs("do"), keys = ofKeys("k"), vs = ofValues("v");
+    const RowViews views = rowViews();
+    const SmallVector<GradientSum> added = sumsOfElements(/*ofKeys=*/true);
+    const SmallVector<Value> addedViews = viewsOf(added);
+    readSizes();
+    setHead(head);
+    zero = constant(0);
+    Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+    Value tiles = domain();
+    const SmallVector<Value, 3> ofKey{b, kvHead, k0};
+    Value kTile = load("k_tile", "k", "d", keys, ofKey, values.Sk, 1),
+          vTile = load("v_tile", "k", "dv", vs, ofKey, values.Sk, 1);
+    Sums sums = loopOver(tiles, Sums(added.size(), noSum("k")), [&](tile::ForBlocksOp loop) {
+      Value q0 = loop.getOrigin();
+      const SmallVector<Value, 3> row{b, h, q0};
+      Value qTile = load("q_tile", "q", "d", queries, row, values.Sq, plan.getStages()),
+            doTile = load("do_tile", "q", "dv", gradient, row, values.Sq, plan.getStages());
+      const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), rowValues(views, q0));
+      Sums next;
+      for (auto [sum, before] : llvm::zip(added, loop.getCarried()))
+        next.push_back(addedTo(before, tile, sum.add, "q"));
+      return next;
+    });
+    for (auto [view, sum] : llvm::zip(addedViews, sums))
+      tile::StoreOp::create(builder, loc, sum, view, ValueRange{b, h, k0}, values.Sk, false);
   }
 
   /// Adds what `add` adds in a tile to the workspace, element by element.
