@@ -116,7 +116,7 @@ public:
       GradientOf &gradient = result.tensors[name] = std::move(sum).finished(tensor.shape, 1, own);
       // Each element is a row, whose error does not average: 3 times it has to be 5 standard deviations.
       for (double &error : gradient.rowError)
-        error *= 5.0 / 3;
+        error = 5.0 / 3 * std::hypot(error, leastFloat);
     }
     return result;
   }
