@@ -10,6 +10,12 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::tile;
 
+void DomainOp::build(OpBuilder &builder, OperationState &result, StringRef axis, int64_t step, Value begin, Value end) {
+  build(builder, result, DomainType::get(builder.getContext()), builder.getStringAttr(axis),
+        builder.getI64IntegerAttr(step), begin, end, /*times=*/Value(), builder.getDenseBoolArrayAttr({true}),
+        /*reverse=*/UnitAttr());
+}
+
 ParseResult DomainOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();
   StringRef axis, kind;

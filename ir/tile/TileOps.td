@@ -165,6 +165,8 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
   let regions = (region MaxSizedRegion<1>:$where, MaxSizedRegion<1>:$groups);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  /// One segment, full.
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$step, "::mlir::Value":$begin, "::mlir::Value":$end)>];
   let extraClassDeclaration = [{
     /// Tiles of a group: as many as the lanes of a warp ask for at a time.
     static constexpr int64_t groupTiles = 32;

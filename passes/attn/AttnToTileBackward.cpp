@@ -28,7 +28,7 @@
 //     | NAME_keys    | a tile of keys      | the heads of its group, tiles of queries | dK, dV, sums    |
 //     | NAME_queries | a tile of queries   |                                          | dQ              |
 //
-// What captured tensors have of rows and of keys then comes from loops of its own, NAME_added_queries and NAME_added_keys.
+// What loops over keys add to captured tensors has then a kernel of its own, NAME_elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -84,14 +84,10 @@ public:
   void write() {
     if (hasStatistics || addsQueries())
       writeKernel("_rows", {"b", "h", "q"}, [&] { writeRows(); });
-    tile::KernelOp ofKeys = writeKernel("_keys", {"b", "hkv", "k"}, [&] { writeKeys(); });
-    if (plan.getCopyWarps())
-      ofKeys->setAttr(sched::rolesAttr, rolesOf(plan));
-    writeKernel("_queries", {"b", "h", "q"}, [&] { addsQueries() ? writeSums() : writeQueries(); });
-    if (addsQueries() && addsByRows())
-      writeKernel("_added_queries", {"b", "h", "q"}, [&] { writeQueries(); });
-    if (addsQueries() && !sumsOfElements(/*ofKeys=*/true).empty())
-      writeKernel("_added_keys", {"b", "h", "k"}, [&] { writeAddedKeys(); });
+    tile::KernelOp ofKeys = writeKernel("_keys", {"b", "hkv", "k"}, [&] { writeKeys(); }, addsQueries());
+    writeKernel("_queries", {"b", "h", "q"}, [&] { addsQueries() ? writeSums() : writeQueries(/*withQueries=*/true); });
+    if (addsQueries() && addsByRow())
+      writeKernel("_elements", {"b", "h", "q"}, [&] { writeQueries(/*withQueries=*/false); });
     for (const CapturedGradient &gradient : captured)
       writeCaptured(gradient, ofKeys);
     if (!bounds.empty())
@@ -105,19 +101,24 @@ public:
 private:
   //===--- Kernels and their operands ---===//
 
-  tile::KernelOp writeKernel(const Twine &suffix, ArrayRef<StringRef> axes, function_ref<void()> body) {
+  /// `specialized`: some of its warps copy, and its products are warpgroup-level. Others have 16 rows of queries a warp.
+  tile::KernelOp writeKernel(const Twine &suffix, ArrayRef<StringRef> axes, function_ref<void()> body,
+                             bool specialized = false) {
     SmallVector<Attribute> grid;
     for (StringRef axis : axes) {
       const int64_t by = axis == "q" ? plan.getTileQ() : axis == "k" ? plan.getTileK() : 1;
       grid.push_back(tile::AxisAttr::get(op.getContext(), builder.getStringAttr(axis), 0, by));
     }
-    auto sizes = tile::PlanAttr::get(builder.getContext(), plan.getTileQ(), plan.getTileK(), plan.getWarps(),
+    const int64_t warps = addsQueries() && !specialized ? plan.getTileQ() / 16 : plan.getWarps();
+    auto sizes = tile::PlanAttr::get(builder.getContext(), plan.getTileQ(), plan.getTileK(), warps,
                                      plan.getBlocksPerSm(), plan.getDvWarps());
     builder.setInsertionPoint(op);
     kernel = tile::KernelOp::create(builder, loc, (op.getSymName() + suffix).str(), builder.getArrayAttr({}),
                                     builder.getArrayAttr(grid), op.getDtype(), sizes, op.getTensorsAttr(),
                                     op.getScalarsAttr(), op.getPatternAttr(), op.getDropout(), op.getPrecise(),
                                     op.getQOffset());
+    if (specialized)
+      kernel->setAttr(sched::rolesAttr, rolesOf(plan));
     kernels.push_back(FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
     builder.createBlock(&kernel.getBody());
     operands.clear();
@@ -166,6 +167,11 @@ private:
 
   /// Whether the loop over queries has all five products, and adds to dQ in memory.
   bool addsQueries() { return plan.getCopyWarps() > 0; }
+  /// Whether loops over keys add to captured tensors.
+  bool addsByRow() {
+    return !sumsOfElements(/*ofKeys=*/false).empty() ||
+           llvm::any_of(captured, [](const CapturedGradient &gradient) { return !gradient.scattered.empty(); });
+  }
 
   /// dQ in float32 before the scale.
   Value sumsOfQueries() { return operand("dq_sums", OperandRole::Workspace, f32, "h", "q", "d", op.getHeadDim()); }
@@ -371,7 +377,7 @@ private:
       tile = hide(tile, loopsOverKeys ? origin : zero, loopsOverKeys ? zero : k0, crossed, visible, hidden);
     }
     // A key past the last one adds to no dQ.
-    if (addsQueries()) {
+    if (addsQueries() && !loopsOverKeys) {
       Value ends = compare(Predicate::sgt, add(k0, number(plan.getTileK())), values.Sk);
       isMasked = isMasked ? either(isMasked, ends) : ends;
       auto exists = [&](Value, Value k) { return compare(Predicate::slt, k, values.Sk); };
@@ -573,11 +579,11 @@ private:
                        name);
   }
 
-  /// What the loops over the tiles of queries that see a tile of keys carry: dK and dV, and what is added for each key.
-  using Sums = SmallVector<Value, 2>;
+  /// What the loops over the tiles of queries that see a tile of keys carry: dK, dV, then sums of keys.
+  using Carried = SmallVector<Value>;
 
   /// dK and dV of a tile of keys: over the query heads of its group, over the tiles of queries that see it. Where these
-  /// are the same of every head, heads are rounds of one loop, unless each head has sums of its own for captured tensors.
+  /// are the same of every head, heads are rounds of one loop.
   void writeKeys() {
     values.b = b = blockIndex("b");
     Value kvHead = blockIndex("hkv"), k0 = blockIndex("k");
@@ -585,43 +591,40 @@ private:
     const KeyViews views{ofQueries("q"), ofOutputs("do"), rowViews(), addsQueries() ? sumsOfQueries() : Value()};
     Value keys = ofKeys("k"), vs = ofValues("v");
     Value dk = ofKeys("dk", OperandRole::Out), dv = ofValues("dv", OperandRole::Out);
-    const SmallVector<GradientSum> added = addsQueries() ? SmallVector<GradientSum>() : sumsOfElements(/*ofKeys=*/true);
-    const SmallVector<Value> addedViews = viewsOf(added);
+    const SmallVector<GradientSum> sums = sumsOfElements(/*ofKeys=*/true);
+    const SmallVector<Value> sumViews = viewsOf(sums);
     readSizes();
     zero = constant(0);
     Value group = param("group", i32), first = arith::MulIOp::create(builder, loc, kvHead, group);
     const SmallVector<Value, 3> at{b, kvHead, k0};
     const KeyTiles tiles{load("k_tile", "k", "d", keys, at, values.Sk, 1),
                          load("v_tile", "k", "dv", vs, at, values.Sk, 1)};
-    const Sums none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
+    const Carried none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
     values.h = h = first;
     auto ofFirst = domain().getDefiningOp<tile::DomainOp>();
-    Sums sums;
-    if (added.empty() && first.use_empty()) {
+    Carried carried;
+    if (first.use_empty() && sums.empty()) {
       ofFirst.getTimesMutable().assign(group);
-      sums = loopOver(ofFirst, none, [&](tile::ForBlocksOp loop) {
+      carried = loopOver(ofFirst, none, [&](tile::ForBlocksOp loop) {
         setHead(tile::named(add(first, loop.getRound()), "h"));
-        return sumsOfTile(loop, tiles, views);
+        return afterTile(loop, tiles, views, {});
       });
     } else {
-      auto heads =
-          tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr("h"),
-                                 builder.getI64IntegerAttr(1), first, add(first, group), /*times=*/Value(),
-                                 builder.getDenseBoolArrayAttr({true}), /*reverse=*/UnitAttr());
-      sums = loopOver(heads, none, [&](tile::ForBlocksOp ofHeads) {
+      Value heads = tile::DomainOp::create(builder, loc, "h", 1, first, add(first, group));
+      carried = loopOver(heads, none, [&](tile::ForBlocksOp ofHeads) {
         setHead(ofHeads.getOrigin());
-        Sums carried(ofHeads.getCarried());
-        carried.append(added.size(), noSum("k"));
-        Sums ofHead =
-            loopOver(domain(), carried, [&](tile::ForBlocksOp loop) { return sumsOfTile(loop, tiles, views, added); });
-        for (auto [view, sum] : llvm::zip(addedViews, ArrayRef(ofHead).drop_front(2)))
-          tile::StoreOp::create(builder, loc, sum, view, ValueRange{b, h, k0}, values.Sk, false);
-        return Sums(ArrayRef(ofHead).take_front(2));
+        Carried inits(ofHeads.getCarried());
+        inits.append(sums.size(), noSum("k"));
+        Carried ofHead =
+            loopOver(domain(), inits, [&](tile::ForBlocksOp loop) { return afterTile(loop, tiles, views, sums); });
+        for (auto [view, result] : llvm::zip(sumViews, ArrayRef(ofHead).drop_front(2)))
+          tile::StoreOp::create(builder, loc, result, view, ValueRange{b, h, k0}, values.Sk, false);
+        return Carried(ArrayRef(ofHead).take_front(2));
       });
     }
-    tile::StoreOp::create(builder, loc, scaledBy("dk", sums[0], scale()), dk, at, values.Sk, false);
-    tile::StoreOp::create(builder, loc, keepScale ? scaledBy("dv", sums[1], keepScale) : sums[1], dv, at, values.Sk,
-                          false);
+    tile::StoreOp::create(builder, loc, scaledBy("dk", carried[0], scale()), dk, at, values.Sk, false);
+    tile::StoreOp::create(builder, loc, keepScale ? scaledBy("dv", carried[1], keepScale) : carried[1], dv, at,
+                          values.Sk, false);
   }
 
   /// A rounded tile by way of shared memory: what one warpgroup computes, others read. In two stages, written in turn,
@@ -633,12 +636,12 @@ private:
     return tile::named(convert, name);
   }
 
-  Sums loopOver(Value domain, const Sums &carried, function_ref<Sums(tile::ForBlocksOp)> body) {
-    auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), carried);
+  Carried loopOver(Value domain, const Carried &inits, function_ref<Carried(tile::ForBlocksOp)> body) {
+    auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), inits);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&loop.getBody().front());
     tile::YieldOp::create(builder, loc, body(loop));
-    return Sums(loop.getResults());
+    return Carried(loop.getResults());
   }
 
   struct KeyViews {
@@ -650,8 +653,8 @@ private:
     Value k, v;
   };
 
-  /// What dK and dV are after a tile of queries; adds its share to dQ where that is summed here.
-  Sums sumsOfTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views, ArrayRef<GradientSum> added = {}) {
+  /// What is carried after a tile of queries; adds its share to dQ where that is summed here.
+  Carried afterTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views, ArrayRef<GradientSum> sums) {
     Value q0 = loop.getOrigin();
     const SmallVector<Value, 3> row{b, h, q0};
     Value qTile = load("q_tile", "q", "d", views.q, row, values.Sq, plan.getStages()),
@@ -664,8 +667,8 @@ private:
     Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);
     if (dq)
       tile::AccumulateOp::create(builder, loc, dq, views.dq, row, values.Sq);
-    Sums next{nextK, nextV};
-    for (auto [sum, before] : llvm::zip(added, loop.getCarried().drop_front(2)))
+    Carried next{nextK, nextV};
+    for (auto [sum, before] : llvm::zip(sums, loop.getCarried().drop_front(2)))
       next.push_back(addedTo(before, tile, sum.add, "q"));
     return next;
   }
@@ -682,17 +685,16 @@ private:
     tile::StoreOp::create(builder, loc, scaledBy("dq", tile, scale()), dq, at, limit, false);
   }
 
-  /// dQ of a tile of queries, unless it is added up elsewhere, and what captured tensors have of its rows, over the tiles of
-  /// keys that it sees.
-  void writeQueries() {
+  /// dQ of a tile of queries, over the tiles of keys that it sees, and what they add to captured tensors; or these alone.
+  void writeQueries(bool withQueries) {
     values.b = b = blockIndex("b");
     Value head = blockIndex("h"), q0 = blockIndex("q");
     values.q0 = q0;
     Value queries = ofQueries("q"), keys = ofKeys("k"), vs = ofValues("v"), gradient = ofOutputs("do");
     const RowViews views = rowViews();
-    Value dq = addsQueries() ? Value() : ofQueries("dq", OperandRole::Out);
-    const SmallVector<GradientSum> added = sumsOfElements(/*ofKeys=*/false);
-    const SmallVector<Value> addedViews = viewsOf(added);
+    Value dq = withQueries ? ofQueries("dq", OperandRole::Out) : Value();
+    const SmallVector<GradientSum> sums = sumsOfElements(/*ofKeys=*/false);
+    const SmallVector<Value> sumViews = viewsOf(sums);
     readSizes();
     setHead(head);
     zero = constant(0);
@@ -702,43 +704,35 @@ private:
     Value qTile = load("q_tile", "q", "d", queries, at, values.Sq, 1),
           doTile = load("do_tile", "q", "dv", gradient, at, values.Sq, 1);
     const RowValues ofRow = rowValues(views, q0);
-    Sums none;
+    Carried inits;
     if (dq)
-      none.push_back(zeros("dq", "q", "d"));
-    none.append(added.size(), noSum("q"));
-    Sums sums = loopOver(tiles, none, [&](tile::ForBlocksOp loop) {
+      inits.push_back(zeros("dq", "q", "d"));
+    inits.append(sums.size(), noSum("q"));
+    const Carried ends = loopOver(tiles, inits, [&](tile::ForBlocksOp loop) {
       Value k0 = loop.getOrigin();
       const SmallVector<Value, 3> row{b, kvHead, k0};
       Value kTile = load("k_tile", "k", "d", keys, row, values.Sk, plan.getStages()),
             vTile = load("v_tile", "k", "dv", vs, row, values.Sk, plan.getStages());
       const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), ofRow);
-      Sums next;
-      if (dq) {
-        Value ds = rounded(scoreGradients(tile), "ds");
-        next.push_back(product("dq", "q", "d", ds, kTile, loop.getCarried().front()));
-      }
-      for (auto [sum, before] : llvm::zip(added, loop.getCarried().take_back(added.size())))
+      Carried next;
+      if (dq)
+        next.push_back(product("dq", "q", "d", rounded(scoreGradients(tile), "ds"), kTile, loop.getCarried().front()));
+      for (auto [sum, before] : llvm::zip(sums, loop.getCarried().take_back(sums.size())))
         next.push_back(addedTo(before, tile, sum.add, "k"));
       for (const CapturedGradient &gradient : captured)
         for (attn::AddGradientOp add : gradient.scattered)
           scatter(tile, add, gradient);
       return next;
     });
-    for (auto [view, sum] : llvm::zip(addedViews, ArrayRef(sums).take_back(added.size())))
-      tile::StoreOp::create(builder, loc, sum, view, at, values.Sq, false);
+    for (auto [view, result] : llvm::zip(sumViews, ArrayRef(ends).take_back(sums.size())))
+      tile::StoreOp::create(builder, loc, result, view, at, values.Sq, false);
     if (dq)
-      tile::StoreOp::create(builder, loc, scaledBy("dq", sums.front(), scale()), dq, at, values.Sq, false);
+      tile::StoreOp::create(builder, loc, scaledBy("dq", ends.front(), scale()), dq, at, values.Sq, false);
   }
 
   Value scale() { return constant(op.getScale().convertToFloat()); }
 
   //===--- Captured tensors ---===//
-
-  /// Whether the loop over keys has something to do for captured tensors.
-  bool addsByRows() {
-    return !sumsOfElements(/*ofKeys=*/false).empty() ||
-           llvm::any_of(captured, [](const CapturedGradient &gradient) { return !gradient.scattered.empty(); });
-  }
 
   SmallVector<Value> viewsOf(ArrayRef<GradientSum> sums) {
     return llvm::map_to_vector(sums, [&](const GradientSum &sum) { return operand(sum.declaration()); });
@@ -755,38 +749,6 @@ private:
     return tile::named(tile::ReduceOp::create(builder, loc, cast<TileType>(before.getType()), tile::Reduction::Sum,
                                               addedOf(tile, add), along, before, false),
                        add.getName());
-  }
-
-  /// Of a tile of keys, what the queries of a head add for captured tensors.
-  void writeAddedKeys() {
-    values.b = b = blockIndex("b");
-    Value head = blockIndex("h"), k0 = blockIndex("k");
-    values.k0 = k0;
-    Value queries = ofQueries("q"), gradient = ofOutputs("do"), keys = ofKeys("k"), vs = ofValues("v");
-    const RowViews views = rowViews();
-    const SmallVector<GradientSum> added = sumsOfElements(/*ofKeys=*/true);
-    const SmallVector<Value> addedViews = viewsOf(added);
-    readSizes();
-    setHead(head);
-    zero = constant(0);
-    Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
-    Value tiles = domain();
-    const SmallVector<Value, 3> ofKey{b, kvHead, k0};
-    Value kTile = load("k_tile", "k", "d", keys, ofKey, values.Sk, 1),
-          vTile = load("v_tile", "k", "dv", vs, ofKey, values.Sk, 1);
-    Sums sums = loopOver(tiles, Sums(added.size(), noSum("k")), [&](tile::ForBlocksOp loop) {
-      Value q0 = loop.getOrigin();
-      const SmallVector<Value, 3> row{b, h, q0};
-      Value qTile = load("q_tile", "q", "d", queries, row, values.Sq, plan.getStages()),
-            doTile = load("do_tile", "q", "dv", gradient, row, values.Sq, plan.getStages());
-      const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), rowValues(views, q0));
-      Sums next;
-      for (auto [sum, before] : llvm::zip(added, loop.getCarried()))
-        next.push_back(addedTo(before, tile, sum.add, "q"));
-      return next;
-    });
-    for (auto [view, sum] : llvm::zip(addedViews, sums))
-      tile::StoreOp::create(builder, loc, sum, view, ValueRange{b, h, k0}, values.Sk, false);
   }
 
   /// Adds what `add` adds in a tile to the workspace, element by element.
@@ -924,9 +886,7 @@ private:
       Value own = arith::MinSIOp::create(builder, loc, next, count);
       end = arith::SelectOp::create(builder, loc, compare(Predicate::eq, next, extent), count, own);
     }
-    return tile::DomainOp::create(builder, loc, tile::DomainType::get(op.getContext()), builder.getStringAttr(axis),
-                                  builder.getI64IntegerAttr(1), begin, end, /*times=*/Value(),
-                                  builder.getDenseBoolArrayAttr({true}), /*reverse=*/UnitAttr());
+    return tile::DomainOp::create(builder, loc, axis, 1, begin, end);
   }
 
   /// Of the tiles of keys that a domain visits, the one at `k0`.

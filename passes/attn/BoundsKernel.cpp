@@ -130,10 +130,7 @@ private:
     Value each = tile::named(divideUp(pieces, shares), "each"), first = multiply(place, each);
     Value begin = tile::named(least(first, pieces), "first_group"),
           end = tile::named(least(add(begin, each), pieces), "end_group");
-    Value domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(builder.getContext()),
-                                          builder.getStringAttr("group"), builder.getI64IntegerAttr(1), begin, end,
-                                          /*times=*/Value(), builder.getDenseBoolArrayAttr({true}),
-                                          /*reverse=*/UnitAttr());
+    Value domain = tile::DomainOp::create(builder, loc, "group", 1, begin, end);
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), ValueRange());
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&loop.getBody().front());
@@ -209,11 +206,7 @@ private:
     const int64_t keys = table.keys % 32 ? 16 : 32, height = heightOf(table); // at a time
     const TileType type = registers({{"row", height}, {"key", keys}}, i32);
     Value none = tile::named(tile::SplatOp::create(builder, loc, type, number(0)), "holds");
-    Value domain =
-        tile::DomainOp::create(builder, loc, tile::DomainType::get(builder.getContext()), builder.getStringAttr("key"),
-                               builder.getI64IntegerAttr(keys), number(0), number(table.keys / keys), /*times=*/Value(),
-                               builder.getDenseBoolArrayAttr({true}),
-                               /*reverse=*/UnitAttr());
+    Value domain = tile::DomainOp::create(builder, loc, "key", keys, number(0), number(table.keys / keys));
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), none);
     {
       OpBuilder::InsertionGuard guard(builder);

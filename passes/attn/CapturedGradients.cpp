@@ -387,10 +387,7 @@ private:
 
   Value loopOver(StringRef axis, int64_t step, Value tiles, Value total,
                  function_ref<Value(Value origin, Value total)> body) {
-    Value domain = tile::DomainOp::create(builder, loc, tile::DomainType::get(builder.getContext()),
-                                          builder.getStringAttr(axis), builder.getI64IntegerAttr(step), number(0),
-                                          tiles, /*times=*/Value(), builder.getDenseBoolArrayAttr({true}),
-                                          /*reverse=*/UnitAttr());
+    Value domain = tile::DomainOp::create(builder, loc, axis, step, number(0), tiles);
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), total);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&loop.getBody().front());

@@ -7,6 +7,7 @@
 #include "passes/analysis/LogisticFunction.h"
 #include "passes/analysis/MaskAnalysis.h"
 #include "passes/analysis/cost/BackwardPlan.h"
+#include "passes/attn/CapturedGradients.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -312,6 +313,15 @@ static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
   return MaskShape::byRows(std::move(all), asks);
 }
 
+/// Whether keys of each head have sums of their own, for a captured tensor. Errors are the lowering's to tell.
+static bool sumsByKey(attn::AttentionOp op) {
+  ScopedDiagnosticHandler quiet(op.getContext(), [](Diagnostic &) { return success(); });
+  FailureOr<SmallVector<CapturedGradient>> gradients = planCapturedGradients(op);
+  return succeeded(gradients) && llvm::any_of(*gradients, [](const CapturedGradient &gradient) {
+           return llvm::any_of(gradient.sums, [](const GradientSum &sum) { return sum.ofKeys; });
+         });
+}
+
 PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const SizeHints &hints) {
   PlanRequest request;
   request.arch = arch.str();
@@ -320,7 +330,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.headDimV = int(op.getHeadDimV());
   request.dropout = op.getDropout();
   request.deterministic = op.getGradients() && op.getGradients()->getDeterministic();
-  request.maskByHead = op.getPattern() || (!op.getMask().empty() && !op.getMask().getArgument(1).use_empty());
+  request.loopsByHead = op.getPattern() || (!op.getMask().empty() && !op.getMask().getArgument(1).use_empty()) ||
+                        (op.getGradients() && sumsByKey(op));
   request.precise = op.getPrecise();
   request.queries = hints.queries;
   request.keys = hints.keys;

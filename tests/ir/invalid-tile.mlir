@@ -980,3 +980,23 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
   // expected-error @+1 {{'tile.scatter' op takes indices of i32 with the axes of '!tile.tile<q 128, f32, register>', got '!tile.tile<k 64, i32, register>'}}
   tile.scatter %m, %V[%i, %i, %n] : !tile.tile<q 128, f32, register>, !tile.view<3, f32> (i32, i32, !tile.tile<k 64, i32, register>)
 }
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %dom = tile.domain k by 64 [%i, %i) full
+  // expected-error @+1 {{'tile.for_blocks' op takes the round of a domain that has none; give the domain `times`}}
+  tile.for_blocks (%k0, %partial, %round) in %dom {
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %dom = tile.domain k by 64 [%i, %i) full times %i
+  // expected-error @+1 {{'tile.for_blocks' op goes over a domain with rounds; its body takes the round, too}}
+  tile.for_blocks (%k0, %partial) in %dom {
+  }
+}

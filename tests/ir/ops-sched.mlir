@@ -332,6 +332,8 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       %sums_map = sched.tensor_map %SUMS swizzle <128> : !tile.view<4, f32> -> !sched.tensor_map<64 x 32, f32>
       // CHECK: sched.store_box %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] adds : <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, <64 x 32, f32>
       sched.store_box %sums[%zero, %zero] to %sums_map[%b, %h, %q0, %zero] adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 32, f32>
+      // CHECK: sched.store_box %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] at %{{.*}} adds : <stage 1 x q 128
+      sched.store_box %sums[%zero, %zero] to %sums_map[%b, %h, %q0, %zero] at %q0 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 32, f32>
       // CHECK: sched.store_shared %{{.*}} and %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : f32, <stage 1 x q 128
       sched.store_shared %float and %float, %sums[%zero, %zero, %zero] : f32, !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
       // CHECK: %[[LEFT:.*]], %[[RIGHT:.*]] = sched.load_elements %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>

@@ -71,6 +71,13 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
   %dom = tile.domain k by 64 [%b, %h) full [%h, %q0) partial
   // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) partial reverse{{$}}
   %reverse = tile.domain k by 64 [%b, %h) partial reverse
+  // CHECK: %[[ROUNDS:.*]] = tile.domain q by 128 [%{{.*}}, %{{.*}}) full times %{{.*}}{{$}}
+  %rounds = tile.domain q by 128 [%b, %h) full times %h
+  // CHECK: tile.for_blocks (%{{.*}}, %{{.*}}, %[[ROUND:.*]]) in %[[ROUNDS]] {
+  tile.for_blocks (%first, %part, %round) in %rounds {
+    // CHECK: arith.addi %{{.*}}, %[[ROUND]]
+    %head = arith.addi %h, %round : i32
+  }
   // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) full where {
   // CHECK: ^bb0(%[[N:.*]]: i32):
   // CHECK: %[[SET:.*]] = tile.touches %{{.*}}[%{{.*}}, %{{.*}}, %[[N]]] tile 128 x 64 blocks 64 x 32 : <3, i8>
@@ -156,6 +163,8 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
     %l1 = tile.combine_lanes sum %l : !tile.tile<q 128, f32, register>
     // CHECK: tile.dropout %{{.*}} at(%[[Q0]], %[[K0]]) head %{{.*}} seed %{{.*}} offset %{{.*}} threshold %{{.*}} : <q 128 x k 64, f32, register>
     %d = tile.dropout %y at(%q0, %k0) head %h seed %seed offset %offset threshold %threshold : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+    // CHECK: tile.dropout %{{.*}} at(%[[Q0]], %[[K0]]) head %{{.*}} seed %{{.*}} offset %{{.*}} threshold %{{.*}} negates : <q 128 x k 64, f32, register>
+    %signs = tile.dropout %y at(%q0, %k0) head %h seed %seed offset %offset threshold %threshold negates : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
     // CHECK: tile.convert %{{.*}} : <q 128 x k 64, f32, register> -> <q 128 x k 64, bf16, register>
     %p = tile.convert %d : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
     %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 32, bf16, shared>

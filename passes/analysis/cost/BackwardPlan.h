@@ -23,8 +23,8 @@
 
 namespace attune {
 
-/// Warpgroup-level products where the architecture has them, the order of additions is free, all heads of a group see the
-/// same keys, and their tiles fit. Else the
+/// Warpgroup-level products where the architecture has them, the order of additions is free, the heads of a
+/// group are rounds of one loop, and their tiles fit. Else the
 /// largest square tile, and with it the most stages, whose shared memory and accumulators fit; what the request fixes
 /// stays. Errors: as rankPlans; a fixed field that the backward pass has no choice of.
 Expected<Plan> chooseBackwardPlan(const PlanRequest &request);

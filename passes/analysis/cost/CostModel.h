@@ -200,7 +200,7 @@ struct PlanRequest {
   int64_t sramBudget = 0; ///< bytes of shared memory per block; 0 is the device's opt-in limit
   bool dropout = false;
   bool deterministic = false;   ///< gradients are the same bits in each launch
-  bool maskByHead = false;      ///< heads of a group see other keys
+  bool loopsByHead = false;     ///< heads of a group see other keys, or sum by key what is theirs alone
   bool precise = false;         ///< exp2 and the score's functions to float32 accuracy
   double specialPerElement = 0; ///< special-function results of the score, besides the normaliser's
   double normaliserSpecial = 1; ///< those of the normaliser for each element of S: softmax's exp2

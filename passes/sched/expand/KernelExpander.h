@@ -27,6 +27,7 @@ namespace attune::expansion {
 /// as it has rows 8 apart on the first, one on each that follows.
 struct Diagonals {
   Value buffer, ring, stage, start;
+  bool ascend; ///< rows are keys: distances grow along the columns
 };
 
 /// What lies by column in shared memory, as the pair of a lane's columns beside each other.

@@ -21,15 +21,16 @@ SmallVector<Diagonals> KernelExpander::openDiagonals(tile::MapOp op) {
       continue;
     auto result = cast<TileType>(op.getResult().getType());
     auto [ring, stage] = slotOf(input);
-    TileType held = fragmentType({{"q", result.size("q")}, {"k", result.size("k")}}, type.getElementType(),
-                                 FragmentRole::Diagonals, rowWarps);
+    TileType held = fragmentType({{result.axis(0), result.getShape()[0]}, {result.axis(1), result.getShape()[1]}},
+                                 type.getElementType(), FragmentRole::Diagonals, rowWarps);
     StringRef name =
         cast<TileType>(ring.getType()).hasAxis("stage") ? ring.getDefiningOp<sched::SharedOp>().getName() : "";
     name.consume_back("_ring");
-    Diagonals one{registers(("near_" + name).str(), held), ring, stage, {}};
-    // row - column + columns - 1, of the lane's first row and column.
-    Value first =
-        arith::SubIOp::create(builder, loc, laneRowOf(op.getResult()), laneColumn, arith::IntegerOverflowFlags::nsw);
+    Diagonals one{registers(("near_" + name).str(), held), ring, stage, {}, /*ascend=*/result.axis(0) == "k"};
+    // q - k + tile_k - 1, of the lane's first row and column.
+    Value row = laneRowOf(op.getResult());
+    Value first = arith::SubIOp::create(builder, loc, one.ascend ? laneColumn : row, one.ascend ? row : laneColumn,
+                                        arith::IntegerOverflowFlags::nsw);
     one.start = tile::named(add(first, result.size("k") - 1), "first_distance");
     buffers.map(input, one.buffer);
     const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
@@ -40,15 +41,14 @@ SmallVector<Diagonals> KernelExpander::openDiagonals(tile::MapOp op) {
 }
 
 void KernelExpander::loadDiagonal(const Diagonals &of, Value n, int64_t before) {
-  Value first =
-      arith::SubIOp::create(builder, loc, add(of.start, 8 * before), mul(n, 8), arith::IntegerOverflowFlags::nsw);
+  auto step = [&](Value from, Value by) -> Value {
+    return of.ascend ? add(from, by) : arith::SubIOp::create(builder, loc, from, by, arith::IntegerOverflowFlags::nsw);
+  };
+  Value first = step(add(of.start, (of.ascend ? -8 : 8) * before), mul(n, 8));
   if (isInPairs(of.ring))
     return loadPair(of.ring, of.stage, first, i32(0), of.buffer, n);
   Type type = cast<TileType>(of.ring.getType()).getElementType();
-  repeat(2, "e", [&](Value c) {
-    Value distance = arith::SubIOp::create(builder, loc, first, c, arith::IntegerOverflowFlags::nsw);
-    set(loadShared(type, of.ring, of.stage, i32(0), distance), of.buffer, {n, c});
-  });
+  repeat(2, "e", [&](Value c) { set(loadShared(type, of.ring, of.stage, i32(0), step(first, c)), of.buffer, {n, c}); });
 }
 
 void KernelExpander::loadPair(Value shared, Value stage, Value row, Value column, Value buffer, Value place) {

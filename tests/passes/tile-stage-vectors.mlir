@@ -1,0 +1,65 @@
+// RUN: attune-opt %s -tile-stage-vectors -canonicalize | FileCheck %s
+// RUN: attune-opt %s -tile-stage-vectors -canonicalize -tile-assign-roles | FileCheck %s --check-prefix=ROLES
+
+!queries = !tile.tile<q 128 x d 64, bf16, shared>
+!keys = !tile.tile<k 128 x d 64, bf16, shared>
+!scores = !tile.tile<q 128 x k 128, f32, register>
+!rows = !tile.tile<q 128, f32, register>
+
+// What follows from a loaded vector alone is one map, by shared memory: of rows past the end of a load of zeros. A sum of
+// a tile follows from the tile, and a vector that the loop loads along another axis has the loop's own place nowhere.
+// CHECK-LABEL: tile.kernel @vectors
+// CHECK:         tile.for_blocks (%[[Q0:.*]], %{{.*}}) in
+// CHECK:           %[[OTHER:.*]] = tile.load %LSE[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} : <3, f32> -> <q 128, f32, register>
+// CHECK:           %[[ROWS:.*]] = tile.map() at(q = %[[Q0]]) -> !tile.tile<q 128, f32, register> {
+// CHECK:           ^bb0(%[[ROW:.*]]: i32):
+// CHECK:             %[[E:.*]] = tile.element %LSE[%{{.*}}, %{{.*}}, %[[ROW]]] in_range [true, true, false]
+// CHECK:             %[[EXISTS:.*]] = arith.cmpi slt, %[[ROW]], %q_extent
+// CHECK:             %[[L:.*]] = arith.select %[[EXISTS]], %[[E]], %{{.*}}
+// CHECK:             %[[N:.*]] = arith.negf %[[L]]
+// CHECK:             tile.yield %[[N]]
+// CHECK:           %[[STAGED:.*]] = tile.convert %[[ROWS]] {tile.name = "minus"} : <q 128, f32, register> -> <q 128, f32, shared>
+// CHECK:           %[[SUM:.*]] = tile.reduce {{ *}}sum
+// CHECK:           tile.map(%{{.*}}, %[[STAGED]], %[[SUM]], %[[OTHER]] : !tile.tile<q 128 x k 128, f32, register>, !tile.tile<q 128, f32, shared>, !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>)
+
+// The last two warps load it.
+// ROLES: tile.convert %{{.*}} {sched.ring = #sched.ring<stages 2, "producer" warps 2 to 3>, tile.name = "minus"}
+tile.kernel @vectors(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse: in [b, h, q] f32, out: out [b, h, q] f32)
+    grid [b, h, k by 128] dtype bf16 plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1>
+    attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %k0 = tile.block_index "k" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  %OUT = tile.param "out" : !tile.view<3, f32>
+  %zero = arith.constant 0.0 : f32
+  %none = tile.splat %zero : f32 -> !rows
+  %dom = tile.domain q by 128 [%k0, %Sq) full
+  %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !keys
+  %r = tile.for_blocks (%q0, %partial) in %dom iter_args(%acc = %none : !rows) {
+    %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !queries
+    %other = tile.load %LSE[%b, %h, %k0] limit %Sq : !tile.view<3, f32> -> !rows
+    %lse = tile.load %LSE[%b, %h, %q0] limit %Sq : !tile.view<3, f32> -> !rows
+    %minus = tile.map(%lse : !rows) -> !rows {
+    ^bb0(%l: f32):
+      %y = arith.negf %l : f32
+      tile.yield %y : f32
+    } {tile.name = "minus"}
+    %s = tile.mma %q, %k : !queries, !keys -> !scores
+    %sum = tile.reduce sum %s over "k" : !scores -> !rows
+    %x = tile.map(%s, %minus, %sum, %other : !scores, !rows, !rows, !rows) -> !scores {
+    ^bb0(%e: f32, %m: f32, %t: f32, %o: f32):
+      %0 = arith.addf %e, %m : f32
+      %1 = arith.addf %0, %t : f32
+      %2 = arith.addf %1, %o : f32
+      tile.yield %2 : f32
+    }
+    %next = tile.reduce sum %x over "k" init %acc : !rows, !scores -> !rows
+    tile.yield %next : !rows
+  }
+  tile.store %r, %OUT[%b, %h, %k0] limit %Sq : !rows, !tile.view<3, f32>
+}
