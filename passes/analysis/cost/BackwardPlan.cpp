@@ -1,6 +1,7 @@
 #include "passes/analysis/cost/BackwardPlan.h"
 
 #include "arch/ArchInfo.h"
+#include "ir/sched/SwizzledLayout.h"
 #include "passes/analysis/cost/Rounding.h"
 
 #include <algorithm>
@@ -30,14 +31,22 @@ struct WarpgroupTiles {
 };
 constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}};
 
-constexpr int64_t barrierBytes = 256; ///< at most
+constexpr int64_t barrierBytes = 512; ///< and messages between roles, at most
+
+/// Bytes of a row as the copy engine takes it, in whole panels.
+static int64_t boxRowBytes(int64_t columns, int64_t elementBytes) {
+  const int64_t bytes = roundUp(columns, 16) * elementBytes;
+  return sched::paddedToPanels(bytes, sched::panelForBoxes(bytes));
+}
 
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
-  const bool overOthers = request.headDim == request.headDimV;
-  const int64_t rows = (overOthers ? 1 : 2) * plan.tileK + plan.stages * plan.tileQ,
-                scores = int64_t(plan.tileQ) * plan.tileK;
-  return rows * rowBytes(request) + 2 * scores * request.elementBytes +
-         plan.tileQ * (roundUp(request.headDim, 16) + 2 * plan.stages) * 4 + barrierBytes;
+  const int64_t e = request.elementBytes, d = request.headDim, dv = request.headDimV;
+  const int64_t row = boxRowBytes(d, e) + boxRowBytes(dv, e), keyTiles = d == dv ? 1 : 2;
+  const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(d, 4);
+  const int64_t vectors = 2 + request.rowVectors + request.stagedColumns;
+  const int64_t words = vectors * plan.tileQ + request.distanceValues * (plan.tileQ + plan.tileK);
+  return (keyTiles * plan.tileK + plan.stages * plan.tileQ) * row + exchanged + added + plan.stages * words * 4 +
+         barrierBytes;
 }
 
 /// Of a thread that computes: what is left of 240 beside addresses, rows and exponents.

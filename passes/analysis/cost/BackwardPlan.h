@@ -8,11 +8,11 @@
 //     loop over queries    (tileK + stages * tileQ) * (pad16(D) + pad16(Dv)) * e
 //     loop over keys       (tileQ + stages * tileK) * (pad16(D) + pad16(Dv)) * e
 //
-// A plan with copy warps has one loop, over queries, on warpgroup-level products. Beside the first row it holds two stages
-// of dS, by which the warpgroups exchange it, LSE and delta of each stage, the tile's share of dQ, and dK and dV on their
-// way to memory where these do not lie over V and that share:
+// A plan with copy warps has one loop, over queries, on warpgroup-level products. Beside the first row, in whole panels of
+// the copy engine, it holds two stages of dS, by which the warpgroups exchange it, the tile's share of dQ, LSE, delta and
+// other vectors of each stage, and dK and dV on their way to memory where these do not lie over V and that share (D != Dv):
 //
-//     2 * tileQ * tileK * e + tileQ * (pad16(D) + 2 * stages) * 4 + (D == Dv ? 0 : tileK * (pad16(D) + pad16(Dv)) * e)
+//     2 * tileQ * tileK * e + tileQ * pad16(D) * 4 + stages * vectors * tileQ * 4 + tileK * (pad16(D) + pad16(Dv)) * e
 //
 // Plain C++ without MLIR.
 //
