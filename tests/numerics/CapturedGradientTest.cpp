@@ -4,6 +4,7 @@
 #include "tests/numerics/GradientCases.h"
 #include "tests/numerics/Placement.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
@@ -133,6 +134,19 @@ TEST_CASE("rows past the end of the queries give nothing to a gradient, however 
           values.set(i, 200);
       }
       check(asked);
+    }
+}
+
+TEST_CASE("gradients of empty sequences are zeros") {
+  const std::vector<std::string> labels = {"t[h] * (k - q)", "clamped t[k]", "t[k, q, h] larger", "clamped t[q - k]"};
+  for (const std::vector<Reader> &readers : {orderedReaders(), scatteredReaders()})
+    for (const Reader &reader : readers) {
+      if (std::ranges::find(labels, reader.label) == labels.end())
+        continue;
+      for (auto [queries, keys] : {std::pair(0, 50), std::pair(50, 0)}) {
+        const Shape shape{.batch = 2, .heads = 2, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 16};
+        check(askedOf(reader, Variant("empty").score(reader.score), f32, shape, 3));
+      }
     }
 }
 
