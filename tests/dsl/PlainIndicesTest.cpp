@@ -23,8 +23,8 @@ std::string shown(const LinearIndex &x) {
 }
 
 /// "t[1]: 1k 0 if 1q -1k 0; ...", in the order of tensors.
-std::string shown(const Variant &variant) {
-  std::vector<std::vector<IndexParam>> all = dsl::plainIndices(variant);
+std::string shown(const Variant &variant, const std::vector<std::string> &gradients = {}) {
+  std::vector<std::vector<IndexParam>> all = dsl::plainIndices(variant, gradients);
   REQUIRE(all.size() == variant.tensors().size());
   std::string result;
   for (size_t i = 0; i < all.size(); ++i)
@@ -95,6 +95,23 @@ TEST_CASE("what clamped and broadcast say") {
   auto variant = parsed({.score = "s + broadcast(t[h, q - k + Sk])"});
   CHECK(dsl::plainIndices(variant)[0][1].text == "q - k + Sk");
   CHECK(dsl::plainIndices(variant)[0][1].element == "t[h, q - k + Sk]");
+}
+
+TEST_CASE("a tensor whose gradient is taken at q and k has an element for each of them") {
+  auto t = captured("t", f32, rank(3)), u = captured("t", f32, rank(2));
+  auto reads = [](auto score) { return Variant("v").score(score); };
+  const Variant broadcasts =
+      reads([=](Score s, Index, Index h, Index q, Index k) { return s + broadcast(t[h][q][k]); });
+  CHECK(shown(broadcasts) == "t[0]: 1h 0 broadcast; t[1]: 1q 0 broadcast; t[2]: 1k 0 broadcast");
+  CHECK(shown(broadcasts, {"t"}) == "t[0]: 1h 0 broadcast; t[1]: 1q 0; t[2]: 1k 0");
+  CHECK(shown(reads([=](Score s, Index, Index, Index q, Index k) { return s + clamped(u[q][k]); }), {"t"}) ==
+        "t[0]: 1q 0; t[1]: 1k 0");
+  // By sums of rows, and by additions.
+  CHECK(shown(reads([=](Score s, Index, Index h, Index q, Index) { return s + broadcast(u[h][q]); }), {"t"}) ==
+        "t[0]: 1h 0 broadcast; t[1]: 1q 0 broadcast");
+  CHECK(
+      shown(reads([=](Score s, Index, Index, Index q, Index k) { return s + broadcast(u[q][k]) + broadcast(u[k][q]); }),
+            {"t"}) == "t[0]: 1q 0 broadcast; t[1]: 1k 0 broadcast; t[0]: 1k 0 broadcast; t[1]: 1q 0 broadcast");
 }
 
 TEST_CASE("guards are what an element is evaluated under") {

@@ -6,6 +6,7 @@
 #include "tests/numerics/BackwardRunner.h"
 #include "tests/numerics/Cases.h"
 #include "tests/numerics/CompileToRun.h"
+#include "tests/numerics/GradientCases.h"
 
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Philox.h"
@@ -76,6 +77,13 @@ void addBackward(std::vector<Job> &jobs) {
                                               : checkBackward(test, target);
                       },
                       [make] { return make().describe(); }});
+  for (const std::function<Asked()> &make : gradientCases())
+    jobs.push_back({"backward",
+                    [make](const Target &target) {
+                      const Asked asked = make();
+                      return checkBackward(alone(asked.test), target, asked.gradients);
+                    },
+                    [make] { return make().test.describe(); }});
 }
 
 //===----------------------------------------------------------------------===//

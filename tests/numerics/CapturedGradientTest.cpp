@@ -1,9 +1,10 @@
 //===- CapturedGradientTest.cpp - Gradients of captured tensors against float64 ---===//
 
 #include "tests/numerics/BackwardRunner.h"
-#include "tests/numerics/Cases.h"
+#include "tests/numerics/GradientCases.h"
 #include "tests/numerics/Placement.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
@@ -15,159 +16,10 @@ namespace {
 
 constexpr DType dtypes[] = {f32, bf16, f16};
 
-/// A captured tensor of a case; dims may name the shape's extents by -1 (B), -2 (H), -3 (Sq), -4 (Sk).
-struct Learned {
-  std::string name;
-  DType dtype;
-  std::vector<int64_t> dims;
-};
-
-using ScoreFunction = std::function<Expr(Score, Index, Index, Index, Index)>;
-
-/// A score that reads tensors, of which the gradients of all that are floats are asked for.
-struct Reader {
-  std::string label;
-  std::vector<Learned> tensors;
-  ScoreFunction score;
-};
-
-std::vector<Reader> orderedReaders() {
-  auto one = [](const char *name, DType dtype = f32) { return captured(name, dtype, rank(1)); };
-  auto t = one("t");
-  auto half = captured("t", bf16, rank(1)), u = captured("u", f16, rank(1));
-  auto two = captured("t", f32, rank(2)), three = captured("t", bf16, rank(3)), four = captured("t", f32, rank(4));
-  auto type = captured("type", i32, rank(1));
-  auto asFloat = [](const Expr &x) { return cast(x, f32); };
-  return {
-      {"t[h] * (k - q)",
-       {{"t", f32, {-2}}},
-       [=](Score s, Index, Index h, Index q, Index k) { return s + 0.1f * t[h] * asFloat(k - q); }},
-      {"t[b]", {{"t", f32, {-1}}}, [=](Score s, Index b, Index, Index, Index) { return s * t[b]; }},
-      {"t[0]", {{"t", f32, {3}}}, [=](Score s, Index, Index, Index, Index) { return tanh(s * t[0]); }},
-      {"t[b, h] bf16",
-       {{"t", bf16, {-1, -2}}},
-       [t = captured("t", bf16, rank(2))](Score s, Index b, Index h, Index, Index) { return softcap(s * t[b][h], 3); }},
-      {"t[h / 2]", {{"t", f32, {4}}}, [=](Score s, Index, Index h, Index, Index) { return s * t[h / 2]; }},
-      {"t[q] and u[k]",
-       {{"t", bf16, {-3}}, {"u", f16, {-4}}},
-       [=](Score s, Index, Index, Index q, Index k) { return s * half[q] + u[k]; }},
-      {"t[h, q] longer",
-       {{"t", f32, {-2, 400}}},
-       [=](Score s, Index, Index h, Index q, Index) { return s * two[h][q]; }},
-      {"t[b, k]", {{"t", f32, {-1, -4}}}, [=](Score s, Index b, Index, Index, Index k) { return s + two[b][k]; }},
-      {"t[k, h] longer",
-       {{"t", f32, {350, -2}}},
-       [=](Score s, Index, Index h, Index, Index k) { return s + two[k][h]; }},
-      {"t[type[q]]",
-       {{"t", f32, {5}}, {"type", i32, {-3}}},
-       [=](Score s, Index, Index, Index q, Index) { return s * t[type[q]]; }},
-      {"t[type[k]]",
-       {{"t", f32, {5}}, {"type", i32, {-4}}},
-       [=](Score s, Index, Index, Index, Index k) { return s + t[type[k]]; }},
-      {"clamped t[k]", {{"t", f32, {20}}}, [=](Score s, Index, Index, Index, Index k) { return s + clamped(t[k]); }},
-      {"clamped t[k - 5]",
-       {{"t", f32, {20}}},
-       [=](Score s, Index, Index, Index, Index k) { return s + clamped(t[k - 5]); }},
-      {"broadcast t[b, h, k]",
-       {{"t", bf16, {1, -2, -4}}},
-       [=](Score s, Index b, Index h, Index, Index k) { return s + broadcast(three[b][h][k]); }},
-      {"t[h] + t[q] + t[k]",
-       {{"t", f32, {400}}},
-       [=](Score s, Index, Index h, Index q, Index k) { return s * t[q] + t[k] + 0.5f * s * t[h]; }},
-      {"t[q, k]", {{"t", f32, {-3, -4}}}, [=](Score s, Index, Index, Index q, Index k) { return s + two[q][k]; }},
-      {"t[h, q, k] bf16",
-       {{"t", bf16, {-2, -3, -4}}},
-       [=](Score s, Index, Index h, Index q, Index k) { return s + three[h][q][k]; }},
-      {"t[b, h, q, k]",
-       {{"t", f32, {-1, -2, -3, -4}}},
-       [=](Score s, Index b, Index h, Index q, Index k) { return s * four[b][h][q][k]; }},
-      {"t[k, q, h] larger",
-       {{"t", bf16, {350, 401, 9}}},
-       [=](Score s, Index, Index h, Index q, Index k) { return s + three[k][q][h]; }},
-      {"broadcast t[b, h, q, k]",
-       {{"t", f32, {1, 1, -3, -4}}},
-       [=](Score s, Index b, Index h, Index q, Index k) { return s + broadcast(four[b][h][q][k]); }},
-  };
-}
-
-std::vector<Reader> scatteredReaders() {
-  auto t = captured("t", f32, rank(1)), type = captured("type", i32, rank(1));
-  auto two = captured("t", bf16, rank(2)), wide = captured("t", f32, rank(2));
-  return {
-      {"t[h, bucket(q - k)]",
-       {{"t", bf16, {-2, 32}}},
-       [=](Score s, Index, Index h, Index q, Index k) { return s + two[h][min(abs(q - k), 31)]; }},
-      {"t[q - k + Sk]",
-       {{"t", f32, {900}}},
-       [=](Score s, Index, Index, Index q, Index k) { return s * t[q - k + keyLength()]; }},
-      {"clamped t[q - k]",
-       {{"t", f32, {40}}},
-       [=](Score s, Index, Index, Index q, Index k) { return s + clamped(t[q - k]); }},
-      {"t[type[q], k]",
-       {{"t", f32, {5, -4}}, {"type", i32, {-3}}},
-       [=](Score s, Index, Index, Index q, Index k) { return s + wide[type[q]][k]; }},
-      {"t[q, k] and t[k, q]",
-       {{"t", f32, {400, 400}}},
-       [=](Score s, Index, Index, Index q, Index k) { return s * wide[q][k] + wide[k][q]; }},
-      {"t[h, q] and t[q, k]",
-       {{"t", f32, {400, 400}}},
-       [=](Score s, Index, Index h, Index q, Index k) { return s * wide[h][q] + wide[q][k]; }},
-      {"t[i64 of q - k]",
-       {{"t", f32, {900}}},
-       [=](Score s, Index, Index, Index q, Index k) { return s + clamped(t[cast(q - k, i64) * int64_t(3)]); }},
-  };
-}
-
-struct Asked {
-  Case test;
-  Gradients gradients;
-};
-
-Asked askedOf(const Reader &reader, Variant variant, DType dtype, const Shape &shape, uint64_t seed) {
-  Asked asked{makeCase(reader.label, std::move(variant), dtype, shape, seed), {}};
-  const int64_t extents[] = {shape.batch, shape.heads, shape.queries, shape.keys};
-  uint64_t number = seed * 10;
-  for (const Learned &tensor : reader.tensors) {
-    std::vector<int64_t> dims = tensor.dims;
-    for (int64_t &dim : dims)
-      dim = dim < 0 ? extents[-dim - 1] : dim;
-    HostTensor values = HostTensor::random(tensor.dtype, dims, ++number);
-    if (isFloat(tensor.dtype)) {
-      asked.gradients.tensors.push_back(tensor.name);
-    } else {
-      std::vector<int64_t> kinds(size_t(values.size()));
-      for (size_t i = 0; i < kinds.size(); ++i)
-        kinds[i] = int64_t(i * 7 % 5);
-      values = HostTensor::fromInts(tensor.dtype, dims, kinds);
-    }
-    asked.test.problem.tensors[tensor.name] = std::move(values);
-  }
-  return asked;
-}
-
 void check(const Asked &asked) {
   Verdict verdict = checkBackward(asked.test, Target::cpu(), asked.gradients);
   INFO(verdict.text);
   CHECK(verdict.pass);
-}
-
-const Shape shapes[] = {
-    {.batch = 2, .heads = 6, .headsKv = 2, .queries = 113, .keys = 203, .headDim = 32},
-    {.batch = 1, .heads = 3, .headsKv = 1, .queries = 64, .keys = 64, .headDim = 16, .headDimV = 24},
-    {.batch = 3, .heads = 2, .headsKv = 2, .queries = 1, .keys = 130, .headDim = 8},
-    {.batch = 2, .heads = 1, .headsKv = 1, .queries = 130, .keys = 1, .headDim = 8},
-};
-
-void checkReaders(const std::vector<Reader> &readers) {
-  uint64_t seed = 1;
-  for (const Reader &reader : readers)
-    for (const Shape &shape : shapes) {
-      Variant plain = Variant("plain").score(reader.score);
-      check(askedOf(reader, plain, dtypes[seed % 3], shape, seed));
-      Variant masked = Variant("masked").score(reader.score).mask(causal() && slidingWindow(50, 0)).dropout(0.2f);
-      check(askedOf(reader, masked, dtypes[(seed + 1) % 3], shape, seed));
-      ++seed;
-    }
 }
 
 /// Where a difference is left, of the loss sum(dO * O), it has that slope.
@@ -208,8 +60,10 @@ void checkDifferences(const Reader &reader, const Shape &shape) {
 
 } // namespace
 
-TEST_CASE("gradients by sums and by tiles") { checkReaders(orderedReaders()); }
-TEST_CASE("gradients by additions") { checkReaders(scatteredReaders()); }
+TEST_CASE("gradients of all kinds of captured tensors") {
+  for (const std::function<Asked()> &make : gradientCases())
+    check(make());
+}
 
 TEST_CASE("gradients of captured tensors are those of differences") {
   const Shape shape{.batch = 2, .heads = 4, .headsKv = 2, .queries = 9, .keys = 13, .headDim = 8};
@@ -229,30 +83,18 @@ TEST_CASE("gradients with an offset of queries, in any layout") {
         for (Learned &tensor : longer.tensors)
           for (int64_t &dim : tensor.dims)
             dim = dim == -3 ? 200 : dim;
-        Asked asked =
-            askedOf(longer, Variant("offset").qOffset().score(reader.score).mask(causal()), f32, shapes[0], 11);
+        Asked asked = askedOf(longer, Variant("offset").qOffset().score(reader.score).mask(causal()), f32,
+                              gradientShapes().front(), 11);
         asked.test.problem.qOffset = offset;
         asked.test.layout = {.rowsBeforeHeads = true, .padColumns = 8, .reversedTensors = true};
         check(asked);
       }
 }
 
-TEST_CASE("gradients of a sink, and of what other normalisers read") {
+TEST_CASE("gradients of what other normalisers read") {
   const Shape shape{.batch = 2, .heads = 6, .headsKv = 2, .queries = 113, .keys = 203, .headDim = 32};
   auto t = captured("t", f32, rank(2));
   auto scored = [=](Score s, Index, Index h, Index q, Index) { return s * t[h][q]; };
-  for (DType dtype : dtypes)
-    for (double scale : {1.0, 30.0, 300.0}) {
-      Asked sink{
-          makeCase("sinks",
-                   Variant("sink").mask(causal()).dropout(0.2f).normaliser(normalisers::softmaxWithSink("sinks")),
-                   dtype, shape, 4),
-          {.tensors = {"sinks"}, .lse = true}};
-      HostTensor &values = sink.test.problem.tensors.at("sinks");
-      for (int64_t i = 0; i < values.size(); ++i)
-        values.set(i, scale * values.at(i));
-      check(sink);
-    }
   for (const Normaliser &normaliser : {normalisers::sigmoid(), normalisers::none()}) {
     Asked asked{
         makeCase(normaliser.name, Variant("v").score(scored).mask(causal()).normaliser(normaliser), f32, shape, 6),
@@ -284,7 +126,7 @@ TEST_CASE("hidden and infinite elements give nothing to a gradient") {
 TEST_CASE("rows past the end of the queries give nothing to a gradient, however great their weights") {
   for (const std::vector<Reader> &readers : {orderedReaders(), scatteredReaders()})
     for (const Reader &reader : readers) {
-      Asked asked = askedOf(reader, Variant("great").score(reader.score), f32, shapes[0], 12);
+      Asked asked = askedOf(reader, Variant("great").score(reader.score), f32, gradientShapes().front(), 12);
       // exp(s) overflows where LSE is taken as 0.
       for (const std::string &name : asked.gradients.tensors) {
         HostTensor &values = asked.test.problem.tensors.at(name);
@@ -292,6 +134,19 @@ TEST_CASE("rows past the end of the queries give nothing to a gradient, however 
           values.set(i, 200);
       }
       check(asked);
+    }
+}
+
+TEST_CASE("gradients of empty sequences are zeros") {
+  const std::vector<std::string> labels = {"t[h] * (k - q)", "clamped t[k]", "t[k, q, h] larger", "clamped t[q - k]"};
+  for (const std::vector<Reader> &readers : {orderedReaders(), scatteredReaders()})
+    for (const Reader &reader : readers) {
+      if (std::ranges::find(labels, reader.label) == labels.end())
+        continue;
+      for (auto [queries, keys] : {std::pair(0, 50), std::pair(50, 0)}) {
+        const Shape shape{.batch = 2, .heads = 2, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 16};
+        check(askedOf(reader, Variant("empty").score(reader.score), f32, shape, 3));
+      }
     }
 }
 
@@ -375,4 +230,29 @@ TEST_CASE("a launch refuses gradients of another shape, and dense tensors that a
   CHECK(launch({2, 1, 50}, {2, 1, 50}) ==
         "captured tensor 't' has 1 element in dimension 1 and is indexed by q, but Sq is 40; pass at least 40, as its "
         "gradient has an element for each");
+}
+
+TEST_CASE("gradients of captured tensors start from the text of each stage, and are the same") {
+  auto slopes = captured("slopes", f32, rank(1)), table = captured("table", bf16, rank(2));
+  auto pos = captured("pos", f16, rank(1));
+  const Variant variant = Variant("v")
+                              .score([=](Score s, Index, Index h, Index q, Index k) {
+                                return s * slopes[h] + pos[k] + clamped(table[h][q - k]);
+                              })
+                              .score(bias(captured("bias", bf16, rank(3))))
+                              .mask(causal());
+  const CompileOptions options{
+      .headDim = 64, .gradients = Gradients{.tensors = {"slopes", "pos", "table", "bias"}}, .backward = true};
+  for (const Target &target : {Target::cuda("sm_80"), Target::cuda("sm_90a")}) {
+    Expected<std::string> direct = emit(variant, options, target, Stage::Cuda);
+    REQUIRE(direct);
+    for (Stage stage : {Stage::Attn, Stage::Tile, Stage::Sched}) {
+      INFO(target.arch << " " << name(stage));
+      Expected<std::string> text = emit(variant, options, target, stage);
+      REQUIRE(text);
+      Expected<std::string> fromText = emitFromText({*text, "gradients.mlir"}, {}, target, Stage::Cuda);
+      REQUIRE(fromText);
+      CHECK(*fromText == *direct);
+    }
+  }
 }

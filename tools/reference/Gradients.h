@@ -28,8 +28,9 @@ struct BackwardProblem {
   std::vector<std::string> tensors = {}; ///< captured tensors of floats
 };
 
-/// A gradient, row-major, and for each row along the last dimension the expected error, as an RMS over the row, of a kernel
-/// that rounds P', dS and results to the dtype, sums in float32 and is given O of the dtype and LSE of float32.
+/// A gradient, row-major, and for each row along the last dimension (of a captured tensor for each element) the expected
+/// error, as an RMS over the row, of a kernel that rounds P', dS and results to the dtype, sums in float32 and is given O of
+/// the dtype and LSE of float32.
 struct GradientOf {
   std::vector<int64_t> shape;
   std::vector<double> values, rowError;

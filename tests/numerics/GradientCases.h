@@ -1,0 +1,44 @@
+//===- GradientCases.h - Scores that read captured tensors in many ways ----------===//
+#pragma once
+
+#include "tests/numerics/Runner.h"
+
+namespace attune::tests {
+
+/// A captured tensor of a case; dims may name the shape's extents by -1 (B), -2 (H), -3 (Sq), -4 (Sk).
+struct Learned {
+  std::string name;
+  DType dtype;
+  std::vector<int64_t> dims;
+};
+
+using ScoreFunction = std::function<Expr(Score, Index, Index, Index, Index)>;
+
+/// A score that reads tensors, of which the gradients of all that are floats are asked for.
+struct Reader {
+  std::string label;
+  std::vector<Learned> tensors;
+  ScoreFunction score;
+};
+
+/// Whose gradients are sums in one order.
+std::vector<Reader> orderedReaders();
+/// Whose gradients are added atomically.
+std::vector<Reader> scatteredReaders();
+
+/// A case, and the gradients that are asked for.
+struct Asked {
+  Case test;
+  Gradients gradients;
+};
+/// `variant`, which has the reader's score, with random tensors.
+Asked askedOf(const Reader &reader, Variant variant, DType dtype, const Shape &shape, uint64_t seed);
+/// With a sink, whose logits are normal ones times `scale`.
+Asked sinkCase(DType dtype, double scale);
+
+/// Lengths of 1, ragged and whole; groups of 1, 2 and 3 heads.
+std::vector<Shape> gradientShapes();
+/// All readers and shapes, without a mask and with one and dropout; and sinks.
+std::vector<std::function<Asked()>> gradientCases();
+
+} // namespace attune::tests
