@@ -21,13 +21,10 @@ reference::BackwardProblem attune::tests::backwardProblem(const Case &test, cons
   return backward;
 }
 
-Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const Case &test,
+Expected<GradientResults> attune::tests::runBackward(const Launcher &launcher, const Case &test,
                                                      const reference::BackwardProblem &problem,
                                                      const reference::GradientValues &exact) {
-  Expected<Launcher> launcher = launcherOf(kernel);
-  if (!launcher)
-    return launcher.error();
-  const Device device = launcher->device;
+  const Device device = launcher.device;
   const DType dtype = test.problem.q.dtype;
   const HostTensor &q = problem.forward.q, &k = problem.forward.k, &v = problem.forward.v;
   auto dims = [](const std::vector<int64_t> &shape) {
@@ -77,7 +74,7 @@ Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const
       args.lse = one.view(device);
     else
       args.operands.push_back({name, one.view(device)});
-  Expected<std::string> around = launchInWorkspace(*launcher, args);
+  Expected<std::string> around = launchInWorkspace(launcher, args);
   if (!around)
     return around.error();
   GradientResults results;
@@ -94,6 +91,13 @@ Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const
       results.outside += fmt::format("memory around {} was written at element {}; ", name, *outside);
   }
   return results;
+}
+
+Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const Case &test,
+                                                     const reference::BackwardProblem &problem,
+                                                     const reference::GradientValues &exact) {
+  Expected<Launcher> launcher = launcherOf(kernel);
+  return launcher ? runBackward(*launcher, test, problem, exact) : Expected<GradientResults>(launcher.error());
 }
 
 Verdict attune::tests::judgeBackward(const Case &test, const reference::GradientValues &exact,

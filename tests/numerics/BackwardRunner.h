@@ -21,8 +21,11 @@ struct GradientResults {
   std::map<std::string, reference::HostTensor> gradients;
   std::string outside; ///< not empty: what was written outside of them
 };
-/// Launches once, on the kernel's device.
+/// Launches once, on the launcher's device, or the kernel's.
 Expected<GradientResults> runBackward(const Kernel &kernel, const Case &test, const reference::BackwardProblem &problem,
+                                      const reference::GradientValues &exact);
+Expected<GradientResults> runBackward(const Launcher &launcher, const Case &test,
+                                      const reference::BackwardProblem &problem,
                                       const reference::GradientValues &exact);
 Verdict judgeBackward(const Case &test, const reference::GradientValues &exact,
                       const Expected<GradientResults> &results);

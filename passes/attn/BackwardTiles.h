@@ -1,0 +1,474 @@
+//===- BackwardTiles.h - What the kernels of the backward pass compute of a tile ---===//
+//
+// Kernels and their operands, rows' values from LSE, and for a tile of queries and keys S, x, P, dP and dS, with masks,
+// dropout and what captured tensors are given. Which kernels there are, and what their loops add up, is written by
+// AttnToTileBackward.cpp.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/tile/Signature.h"
+#include "passes/attn/BoundsKernel.h"
+#include "passes/attn/CapturedGradients.h"
+#include "passes/attn/TileWriter.h"
+
+namespace attune::backward {
+using namespace mlir; // this header is for the pass's own file
+using tile::MemorySpace;
+using tile::TileType;
+using Predicate = arith::CmpIPredicate;
+
+/// The values of a region of gradients that its region `of` computes, too, each with that of `of`.
+inline DenseMap<Value, Value> valuesInCommon(Region &gradient, Region &of) {
+  DenseMap<Value, Value> common;
+  for (auto [own, other] : llvm::zip(gradient.getArguments(), of.getArguments()))
+    common[own] = other;
+  for (Operation &op : gradient.front().without_terminator()) {
+    if (op.getNumResults() != 1)
+      continue;
+    for (Operation &other : of.front().without_terminator()) {
+      const bool same = op.getName() == other.getName() && op.getAttrs() == other.getAttrs() &&
+                        op.getPropertiesAsAttribute() == other.getPropertiesAsAttribute() &&
+                        op.getNumOperands() == other.getNumOperands() &&
+                        llvm::all_of(llvm::zip(op.getOperands(), other.getOperands()),
+                                     [&](auto pair) { return common.lookup(std::get<0>(pair)) == std::get<1>(pair); });
+      if (same) {
+        common[op.getResult(0)] = other.getResult(0);
+        break;
+      }
+    }
+  }
+  return common;
+}
+
+class BackwardTiles : protected TileWriter {
+protected:
+  BackwardTiles(attn::AttentionOp op, attn::PlanAttr plan, int64_t granularity, ArrayRef<CapturedGradient> captured)
+      : TileWriter(op), plan(plan), gradients(*op.getGradients()), captured(captured),
+        depth(llvm::alignTo(op.getHeadDim(), granularity)), depthV(llvm::alignTo(op.getHeadDimV(), granularity)),
+        hasStatistics(!op.getStatistics().empty()) {}
+
+  //===--- Kernels and their operands ---===//
+
+  /// `specialized`: some of its warps copy, and its products are warpgroup-level. Others have 16 rows of queries a warp.
+  tile::KernelOp writeKernel(const Twine &suffix, ArrayRef<StringRef> axes, function_ref<void()> body,
+                             bool specialized = false) {
+    SmallVector<Attribute> grid;
+    for (StringRef axis : axes) {
+      const int64_t by = axis == "q" ? plan.getTileQ() : axis == "k" ? plan.getTileK() : 1;
+      grid.push_back(tile::AxisAttr::get(op.getContext(), builder.getStringAttr(axis), 0, by));
+    }
+    const int64_t warps = addsQueries() && !specialized ? plan.getTileQ() / 16 : plan.getWarps();
+    auto sizes = tile::PlanAttr::get(builder.getContext(), plan.getTileQ(), plan.getTileK(), warps,
+                                     plan.getBlocksPerSm(), plan.getDvWarps());
+    builder.setInsertionPoint(op);
+    kernel = tile::KernelOp::create(builder, loc, (op.getSymName() + suffix).str(), builder.getArrayAttr({}),
+                                    builder.getArrayAttr(grid), op.getDtype(), sizes, op.getTensorsAttr(),
+                                    op.getScalarsAttr(), op.getPatternAttr(), op.getDropout(), op.getPrecise(),
+                                    op.getQOffset());
+    if (specialized)
+      kernel->setAttr(sched::rolesAttr, rolesOf(plan));
+    kernels.push_back(FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
+    builder.createBlock(&kernel.getBody());
+    operands.clear();
+    values = {};
+    body();
+    for (const BoundsTable &table : ofKernel)
+      operands.push_back(table.declaration());
+    ofKernel.clear();
+    kernel.setOperandsAttr(builder.getArrayAttr(operands));
+    builder.setInsertionPoint(op);
+    return kernel;
+  }
+
+  /// Declares an operand of the kernel, and reads its view. The last axis is `columns` wide, or a row's one value.
+  Value operand(StringRef name, OperandRole role, Type element, StringRef heads, StringRef rows, StringRef columns = "",
+                int64_t width = 0) {
+    SmallVector<tile::AxisAttr> axes;
+    for (StringRef axis : {StringRef("b"), heads, rows})
+      axes.push_back(tile::AxisAttr::get(op.getContext(), builder.getStringAttr(axis), 0, 1));
+    if (width)
+      axes.push_back(tile::AxisAttr::get(op.getContext(), builder.getStringAttr(columns), width, 1));
+    operands.push_back(
+        tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), role, /*optional=*/false, axes, element));
+    return param(name, view(int64_t(axes.size()), element));
+  }
+  Value operand(tile::OperandAttr declared) {
+    operands.push_back(declared);
+    return param(declared.getName(), declared.getViewType());
+  }
+  Value ofQueries(StringRef name, OperandRole role = OperandRole::In) {
+    return operand(name, role, op.getDtype(), "h", "q", "d", op.getHeadDim());
+  }
+  Value ofOutputs(StringRef name) {
+    return operand(name, OperandRole::In, op.getDtype(), "h", "q", "dv", op.getHeadDimV());
+  }
+  Value ofKeys(StringRef name, OperandRole role = OperandRole::In) {
+    return operand(name, role, op.getDtype(), "hkv", "k", "d", op.getHeadDim());
+  }
+  Value ofValues(StringRef name, OperandRole role = OperandRole::In) {
+    return operand(name, role, op.getDtype(), "hkv", "k", "dv", op.getHeadDimV());
+  }
+  Value ofRows(StringRef name, OperandRole role) { return operand(name, role, f32, "h", "q"); }
+
+  /// Where only the divisor tells L from LSE, there is a place for L.
+  bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
+
+  /// Whether the loop over queries has all five products, and adds to dQ in memory.
+  bool addsQueries() { return plan.getCopyWarps() > 0; }
+  /// Whether loops over keys add to captured tensors.
+  bool addsByRow() {
+    return !sumsOfElements(/*ofKeys=*/false).empty() ||
+           llvm::any_of(captured, [](const CapturedGradient &gradient) { return !gradient.scattered.empty(); });
+  }
+
+  /// dQ in float32 before the scale.
+  Value sumsOfQueries() { return operand("dq_sums", OperandRole::Workspace, f32, "h", "q", "d", op.getHeadDim()); }
+
+  Value blockIndex(StringRef axis) {
+    const StringRef name = axis == "q" ? "q0" : axis == "k" ? "k0" : axis;
+    return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), name);
+  }
+
+  /// What the loops of both kernels read; after the operands are declared, which have the extents.
+  void readSizes() {
+    values.Sq = axisExtent("q", "Sq");
+    values.Sk = axisExtent("k", "Sk");
+    values.B = axisExtent("b", "B");
+    values.H = axisExtent("h", "H");
+    qOffset = op.getQOffset() ? param("q_offset", i32) : Value();
+    values.qOffset = qOffset;
+    values.tileQ = plan.getTileQ();
+    values.tileK = plan.getTileK();
+    if (!op.getDropout())
+      return;
+    seed = param("seed", builder.getI64Type());
+    offset = param("offset", builder.getI64Type());
+    threshold = param("drop_threshold", i32);
+    keepScale = param("keep_scale", f32);
+  }
+
+  void setHead(Value head) {
+    values.h = h = head;
+    if (op.getDropout())
+      headNumber = tile::named(add(arith::MulIOp::create(builder, loc, b, values.H), h), "head");
+  }
+
+  TileType rows() { return shape({{"q", plan.getTileQ()}}, f32, MemorySpace::Register); }
+  TileType scores() { return shape({{"q", plan.getTileQ()}, {"k", plan.getTileK()}}, f32, MemorySpace::Register); }
+  TileType tileOf(StringRef axis, StringRef columns, Type element, MemorySpace space) {
+    return shape({{axis, axis == "q" ? plan.getTileQ() : plan.getTileK()}, {columns, columns == "d" ? depth : depthV}},
+                 element, space);
+  }
+  Value load(StringRef name, StringRef axis, StringRef columns, Value view, ValueRange at, Value limit,
+             int64_t stages) {
+    return copy(tileOf(axis, columns, op.getDtype(), MemorySpace::Shared), view, at, limit, stages, name);
+  }
+  Value loadRows(StringRef name, Value view, Value q0, Value limit) {
+    return tile::named(tile::LoadOp::create(builder, loc, rows(), view, ValueRange{b, h, q0}, limit), name);
+  }
+  Value zeros(StringRef name, StringRef axis, StringRef columns) {
+    return tile::named(tile::SplatOp::create(builder, loc, tileOf(axis, columns, f32, MemorySpace::Register), zero),
+                       name);
+  }
+
+  //===--- Rows ---===//
+
+  /// Of the sums for rows or for keys, those of additions in these regions of gradients.
+  SmallVector<GradientSum> sumsOf(std::initializer_list<Region *> regions, bool ofKeys) {
+    SmallVector<GradientSum> sums;
+    for (const CapturedGradient &gradient : captured)
+      for (const GradientSum &sum : gradient.sums)
+        if (sum.ofKeys == ofKeys && llvm::is_contained(regions, sum.add->getParentRegion()))
+          sums.push_back(sum);
+    return sums;
+  }
+  SmallVector<GradientSum> sumsOfElements(bool ofKeys) { return sumsOf({&op.getScoreGrad(), &op.getPGrad()}, ofKeys); }
+
+  Value isEmpty(Value lse) {
+    return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, lse,
+                                 constant(-std::numeric_limits<float>::infinity()));
+  }
+
+  /// The arguments of a region of the normaliser whose maximum is LSE: b, h, the statistics.
+  SmallVector<Value> atLse(Value lse) {
+    Value sum = arith::SelectOp::create(builder, loc, isEmpty(lse), constant(0), constant(1));
+    SmallVector<Value> arguments{b, h};
+    for (auto statistic : op.getStatistics().getAsRange<attn::RowStatisticAttr>())
+      arguments.push_back(statistic.getIsMax() ? lse : sum);
+    return arguments;
+  }
+
+  Value divisorOf(Value lse) { return valueOf(op.getDivisor(), atLse(lse)); }
+
+  /// The value that a region of gradients yields for the gradient g, or another value of it.
+  Value gradientBy(Region &region, Value lse, Value g, Value value = {}) {
+    SmallVector<Value> arguments = atLse(lse);
+    arguments.push_back(g);
+    IRMapping mapping;
+    mapping.map(region.getArguments(), arguments);
+    return cloneFromRegion(builder, op, value ? value : yieldOf(region), mapping);
+  }
+
+  /// With g = -rowsum(dO * O) / D of the divisor D, and dLSE of LSE, the sum of weights has a gradient, which all weights
+  /// of the row share: -delta / D.
+  Value deltaOf(Value sum, Value lse, Value ofLse) {
+    Value delta = gradientBy(op.getDivisorGrad(), lse, sum);
+    if (ofLse) {
+      Value own = arith::MulFOp::create(builder, loc, gradientBy(op.getLseGrad(), lse, ofLse), divisorOf(lse));
+      delta = arith::SubFOp::create(builder, loc, delta, own);
+    }
+    return arith::SelectOp::create(builder, loc, isEmpty(lse), constant(0), delta);
+  }
+
+  /// L = LSE + log(D), -inf in a row without a key.
+  Value logDivisorOf(Value lse) {
+    return arith::AddFOp::create(builder, loc, lse, math::LogOp::create(builder, loc, divisorOf(lse)));
+  }
+
+  //===--- Tiles of queries and keys ---===//
+
+  /// The rows' values in a tile of queries; null where the normaliser has no statistics.
+  struct RowValues {
+    Value base, delta;
+  };
+  struct RowViews {
+    Value logs, delta;
+  };
+
+  RowViews rowViews() {
+    if (!hasStatistics)
+      return {};
+    Value logs = hasSink() ? ofRows("log_divisor", OperandRole::Workspace) : ofRows("lse", OperandRole::In);
+    return {logs, ofRows("delta", OperandRole::Workspace)};
+  }
+
+  RowValues rowValues(RowViews views, Value q0) {
+    if (!hasStatistics)
+      return {};
+    Value base = map("base", rows(), loadRows("lse", views.logs, q0, values.Sq),
+                     [&](ValueRange x) { return valueOf(op.getBase(), atLse(x[0])); });
+    return {base, loadRows("delta", views.delta, q0, values.Sq)};
+  }
+
+  Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
+
+  /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles. Sets `isMasked`, whether the
+  /// tile is one of them. `hidden` is what a hidden key has.
+  Value maskTile(Value tile, float hidden, Value q0, Value origin, Value k0, Value partial) {
+    const bool loopsOverKeys = !values.k0;
+    const int64_t step = loopsOverKeys ? plan.getTileK() : plan.getTileQ();
+    Value looped = loopsOverKeys ? k0 : q0;
+    for (const MaskCut &cut : mask.cuts) {
+      Value crossed = cut.fullBegin ? compare(Predicate::slt, looped, cut.fullBegin)
+                                    : compare(Predicate::sgt, add(looped, number(step)), cut.fullEnd);
+      isMasked = isMasked ? either(isMasked, crossed) : crossed;
+      Value zero = number(0);
+      auto visible = [&](Value q, Value k) {
+        BlockValues row = values.atRow(loopsOverKeys ? rowOf(q) : k);
+        return emitCut(builder, op, row, cut, looped, loopsOverKeys ? k : q);
+      };
+      tile = hide(tile, loopsOverKeys ? origin : zero, loopsOverKeys ? zero : k0, crossed, visible, hidden);
+    }
+    // A key past the last one adds to no dQ.
+    if (addsQueries() && !loopsOverKeys) {
+      Value ends = compare(Predicate::sgt, add(k0, number(plan.getTileK())), values.Sk);
+      isMasked = isMasked ? either(isMasked, ends) : ends;
+      auto exists = [&](Value, Value k) { return compare(Predicate::slt, k, values.Sk); };
+      tile = hide(tile, number(0), k0, ends, exists, hidden);
+    }
+    const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
+    if (mask.rest.empty() && !lookUp)
+      return tile;
+    isMasked = isMasked ? either(isMasked, partial) : partial;
+    auto visible = [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); };
+    return hide(tile, origin, k0, partial, visible, hidden);
+  }
+
+  Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
+
+  /// P of a tile of x.
+  Value weights(Value x, Value base) {
+    SmallVector<Value> inputs{x};
+    if (base)
+      inputs.push_back(base);
+    return map("p", scores(), inputs, [&](ValueRange v) {
+      SmallVector<Value> arguments{b, h};
+      llvm::append_range(arguments, v);
+      return valueOf(op.getP(), arguments);
+    });
+  }
+
+  Value dropped(Value tile, StringRef name, Value q0, Value k0, bool negates = false) {
+    if (!op.getDropout())
+      return tile;
+    return tile::named(
+        tile::DropoutOp::create(builder, loc, scores(), tile, q0, k0, headNumber, seed, offset, threshold, negates),
+        name);
+  }
+
+  /// Whether the sign of P says what is dropped: where no weight is negative, one call of the generator serves P and dP.
+  bool marksDropped() { return op.getDropout() && hasStatistics; }
+  Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
+
+  /// P with dropout, of P as a tile of scores has it.
+  Value keptOf(Value p, Value q0, Value k0) {
+    if (!marksDropped())
+      return dropped(p, "p", q0, k0);
+    return map("p", scores(), p, [&](ValueRange v) -> Value {
+      return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
+    });
+  }
+
+  /// A tile's scores and gradients.
+  struct ScoreTile {
+    Value s, x, p, dp; ///< p negative where it is dropped, if `marksDropped`
+    Value origin, k0;  ///< of its queries, with the query offset, and of its keys
+    RowValues rows;
+  };
+
+  /// Everything up to dP of a tile.
+  ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows) {
+    ScoreTile tile{{}, {}, {}, {}, qOrigin(q0), k0, rows};
+    tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
+    isMasked = Value();
+    tile.x = scoreTile(tile.s, tile.origin, k0);
+    auto masked = [&](Value of, float hidden) { return maskTile(of, hidden, q0, tile.origin, k0, partial); };
+    // What x would be of a hidden key may be anything, and LSE of the row NaN: its p is 0, in place of p of -inf.
+    if (!hasStatistics)
+      tile.x = masked(tile.x, -std::numeric_limits<float>::infinity());
+    tile.p = weights(tile.x, rows.base);
+    if (hasStatistics)
+      tile.p = masked(tile.p, 0);
+    if (marksDropped())
+      tile.p = dropped(tile.p, "p", q0, k0, /*negates=*/true);
+    tile.dp = tile::named(tile::MmaOp::create(builder, loc, scores(), gradient, v, Value()), "dp");
+    if (!marksDropped())
+      tile.dp = dropped(tile.dp, "dp", q0, k0);
+    return tile;
+  }
+
+  /// dS of a tile: 0 of hidden keys, whatever the other factors are.
+  Value scoreGradients(const ScoreTile &tile) {
+    Value ds = gradientsOfVisible(tile);
+    if (!isMasked || !op.getScoreGrad().empty())
+      return ds;
+    return createMap(
+        builder, loc, "ds", scores(), {ds, hasStatistics ? tile.p : tile.x},
+        [&](ValueRange v) { return unlessHidden(v[0], v[1], hasStatistics); }, isMasked);
+  }
+
+  /// `value`, but 0 of a key that is hidden by its x, or has no weight P where that is what is given.
+  Value unlessHidden(Value value, Value of, bool isWeight) {
+    Value none = constant(isWeight ? 0 : -std::numeric_limits<float>::infinity());
+    Value isHidden = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, of, none);
+    return arith::SelectOp::create(builder, loc, isHidden, constant(0), value);
+  }
+
+  /// The same by one map. What p_grad and score_grad do not read is no input.
+  Value gradientsOfVisible(const ScoreTile &tile) {
+    return mapOfGradients(tile, "ds", [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
+      Value dx = weightGradient(tile, g, yieldOf(op.getPGrad()), input);
+      return op.getScoreGrad().empty() ? dx : scoreGradient(tile, dx, yieldOf(op.getScoreGrad()), input, map);
+    });
+  }
+
+  /// What `add`, in the region of gradients of the score or of p, adds for each element: 0 of hidden keys.
+  Value addedOf(const ScoreTile &tile, attn::AddGradientOp add) {
+    return mapOfGradients(tile, "added", [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
+      if (add->getParentRegion() == &op.getScoreGrad())
+        return scoreGradient(tile, weightGradient(tile, g, yieldOf(op.getPGrad()), input), add.getValue(), input, map);
+      Value added = weightGradient(tile, g, add.getValue(), input);
+      return unlessHidden(added, input(hasStatistics ? tile.p : tile.x), hasStatistics);
+    });
+  }
+
+  /// A map over dP, whose body gets G of an element, adds further inputs, and returns the element of the result.
+  Value mapOfGradients(const ScoreTile &tile, StringRef name,
+                       function_ref<Value(Value g, function_ref<Value(Value)> input, tile::MapOp map)> body) {
+    auto map = tile::MapOp::create(builder, loc, scores(), ValueRange{tile.dp}, {});
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    DenseMap<Value, Value> elements;
+    auto input = [&](Value tile) {
+      Value &element = elements[tile];
+      if (!element)
+        element = map.addInput(tile, f32);
+      return element;
+    };
+    Value g = map.getElement(0);
+    if (keepScale)
+      g = arith::MulFOp::create(builder, loc, g, keepScale);
+    if (marksDropped())
+      g = arith::SelectOp::create(builder, loc, isDropped(input(tile.p)), constant(0), g);
+    if (tile.rows.delta)
+      g = arith::SubFOp::create(builder, loc, g, input(tile.rows.delta));
+    tile::YieldOp::create(builder, loc, body(g, input, map));
+    return tile::named(map.getResult(), name);
+  }
+
+  Value weightOf(Value p) { return marksDropped() ? Value(math::AbsFOp::create(builder, loc, p)) : p; }
+
+  /// dX of an element, or another value of the region: p_grad of g, which P serves where the region computes it again.
+  Value weightGradient(const ScoreTile &tile, Value g, Value value, function_ref<Value(Value)> input) {
+    Region &region = op.getPGrad();
+    IRMapping mapping;
+    mapping.map(region.getArguments().take_front(2), ValueRange{b, h});
+    mapping.map(region.getArguments().back(), g);
+    Value p = yieldOf(op.getP());
+    for (auto [own, other] : valuesInCommon(region, op.getP()))
+      if (other == p && own.getDefiningOp())
+        mapping.map(own, weightOf(input(tile.p)));
+    const std::pair<unsigned, Value> inputs[] = {{2, tile.x}, {3, tile.rows.base}};
+    for (auto [argument, of] : inputs)
+      if (of && isNeeded(value, region.getArgument(argument), mapping))
+        mapping.map(region.getArgument(argument), input(of));
+    return cloneFromRegion(builder, op, value, mapping);
+  }
+
+  /// dS of an element, or another value of the region: score_grad of dX.
+  Value scoreGradient(const ScoreTile &tile, Value dx, Value value, function_ref<Value(Value)> input, tile::MapOp map) {
+    Region &region = op.getScoreGrad();
+    IRMapping mapping;
+    mapping.map(region.getArguments().slice(1, 2), ValueRange{b, h});
+    mapping.map(region.getArguments().back(), dx);
+    if (isNeeded(value, region.getArgument(0), mapping))
+      mapping.map(region.getArgument(0), scaled(input(tile.s)));
+    const std::tuple<unsigned, StringRef, Value> coordinates[] = {{3, "q", tile.origin}, {4, "k", tile.k0}};
+    for (auto [argument, axis, origin] : coordinates)
+      if (isNeeded(value, region.getArgument(argument), mapping))
+        mapping.map(region.getArgument(argument), map.addCoordinate(axis, origin));
+    Value result = cloneFromRegion(builder, op, value, mapping);
+    return unlessHidden(result, input(hasStatistics ? tile.p : tile.x), hasStatistics);
+  }
+
+  /// Whether a value of a region follows from `argument` by values that are not mapped.
+  static bool isNeeded(Value of, Value argument, const IRMapping &mapping) {
+    SmallVector<Value> needed{of};
+    DenseSet<Value> seen;
+    while (!needed.empty()) {
+      Value value = needed.pop_back_val();
+      if (value == argument)
+        return true;
+      if (!seen.insert(value).second || mapping.contains(value) || !value.getDefiningOp())
+        continue;
+      llvm::append_range(needed, value.getDefiningOp()->getOperands());
+    }
+    return false;
+  }
+
+  attn::PlanAttr plan;
+  attn::GradientsAttr gradients;
+  ArrayRef<CapturedGradient> captured;
+  int64_t depth, depthV;
+  bool hasStatistics; ///< each row has one weight a key that depends on the others (softmax)
+  SmallVector<Attribute> kernels, operands;
+  tile::KernelOp kernel;
+  BlockValues values;
+  MaskSplit mask;
+  Value isMasked; ///< of the tile that is written; null where none is masked
+  Value zero, headNumber, seed, offset, threshold, keepScale;
+  SmallVector<BoundsTable> bounds, ofKernel; ///< of all kernels; of the one that is written
+};
+
+} // namespace attune::backward

@@ -1,0 +1,92 @@
+// The backward pass's schedules in the simulator, against float64: warp-level products, and roles with products of
+// warpgroups.
+
+#include "attune/Builtins.h"
+#include "attune/Simulate.h"
+#include "tests/numerics/BackwardRunner.h"
+#include "tests/numerics/Cases.h"
+#include "tests/numerics/GradientCases.h"
+
+#include <catch2/catch.hpp>
+
+using namespace attune;
+using namespace attune::tests;
+
+namespace {
+
+/// Whether some warps of the backward pass copy, and the others multiply by warpgroups.
+bool hasRoles(const std::string &text) { return text.find("sched.role ") != std::string::npos; }
+
+/// Runs the case under two orders of events; gives its text.
+std::string simulateBackward(const Case &test, const std::string &arch, const Gradients &asked) {
+  INFO(arch << ", " << test.describe());
+  CompileOptions options = optionsOf(test);
+  options.gradients = asked;
+  options.backward = true;
+  const reference::BackwardProblem problem = backwardProblem(test, asked);
+  Expected<reference::GradientValues> exact = reference::gradients(problem);
+  REQUIRE(exact);
+  Expected<std::string> text = emit(*test.variant, options, Target::cuda(arch), Stage::Sched);
+  if (!text)
+    FAIL(text.error().text());
+  Expected<Simulation> simulation = Simulation::load({*text, "backward.mlir"});
+  if (!simulation)
+    FAIL(simulation.error().text());
+  for (uint64_t seed : {0, 1}) {
+    const Launcher launcher{Device{}, [&](const LaunchArgs &args) { return simulation->workspaceBytes(args); },
+                            [&](const LaunchArgs &args) { return simulation->run(args, {.seed = seed}); }};
+    const Verdict verdict = judgeBackward(test, *exact, runBackward(launcher, test, problem, *exact));
+    INFO("seed " << seed << ": " << verdict.text);
+    CHECK(verdict.pass);
+  }
+  return *text;
+}
+
+} // namespace
+
+TEST_CASE("the backward pass of every built-in variant", "[backward]") {
+  size_t next = 0;
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (const Variant &variant : builtinsForTests()) {
+      const int dim = next % 2 ? 128 : 64;
+      const Case test =
+          makeCase(std::string(variant.name()), variant, next % 3 ? bf16 : f16,
+                   {.batch = 1, .heads = 4, .headsKv = 2, .queries = 150, .keys = 203, .headDim = dim}, 7);
+      const bool byHead = variant.name() == "block_sparse";
+      CHECK(hasRoles(simulateBackward(test, arch, Gradients{.lse = next % 2 == 0})) == (arch == "sm_90a" && !byHead));
+      ++next;
+    }
+}
+
+TEST_CASE("dropout, normalisers and head dims of the backward pass", "[backward]") {
+  const Variant dropped = Variant("dropped").mask([](Index, Index, Index q, Index k) { return q >= k; }).dropout(0.3f);
+  for (const std::string arch : {"sm_80", "sm_90a"}) {
+    for (auto [dim, dimV] : {std::pair(64, 64), {128, 128}, {32, 64}, {40, 24}})
+      simulateBackward(
+          makeCase("dropout", dropped, bf16,
+                   {.batch = 2, .heads = 1, .headsKv = 1, .queries = 70, .keys = 300, .headDim = dim, .headDimV = dimV},
+                   8),
+          arch, {});
+    const Variant sigmoid = Variant("sigmoid").normaliser(normalisers::sigmoid());
+    simulateBackward(makeCase("sigmoid", sigmoid, bf16,
+                              {.batch = 1, .heads = 2, .headsKv = 1, .queries = 130, .keys = 129, .headDim = 64}, 9),
+                     arch, {});
+  }
+}
+
+TEST_CASE("deterministic gradients are two loops on any architecture", "[backward]") {
+  const Variant causal = Variant("causal").mask([](Index, Index, Index q, Index k) { return q >= k; });
+  const Case test = makeCase("causal", causal, bf16,
+                             {.batch = 1, .heads = 2, .headsKv = 1, .queries = 100, .keys = 90, .headDim = 64}, 10);
+  CHECK(!hasRoles(simulateBackward(test, "sm_90a", Gradients{.deterministic = true})));
+}
+
+TEST_CASE("gradients of captured tensors beside the backward pass", "[backward]") {
+  const std::vector<std::function<Asked()>> cases = gradientCases();
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (size_t i = 0; i < cases.size(); i += 7) {
+      const Asked asked = cases[i]();
+      if (asked.test.problem.q.dtype != DType::F32 || arch == "sm_80")
+        simulateBackward(asked.test, arch, asked.gradients);
+    }
+}
