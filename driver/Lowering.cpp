@@ -677,6 +677,7 @@ void describeTile(ModuleOp module, const Request &request, Lowered &result) {
   auto kernel = mainKernel<tile::KernelOp>(kernels);
   const KernelSignature signature = tile::signatureOf(ArrayRef(kernels));
   result.plan = planOf(kernel);
+  result.planned = kernel.getSymName().str();
   result.entries = entriesOf(kernels);
   result.summary.signature.operands = signature.operands;
   if (request.stage > Stage::Tile && request.target.isCuda())

@@ -40,7 +40,8 @@ struct Lowered {
   std::string source;               ///< CUDA C++
   std::vector<char> object;         ///< CPU: the relocatable object
   std::vector<KernelEntry> entries; ///< in the order of the launch, without what a cubin tells
-  Plan plan;                        ///< of the last kernel
+  Plan plan;                        ///< of the kernel whose schedule is the launch's
+  std::string planned;              ///< that kernel's name, at sched and behind
   int threads = 1;
   size_t sharedBytes = 0;
   std::string path; ///< "mma.sync" or "wgmma", from sched on

@@ -3,7 +3,9 @@
 #include "arch/ArchInfo.h"
 #include "passes/analysis/cost/PlanSpace.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -77,6 +79,35 @@ ordered_json attune::driver::candidateJson(const RankedPlan &candidate, const Ta
   return result;
 }
 
+/// What a launch takes of the workspace beside alignment, by the sizes of the problem: {"delta": "4 B H Sq"}.
+static ordered_json workspaceJson(const KernelSignature &signature) {
+  static const std::map<std::string, std::string> sizes = {
+      {"b", "B"}, {"h", "H"}, {"hkv", "Hkv"}, {"q", "Sq"}, {"k", "Sk"}};
+  ordered_json result = ordered_json::array();
+  for (const OperandParam &operand : signature.operands) {
+    if (operand.role != OperandRole::Workspace)
+      continue;
+    size_t bytes = byteSize(operand.dtype);
+    std::string extents;
+    for (const AxisParam &axis : operand.axes) {
+      const auto known = sizes.find(axis.name);
+      const std::string size = known == sizes.end() ? axis.name : known->second;
+      if (axis.size)
+        bytes *= size_t(axis.size);
+      else
+        extents += axis.by > 1 ? fmt::format(" ceil({} / {})", size, axis.by) : " " + size;
+    }
+    result.push_back({{"name", operand.name}, {"bytes", fmt::format("{}{}", bytes, extents)}});
+  }
+  return result;
+}
+
+/// The kernel whose plan is told; the last where nothing says which.
+static const KernelEntry &plannedEntry(const Lowered &lowered, const KernelImage &image) {
+  const auto found = std::ranges::find(image.entries, lowered.planned, &KernelEntry::symbol);
+  return found == image.entries.end() ? image.main() : *found;
+}
+
 ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptions &options, const Target &target,
                                       const KernelImage *image) {
   const Plan &plan = lowered.plan;
@@ -127,6 +158,9 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
     result["remarks"] = lowered.remarks;
   if (lowered.request)
     result["features"] = planFeatures(*lowered.request);
+  if (image)
+    if (ordered_json workspace = workspaceJson(image->signature); !workspace.empty())
+      result["workspace"] = std::move(workspace);
   if (target.isCuda()) {
     ordered_json registers = ordered_json::object();
     if (cost) {
@@ -134,8 +168,8 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
       registers["limit"] = cost->registerLimit;
     }
     if (image && image->main().registers) {
-      registers["actual"] = image->main().registers;
-      registers["spillBytes"] = image->main().spillBytes;
+      registers["actual"] = plannedEntry(lowered, *image).registers;
+      registers["spillBytes"] = plannedEntry(lowered, *image).spillBytes;
     }
     result["registers"] = registers;
     if (image && image->entries.size() > 1)
@@ -188,6 +222,7 @@ static const ordered_json &planExample() {
     plan["schedule?"] = {{"*", ""}};
     plan["remarks?"] = ordered_json::array({""});
     plan["features?"] = "";
+    plan["workspace?"] = ordered_json::array({{{"name", ""}, {"bytes", ""}}});
     plan["registers?"] = {{"estimated?", 0}, {"limit?", 0}, {"actual?", 0}, {"spillBytes?", 0}};
     plan["kernels?"] =
         ordered_json::array({{{"name", ""}, {"threads", 0}, {"sharedBytes", 0}, {"registers", 0}, {"spillBytes", 0}}});

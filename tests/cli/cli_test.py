@@ -564,7 +564,8 @@ class Cli(unittest.TestCase):
         self.assertEqual(process.returncode, 1)
         self.assertTrue(err.endswith("error: interrupted; what was measured is kept\n"))
         self.assertIn("ended early", out)
-        self.assertEqual(len(self.json("cache", "plans", "--cache-dir", self.path("interrupted"))["entries"]), 1)
+        # The first shape's; of the second what came before the signal.
+        self.assertIn(len(self.json("cache", "plans", "--cache-dir", self.path("interrupted"))["entries"]), (1, 2))
 
     def test_names_that_are_nearly_right(self):
         cases = {

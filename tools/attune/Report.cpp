@@ -31,6 +31,8 @@ std::string attune::cli::planText(const ordered_json &plan) {
   for (const ordered_json &buffer : shared.value("buffers", ordered_json::array()))
     line("", fmt::format("{:<18} {:>7} bytes{}", buffer.value("name", ""), buffer.value("bytes", int64_t(0)),
                          buffer.contains("offset") ? fmt::format(" at {}", buffer.value("offset", int64_t(0))) : ""));
+  for (const ordered_json &part : plan.value("workspace", ordered_json::array()))
+    line("workspace", fmt::format("{:<18} {} bytes", part.value("name", ""), part.value("bytes", "")));
   const ordered_json registers = plan.value("registers", ordered_json::object());
   if (!registers.empty()) {
     std::string content;
