@@ -114,7 +114,7 @@ private:
     if (!fills.getRegisters() && !computes.getRegisters()) {
       const RoleRegisters registers =
           roleRegisters(int(computes.getWarps()), int(fills.getWarps()), searches,
-                        int(computed.size() + 2 * windows.size() + !vectors.empty()),
+                        int(std::max(computed.size() + 2 * windows.size(), size_t(!vectors.empty()))),
                         warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
       fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
       computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);

@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -304,6 +305,28 @@ TEST_CASE("the search of a block pattern fits beside the largest tiles") {
     INFO("D " << dim);
     CHECK(image->main().spillBytes == 0);
   }
+}
+
+TEST_CASE("the backward pass multiplies by warpgroups") {
+  // Mask and exponents alone leave registers for all of it.
+  const std::set<std::string> plain = {"plain", "causal", "window", "documents", "segments", "chunked"};
+  for (const std::string variant : variants)
+    for (int dim : {64, 128}) {
+      INFO(variant << ", D " << dim);
+      Expected<KernelImage> image = compileImage(
+          variantOf(variant), {.headDim = dim, .gradients = Gradients{}, .backward = true, .useCache = false},
+          Target::cuda("sm_90a"));
+      if (!image)
+        FAIL(image.error().text());
+      // Two tables by distance, one of them in the mask, take registers that products need: ptxas says so.
+      if (variant != "tables")
+        CHECK(image->log == "");
+      CHECK(image->path == (variant == "blocks" ? "mma.sync" : "wgmma"));
+      size_t spilled = 0;
+      for (const KernelEntry &entry : image->entries)
+        spilled += entry.spillBytes;
+      CHECK(spilled <= (plain.contains(variant) ? 0 : 640));
+    }
 }
 
 TEST_CASE("a budget of shared memory is kept") {

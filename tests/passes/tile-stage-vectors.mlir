@@ -23,6 +23,7 @@
 // CHECK:           tile.map(%{{.*}}, %[[STAGED]], %[[SUM]], %[[OTHER]] : !tile.tile<q 128 x k 128, f32, register>, !tile.tile<q 128, f32, shared>, !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>)
 
 // The last two warps load it.
+// ROLES: sched.roles = [#sched.role<"producer", warps 4, registers 40>, #sched.role<"consumer", warps 8, registers 232>]
 // ROLES: tile.convert %{{.*}} {sched.ring = #sched.ring<stages 2, "producer" warps 2 to 3>, tile.name = "minus"}
 tile.kernel @vectors(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse: in [b, h, q] f32, out: out [b, h, q] f32)
     grid [b, h, k by 128] dtype bf16 plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1>
