@@ -115,7 +115,7 @@ protected:
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
   /// Whether the loop over queries has all five products, and adds to dQ in memory.
-  bool addsQueries() { return plan.getCopyWarps() > 0; }
+  bool addsQueries() { return plan.getCopyWarps() > 0 && !op.getDtype().isF32(); }
   /// Whether loops over keys add to captured tensors.
   bool addsByRow() {
     return !sumsOfElements(/*ofKeys=*/false).empty() ||
