@@ -43,7 +43,7 @@ public:
            llvm::all_of(map.getInputs(), [&](Value input) { return is(loop, input); });
   }
 
-  /// Computes it by one map, through shared memory for all readers but what it is a part of.
+  /// Computes it by one map, through shared memory for the tiles that read it.
   void stage() {
     OpBuilder builder(vector.getContext());
     builder.setInsertionPointAfterValue(vector);
@@ -57,18 +57,18 @@ public:
     Value staged =
         tile::ConvertOp::create(builder, vector.getLoc(), type.withSpace(tile::MemorySpace::Shared), rows.getResult());
     tile::named(staged, tile::nameOf(vector));
-    vector.replaceUsesWithIf(staged, [&](OpOperand &use) { return !is(loop, use.getOwner()->getResult(0)); });
+    vector.replaceUsesWithIf(staged, [](OpOperand &use) { return isTile(use.getOwner()); });
   }
 
   /// Whether a tile reads it.
-  bool isRead() const {
-    return llvm::any_of(vector.getUsers(), [&](Operation *user) {
-      auto map = dyn_cast<tile::MapOp>(user);
-      return map && map.getResult().getType().rank() == 2;
-    });
-  }
+  bool isRead() const { return llvm::any_of(vector.getUsers(), isTile); }
 
 private:
+  static bool isTile(Operation *op) {
+    auto map = dyn_cast<tile::MapOp>(op);
+    return map && map.getResult().getType().rank() == 2;
+  }
+
   /// Rows past the limit are zeros, as those of the load are.
   Value elementOf(OpBuilder &builder, Value of, Value row) {
     Location loc = of.getLoc();

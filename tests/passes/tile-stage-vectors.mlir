@@ -22,6 +22,9 @@
 // CHECK:           %[[SUM:.*]] = tile.reduce {{ *}}sum
 // CHECK:           tile.map(%{{.*}}, %[[STAGED]], %[[SUM]], %[[OTHER]] : !tile.tile<q 128 x k 128, f32, register>, !tile.tile<q 128, f32, shared>, !tile.tile<q 128, f32, register>, !tile.tile<q 128, f32, register>)
 
+// What is stored stays in registers.
+// CHECK:           tile.store %minus{{[_0-9]*}}, %OUT[{{.*}}] limit %{{.*}} : <q 128, f32, register>, <3, f32>
+
 // The last two warps load it.
 // ROLES: sched.roles = [#sched.role<"producer", warps 4, registers 40>, #sched.role<"consumer", warps 8, registers 232>]
 // ROLES: tile.convert %{{.*}} {sched.ring = #sched.ring<stages 2, "producer" warps 2 to 3>, tile.name = "minus"}
@@ -59,6 +62,7 @@ tile.kernel @vectors(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse
       %2 = arith.addf %1, %o : f32
       tile.yield %2 : f32
     }
+    tile.store %minus, %OUT[%b, %h, %q0] limit %Sq : !rows, !tile.view<3, f32>
     %next = tile.reduce sum %x over "k" init %acc : !rows, !scores -> !rows
     tile.yield %next : !rows
   }
