@@ -36,4 +36,7 @@ constexpr int64_t panelForBoxes(int64_t rowBytes) {
 /// A tile with a swizzle starts at a multiple of this many bytes: swizzles repeat within as many.
 inline constexpr int64_t swizzledAlignment = 1024;
 
+/// Bytes of a row in whole panels of boxes.
+constexpr int64_t boxRowBytes(int64_t rowBytes) { return paddedToPanels(rowBytes, panelForBoxes(rowBytes)); }
+
 } // namespace attune::sched

@@ -24,4 +24,14 @@ inline void cloneWithOperands(mlir::Operation *op, mlir::Block *block, mlir::OpB
   builder.clone(*op, mapping);
 }
 
+/// The values, of `block` or from outside of it, as `mapping` has them, computed again with what they need.
+inline llvm::SmallVector<mlir::Value> cloneValues(mlir::ValueRange values, mlir::Block *block, mlir::OpBuilder &builder,
+                                                  mlir::IRMapping &mapping) {
+  return llvm::map_to_vector(values, [&](mlir::Value value) {
+    if (mlir::Operation *producer = value.getDefiningOp())
+      cloneWithOperands(producer, block, builder, mapping);
+    return mapping.lookupOrDefault(value);
+  });
+}
+
 } // namespace attune

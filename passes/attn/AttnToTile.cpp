@@ -218,7 +218,7 @@ private:
     Value queryLength = axisExtent("q", "Sq");
     keyLength = axisExtent("k", "Sk");
     Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
-    qOffset = op.getQOffset() ? param("q_offset", i32) : Value();
+    readQueryOffset();
     qOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
     Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));

@@ -326,22 +326,13 @@ private:
     for (auto [dim, index] : llvm::enumerate(add.getIndices())) {
       Value extent = axisExtent(gradient.axis(dim), "extent");
       if (isOfHead(add, index)) {
-        indices.push_back(placeOf(add, index, extent, {b, h, {}, {}}));
+        indices.push_back(placeOf(builder, add, index, extent, {b, h, {}, {}}));
         continue;
       }
       indices.push_back(indexTile(tile, add, index, extent, unlessZero));
       unlessZero = {};
     }
     tile::ScatterOp::create(builder, loc, added, view, indices, /*add=*/true);
-  }
-
-  /// An index at these coordinates, within the tensor.
-  Value placeOf(attn::AddGradientOp add, Value index, Value extent, const std::array<Value, 4> &coordinates) {
-    IRMapping mapping;
-    for (auto [argument, value] : llvm::zip(coordinatesAround(add), coordinates))
-      if (argument && value)
-        mapping.map(argument, value);
-    return clampIndex(builder, loc, cloneFromRegion(builder, op, index, mapping), extent);
   }
 
   /// An index of each element of a tile; -1 in rows past the end, and of what adds nothing by `unlessZero`.
@@ -351,7 +342,7 @@ private:
                             unlessZero ? ValueRange{unlessZero} : ValueRange(), {{"q", tile.origin}, {"k", tile.k0}});
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
-    Value q = map.getCoordinate("q"), place = placeOf(add, index, extent, {b, h, q, map.getCoordinate("k")});
+    Value q = map.getCoordinate("q"), place = placeOf(builder, add, index, extent, {b, h, q, map.getCoordinate("k")});
     if (unlessZero) {
       Value isAdded = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE, map.getElement(0), constant(0));
       isAdded = arith::AndIOp::create(builder, loc, isAdded, compare(Predicate::slt, rowOf(q), values.Sq));
@@ -365,9 +356,9 @@ private:
   void writeCaptured(const CapturedGradient &gradient, tile::KernelOp like) {
     auto symbol = [](tile::KernelOp of) { return FlatSymbolRefAttr::get(of.getSymNameAttr()); };
     if (!gradient.tiles.empty() || !gradient.scattered.empty())
-      kernels.insert(kernels.begin(), symbol(writeZerosKernel(builder, op, gradient, like)));
+      kernels.insert(kernels.begin(), symbol(writeZerosKernel(op, gradient, like)));
     if (gradient.tiles.empty())
-      kernels.push_back(symbol(writeGradientKernel(builder, op, gradient, like)));
+      kernels.push_back(symbol(writeGradientKernel(op, gradient, like)));
     else
       writeTiles(gradient);
   }
@@ -377,10 +368,7 @@ private:
   void writeTiles(const CapturedGradient &gradient) {
     std::array<std::string, 2> axes; // of b and h
     std::array<Value, 2> places;
-    std::array<std::optional<unsigned>, 4> dims;
-    attn::AddGradientOp first = gradient.tiles.front();
-    for (auto [dim, index] : llvm::enumerate(first.getIndices()))
-      dims[*coordinateOf(first, index)] = unsigned(dim);
+    const CoordinateDims dims = dimsOfTile(gradient.tiles.front());
     SmallVector<StringRef> grid;
     for (unsigned coordinate : {0u, 1u})
       if (dims[coordinate])
@@ -395,8 +383,7 @@ private:
     });
   }
 
-  void writeTilesOf(const CapturedGradient &gradient, const std::array<std::optional<unsigned>, 4> &dims,
-                    std::array<Value, 2> places) {
+  void writeTilesOf(const CapturedGradient &gradient, const CoordinateDims &dims, std::array<Value, 2> places) {
     Value q0 = blockIndex("q"), k0 = blockIndex("k");
     values.q0 = q0;
     Value queries = ofQueries("q"), keys = ofKeys("k"), vs = ofValues("v"), doView = ofOutputs("do");
@@ -410,18 +397,11 @@ private:
     for (unsigned i : {0u, 1u})
       all[i] = sharers(i ? "h" : "b", counts[i], places[i], places[i] ? extent(i) : Value());
     Value none = tile::named(tile::SplatOp::create(builder, loc, scores(), zero), "gradient");
-    auto loop = [&](Value over, Value init, function_ref<Value(tile::ForBlocksOp loop)> body) -> Value {
-      auto blocks = tile::ForBlocksOp::create(builder, loc, over, ValueRange(), init);
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToEnd(&blocks.getBody().front());
-      tile::YieldOp::create(builder, loc, body(blocks));
-      return blocks.getResult(0);
-    };
-    Value total = loop(all[0], none, [&](tile::ForBlocksOp batches) {
+    const Carried total = loopOver(all[0], {none}, [&](tile::ForBlocksOp batches) {
       values.b = b = batches.getOrigin();
-      return loop(all[1], batches.getCarried()[0], [&](tile::ForBlocksOp heads) {
+      return loopOver(all[1], Carried(batches.getCarried()), [&](tile::ForBlocksOp heads) {
         setHead(heads.getOrigin());
-        return loop(onlyTile(domain(), k0), heads.getCarried()[0], [&](tile::ForBlocksOp tiles) {
+        return loopOver(onlyTile(domain(), k0), Carried(heads.getCarried()), [&](tile::ForBlocksOp tiles) {
           Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
           const SmallVector<Value, 3> ofQuery{b, h, q0}, ofKey{b, kvHead, tiles.getOrigin()};
           Value qTile = load("q_tile", "q", "d", queries, ofQuery, values.Sq, 1),
@@ -434,11 +414,11 @@ private:
           for (attn::AddGradientOp add : gradient.tiles)
             sum = map("gradient", scores(), {sum, addedOf(tile, add)},
                       [&](ValueRange x) -> Value { return arith::AddFOp::create(builder, loc, x[0], x[1]); });
-          return sum;
+          return Carried{sum};
         });
       });
     });
-    storeTile(total, out, dims, places, q0, k0);
+    storeTile(total.front(), out, dims, places, q0, k0);
   }
 
   /// The batches or heads that share an element of the tensor: all of them, or the one at `place`; at the last place
@@ -469,8 +449,7 @@ private:
 
   /// What lies past the ends of the sequences goes nowhere, nor what lies past those of the tensor: launches see to it
   /// that nothing visible does.
-  void storeTile(Value total, Value out, const std::array<std::optional<unsigned>, 4> &dims,
-                 std::array<Value, 2> places, Value q0, Value k0) {
+  void storeTile(Value total, Value out, const CoordinateDims &dims, std::array<Value, 2> places, Value q0, Value k0) {
     Value ofRows = values.Sq;
     if (qOffset)
       ofRows = add(ofRows, qOffset);

@@ -136,7 +136,7 @@ protected:
     values.Sk = axisExtent("k", "Sk");
     values.B = axisExtent("b", "B");
     values.H = axisExtent("h", "H");
-    qOffset = op.getQOffset() ? param("q_offset", i32) : Value();
+    readQueryOffset();
     values.qOffset = qOffset;
     values.tileQ = plan.getTileQ();
     values.tileK = plan.getTileK();
@@ -262,7 +262,7 @@ protected:
     for (const MaskCut &cut : mask.cuts) {
       Value crossed = cut.fullBegin ? compare(Predicate::slt, looped, cut.fullBegin)
                                     : compare(Predicate::sgt, add(looped, number(step)), cut.fullEnd);
-      isMasked = isMasked ? either(isMasked, crossed) : crossed;
+      alsoMaskedIf(crossed);
       Value zero = number(0);
       auto visible = [&](Value q, Value k) {
         BlockValues row = values.atRow(loopsOverKeys ? rowOf(q) : k);
@@ -273,19 +273,21 @@ protected:
     // A key past the last one adds to no dQ.
     if (addsQueries() && !loopsOverKeys) {
       Value ends = compare(Predicate::sgt, add(k0, number(plan.getTileK())), values.Sk);
-      isMasked = isMasked ? either(isMasked, ends) : ends;
+      alsoMaskedIf(ends);
       auto exists = [&](Value, Value k) { return compare(Predicate::slt, k, values.Sk); };
       tile = hide(tile, number(0), k0, ends, exists, hidden);
     }
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
     if (mask.rest.empty() && !lookUp)
       return tile;
-    isMasked = isMasked ? either(isMasked, partial) : partial;
+    alsoMaskedIf(partial);
     auto visible = [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); };
     return hide(tile, origin, k0, partial, visible, hidden);
   }
 
-  Value either(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
+  void alsoMaskedIf(Value condition) {
+    isMasked = isMasked ? arith::OrIOp::create(builder, loc, isMasked, condition).getResult() : condition;
+  }
 
   /// P of a tile of x.
   Value weights(Value x, Value base) {

@@ -2,8 +2,7 @@
 
 #include "passes/attn/CapturedGradients.h"
 #include "attune/Kernel.h"
-#include "passes/analysis/MapPatterns.h"
-#include "passes/attn/CloneRegion.h"
+#include "passes/attn/TileWriter.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -69,7 +68,8 @@ std::optional<unsigned> attune::coordinateOf(attn::AddGradientOp add, Value inde
   return std::nullopt;
 }
 
-Value attune::clampIndex(OpBuilder &builder, Location loc, Value index, Value extent) {
+/// `index`, of i32 or i64, limited to [0, extent), as i32.
+static Value clampIndex(OpBuilder &builder, Location loc, Value index, Value extent) {
   Type type = index.getType();
   auto number = [&](int64_t value) { return arith::ConstantIntOp::create(builder, loc, type, value); };
   if (type.isInteger(64))
@@ -77,6 +77,23 @@ Value attune::clampIndex(OpBuilder &builder, Location loc, Value index, Value ex
   Value last = arith::SubIOp::create(builder, loc, extent, number(1));
   index = arith::MaxSIOp::create(builder, loc, arith::MinSIOp::create(builder, loc, index, last), number(0));
   return type.isInteger(64) ? arith::TruncIOp::create(builder, loc, builder.getI32Type(), index).getResult() : index;
+}
+
+Value attune::placeOf(OpBuilder &builder, attn::AddGradientOp add, Value index, Value extent,
+                      const std::array<Value, 4> &coordinates) {
+  auto op = add->getParentOfType<attn::AttentionOp>();
+  IRMapping mapping;
+  for (auto [argument, value] : llvm::zip(coordinatesAround(add), coordinates))
+    if (argument && value)
+      mapping.map(argument, value);
+  return clampIndex(builder, op.getLoc(), cloneFromRegion(builder, op, index, mapping), extent);
+}
+
+CoordinateDims attune::dimsOfTile(attn::AddGradientOp add) {
+  CoordinateDims dims;
+  for (auto [dim, index] : llvm::enumerate(add.getIndices()))
+    dims[*coordinateOf(add, index)] = unsigned(dim);
+  return dims;
 }
 
 namespace {
@@ -212,11 +229,10 @@ namespace {
 constexpr int64_t warps = 8, blockRows = 16 * warps, blockEntries = 8, zeroEntries = 256, zeroColumns = 64;
 
 /// What both kernels need.
-class GradientKernelWriter {
+class GradientKernelWriter : protected TileWriter {
 public:
-  GradientKernelWriter(OpBuilder builder, attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like)
-      : builder(builder), loc(op.getLoc()), op(op), gradient(gradient), like(like), i32(builder.getI32Type()),
-        f32(builder.getF32Type()), rank(unsigned(gradient.tensor.getRank())) {}
+  GradientKernelWriter(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like)
+      : TileWriter(op), gradient(gradient), like(like), rank(unsigned(gradient.tensor.getRank())) {}
 
 protected:
   /// A kernel over the tensor, `by[dim]` of a dimension each block, whose body is written next.
@@ -241,45 +257,28 @@ protected:
 
   Value declare(tile::OperandAttr operand) {
     operands.push_back(operand);
-    return tile::named(tile::ParamOp::create(builder, loc, operand.getViewType(), operand.getName()),
-                       operand.getName().getValue());
+    return param(operand.getName(), operand.getViewType());
   }
 
-  Value number(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
-  Value constant(float value) { return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value)); }
-  Value plus(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
   Value subtract(Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b); }
   Value multiply(Value a, Value b) { return arith::MulIOp::create(builder, loc, a, b); }
   Value both(Value a, Value b) { return a ? arith::AndIOp::create(builder, loc, a, b).getResult() : b; }
-  Value compare(arith::CmpIPredicate predicate, Value a, Value b) {
-    return arith::CmpIOp::create(builder, loc, predicate, a, b);
-  }
   Value positive(Value a) { return arith::MaxSIOp::create(builder, loc, a, number(0)); }
-  Value extent(StringRef axis, StringRef name) {
-    return tile::named(tile::AxisExtentOp::create(builder, loc, i32, axis), name);
-  }
   /// Of dimension `dim` of the tensor.
-  Value extentOf(unsigned dim) { return extent(gradient.axis(dim), ("extent" + Twine(dim)).str()); }
+  Value extentOf(unsigned dim) { return axisExtent(gradient.axis(dim), ("extent" + Twine(dim)).str()); }
   Value blockIndex(unsigned dim) {
     return tile::named(tile::BlockIndexOp::create(builder, loc, i32, gradient.axis(dim)), ("i" + Twine(dim)).str());
   }
   /// The extents of b, h, q and k.
   std::array<Value, 4> coordinateExtents() {
-    return {extent("b", "B"), extent("h", "H"), extent("q", "Sq"), extent("k", "Sk")};
-  }
-  Value queryOffset() {
-    return op.getQOffset() ? tile::named(tile::ParamOp::create(builder, loc, i32, "q_offset"), "q_offset") : Value();
+    return {axisExtent("b", "B"), axisExtent("h", "H"), axisExtent("q", "Sq"), axisExtent("k", "Sk")};
   }
   TileType registers(std::initializer_list<std::pair<StringRef, int64_t>> axes, Type element) {
-    return TileType::make(builder.getContext(), axes, element, tile::MemorySpace::Register);
+    return shape(axes, element, tile::MemorySpace::Register);
   }
 
-  OpBuilder builder;
-  Location loc;
-  attn::AttentionOp op;
   const CapturedGradient &gradient;
   tile::KernelOp like, kernel;
-  Type i32, f32;
   unsigned rank;
   SmallVector<Attribute> operands;
 
@@ -351,7 +350,7 @@ private:
 
   Value addSum(const GradientSum &sum, Value total) {
     Value view = declare(sum.declaration());
-    offset = queryOffset();
+    readQueryOffset();
     const std::array<Value, 4> counts = coordinateExtents();
     SmallVector<Run> runs;
     for (unsigned coordinate : {sum.ofKeys ? 3u : 2u, 1u, 0u})
@@ -367,21 +366,21 @@ private:
     return loopOver("batch", 1, batches.count, total, addRows);
   }
 
-  Run runOf(attn::AddGradientOp add, unsigned coordinate, Value count) {
+  Run runOf(attn::AddGradientOp sum, unsigned coordinate, Value count) {
     Run run{coordinate, count, {}, count, {}};
-    for (auto [dim, index] : llvm::enumerate(add.getIndices()))
-      if (coordinateOf(add, index) == coordinate && !run.dim)
+    for (auto [dim, index] : llvm::enumerate(sum.getIndices()))
+      if (coordinateOf(sum, index) == coordinate && !run.dim)
         run.dim = unsigned(dim);
     if (!run.dim)
       return run;
     // Of one element: its own, and those that are clamped to it.
     Value beyond = subtract(count, extents[*run.dim]);
     run.before = number(0);
-    if (coordinate == 2 && offset) {
-      beyond = plus(beyond, offset);
-      run.before = positive(subtract(number(0), offset));
+    if (coordinate == 2 && qOffset) {
+      beyond = add(beyond, qOffset);
+      run.before = positive(subtract(number(0), qOffset));
     }
-    run.steps = plus(plus(positive(beyond), run.before), number(1));
+    run.steps = add(add(positive(beyond), run.before), number(1));
     return run;
   }
 
@@ -399,7 +398,7 @@ private:
     Value rows = runs.front().steps;
     for (const Run &run : runs.drop_front())
       rows = multiply(rows, run.steps);
-    Value tiles = arith::DivSIOp::create(builder, loc, plus(rows, number(blockRows - 1)), number(blockRows));
+    Value tiles = arith::DivSIOp::create(builder, loc, add(rows, number(blockRows - 1)), number(blockRows));
     return loopOver("row", blockRows, tiles, total, [&](Value row0, Value carried) {
       auto map = tile::MapOp::create(builder, loc, carried.getType(), carried, {{"row", row0}, {"entry", at.back()}});
       OpBuilder::InsertionGuard guard(builder);
@@ -427,31 +426,26 @@ private:
       row = arith::DivSIOp::create(builder, loc, row, run.steps);
     if (!run.dim)
       return step;
-    Value coordinate = plus(place[*run.dim], subtract(step, run.before));
-    if (run.coordinate == 2 && offset)
-      coordinate = subtract(coordinate, offset);
+    Value coordinate = add(place[*run.dim], subtract(step, run.before));
+    if (run.coordinate == 2 && qOffset)
+      coordinate = subtract(coordinate, qOffset);
     counts = both(counts, compare(arith::CmpIPredicate::ult, coordinate, run.count));
     return coordinate;
   }
 
   /// Whether the indices at these coordinates, clamped, are those of the element.
   Value isOfElement(attn::AddGradientOp of, std::array<Value, 4> coordinates, ArrayRef<Value> place) {
-    if (coordinates[2] && offset)
-      coordinates[2] = plus(coordinates[2], offset);
-    IRMapping mapping;
-    for (auto [argument, value] : llvm::zip(coordinatesAround(of), coordinates))
-      if (argument && value)
-        mapping.map(argument, value);
+    if (coordinates[2] && qOffset)
+      coordinates[2] = add(coordinates[2], qOffset);
     Value isOf;
     for (auto [index, element, extent] : llvm::zip(of.getIndices(), place, extents)) {
-      Value clamped = clampIndex(builder, loc, cloneFromRegion(builder, op, index, mapping), extent);
-      isOf = both(isOf, compare(arith::CmpIPredicate::eq, clamped, element));
+      Value own = placeOf(builder, of, index, extent, coordinates);
+      isOf = both(isOf, compare(arith::CmpIPredicate::eq, own, element));
     }
     return isOf;
   }
 
   SmallVector<Value> at, extents; ///< the block's first element; of the tensor
-  Value offset;
 };
 
 /// Sets to zero what no other kernel writes.
@@ -479,14 +473,13 @@ private:
   tile::KernelOp writeMargins() {
     attn::AddGradientOp of = gradient.tiles.front();
     SmallVector<int64_t> by(rank, 1);
-    std::array<std::optional<unsigned>, 4> dims;
-    for (auto [dim, index] : llvm::enumerate(of.getIndices()))
-      dims[*coordinateOf(of, index)] = unsigned(dim);
+    const CoordinateDims dims = dimsOfTile(of);
     by[*dims[2]] = blockRows;
     by[*dims[3]] = zeroColumns;
     begin("_zeros_", by, zeroColumns);
     const std::array<Value, 4> counts = coordinateExtents();
-    Value offset = queryOffset(), covered;
+    readQueryOffset();
+    Value covered;
     SmallVector<Value> at(rank);
     for (unsigned coordinate : {0u, 1u})
       if (dims[coordinate]) {
@@ -501,7 +494,7 @@ private:
       builder.setInsertionPointToEnd(&map.getBody().front());
       Value row = map.getCoordinate("row"), column = map.getCoordinate("column");
       Value isWritten =
-          both(covered, compare(arith::CmpIPredicate::ult, offset ? subtract(row, offset) : row, counts[2]));
+          both(covered, compare(arith::CmpIPredicate::ult, qOffset ? subtract(row, qOffset) : row, counts[2]));
       isWritten = both(isWritten, compare(arith::CmpIPredicate::slt, column, counts[3]));
       tile::YieldOp::create(
           builder, loc,
@@ -519,12 +512,11 @@ private:
 
 } // namespace
 
-tile::KernelOp attune::writeGradientKernel(OpBuilder builder, attn::AttentionOp op, const CapturedGradient &gradient,
+tile::KernelOp attune::writeGradientKernel(attn::AttentionOp op, const CapturedGradient &gradient,
                                            tile::KernelOp like) {
-  return GradientSumWriter(builder, op, gradient, like).write();
+  return GradientSumWriter(op, gradient, like).write();
 }
 
-tile::KernelOp attune::writeZerosKernel(OpBuilder builder, attn::AttentionOp op, const CapturedGradient &gradient,
-                                        tile::KernelOp like) {
-  return ZerosWriter(builder, op, gradient, like).write();
+tile::KernelOp attune::writeZerosKernel(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like) {
+  return ZerosWriter(op, gradient, like).write();
 }

@@ -57,16 +57,19 @@ std::array<mlir::Value, 4> coordinatesAround(attn::AddGradientOp add);
 std::optional<unsigned> coordinateOf(attn::AddGradientOp add, mlir::Value index);
 /// Whether an index follows from b and h alone.
 bool isOfHead(attn::AddGradientOp add, mlir::Value index);
-/// `index`, of i32 or i64, limited to [0, extent), as i32.
-mlir::Value clampIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value index, mlir::Value extent);
+/// `index` at these coordinates (those that it follows from), limited to [0, extent), as i32.
+mlir::Value placeOf(mlir::OpBuilder &builder, attn::AddGradientOp add, mlir::Value index, mlir::Value extent,
+                    const std::array<mlir::Value, 4> &coordinates);
+/// The dimension that each of b, h, q and k is the index of.
+using CoordinateDims = std::array<std::optional<unsigned>, 4>;
+/// Of an addition each index of which is a coordinate.
+CoordinateDims dimsOfTile(attn::AddGradientOp add);
 
 /// The kernel that adds up the sums and what was scattered, and writes the gradient. `like` is a kernel of the launch, of
 /// which it has scalars, tensors and the operands whose extents it reads.
-tile::KernelOp writeGradientKernel(mlir::OpBuilder builder, attn::AttentionOp op, const CapturedGradient &gradient,
-                                   tile::KernelOp like);
+tile::KernelOp writeGradientKernel(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like);
 /// The kernel that sets what is scattered to, to zero; or, of a gradient that is formed by tiles, what lies beyond the
 /// sequences.
-tile::KernelOp writeZerosKernel(mlir::OpBuilder builder, attn::AttentionOp op, const CapturedGradient &gradient,
-                                tile::KernelOp like);
+tile::KernelOp writeZerosKernel(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like);
 
 } // namespace attune

@@ -31,6 +31,7 @@ protected:
   mlir::Value axisExtent(llvm::StringRef axis, llvm::StringRef name) {
     return tile::named(tile::AxisExtentOp::create(builder, loc, i32, axis), name);
   }
+  void readQueryOffset() { qOffset = op.getQOffset() ? param("q_offset", i32) : mlir::Value(); }
   mlir::Value constant(float value) {
     return mlir::arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value));
   }

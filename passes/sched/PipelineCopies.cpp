@@ -204,12 +204,7 @@ private:
     mapping.map(origin, sequence.origin(builder, index));
     if (round)
       mapping.map(round, sequence.round(builder, index));
-    SmallVector<Value> indices;
-    for (Value i : ring.load.getIndices()) {
-      if (Operation *producer = i.getDefiningOp())
-        cloneWithOperands(producer, ring.load->getBlock(), builder, mapping);
-      indices.push_back(mapping.lookupOrDefault(i));
-    }
+    SmallVector<Value> indices = cloneValues(ring.load.getIndices(), ring.load->getBlock(), builder, mapping);
     sched::CopyTileOp::create(builder, ring.load.getLoc(), ring.load.getView(), indices, ring.load.getLimit(),
                               ring.buffer, slot, Value());
   }

@@ -33,10 +33,9 @@ constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}};
 
 constexpr int64_t barrierBytes = 512; ///< and messages between roles, at most
 
-/// Bytes of a row as the copy engine takes it, in whole panels.
+/// Bytes of a row as the copy engine takes it.
 static int64_t boxRowBytes(int64_t columns, int64_t elementBytes) {
-  const int64_t bytes = roundUp(columns, 16) * elementBytes;
-  return sched::paddedToPanels(bytes, sched::panelForBoxes(bytes));
+  return sched::boxRowBytes(roundUp(columns, 16) * elementBytes);
 }
 
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {

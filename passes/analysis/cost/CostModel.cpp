@@ -186,16 +186,14 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
 /// Bytes of a row of a window of each bias, in panels as the copy engine takes them.
 static int64_t biasRowBytes(const PlanRequest &request, const Plan &plan) {
   const int64_t bytes = plan.tileK * request.biasBytes / request.biases;
-  return request.biases * sched::paddedToPanels(bytes, sched::panelForBoxes(bytes));
+  return request.biases * sched::boxRowBytes(bytes);
 }
 
 /// As `sched-assign-shared-memory` places them, or up to an alignment more.
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t e = request.elementBytes;
   // The copy engine takes whole panels.
-  auto columns = [&](int64_t padded) {
-    return plan.copyWarps ? sched::paddedToPanels(padded * e, sched::panelForBoxes(padded * e)) / e : padded;
-  };
+  auto columns = [&](int64_t padded) { return plan.copyWarps ? sched::boxRowBytes(padded * e) / e : padded; };
   const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(request.paddedHeadDimV(plan));
   std::vector<SharedBuffer> buffers = {{"Q", plan.queryStages * plan.tileQ * d * e},
                                        {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},

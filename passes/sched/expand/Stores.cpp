@@ -74,19 +74,19 @@ LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
   auto type = cast<TileType>(op.getTile().getType());
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
   TileType sharedType = stagedType(stacked(type), element);
-  Value shared;
+  Value near = leftBuffer, over = takeFreeBuffer(sharedType), shared;
   {
     OpBuilder::InsertionGuard guard(builder);
-    Value near = leftBuffer, over = takeFreeBuffer(sharedType);
     if (over)
       near = over;
-    near &&near.getParentBlock() == &kernelBody() ? builder.setInsertionPointAfterValue(near)
-                                                  : builder.setInsertionPointToStart(&kernelBody());
+    if (near && near.getParentBlock() == &kernelBody())
+      builder.setInsertionPointAfterValue(near);
+    else
+      builder.setInsertionPointToStart(&kernelBody());
     shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
-  // What lies there may be on its way to memory.
-  const bool isLeaving =
-      llvm::is_contained(llvm::make_second_range(addends), cast<sched::SharedOp>(shared.getDefiningOp()).getOver());
+  // What has been added lies there, and may be on its way to memory.
+  const bool isLeaving = covered.contains(over);
   writeBoxes(buffer, shared, op.getView(), op.getIndices(), isLeaving || kernel->hasAttr(sched::persistentAttr));
   return success();
 }

@@ -152,9 +152,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
     mapping.map(loop.getRound(), sequence->round(builder, visited.tile));
   // In front of the branches that copy: what is computed in one of them is not there for another.
   for (const Ring &ring : streamed)
-    for (Value index : cast<tile::LoadOp>(ring.tile).getIndices())
-      if (Operation *producer = index.getDefiningOp())
-        cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
+    cloneValues(cast<tile::LoadOp>(ring.tile).getIndices(), &loop.getBody().front(), builder, mapping);
   // A search stands before the wait for a stage, and runs beside it.
   TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
   SmallVector<Value> visit;
@@ -266,12 +264,7 @@ LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Opera
 void WarpSpecializer::copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map) {
   auto window = cast<tile::WindowOp>(ring.tile);
   Location loc = window.getLoc();
-  SmallVector<Value> indices;
-  for (Value index : window.getIndices()) {
-    if (Operation *producer = index.getDefiningOp())
-      cloneWithOperands(producer, &loop.getBody().front(), builder, mapping);
-    indices.push_back(mapping.lookupOrDefault(index));
-  }
+  SmallVector<Value> indices = cloneValues(window.getIndices(), &loop.getBody().front(), builder, mapping);
   sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
   sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage,
                               ring.barriers, map);
