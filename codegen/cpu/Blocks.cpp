@@ -23,13 +23,15 @@ void Lowering::forEachInBlocks(BlocksOp op, TileType type, function_ref<void(int
       Value block = add(mul(add(firstQuery, queries), memory.strides[2]), mul(add(firstKey, keys), memory.strides[3]));
       loop(constI64(0), constI64(32), [&](Value lane) {
         Value row = arith::ShRUIOp::create(b, lane, constI64(2)), pair = arith::AndIOp::create(b, lane, constI64(3));
+        Value byte = add(add(mul(arith::ShRUIOp::create(b, row, constI64(1)), constI64(8)), mul(pair, constI64(2))),
+                         arith::AndIOp::create(b, row, constI64(1)));
         for (int64_t place = 0; place < 8; ++place) {
           Value query = add(mul(queries, constI64(16)), add(row, constI64(8 * (place & 1))));
           Value key =
               add(mul(keys, constI64(16)), add(mul(pair, constI64(2)), constI64((place >> 2) + 8 * (place >> 1 & 1))));
           Value first = rowsAreQueries ? query : key, second = rowsAreQueries ? key : query;
           Value element = add(mul(first, constI64(columns)), second);
-          Value at = memory.element.isInteger(8) ? lane : add(lane, constI64(32 * place));
+          Value at = memory.element.isInteger(8) ? byte : add(lane, constI64(32 * place));
           body(place, element, offsetElements(base, memory.element, add(block, at)));
         }
       });

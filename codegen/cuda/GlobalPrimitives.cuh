@@ -66,11 +66,25 @@ __device__ __forceinline__ float2 load_written_pair(const float *address) {
 /// Eight bits.
 __device__ __forceinline__ int load_byte(const unsigned char *address) { return __ldg(address); }
 
-//@ load_written_byte
+//@ load_byte_pair
+/// Sixteen bits, at an even address.
+__device__ __forceinline__ int load_byte_pair(const unsigned char *address) {
+  return __ldg((const unsigned short *)address);
+}
+
+//@ load_byte_written
 /// As load_written, eight bits.
-__device__ __forceinline__ int load_written_byte(const unsigned char *address) {
+__device__ __forceinline__ int load_byte_written(const unsigned char *address) {
   int n;
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(n) : "l"(address) : "memory");
+  return n;
+}
+
+//@ load_byte_pair_written
+/// As load_written, sixteen bits at an even address.
+__device__ __forceinline__ int load_byte_pair_written(const unsigned char *address) {
+  int n;
+  asm volatile("ld.global.u16 %0, [%1];" : "=r"(n) : "l"(address) : "memory");
   return n;
 }
 

@@ -172,7 +172,8 @@ void KernelPrinter::printStoreElement(StoreElementOp op) {
 
 void KernelPrinter::printLoadByte(LoadByteOp op) {
   const View &view = views[op.getView()];
-  declare(cast<OpResult>(op.getResult()), primitive(view.isWritten ? "load_written_byte" : "load_byte",
+  const StringRef load = op.getPair() ? "load_byte_pair" : "load_byte";
+  declare(cast<OpResult>(op.getResult()), primitive(view.isWritten ? (load + "_written").str() : load.str(),
                                                     {globalAddress(view, integers(op.getIndices()))}));
 }
 

@@ -107,7 +107,7 @@ bool Decoder::elementOp(Operation *op) {
         emit(o, sim::storeElement, all({o.getValue(), o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
       })
       .Case([&](sched::LoadByteOp o) {
-        emit(o, sim::loadByte, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
+        emit(o, sim::loadByte, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView()), o.getPair() ? 2 : 1});
       })
       .Case([&](sched::StoreByteOp o) {
         emit(o, sim::storeByte, all({o.getValue(), o.getView()}, o.getIndices()), {viewOf(o, o.getView())});

@@ -217,10 +217,12 @@ Go sim::loadByte(Machine &machine, Warp &warp, const Step &step) {
     if (step.out[0].varies && !warp.has(lane))
       continue;
     const std::byte *from =
-        machine.global(warp, step, view, baseOf(step.in[0], lane), indicesAt(warp, step, 1, lane), 1);
+        machine.global(warp, step, view, baseOf(step.in[0], lane), indicesAt(warp, step, 1, lane), step.at[1]);
     if (!from)
       return Go::Stop;
-    warp.set(step.out[0], lane, int32_t(std::to_integer<uint8_t>(*from)));
+    int32_t bits = 0;
+    std::memcpy(&bits, from, size_t(step.at[1]));
+    warp.set(step.out[0], lane, bits);
   }
   return Go::Next;
 }

@@ -158,17 +158,19 @@ def LoadElementsOp : SchedOp<"load_elements", [MemoryEffects<[MemRead]>]> {
 }
 
 def LoadByteOp : SchedOp<"load_byte", [MemoryEffects<[MemRead]>]> {
-  let summary = "eight bits of a view of bytes";
+  let summary = "eight bits of a view of bytes, or sixteen";
   let description = [{
-    All indices are in range.
+    All indices are in range. With `pair` the byte at an even index and, as the higher eight bits, the next one, by one access; the view's rows begin at
+    even addresses.
 
     ```mlir
     %0 = sched.load_byte %bits[%block, %lane] : !tile.view<2, i8>
+    %1 = sched.load_byte pair %bits[%block, %even] : !tile.view<2, i8>
     ```
   }];
-  let arguments = (ins ViewType:$view, Variadic<I32>:$indices);
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, UnitAttr:$pair);
   let results = (outs I32:$result);
-  let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view)";
+  let assemblyFormat = "(`pair` $pair^)? $view `[` $indices `]` attr-dict `:` type($view)";
   let hasVerifier = 1;
 }
 

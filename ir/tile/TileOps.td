@@ -548,8 +548,9 @@ def StoreBlocksOp : TileOp<"store_blocks", [MemoryEffects<[MemWrite]>]> {
 
         lane  = 4 (q & 7) + ((k & 7) >> 1)          place = 4 (k & 1) + 2 (k >> 3) + (q >> 3)
 
-    Of f32 it is the number at 32 place + lane (n = 256); of i1 bit `place` of the byte at `lane` (n = 32), whose eight bits are those that one call of
-    dropout's generator decides. q0 and k0 are multiples of 16. Blocks that the view does not have are left out.
+    Of f32 it is the number at 32 place + lane (n = 256). Of i1 it is bit `place` of the byte at 8 ((q & 7) >> 1) + 2 ((k & 7) >> 1) + (q & 1) (n = 32):
+    the eight bits of a lane, which one call of dropout's generator decides, and beside them those of the next query, so that a lane whose rows are keys
+    reads its own by one access. q0 and k0 are multiples of 16. Blocks that the view does not have are left out.
 
     ```mlir
     tile.store_blocks %x, %saved[%b, %h, %q0, %k0] : !tile.tile<q 128 x k 64, f32, register>, !tile.view<5, f32>

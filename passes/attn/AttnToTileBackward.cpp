@@ -102,7 +102,9 @@ private:
     if (ofLse)
       inputs.push_back(loadRows("dlse", ofLse, q0, limit));
     auto store = [&](Value tile, Value view) { tile::StoreOp::create(builder, loc, tile, view, at, limit, false); };
-    store(map("delta", rows(), inputs, [&](ValueRange x) { return deltaOf(x[0], x[1], ofLse ? x[2] : Value()); }),
+    Value keepScale = op.getDropout() ? param("keep_scale", f32) : Value();
+    store(map("delta", rows(), inputs,
+              [&](ValueRange x) { return deltaOfLoops(deltaOf(x[0], x[1], ofLse ? x[2] : Value()), keepScale); }),
           delta);
     if (logs)
       store(map("log_divisor", rows(), inputs[1], [&](ValueRange x) { return logDivisorOf(x[0]); }), logs);
@@ -188,9 +190,10 @@ private:
         return Carried(ArrayRef(ofHead).take_front(2));
       });
     }
-    tile::StoreOp::create(builder, loc, scaledBy("dk", carried[0], scale()), dk, at, values.Sk, false);
-    tile::StoreOp::create(builder, loc, keepScale ? scaledBy("dv", carried[1], keepScale) : carried[1], dv, at,
-                          values.Sk, false);
+    Value factor = splitsGradient() ? gradientFactor() : keepScale;
+    tile::StoreOp::create(builder, loc, scaledBy("dk", carried[0], gradientScale()), dk, at, values.Sk, false);
+    tile::StoreOp::create(builder, loc, factor ? scaledBy("dv", carried[1], factor) : carried[1], dv, at, values.Sk,
+                          false);
   }
 
   /// A rounded tile by way of shared memory: what one warpgroup computes, others read. In two stages, written in turn,
@@ -248,7 +251,9 @@ private:
     const SmallVector<Value, 3> at{b, h, q0};
     Value tile = tile::named(
         tile::LoadOp::create(builder, loc, tileOf("q", "d", f32, MemorySpace::Register), sums, at, limit), "dq");
-    tile::StoreOp::create(builder, loc, scaledBy("dq", tile, scale()), dq, at, limit, false);
+    if (op.getDropout())
+      keepScale = param("keep_scale", f32);
+    tile::StoreOp::create(builder, loc, scaledBy("dq", tile, gradientScale()), dq, at, limit, false);
   }
 
   /// dQ of a tile of queries, over the tiles of keys that it sees, and what they add to captured tensors; or these alone.
@@ -294,10 +299,8 @@ private:
     for (auto [view, result] : llvm::zip(sumViews, ArrayRef(ends).take_back(sums.size())))
       tile::StoreOp::create(builder, loc, result, view, at, values.Sq, false);
     if (dq)
-      tile::StoreOp::create(builder, loc, scaledBy("dq", ends.front(), scale()), dq, at, values.Sq, false);
+      tile::StoreOp::create(builder, loc, scaledBy("dq", ends.front(), gradientScale()), dq, at, values.Sq, false);
   }
-
-  Value scale() { return constant(op.getScale().convertToFloat()); }
 
   //===--- Captured tensors ---===//
 

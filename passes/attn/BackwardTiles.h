@@ -327,17 +327,60 @@ protected:
       return tile;
     if (kept)
       return map(name, scores(), {tile, kept}, [&](ValueRange v) -> Value {
-        Value other = negates ? arith::NegFOp::create(builder, loc, v[0]).getResult() : constant(0);
-        return arith::SelectOp::create(builder, loc, v[1], v[0], other);
+        return negates ? negatedUnless(v[1], v[0])
+                       : Value(arith::SelectOp::create(builder, loc, v[1], v[0], constant(0)));
       });
     auto dropout = tile::DropoutOp::create(builder, loc, scores(), Type(), tile, q0, k0, headNumber, seed, offset,
                                            threshold, negates);
     return tile::named(dropout.getResult(), name);
   }
 
+  /// By the sign's bit: a choice of two numbers would be one instruction more.
+  Value negatedUnless(Value isKept, Value x) {
+    Value isDropped = arith::XOrIOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i32, isKept), number(1));
+    Value sign = arith::ShLIOp::create(builder, loc, isDropped, number(31));
+    Value bits = arith::XOrIOp::create(builder, loc, arith::BitcastOp::create(builder, loc, i32, x), sign);
+    return arith::BitcastOp::create(builder, loc, f32, bits);
+  }
+
   /// Whether the sign of P says what is dropped: where no weight is negative, one call of the generator serves P and dP.
   bool marksDropped() { return op.getDropout() && hasStatistics; }
   Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
+
+  /// Whether dX is a sum of products. With P' = P, negative where it is dropped, keep P = (P' + |P'|) / 2, and
+  ///
+  ///     dX = P (keep dP / (1 - p_drop) - delta) = (P' dP + |P'| (dP - delta')) / (2 (1 - p_drop))
+  ///     delta' = 2 (1 - p_drop) delta
+  ///
+  /// has no choice of two numbers, which takes a unit of half the rate. All that follows from dX is linear in it: dQ and
+  /// dK take the factor. What captured tensors are given does not.
+  bool splitsGradient() {
+    if (!marksDropped() || !captured.empty())
+      return false;
+    Region &region = op.getPGrad();
+    auto product = yieldOf(region).getDefiningOp<arith::MulFOp>();
+    if (!product)
+      return false;
+    const Value g = region.getArguments().back();
+    Value other = product.getLhs() == g ? product.getRhs() : product.getRhs() == g ? product.getLhs() : Value();
+    return other && other != g && valuesInCommon(region, op.getP()).lookup(other) == yieldOf(op.getP());
+  }
+  Value twiceKept(Value p) { return arith::AddFOp::create(builder, loc, p, math::AbsFOp::create(builder, loc, p)); }
+  /// What dX is to be multiplied by, or null; of a kernel that reads the sizes.
+  Value gradientFactor() {
+    return splitsGradient() ? Value(arith::MulFOp::create(builder, loc, keepScale, constant(0.5f))) : Value();
+  }
+  /// The scale, with that factor.
+  Value gradientScale() {
+    Value scale = constant(op.getScale().convertToFloat()), factor = gradientFactor();
+    return factor ? Value(arith::MulFOp::create(builder, loc, factor, scale)) : scale;
+  }
+  /// delta as the loops take it; `keepScale` is that of the rows' kernel.
+  Value deltaOfLoops(Value delta, Value keepScale) {
+    return splitsGradient() ? Value(arith::DivFOp::create(
+                                  builder, loc, arith::MulFOp::create(builder, loc, delta, constant(2)), keepScale))
+                            : delta;
+  }
 
   /// A tile's scores and gradients.
   struct ScoreTile {
@@ -351,6 +394,8 @@ protected:
   Value keptOf(const ScoreTile &tile, Value q0) {
     if (!marksDropped())
       return dropped(tile.p, tile.kept, "p", q0, tile.k0);
+    if (splitsGradient())
+      return map("p", scores(), tile.p, [&](ValueRange v) { return twiceKept(v[0]); });
     return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
       return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
     });
@@ -359,10 +404,10 @@ protected:
   /// Everything up to dP of a tile.
   ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows) {
     ScoreTile tile{{}, {}, {}, {}, qOrigin(q0), k0, rows, {}, {}};
-    // Beside the products that follow.
+    tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
+    // Beside the products.
     tile.kept = loadSaved("kept", savedDropout, builder.getI1Type(), q0, k0);
     tile.saved = loadSaved("saved", savedScore, f32, q0, k0);
-    tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
     isMasked = Value();
     tile.x = tile.saved ? scoreFromSaved(tile.saved, readsProductBesideSaved() ? tile.s : Value(), tile.origin, k0)
                         : scoreTile(tile.s, tile.origin, k0);
@@ -400,6 +445,14 @@ protected:
 
   /// The same by one map. What p_grad and score_grad do not read is no input.
   Value gradientsOfVisible(const ScoreTile &tile) {
+    if (splitsGradient())
+      return mapOfProducts(tile, [&](Value dp, function_ref<Value(Value)> input, tile::MapOp map) {
+        Value p = input(tile.p), weight = math::AbsFOp::create(builder, loc, p);
+        Value difference = arith::SubFOp::create(builder, loc, dp, input(tile.rows.delta));
+        Value ofRow = arith::MulFOp::create(builder, loc, weight, difference);
+        Value dx = arith::AddFOp::create(builder, loc, arith::MulFOp::create(builder, loc, p, dp), ofRow);
+        return op.getScoreGrad().empty() ? dx : scoreGradient(tile, dx, yieldOf(op.getScoreGrad()), input, map);
+      });
     return mapOfGradients(tile, "ds", [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
       Value dx = weightGradient(tile, g, yieldOf(op.getPGrad()), input);
       return op.getScoreGrad().empty() ? dx : scoreGradient(tile, dx, yieldOf(op.getScoreGrad()), input, map);
@@ -416,9 +469,10 @@ protected:
     });
   }
 
-  /// A map over dP, whose body gets G of an element, adds further inputs, and returns the element of the result.
-  Value mapOfGradients(const ScoreTile &tile, StringRef name,
-                       function_ref<Value(Value g, function_ref<Value(Value)> input, tile::MapOp map)> body) {
+  using GradientBody = function_ref<Value(Value, function_ref<Value(Value)> input, tile::MapOp map)>;
+
+  /// A map over dP, whose body gets it of an element, adds further inputs, and returns the element of the result.
+  Value mapOfProducts(const ScoreTile &tile, GradientBody body) {
     auto map = tile::MapOp::create(builder, loc, scores(), ValueRange{tile.dp}, {});
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
@@ -429,15 +483,22 @@ protected:
         element = map.addInput(tile, f32);
       return element;
     };
-    Value g = map.getElement(0);
-    if (keepScale)
-      g = arith::MulFOp::create(builder, loc, g, keepScale);
-    if (marksDropped())
-      g = arith::SelectOp::create(builder, loc, isDropped(input(tile.p)), constant(0), g);
-    if (tile.rows.delta)
-      g = arith::SubFOp::create(builder, loc, g, input(tile.rows.delta));
-    tile::YieldOp::create(builder, loc, body(g, input, map));
-    return tile::named(map.getResult(), name);
+    tile::YieldOp::create(builder, loc, body(map.getElement(0), input, map));
+    return tile::named(map.getResult(), "ds");
+  }
+
+  /// The same with G in place of dP.
+  Value mapOfGradients(const ScoreTile &tile, StringRef name, GradientBody body) {
+    Value result = mapOfProducts(tile, [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
+      if (keepScale)
+        g = arith::MulFOp::create(builder, loc, g, keepScale);
+      if (marksDropped())
+        g = arith::SelectOp::create(builder, loc, isDropped(input(tile.p)), constant(0), g);
+      if (tile.rows.delta)
+        g = arith::SubFOp::create(builder, loc, g, input(tile.rows.delta));
+      return body(g, input, map);
+    });
+    return tile::named(result, name);
   }
 
   Value weightOf(Value p) { return marksDropped() ? Value(math::AbsFOp::create(builder, loc, p)) : p; }

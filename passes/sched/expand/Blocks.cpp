@@ -14,7 +14,8 @@ namespace attune::expansion {
 static bool isByKeys(TileType type) { return type.axis(0) == "k"; }
 
 template <typename BlocksOp>
-void KernelExpander::forEachBlock(BlocksOp op, TileType type, function_ref<void(Value, Value, Value)> body) {
+void KernelExpander::forEachBlock(BlocksOp op, TileType type, function_ref<void()> some,
+                                  function_ref<void(Value, Value, Value)> body) {
   auto layout = cast<FragmentAttr>(type.getLayout());
   const int64_t rows = type.getShape()[0] / (16 * layout.getWarps()),
                 columns = type.getShape()[1] / (16 * layout.getColumnWarps());
@@ -25,18 +26,24 @@ void KernelExpander::forEachBlock(BlocksOp op, TileType type, function_ref<void(
   Value firstColumn = div(first ? add(column0, first) : column0, 16);
   Value extents[] = {sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, 0),
                      sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, 1)};
-  auto isThere = [&](Value block, unsigned dim) { return below(block, extents[isByKeys(type) ? 1 - dim : dim]); };
   auto element = cast<tile::ViewType>(view.getType()).getElementType();
-  repeat(rows, "i", [&](Value i) {
-    Value row = add(firstRow, i);
-    onlyIf(isThere(row, 0), [&] {
-      repeat(columns, "jj", [&](Value jj) {
-        Value column = add(firstColumn, jj);
-        onlyIf(isThere(column, 1), [&] {
-          Value at[] = {isByKeys(type) ? column : row, isByKeys(type) ? row : column};
-          body(i, jj,
-               sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 1, element), view, at));
-        });
+  auto isThere = [&](Value block, unsigned dim) { return below(block, extents[isByKeys(type) ? 1 - dim : dim]); };
+  auto at = [&](Value i, Value jj) {
+    Value row = add(firstRow, i), column = add(firstColumn, jj);
+    Value indices[] = {isByKeys(type) ? column : row, isByKeys(type) ? row : column};
+    body(i, jj,
+         sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 1, element), view, indices));
+  };
+  // One question for all of them where all are there, as in most tiles.
+  Value all = arith::AndIOp::create(builder, loc, isThere(add(firstRow, rows - 1), 0),
+                                    isThere(add(firstColumn, columns - 1), 1));
+  onlyIf(all, [&] { repeat(rows, "i", [&](Value i) { repeat(columns, "jj", [&](Value jj) { at(i, jj); }); }); });
+  onlyIf(arith::XOrIOp::create(builder, loc, all, arith::ConstantIntOp::create(builder, loc, 1, 1)), [&] {
+    if (some)
+      some();
+    repeat(rows, "i", [&](Value i) {
+      onlyIf(isThere(add(firstRow, i), 0), [&] {
+        repeat(columns, "jj", [&](Value jj) { onlyIf(isThere(add(firstColumn, jj), 1), [&] { at(i, jj); }); });
       });
     });
   });
@@ -53,15 +60,17 @@ Value KernelExpander::laneInBlock(TileType type, unsigned e) {
   return add(mul(add(laneColumn, int64_t(e)), 4), div(laneRow, 2));
 }
 
+Value KernelExpander::byteOfLane() { return add(add(mul(div(laneRow, 2), 8), mul(quad, 2)), rem(laneRow, 2)); }
+
 LogicalResult KernelExpander::expandOp(tile::StoreBlocksOp op) {
   TileType type = op.getTile().getType();
   Value buffer = buffers.lookup(op.getTile());
   const bool isBits = type.getElementType().isInteger(1);
   if (isByKeys(type))
     return op.emitError("stores blocks of a tile whose rows are keys, which is not supported here");
-  forEachBlock(op, type, [&](Value i, Value jj, Value block) {
+  forEachBlock(op, type, {}, [&](Value i, Value jj, Value block) {
     if (isBits)
-      return void(sched::StoreByteOp::create(builder, loc, wordOf(buffer, i, jj), block, ValueRange(lane)));
+      return void(sched::StoreByteOp::create(builder, loc, bitsOf(op.getTile(), i, jj), block, byteOfLane()));
     for (unsigned n = 0; n < 2; ++n)
       for (unsigned r = 0; r < 2; ++r)
         for (unsigned e = 0; e < 2; ++e) {
@@ -76,42 +85,21 @@ LogicalResult KernelExpander::expandOp(tile::StoreBlocksOp op) {
 LogicalResult KernelExpander::expandOp(tile::LoadBlocksOp op) {
   TileType type = op.getResult().getType();
   Value buffer = newBuffer(op.getResult());
-  const bool isBits = type.getElementType().isInteger(1);
-  if (isBits) {
-    const SmallVector<int64_t> shape = laneShape(buffer);
-    repeat(shape[0], "i", [&](Value i) {
-      repeat(shape[1], "j", [&](Value j) { repeat(shape[2], "e", [&](Value e) { set(i32(0), buffer, {i, j, e}); }); });
-    });
-  } else {
-    fillBuffer(f32(0), buffer);
-  }
-  const bool byKeys = isByKeys(type);
+  const bool isBits = type.getElementType().isInteger(1), byKeys = isByKeys(type);
   Value odd = byKeys ? rem(laneRow, 2) : Value();
-  forEachBlock(op, type, [&](Value i, Value jj, Value block) {
-    auto byte = [&](unsigned e) -> Value {
-      Value place = laneInBlock(type, e);
-      return sched::LoadByteOp::create(builder, loc, builder.getI32Type(), block, place);
-    };
-    if (isBits && !byKeys)
-      return setWord(byte(0), buffer, i, jj);
+  buffers.map(op.getResult(), buffer);
+  if (isBits)
+    fillBuffer(i32(0), buffer);
+  auto clear = [&] {
+    if (!isBits)
+      fillBuffer(f32(0), buffer);
+  };
+  forEachBlock(op, type, clear, [&](Value i, Value jj, Value block) {
     if (isBits) {
-      // Key lane / 4 is the even or the odd one of a pair: half a byte, for each of two queries.
-      auto half = [&](unsigned e) -> Value {
-        Value shifted = arith::ShRUIOp::create(builder, loc, byte(e), mul(odd, 4));
-        return arith::AndIOp::create(builder, loc, shifted, i32(15));
-      };
-      // Of a query's bits 2 r + n are those of 2 n + r here.
-      Value low = half(0), high = arith::ShLIOp::create(builder, loc, half(1), i32(4));
-      Value both = arith::OrIOp::create(builder, loc, low, high);
-      auto moved = [&](int64_t bits, int64_t by) -> Value {
-        Value some = arith::AndIOp::create(builder, loc, both, i32(bits));
-        return by == 0  ? some
-               : by > 0 ? Value(arith::ShLIOp::create(builder, loc, some, i32(by)))
-                        : Value(arith::ShRUIOp::create(builder, loc, some, i32(-by)));
-      };
-      Value kept = arith::OrIOp::create(builder, loc, moved(0x99, 0),
-                                        arith::OrIOp::create(builder, loc, moved(0x22, 1), moved(0x44, -1)));
-      return setWord(kept, buffer, i, jj);
+      Value byte = byKeys ? add(mul(quad, 8), mul(div(laneRow, 2), 2)) : byteOfLane();
+      Value word = sched::LoadByteOp::create(builder, loc, builder.getI32Type(), block, byte, byKeys);
+      // Key lane / 4 is the even or the odd one of a pair: half of each byte.
+      return addBits(byKeys ? arith::ShRUIOp::create(builder, loc, word, mul(odd, 4)) : word, op.getResult(), i, jj);
     }
     for (unsigned n = 0; n < 2; ++n)
       for (unsigned r = 0; r < 2; ++r)
@@ -122,7 +110,6 @@ LogicalResult KernelExpander::expandOp(tile::LoadBlocksOp op) {
               buffer, {i, add(mul(jj, 2), n), i32(2 * r + e)});
         }
   });
-  buffers.map(op.getResult(), buffer);
   return success();
 }
 

@@ -68,7 +68,7 @@ struct DropoutState {
   Value key0, key1, offsetLow, head, highThreshold, rowBlock, columnBlock;
   bool byKeys;  ///< the tile's rows are keys
   bool negates; ///< what is dropped
-  Value kept;   ///< where it is noted what is kept, or null
+  Value kept;   ///< the tile that says what is kept, or null
 };
 
 class KernelExpander : public TileBuffers {
@@ -206,9 +206,12 @@ private:
   LogicalResult expandOp(tile::LoadBlocksOp op);
   LogicalResult expandOp(tile::StoreBlocksOp op);
   /// Calls `body(i, jj, block)` for each 16 x 16 of a lane's share of a register tile that the view has: block i of its
-  /// rows and jj of its columns; `block` is the view's [n] of it.
+  /// rows and jj of its columns; `block` is the view's [n] of it. Where it has not all of them, `some` comes first.
   template <typename BlocksOp>
-  void forEachBlock(BlocksOp op, TileType type, function_ref<void(Value i, Value jj, Value block)> body);
+  void forEachBlock(BlocksOp op, TileType type, function_ref<void()> some,
+                    function_ref<void(Value i, Value jj, Value block)> body);
+  /// The byte of a block that holds the bits of a lane where rows are queries.
+  Value byteOfLane();
   /// Of a block's element n-th of columns, r-th of rows, e-th of a pair, its place in memory (tile.store_blocks).
   Value placeInBlock(TileType type, unsigned n, unsigned r, Value e);
   /// The lane that holds, where rows are queries, the elements that a lane has where rows are keys, of one of a pair.

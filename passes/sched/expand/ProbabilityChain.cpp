@@ -118,9 +118,9 @@ DropoutState KernelExpander::prepareDropout(tile::DropoutOp op) {
       tile::named(arith::ShLIOp::create(builder, loc, mapping.lookup(op.getThreshold()), i32(16)), "high_threshold");
   state.byKeys = op.getTile().getType().axis(0) == "k";
   state.negates = op.getNegates();
-  if (op.getKept()) {
-    state.kept = newBuffer(op.getKept());
-    buffers.map(op.getKept(), state.kept);
+  if ((state.kept = op.getKept())) {
+    buffers.map(state.kept, registers("kept", bitWordsOf(cast<TileType>(state.kept.getType()))));
+    fillBuffer(i32(0), buffers.lookup(state.kept));
   }
   // q / 16 and k / 16 are whole: origins and a warp's rows are multiples of 16.
   Value q0 = mapping.lookup(op.getQ0()), k0 = mapping.lookup(op.getK0());
@@ -178,12 +178,13 @@ void KernelExpander::dropBlock(const DropoutState &state, Value source, Value bu
         Value value = get(source, at), dropped = state.negates ? arith::NegFOp::create(builder, loc, value) : zero;
         set(arith::SelectOp::create(builder, loc, keep, value, dropped), buffer, at);
         if (state.kept) {
-          Value bit = arith::SelectOp::create(builder, loc, keep, i32(1 << (4 * e + 2 * n + r)), i32(0));
+          Value bit = arith::SelectOp::create(builder, loc, keep,
+                                              i32(1 << (state.byKeys ? 8 * e + 2 * r + n : 4 * e + 2 * n + r)), i32(0));
           noted = arith::OrIOp::create(builder, loc, noted, bit);
         }
       }
   if (state.kept)
-    setWord(noted, state.kept, i, jj);
+    addBits(noted, state.kept, i, jj);
 }
 
 LogicalResult KernelExpander::expandOp(tile::DropoutOp op) {

@@ -9,7 +9,7 @@ Value TileBuffers::element(Value tile, Value i, Value r, Value j, Value c) {
   switch (layoutOf(buffer).getRole()) {
   case FragmentRole::C:
     if (cast<TileType>(tile.getType()).getElementType().isInteger(1))
-      return bitOf(wordOf(buffer, i, div(j, 2)), add(mul(c, 4), add(mul(rem(j, 2), 2), r)));
+      return bitAt(tile, i, r, j, c);
     return get(buffer, {i, j, add(mul(r, 2), c)});
   case FragmentRole::Rows:
     return get(buffer, {i, r});
@@ -92,16 +92,37 @@ Value TileBuffers::newBuffer(Value result) {
   return registers(name.empty() ? "fragment" : name, type);
 }
 
+/// Blocks of a row whose bits are in one word.
+static int64_t blocksOfWord(TileType type) { return type.axis(0) == "k" ? 2 : 4; }
+
 TileType TileBuffers::bitWordsOf(TileType type) {
   SmallVector<int64_t> shape(type.getShape());
   const int64_t shares = cast<FragmentAttr>(type.getLayout()).getColumnWarps();
-  shape[1] = 8 * shares * llvm::divideCeil(shape[1], 64 * shares);
+  shape[1] = 8 * shares * llvm::divideCeil(shape[1], 16 * 4 * blocksOfWord(type) * shares);
   return TileType::get(type.getContext(), type.getAxes(), shape, IntegerType::get(type.getContext(), 32),
                        type.getSpace(), type.getLayout());
 }
 
-Value TileBuffers::bitOf(Value word, Value bit) {
-  Value lowest = arith::AndIOp::create(builder, loc, arith::ShRUIOp::create(builder, loc, word, bit), i32(1));
+Value TileBuffers::bitsOf(Value tile, Value i, Value jj) {
+  const int64_t blocks = blocksOfWord(cast<TileType>(tile.getType()));
+  Value word = get(buffers.lookup(tile), {i, div(jj, 4 * blocks), rem(div(jj, blocks), 4)});
+  return arith::ShRUIOp::create(builder, loc, word, mul(rem(jj, blocks), 32 / blocks));
+}
+
+void TileBuffers::addBits(Value bits, Value tile, Value i, Value jj) {
+  const int64_t blocks = blocksOfWord(cast<TileType>(tile.getType()));
+  Value buffer = buffers.lookup(tile);
+  SmallVector<Value> at{i, div(jj, 4 * blocks), rem(div(jj, blocks), 4)};
+  Value moved = arith::ShLIOp::create(builder, loc, bits, mul(rem(jj, blocks), 32 / blocks));
+  set(arith::OrIOp::create(builder, loc, get(buffer, at), moved), buffer, at);
+}
+
+Value TileBuffers::bitAt(Value tile, Value i, Value r, Value j, Value e) {
+  const bool byKeys = cast<TileType>(tile.getType()).axis(0) == "k";
+  Value n = rem(j, 2);
+  Value bit = byKeys ? add(mul(e, 8), add(mul(r, 2), n)) : add(mul(e, 4), add(mul(n, 2), r));
+  Value shifted = arith::ShRUIOp::create(builder, loc, bitsOf(tile, i, div(j, 2)), bit);
+  Value lowest = arith::AndIOp::create(builder, loc, shifted, i32(1));
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, lowest, i32(0));
 }
 
