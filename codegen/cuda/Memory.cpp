@@ -192,6 +192,10 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](LoadElementsOp o) { printLoadElements(o); })
       .Case([&](StoreElementOp o) { printStoreElement(o); })
       .Case([&](AddElementsOp o) { printAddElements(o); })
+      .Case([&](AddIntegerOp o) {
+        const Expr address = globalAddress(views[o.getView()], integers(o.getIndices()));
+        statement(op, primitive("add_int64", {address, asSigned(value(o.getValue()))}).text + ";");
+      })
       .Case([&](LoadSharedOp o) {
         Type type = o.getShared().getType().getElementType();
         StringRef load = type.isF32()         ? "load_shared"

@@ -122,7 +122,7 @@ static bool isStored(Value view) {
   return llvm::any_of(view.getUsers(), [](Operation *user) {
     auto slice = dyn_cast<SliceOp>(user);
     return slice ? isStored(slice.getResult())
-                 : isa<StoreElementOp, CopyToGlobalOp, AddElementsOp, AddRowsOp, TensorMapOp>(user);
+                 : isa<StoreElementOp, CopyToGlobalOp, AddElementsOp, AddIntegerOp, AddRowsOp, TensorMapOp>(user);
   });
 }
 

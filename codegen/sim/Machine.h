@@ -275,6 +275,7 @@ Go loadElement(Machine &, Warp &,
 Go loadElements(Machine &, Warp &, const Step &); ///< in: view, indices; out: two values; at[0]: view
 Go storeElement(Machine &, Warp &, const Step &); ///< in: value, view, indices; at[0]: view
 Go addElements(Machine &, Warp &, const Step &);  ///< in: values, view, indices; at: view, how many values
+Go addInteger(Machine &, Warp &, const Step &);   ///< in: value, view, indices; at: view
 Go copyToGlobal(Machine &, Warp &, const Step &); ///< in: row, column, view, view row; at: shared, view
 
 Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid; at: shared, view
