@@ -12,6 +12,7 @@
 #include "driver/Compiling.h"
 #include "driver/Disassemble.h"
 #include "driver/EditedCuda.h"
+#include "driver/ExplainBackward.h"
 #include "driver/Lowering.h"
 #include "driver/PlanJson.h"
 #include "driver/Tuner.h"
@@ -170,6 +171,12 @@ static Expected<std::string> keyOf(const Source &source, const CompileOptions &o
   if (options.backward)
     fmt::format_to(out, "backward {} lse {} deterministic {}\n", fmt::join(options.gradients->tensors, " "),
                    options.gradients->lse, options.gradients->deterministic);
+  if (options.gradients && options.gradients->saving.any()) {
+    const Saving &saving = options.gradients->saving;
+    fmt::format_to(out, "saving {} save {} recompute {} sizes {} {} {} {}\n", saving.memoryBudget,
+                   fmt::join(saving.save, " "), fmt::join(saving.recompute, " "), saving.sizes.batch,
+                   saving.sizes.heads, saving.sizes.queries, saving.sizes.keys);
+  }
   if (source.text)
     fmt::format_to(out, "text\n{}", source.text->text);
   else
@@ -640,6 +647,8 @@ static Expected<std::string> explainSource(const Source &source, const CompileOp
                                            const ProblemSizes &sizes, std::shared_ptr<const TileMap> tiles) {
   if (Expected<void> good = checkRequest(source, options, target); !good)
     return good.error();
+  if (options.backward)
+    return explainBackward(source, options, target, sizes, std::move(tiles));
   Lowered lowered;
   Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, sizes, lowered, std::move(tiles));
   if (!ranked)

@@ -14,6 +14,8 @@
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
 #include "passes/analysis/CopiedTiles.h"
+#include "passes/analysis/cost/BackwardPlan.h"
+#include "passes/attn/Recompute.h"
 #include "passes/attn/TileSize.h"
 #include "runtime/Launch.h"
 
@@ -183,6 +185,8 @@ KernelSignature signatureOf(attn::AttentionOp op) {
                          !op.getNormaliser() || !op.getStatistics().empty(), gradients->getLse(), learned);
   } else
     signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV, op.hasLse());
+  for (StringRef what : op.getSaves().getAsValueRange<StringAttr>())
+    signature.operands.push_back(savedOperand(what, op.getGradients() ? OperandRole::In : OperandRole::Out));
   return signature;
 }
 
@@ -400,7 +404,10 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
     auto textOf = [](ModuleOp holder) {
       OwningOpRef<ModuleOp> copy = holder.clone();
       auto op = *copy->getOps<attn::AttentionOp>().begin();
-      op->removeAttr(attn::planAttr);
+      for (StringRef decided : {StringRef(attn::planAttr), StringRef(attn::decisionsAttr)})
+        op->removeAttr(decided);
+      op.setSavesAttr(ArrayAttr::get(op.getContext(), {}));
+      op->walk([](Operation *inner) { inner->removeAttr(attn::savedAttr); });
       std::string text;
       llvm::raw_string_ostream stream(text);
       op.print(stream);
@@ -554,7 +561,22 @@ PipelineOptions pipelineOptions(const CompileOptions &options, const Target &tar
   result.arch = target.arch;
   result.sramBudget = int64_t(options.sramBudget);
   result.fixed = choiceOf(options);
+  if (options.gradients) {
+    const Saving &saving = options.gradients->saving;
+    result.saving = {int64_t(saving.memoryBudget), saving.save, saving.recompute, saving.sizes.batch,
+                     saving.sizes.heads};
+    if (saving.sizes.queries)
+      result.saving.queries = saving.sizes.queries;
+    if (saving.sizes.keys)
+      result.saving.keys = saving.sizes.keys;
+  }
   return result;
+}
+
+/// The backward pass's regions, and what the forward pass saves for it.
+void addGradientPasses(PassManager &passes, const PipelineOptions &options) {
+  addDifferentiate(passes);
+  addRecompute(passes, options);
 }
 
 /// Holds `module` to the rules of the stage at which it starts. Errors point at the text, if there is one.
@@ -623,10 +645,27 @@ void setGradients(attn::AttentionOp op, const Gradients &gradients) {
   op.setGradientsAttr(attn::GradientsAttr::get(op.getContext(), names, gradients.lse, gradients.deterministic));
 }
 
-/// `work(module)` on the source's module, at attn, tile or sched. Dtype and head dims are the text's or the options'.
+/// The forward pass of an attention whose backward pass reads what it saves: what the backward pass decides is decided
+/// there, and stays.
+Expected<void> decideSaves(ModuleOp module, const CompileOptions &options, const Target &target) {
+  auto op = *module.getOps<attn::AttentionOp>().begin();
+  setGradients(op, *options.gradients);
+  Expected<void> ran = runPasses(
+      module, nullptr, [&](PassManager &passes) { addGradientPasses(passes, pipelineOptions(options, target)); });
+  if (!ran)
+    return ran;
+  op.removeGradientsAttr();
+  for (auto [gradient, of] : op.gradientRegions()) {
+    gradient->dropAllReferences();
+    gradient->getBlocks().clear();
+  }
+  return {};
+}
+
+/// `work(module)` on the source's module, at attn, tile or sched; of a forward pass for a `target` with what it saves. Dtype and head dims are the text's or the options'.
 template <typename Work>
 std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source &source, const CompileOptions &options,
-                                              Work &&work) {
+                                              const Target *target, Work &&work) {
   if (source.text)
     return onParsed(context, *source.text, work);
   if (options.headDim == 0)
@@ -637,6 +676,9 @@ std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source
     return built.error();
   if (options.backward)
     setGradients(*(*built)->getOps<attn::AttentionOp>().begin(), *options.gradients);
+  else if (target && options.gradients && options.gradients->saving.any())
+    if (Expected<void> decided = decideSaves(**built, options, *target); !decided)
+      return decided.error();
   return work(**built);
 }
 
@@ -720,7 +762,10 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
     return good;
   // Beyond attn the passes differentiate first.
   if (stage == Stage::Attn && result.summary.backward)
-    if (Expected<void> ran = runPasses(module, source.text, addDifferentiate, options.printAfterAll); !ran)
+    if (Expected<void> ran = runPasses(
+            module, source.text, [&](PassManager &passes) { addGradientPasses(passes, pipeline); },
+            options.printAfterAll);
+        !ran)
       return ran;
   if (at == Stage::Attn && withCost && !result.summary.backward) {
     Expected<PlanRequest> plans = requestFor(module, options, target, {});
@@ -866,7 +911,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
                                         Stage stage, bool withCost) {
   Request request{source, options, target, stage, withCost};
   ContextLease context;
-  return onModule(context.get(), source, options, [&](ModuleOp module) {
+  return onModule(context.get(), source, options, &target, [&](ModuleOp module) {
     Expected<Lowered> lowered = lowerModule(module, request);
     // Work that failed is done again to find the place of the error.
     request.options.printAfterAll = false;
@@ -877,7 +922,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
 Expected<PlanRequest> attune::driver::requestOf(const Source &source, const CompileOptions &options,
                                                 const Target &target, const ProblemSizes &sizes, IrSummary &summary) {
   ContextLease context;
-  return onModule(context.get(), source, options, [&](ModuleOp module) -> Expected<PlanRequest> {
+  return onModule(context.get(), source, options, &target, [&](ModuleOp module) -> Expected<PlanRequest> {
     Expected<IrSummary> found = summarizeModule(module);
     if (!found)
       return found.error();
@@ -901,11 +946,69 @@ Expected<std::vector<RankedPlan>> attune::driver::rank(const Source &source, con
   return rankPlans(*request);
 }
 
+Expected<BackwardExplained> attune::driver::explainGradients(const Source &source, const CompileOptions &options,
+                                                             const Target &target, const ProblemSizes &sizes,
+                                                             std::shared_ptr<const TileMap> tiles) {
+  ContextLease context;
+  CompileOptions ofBackward = options;
+  ofBackward.backward = true;
+  return onModule(context.get(), source, ofBackward, &target, [&](ModuleOp module) -> Expected<BackwardExplained> {
+    Expected<IrSummary> found = summarizeModule(module);
+    if (!found)
+      return found.error();
+    if (Expected<void> ran = runPasses(module, source.text, addDifferentiate); !ran)
+      return ran.error();
+    auto op = *module.getOps<attn::AttentionOp>().begin();
+    SavingRequest asked{.arch = target.arch};
+    if (sizes.queries)
+      asked.sizes = {sizes.batch, sizes.heads, sizes.queries, sizes.keys};
+    if (options.gradients) {
+      const Saving &saving = options.gradients->saving;
+      asked.memoryBudget = int64_t(saving.memoryBudget);
+      for (const std::string &name : saving.save)
+        asked.chosen.push_back({name, true});
+      for (const std::string &name : saving.recompute)
+        asked.chosen.push_back({name, false});
+    }
+    Expected<std::vector<SavingDecision>> values = weighSaving(op, asked);
+    if (!values)
+      return values.error();
+    BackwardExplained result;
+    result.summary = *found;
+    result.request = backwardRequest(op, target.arch, asked.sizes);
+    PlanRequest &plan = result.request.plan;
+    if (sizes.headsKv)
+      plan.headsKv = sizes.headsKv;
+    plan.tiles = std::move(tiles);
+    plan.sramBudget = int64_t(options.sramBudget);
+    plan.fixed = choiceOf(options);
+    result.values = std::move(*values);
+    SavedValues saved;
+    for (const SavingDecision &value : result.values) {
+      saved.dropout |= value.isSaved && value.value == name(Savable::Dropout);
+      saved.score |= value.isSaved && value.value == name(Savable::Score);
+    }
+    Expected<Plan> chosen = chooseBackwardPlan(plan);
+    if (!chosen)
+      return chosen.error();
+    result.plan = *chosen;
+    result.cost = backwardCost(result.request, *chosen, saved);
+    PlanRequest ofForward = plan;
+    ofForward.fixed = {};
+    Expected<RankedPlan> forward = choosePlan(ofForward);
+    if (!forward)
+      return forward.error();
+    result.forward = *forward;
+    result.forwardSaving = savingSeconds(result.request, forward->cost.totalSeconds, forward->cost.hbmBytes, saved);
+    return result;
+  });
+}
+
 Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tileQ, int tileK) {
   ContextLease context;
   CompileOptions options;
   options.headDim = 16; // of no account
-  return onModule(context.get(), source, options, [&](ModuleOp module) -> Expected<TileMapText> {
+  return onModule(context.get(), source, options, nullptr, [&](ModuleOp module) -> Expected<TileMapText> {
     Expected<IrSummary> found = summarizeModule(module);
     if (!found)
       return found.error();

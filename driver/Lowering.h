@@ -14,7 +14,7 @@
 
 #include "attune/Compile.h"
 #include "codegen/sim/Sim.h"
-#include "passes/analysis/cost/CostModel.h"
+#include "passes/analysis/cost/BackwardCost.h"
 
 #include <vector>
 
@@ -69,6 +69,20 @@ Expected<PlanRequest> requestOf(const Source &source, const CompileOptions &opti
 Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOptions &options, const Target &target,
                                        const ProblemSizes &sizes, Lowered &described,
                                        std::shared_ptr<const TileMap> tiles = nullptr);
+
+/// What the model says of a backward pass, its sizes, and of what the forward pass saves for it.
+struct BackwardExplained {
+  IrSummary summary;
+  BackwardRequest request;
+  Plan plan;
+  BackwardCost cost;
+  RankedPlan forward;       ///< the plan of the forward pass that the model prefers
+  double forwardSaving = 0; ///< seconds that it takes more for what it saves
+  std::vector<SavingDecision> values;
+};
+/// Of a variant whose gradients `options` ask for. Errors: those of the backward pass.
+Expected<BackwardExplained> explainGradients(const Source &source, const CompileOptions &options, const Target &target,
+                                             const ProblemSizes &sizes, std::shared_ptr<const TileMap> tiles);
 
 /// The kernel of `attn-to-tile-map`, as tile text, and what it tells apart.
 struct TileMapText {

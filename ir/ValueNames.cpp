@@ -236,6 +236,8 @@ std::string resultName(Operation *op, size_t i) {
     return listedName(op, i, split[i]);
   if (isa<sched::LoadPairOp, sched::LoadElementsOp>(op))
     return pair[i].str();
+  if (isa<tile::DropoutOp>(op) && i == 1)
+    return "kept";
   if (i > 0)
     return "";
   if (auto param = dyn_cast<tile::ParamOp>(op))

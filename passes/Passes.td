@@ -30,6 +30,28 @@ def Differentiate : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def Recompute : Pass<"attn-recompute", "::mlir::ModuleOp"> {
+  let summary = "choose what the forward pass saves for the backward pass";
+  let description = [{
+    Requires: `attn.attention` that takes `gradients`, differentiated (attn-differentiate).
+    Ensures: where a memory budget or choices are given, one without `saves` has them: "dropout" and "score" are saved where forward and backward together are then
+    quickest by the cost model (passes/analysis/cost/BackwardCost.h), of what the budget holds for the sizes. Of the score it is the value that leaves the least work,
+    marked `attn.saved` where it is not what the region yields. The attribute `attn.recompute` tells what was weighed. Without a budget all but O and LSE is computed again.
+    Why here: what is saved is an operand of both passes, and decides what the cost model counts.
+    Before: `attn.attention @dropped ... attributes {dropout, gradients = #attn.gradients<[]>}`
+    After: `attn.attention @dropped ... attributes {..., saves = ["dropout"]}`
+  }];
+  let options = [
+    Option<"arch", "arch", "std::string", "\"sm_90\"", "architecture, as attn-tile-size">,
+    Option<"memoryBudget", "memory-budget", "int64_t", "0", "bytes of what is saved beside O and LSE">,
+    ListOption<"save", "save", "std::string", "values that are saved whatever the model says">,
+    ListOption<"recompute", "recompute", "std::string", "values that are computed again whatever the model says">,
+    Option<"queries", "sq", "int64_t", "4096", "queries to weigh for">,
+    Option<"keys", "sk", "int64_t", "4096", "keys to weigh for">,
+    Option<"heads", "heads", "int64_t", "0", "heads to weigh for; 0 is 2048 / head_dim">,
+    Option<"batch", "batch", "int64_t", "0", "batch to weigh for; 0 is 16384 / sq">];
+}
+
 def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
   let summary = "choose the tiles and the schedule of each variant under the SRAM budget";
   let description = [{

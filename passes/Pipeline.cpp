@@ -36,6 +36,20 @@ void attune::addDifferentiate(OpPassManager &passes) {
   addAttnCanonical(passes);
 }
 
+void attune::addRecompute(OpPassManager &passes, const PipelineOptions &options) {
+  const SavingOptions &saving = options.saving;
+  RecomputeOptions recompute;
+  recompute.arch = options.arch;
+  recompute.memoryBudget = saving.memoryBudget;
+  recompute.save.assign(saving.save.begin(), saving.save.end());
+  recompute.recompute.assign(saving.recompute.begin(), saving.recompute.end());
+  recompute.queries = saving.queries;
+  recompute.keys = saving.keys;
+  recompute.heads = saving.heads;
+  recompute.batch = saving.batch;
+  passes.addPass(createRecompute(recompute));
+}
+
 void attune::addAttnToTileMap(OpPassManager &passes, int64_t tileQ, int64_t tileK) {
   passes.addPass(createAttnToTileMap(AttnToTileMapOptions{tileQ, tileK}));
   passes.addPass(createCanonicalizerPass());
@@ -50,6 +64,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
 
   // The cost model counts its ops.
   addDifferentiate(passes);
+  // Of what the regions of gradients need.
+  addRecompute(passes, options);
 
   TileSizeOptions tiles;
   tiles.arch = options.arch;

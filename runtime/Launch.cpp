@@ -210,6 +210,8 @@ Expected<void> checkOperand(const OperandParam &operand, const Tensor &tensor, D
   return {};
 }
 
+static int64_t ceilDiv(int64_t count, int64_t size) { return count / size + (count % size != 0); }
+
 /// The axes of a signature without a fixed extent, each with its extent in a launch and the operand that was first to
 /// have it.
 class Axes {
@@ -229,6 +231,11 @@ public:
       if (!axis.isShared())
         continue;
       Axis *known = find(axis.name);
+      if (axis.by > 1) {
+        if (known && !known->operand.empty() && ceilDiv(known->extent, axis.by) != tensor.shape[i])
+          return countsOthers(operand, tensor, axis, i, *known);
+        continue;
+      }
       if (!known)
         return failure("the kernel's operands have more than {} axes; compile a kernel of fewer", std::size(all));
       if (known->operand.empty())
@@ -279,6 +286,15 @@ private:
     if (extent <= words.most)
       return {};
     return failure("{} has {}, the most is {}; {}", operand.name, extentText(words, extent), words.most, words.remedy);
+  }
+
+  /// One that counts tiles of an axis stands behind those that count it one by one.
+  [[gnu::cold, gnu::noinline]] static Error countsOthers(const OperandParam &operand, const Tensor &tensor,
+                                                         const AxisParam &axis, int dim, const Axis &wanted) {
+    return failure("{} has {} blocks in dimension {}, required is {}: ceil({} / {}), as {} has {} of {}; savedShape() "
+                   "gives its shape",
+                   operand.name, tensor.shape[dim], dim, ceilDiv(wanted.extent, axis.by), wanted.extent, axis.by,
+                   wanted.operand, wanted.extent, axis.name);
   }
 
   /// An output is told its whole shape.
@@ -386,8 +402,6 @@ Expected<void> checkCaptured(const TensorParam &param, const Tensor &tensor, Dev
                    param.name, reinterpret_cast<uintptr_t>(tensor.data), byteSize(param.dtype));
   return {};
 }
-
-int64_t ceilDiv(int64_t count, int64_t size) { return count / size + (count % size != 0); }
 
 Expected<void> checkPattern(const BlockPatternParam &pattern, const Tensor &tensor, const LaunchSizes &sizes) {
   int rank = tensor.rank;

@@ -83,6 +83,19 @@ std::vector<OperandParam> attune::backwardOperands(DType dtype, int headDim, int
   return operands;
 }
 
+OperandParam attune::savedOperand(std::string_view what, OperandRole role) {
+  const bool isScore = what == "score";
+  return {.name = std::string(savedPrefix) + std::string(what),
+          .dtype = isScore ? DType::F32 : DType::Bool,
+          .role = role,
+          .axes = {{"b"}, {"h"}, {"q", 0, 16}, {"k", 0, 16}, {isScore ? "element" : "call", isScore ? 256 : 32}}};
+}
+
+std::array<int64_t, 5> attune::savedShape(const OperandParam &operand, int64_t batch, int64_t heads, int64_t queries,
+                                          int64_t keys) {
+  return {batch, heads, (queries + 15) / 16, (keys + 15) / 16, operand.axes.back().size};
+}
+
 std::vector<std::string> KernelSignature::axes() const {
   std::vector<std::string> names;
   for (const OperandParam &operand : operands)

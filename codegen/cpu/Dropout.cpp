@@ -6,18 +6,21 @@
 
 namespace attune::cpu {
 
-Value Lowering::drop(DropoutOp op, Value value, int64_t random, int64_t innerSize, const Position &at) {
+Value Lowering::keeps(DropoutOp op, int64_t random, int64_t innerSize, const Position &at) {
   Type i16 = b.getI16Type();
   Value index = add(mul(at.outer, constI64(innerSize)), at.inner);
   Value number = loadScratch(random, i16, index, at.lanes);
   Value threshold = arith::TruncIOp::create(b, i16, lookup(op.getThreshold()));
-  Value keep = compare(arith::CmpIPredicate::uge, number, widen(threshold, at.lanes));
+  return compare(arith::CmpIPredicate::uge, number, widen(threshold, at.lanes));
+}
+
+Value Lowering::drop(DropoutOp op, Value value, Value keep, const Position &at) {
   value = widen(value, at.lanes);
   return select(keep, value, op.getNegates() ? arith::NegFOp::create(b, value).getResult() : zeroOf(value.getType()));
 }
 
 int64_t Lowering::randomNumbers(DropoutOp op) {
-  TileType type = op.getType();
+  TileType type = op.getResult().getType();
   int64_t rows = type.size("q"), columns = type.size("k");
   Type i16 = b.getI16Type();
   int64_t offset = allocate(rows * columns * 2);

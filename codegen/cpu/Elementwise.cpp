@@ -99,18 +99,18 @@ Lowering::Group Lowering::makeGroup(ArrayRef<Operation *> ops) {
     if (auto reduce = dyn_cast<ReduceOp>(op))
       (reduce.getAxis() == inner ? innerReductions : reductions).push_back(reduce);
   }
-  for (Operation *op : ops) {
-    Value result = op->getResult(0);
-    bool used = llvm::any_of(result.getUsers(), [&](Operation *user) {
-      Operation *local = ancestorIn(op->getBlock(), user);
-      return !members.contains(local);
-    });
-    if (isa<ReduceOp>(op))
-      outputs[result] = target.contains(result) ? storage[target[result]].offset[Listed]
-                                                : allocate(bytesOf(cast<TileType>(result.getType())));
-    else if (used)
-      outputs[result] = allocateResult(result, ops);
-  }
+  for (Operation *op : ops)
+    for (Value result : op->getResults()) {
+      bool used = llvm::any_of(result.getUsers(), [&](Operation *user) {
+        Operation *local = ancestorIn(op->getBlock(), user);
+        return !members.contains(local);
+      });
+      if (isa<ReduceOp>(op))
+        outputs[result] = target.contains(result) ? storage[target[result]].offset[Listed]
+                                                  : allocate(bytesOf(cast<TileType>(result.getType())));
+      else if (used)
+        outputs[result] = allocateResult(result, ops);
+    }
   return group;
 }
 
@@ -144,9 +144,6 @@ Value Lowering::evaluate(Group &group, Operation *op, function_ref<Value(Value)>
     return evaluateMap(map, group.at, read);
   if (auto splat = dyn_cast<SplatOp>(op))
     return lookup(splat.getValue());
-  if (auto dropout = dyn_cast<DropoutOp>(op))
-    return drop(dropout, read(dropout.getTile()), group.random[op], group.at.type.getShape()[group.at.innerIndex],
-                group.at);
   return read(op->getOperand(0));
 }
 
@@ -189,12 +186,20 @@ void Lowering::lowerGroup(ArrayRef<Operation *> ops) {
           reduceElement(group, reduce, read(reduce.getTile()), next);
           continue;
         }
-        Value result = current[op->getResult(0)] = evaluate(group, op, read);
-        if (group.outputs.contains(op->getResult(0))) {
-          Value index = at.type.rank() == 2 ? add(mul(i, constI64(innerSize)), j) : j;
-          storeScratch(result, group.outputs[op->getResult(0)],
-                       cast<TileType>(op->getResult(0).getType()).getElementType(), index, at.lanes);
+        if (auto dropout = dyn_cast<DropoutOp>(op)) {
+          Value keep = keeps(dropout, group.random[op], innerSize, at);
+          current[dropout.getResult()] = drop(dropout, read(dropout.getTile()), keep, at);
+          if (dropout.getKept())
+            current[dropout.getKept()] = keep;
+        } else {
+          current[op->getResult(0)] = evaluate(group, op, read);
         }
+        for (Value result : op->getResults())
+          if (group.outputs.contains(result)) {
+            Value index = at.type.rank() == 2 ? add(mul(i, constI64(innerSize)), j) : j;
+            storeScratch(current[result], group.outputs[result], cast<TileType>(result.getType()).getElementType(),
+                         index, at.lanes);
+          }
       }
       return next;
     });

@@ -213,8 +213,9 @@ private:
   void reduceLanes(ReduceOp reduce, Value value, int64_t offset, const Position &at);
 
   // Dropout: Dropout.cpp.
-  /// Zero where the random number is below the threshold.
-  Value drop(DropoutOp op, Value value, int64_t random, int64_t innerSize, const Position &at);
+  /// Whether the random numbers are not below the threshold.
+  Value keeps(DropoutOp op, int64_t random, int64_t innerSize, const Position &at);
+  Value drop(DropoutOp op, Value value, Value keep, const Position &at);
   /// Writes each element's 16 random bits, in the order of the tile. Lanes 0-7 and 8-15 of a Philox call hold g = 0..7
   /// of two neighbouring pairs of keys (c, c + 1), so two calls fill a 16 x 16 block.
   int64_t randomNumbers(DropoutOp op);
@@ -238,6 +239,14 @@ private:
   void lowerStore(Operation *op, Value tileValue, Value view, ValueRange indexOperands, Value limit, bool optional,
                   bool atomic);
   void lowerScatter(ScatterOp op);
+
+  // Blocks of 16 x 16 in global memory: Blocks.cpp.
+  void lowerLoadBlocks(LoadBlocksOp op);
+  void lowerStoreBlocks(StoreBlocksOp op);
+  /// Calls `body(place, element, address)` for each element of the tile's blocks that the view has: its place of eight in
+  /// a lane, its index in the tile, in the order of the type, and where it lies; a bit's byte.
+  template <typename BlocksOp>
+  void forEachInBlocks(BlocksOp op, TileType type, function_ref<void(int64_t, Value, Value)> body);
 
   // Products: Products.cpp.
   /// Where the elements of a product's operand lie that fill whole vectors: base, and strides along its axes.

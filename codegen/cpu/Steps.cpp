@@ -187,6 +187,10 @@ void Lowering::lowerStep(const Step &step) {
                false, true);
   else if (auto scatter = dyn_cast<ScatterOp>(op))
     lowerScatter(scatter);
+  else if (auto load = dyn_cast<LoadBlocksOp>(op))
+    lowerLoadBlocks(load);
+  else if (auto store = dyn_cast<StoreBlocksOp>(op))
+    lowerStoreBlocks(store);
   else if (auto mma = dyn_cast<MmaOp>(op))
     lowerMma(mma);
   else if (auto loop = dyn_cast<ForBlocksOp>(op))

@@ -62,6 +62,22 @@ __device__ __forceinline__ float2 load_written_pair(const float *address) {
   return x;
 }
 
+//@ load_byte
+/// Eight bits.
+__device__ __forceinline__ int load_byte(const unsigned char *address) { return __ldg(address); }
+
+//@ load_written_byte
+/// As load_written, eight bits.
+__device__ __forceinline__ int load_written_byte(const unsigned char *address) {
+  int n;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(n) : "l"(address) : "memory");
+  return n;
+}
+
+//@ store_byte
+/// The low eight bits of a number.
+__device__ __forceinline__ void store_byte(unsigned char *address, int bits) { *address = (unsigned char)bits; }
+
 //@ wait_launch
 /// Until the kernel before in the stream has ended, and what it wrote can be read. PTX 9.7.13.13, griddepcontrol.wait.
 __device__ __forceinline__ void wait_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }

@@ -118,6 +118,8 @@ private:
   void declarePair(mlir::Operation *op, llvm::StringRef type, const Expr &pair);
   void printLoadElements(sched::LoadElementsOp op);
   void printStoreElement(sched::StoreElementOp op);
+  void printLoadByte(sched::LoadByteOp op);
+  void printStoreByte(sched::StoreByteOp op);
   void printAddElements(sched::AddElementsOp op);
   /// Where an element lies: its stage, and how many bytes after the stage's first; empty for the first.
   struct SharedPlace {

@@ -170,6 +170,19 @@ void KernelPrinter::printStoreElement(StoreElementOp op) {
     statement(op, globalElement(view, indices) + " = " + value(op.getValue()).text + ";");
 }
 
+void KernelPrinter::printLoadByte(LoadByteOp op) {
+  const View &view = views[op.getView()];
+  declare(cast<OpResult>(op.getResult()), primitive(view.isWritten ? "load_written_byte" : "load_byte",
+                                                    {globalAddress(view, integers(op.getIndices()))}));
+}
+
+void KernelPrinter::printStoreByte(StoreByteOp op) {
+  statement(
+      op, primitive("store_byte", {globalAddress(views[op.getView()], integers(op.getIndices())), value(op.getValue())})
+                  .text +
+              ";");
+}
+
 void KernelPrinter::printAddElements(AddElementsOp op) {
   SmallVector<Expr> arguments{globalAddress(views[op.getView()], integers(op.getIndices()))};
   for (Value added : op.getValues())
@@ -191,6 +204,8 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](tile::ElementOp o) { printElement(o); })
       .Case([&](LoadElementsOp o) { printLoadElements(o); })
       .Case([&](StoreElementOp o) { printStoreElement(o); })
+      .Case([&](LoadByteOp o) { printLoadByte(o); })
+      .Case([&](StoreByteOp o) { printStoreByte(o); })
       .Case([&](AddElementsOp o) { printAddElements(o); })
       .Case([&](AddIntegerOp o) {
         const Expr address = globalAddress(views[o.getView()], integers(o.getIndices()));

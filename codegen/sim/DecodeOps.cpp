@@ -106,6 +106,12 @@ bool Decoder::elementOp(Operation *op) {
       .Case([&](sched::StoreElementOp o) {
         emit(o, sim::storeElement, all({o.getValue(), o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
       })
+      .Case([&](sched::LoadByteOp o) {
+        emit(o, sim::loadByte, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
+      })
+      .Case([&](sched::StoreByteOp o) {
+        emit(o, sim::storeByte, all({o.getValue(), o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
+      })
       .Case([&](sched::AddElementsOp o) {
         emit(o, sim::addElements, Values(o->getOperands()), {viewOf(o, o.getView()), int(o.getValues().size())});
       })

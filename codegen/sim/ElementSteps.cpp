@@ -211,6 +211,33 @@ Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+Go sim::loadByte(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
+    if (step.out[0].varies && !warp.has(lane))
+      continue;
+    const std::byte *from =
+        machine.global(warp, step, view, baseOf(step.in[0], lane), indicesAt(warp, step, 1, lane), 1);
+    if (!from)
+      return Go::Stop;
+    warp.set(step.out[0], lane, int32_t(std::to_integer<uint8_t>(*from)));
+  }
+  return Go::Next;
+}
+
+Go sim::storeByte(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    std::byte *to = machine.global(warp, step, view, baseOf(step.in[1], lane), indicesAt(warp, step, 2, lane), 1);
+    if (!to)
+      return Go::Stop;
+    *to = std::byte(warp.get<uint32_t>(step.in[0], lane));
+  }
+  return Go::Next;
+}
+
 Go sim::addElements(Machine &machine, Warp &warp, const Step &step) {
   const View &view = machine.program.views[step.at[0]];
   const int count = step.at[1];

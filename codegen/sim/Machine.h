@@ -274,6 +274,8 @@ Go loadElement(Machine &, Warp &,
                               ///< bit i: it is i64
 Go loadElements(Machine &, Warp &, const Step &); ///< in: view, indices; out: two values; at[0]: view
 Go storeElement(Machine &, Warp &, const Step &); ///< in: value, view, indices; at[0]: view
+Go loadByte(Machine &, Warp &, const Step &);     ///< in: view, indices; out: its bits; at[0]: view
+Go storeByte(Machine &, Warp &, const Step &);    ///< in: bits, view, indices; at[0]: view
 Go addElements(Machine &, Warp &, const Step &);  ///< in: values, view, indices; at: view, how many values
 Go addInteger(Machine &, Warp &, const Step &);   ///< in: value, view, indices; at: view
 Go copyToGlobal(Machine &, Warp &, const Step &); ///< in: row, column, view, view row; at: shared, view

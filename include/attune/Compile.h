@@ -95,6 +95,20 @@ enum class Tuning : uint8_t {
 std::string_view name(Tuning tuning);
 std::optional<Tuning> parseTuning(std::string_view text);
 
+/// What the forward pass may leave for the backward pass beside o and lse, in operands "saved.W" of both (savedOperand in
+/// attune/Kernel.h): "dropout", a bit for each query and key, and "score", a float32. By default all is computed again,
+/// and memory is O(S).
+struct Saving {
+  size_t memoryBudget =
+      0; ///< bytes: of what they hold for `sizes` that is saved which makes both passes quickest by the
+         ///< cost model
+  std::vector<std::string> save = {};      ///< values that are saved in any case
+  std::vector<std::string> recompute = {}; ///< values that are not
+  ProblemSizes sizes = {};                 ///< what the model weighs for; a kernel serves every size
+
+  bool any() const { return memoryBudget || !save.empty() || !recompute.empty(); }
+};
+
 /// What a backward pass gives beside the gradients of q, k and v.
 struct Gradients {
   std::vector<std::string> tensors =
@@ -102,6 +116,7 @@ struct Gradients {
   bool lse = false;           ///< the gradient of lse comes in, as operand "dlse", beside that of o
   bool deterministic = false; ///< the same bits for the same arguments in every launch; of tensors that are read at an
                               ///< index of both q and k (table[h, q - k]) in 536 bytes of workspace an element
+  Saving saving = {};         ///< of both passes, which are compiled with the same
 };
 
 /// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.

@@ -31,6 +31,7 @@
 //     | dk       | [B, Hkv, Sk, D] | the kernel's |
 //     | dv       | [B, Hkv, Sk, Dv]| the kernel's |
 //     | grads.T  | that of T       | that of T    | written in full: of each captured tensor T in Gradients::tensors
+//     | saved.W  | savedShape()    | f32 or bool  | what the forward launch left there: of what is saved (Saving)
 //
 // Batch, heads, lengths and strides are run-time values: no launch recompiles.
 //
@@ -187,6 +188,17 @@ OperandParam gradientOperand(const TensorParam &tensor);
 /// captured tensors among it; O and LSE, and dLSE `withGradientOfLse`, where rows have `statistics` (softmax).
 std::vector<OperandParam> backwardOperands(DType dtype, int headDim, int headDimV, bool statistics,
                                            bool withGradientOfLse, const std::vector<TensorParam> &gradients = {});
+
+/// What the operands of values are called that the forward pass leaves for the backward pass: "saved." and what they are.
+inline constexpr std::string_view savedPrefix = "saved.";
+
+/// Of what the forward pass leaves beside O and LSE (Saving, attune/Compile.h), Out of it and In of the backward pass: of
+/// "dropout" a bit for each query and key, of "score" a float32. Blocks of 16 x 16 in an order of their own; memory of
+/// other launches or of other kernels does not serve.
+OperandParam savedOperand(std::string_view what, OperandRole role);
+/// Its shape for a launch of these sizes: [batch, heads, ceil(queries / 16), ceil(keys / 16), n], n bytes or floats.
+std::array<int64_t, 5> savedShape(const OperandParam &operand, int64_t batch, int64_t heads, int64_t queries,
+                                  int64_t keys);
 
 /// Says that the captured bool tensor `tensor` is a mask of blocks of rows x columns: its last two extents
 /// cover ceil(Sq / rows) x ceil(Sk / columns), the one before (rank 3 and 4) is 1 or H, and the first of

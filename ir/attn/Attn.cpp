@@ -5,6 +5,7 @@
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -306,6 +307,42 @@ static LogicalResult verifyGradients(AttentionOp op) {
   return success();
 }
 
+bool AttentionOp::saves(StringRef what) { return llvm::is_contained(getSaves().getAsValueRange<StringAttr>(), what); }
+
+Value AttentionOp::getSavedScore() {
+  if (!saves("score") || getScore().empty())
+    return {};
+  for (Operation &op : getScore().front())
+    if (op.hasAttr(savedAttr))
+      return op.getResult(0);
+  return cast<YieldOp>(getScore().front().back()).getValue();
+}
+
+static LogicalResult verifySaves(AttentionOp op) {
+  llvm::StringSet<> seen;
+  for (StringRef what : op.getSaves().getAsValueRange<StringAttr>()) {
+    if (what != "dropout" && what != "score")
+      return op.emitOpError() << "saves '" << what << "'; what can be saved is dropout and score";
+    if (!seen.insert(what).second)
+      return op.emitOpError() << "saves '" << what << "' twice";
+  }
+  if (op.saves("dropout") && !op.getDropout())
+    return op.emitOpError("saves what dropout keeps, but has no dropout");
+  int marked = 0;
+  for (Region &region : op->getRegions())
+    for (Operation &inner : region.getOps()) {
+      if (!inner.hasAttr(savedAttr))
+        continue;
+      if (&region != &op.getScore() || inner.getNumResults() != 1 || !inner.getResult(0).getType().isF32() ||
+          ++marked > 1 || !op.saves("score"))
+        return inner.emitOpError()
+               << "is marked " << savedAttr
+               << "; the mark is for one op that gives f32 in the score region of an attention that "
+                  "saves \"score\"";
+    }
+  return success();
+}
+
 LogicalResult AttentionOp::verifyRegions() {
   Type type = getDtype();
   if (!type.isF32() && !type.isF16() && !type.isBF16())
@@ -322,7 +359,7 @@ LogicalResult AttentionOp::verifyRegions() {
     return failure();
   if (failed(verifyRegion(*this, getMask(), "mask", false)))
     return failure();
-  if (failed(verifyNormaliser(*this)))
+  if (failed(verifyNormaliser(*this)) || failed(verifySaves(*this)))
     return failure();
   return verifyGradients(*this);
 }

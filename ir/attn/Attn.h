@@ -31,6 +31,10 @@ inline constexpr llvm::StringLiteral variantAttr = "attn.variant";
 
 /// The plan of an attention: a PlanAttr.
 inline constexpr llvm::StringLiteral planAttr = "attn.plan";
+/// What attn-recompute has weighed, in words.
+inline constexpr llvm::StringLiteral decisionsAttr = "attn.recompute";
+/// On an op of the score region: what it gives is left for the backward pass.
+inline constexpr llvm::StringLiteral savedAttr = "attn.saved";
 
 /// The type that an element of `type` has inside expressions: f16 and bf16 widen to f32, i8 is bool.
 mlir::Type valueType(mlir::Type type);

@@ -50,6 +50,10 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     | `divisor_grad` | `divisor` | the statistic of sum                    |
     | `lse_grad`     | `lse`     | the statistic of sum                    |
 
+    `saves` names what the forward pass leaves for the backward pass beside O and LSE, and what that reads where it would compute it again (`attn-recompute`):
+    "dropout", a bit for each query and key, whether it is kept; "score", a float32 for each: what the op of the score region that is marked `attn.saved`
+    gives, or else s'.
+
     ```mlir
     attn.attention @sigmoid dtype bf16 head_dim 64 x 64 scale 0.125 attributes {normaliser = "sigmoid"} score {
     } mask {
@@ -91,7 +95,8 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
                        OptionalAttr<BlockPatternAttr>:$pattern, OptionalAttr<StrAttr>:$normaliser,
                        DefaultValuedAttr<TypedArrayAttrBase<RowStatisticAttr, "row statistics">, "{}">:$statistics,
-                       UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset, OptionalAttr<GradientsAttr>:$gradients);
+                       UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset, OptionalAttr<GradientsAttr>:$gradients,
+                       DefaultValuedAttr<StrArrayAttr, "{}">:$saves);
   let regions = (region MaxSizedRegion<1>:$score, MaxSizedRegion<1>:$mask, MaxSizedRegion<1>:$base,
                      MaxSizedRegion<1>:$rescale, MaxSizedRegion<1>:$p, MaxSizedRegion<1>:$divisor,
                      MaxSizedRegion<1>:$lse, MaxSizedRegion<1>:$score_grad, MaxSizedRegion<1>:$p_grad,
@@ -115,6 +120,11 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     ::std::array<::mlir::Region *, 5> normaliserRegions();
     /// score_grad, p_grad, divisor_grad and lse_grad, each behind the region that it is of.
     ::std::array<::std::pair<::mlir::Region *, ::mlir::Region *>, 4> gradientRegions();
+    /// Whether the forward pass leaves "dropout" or "score" for the backward pass.
+    bool saves(::llvm::StringRef what);
+    /// The value of the score region that is left for it: of the op that is marked, or what the region yields; null where
+    /// it is empty, or none is left.
+    ::mlir::Value getSavedScore();
     /// What argument `i` of one of them is called.
     ::std::string normaliserArgument(::mlir::Region &region, size_t i);
   }];

@@ -701,7 +701,7 @@ LogicalResult WaitLaunchOp::verify() {
   if (!tile::isDependent(kernel))
     return emitOpError("is in a kernel that no tile.launch starts beside another");
   for (Operation *before = (*this)->getPrevNode(); before; before = before->getPrevNode())
-    if (isa<RoleOp, ForWorkOp, tile::ElementOp, LoadElementsOp>(before))
+    if (isa<RoleOp, ForWorkOp, tile::ElementOp, LoadElementsOp, LoadByteOp>(before))
       return emitOpError("stands behind ")
              << before->getName()
              << ", which may read what the kernel before writes; move it in front of all roles, work and loads";
@@ -757,6 +757,18 @@ LogicalResult StoreElementOp::verify() {
     return emitOpError() << "writes " << getValue().getType() << " to " << getView().getType();
   return success();
 }
+
+/// A place of a view of bytes.
+template <typename ByteOp> static LogicalResult verifyByte(ByteOp op) {
+  ViewType view = op.getView().getType();
+  if (view.getRank() != int64_t(op.getIndices().size()) || !view.getElementType().isInteger(8))
+    return op.emitOpError() << "takes a view of i8 with one index for each dimension, got " << view << " and "
+                            << op.getIndices().size();
+  return success();
+}
+
+LogicalResult LoadByteOp::verify() { return verifyByte(*this); }
+LogicalResult StoreByteOp::verify() { return verifyByte(*this); }
 
 LogicalResult AddElementsOp::verify() {
   if (failed(verifyPlace(*this, "adds to")))

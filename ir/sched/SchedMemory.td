@@ -157,6 +157,33 @@ def LoadElementsOp : SchedOp<"load_elements", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
+def LoadByteOp : SchedOp<"load_byte", [MemoryEffects<[MemRead]>]> {
+  let summary = "eight bits of a view of bytes";
+  let description = [{
+    All indices are in range.
+
+    ```mlir
+    %0 = sched.load_byte %bits[%block, %lane] : !tile.view<2, i8>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def StoreByteOp : SchedOp<"store_byte", [MemoryEffects<[MemWrite]>]> {
+  let summary = "write the low eight bits of a number to a view of bytes";
+  let description = [{
+    ```mlir
+    sched.store_byte %word, %bits[%block, %lane] : !tile.view<2, i8>
+    ```
+  }];
+  let arguments = (ins I32:$value, ViewType:$view, Variadic<I32>:$indices);
+  let assemblyFormat = "$value `,` $view `[` $indices `]` attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
 def StoreElementOp : SchedOp<"store_element", [MemoryEffects<[MemWrite]>]> {
   let summary = "write one element of a view";
   let description = [{

@@ -545,8 +545,27 @@ LogicalResult DropoutOp::verify() {
     return emitOpError("needs a tile of q and k whose sizes are multiples of 16");
   if (tile != getResult().getType())
     return emitOpError("operand and result differ in type");
+  if (getKept() && getKept().getType() != tile.withElementType(IntegerType::get(getContext(), 1)))
+    return emitOpError() << "says of each element of " << tile << " by i1 whether it is kept, got "
+                         << getKept().getType();
   return success();
 }
+
+/// A tile of queries and keys in registers, and blocks of its elements.
+static LogicalResult verifyBlocks(Operation *op, TileType tile, ViewType view) {
+  if (tile.rank() != 2 || !tile.hasAxis("q") || !tile.hasAxis("k") || tile.size("q") % 16 || tile.size("k") % 16 ||
+      tile.getSpace() != MemorySpace::Register)
+    return op->emitOpError("needs a register tile of q and k whose sizes are multiples of 16");
+  const bool isBits = tile.getElementType().isInteger(1) && view.getElementType().isInteger(8);
+  if (!isBits && !(tile.getElementType().isF32() && view.getElementType().isF32()))
+    return op->emitOpError() << "takes f32 in views of f32, or i1 in views of i8, got " << tile << " and " << view;
+  if (view.getRank() != 5)
+    return op->emitOpError() << "takes a view [b, h, q by 16, k by 16, n], got " << view;
+  return success();
+}
+
+LogicalResult LoadBlocksOp::verify() { return verifyBlocks(*this, getResult().getType(), getView().getType()); }
+LogicalResult StoreBlocksOp::verify() { return verifyBlocks(*this, getTile().getType(), getView().getType()); }
 
 LogicalResult AnyOp::verify() {
   Block &body = getBody().front();

@@ -527,6 +527,40 @@ def CombineLanesOp : TileOp<"combine_lanes", [Pure, SameOperandsAndResultType]> 
   let assemblyFormat = "$kind $tile attr-dict `:` type($result)";
 }
 
+def LoadBlocksOp : TileOp<"load_blocks", [MemoryEffects<[MemRead]>]> {
+  let summary = "tile of queries and keys that `tile.store_blocks` has left in a view";
+  let description = [{
+    Zero where the view has no block. In either order of the axes.
+
+    ```mlir
+    %x = tile.load_blocks %saved[%b, %h, %q0, %k0] : !tile.view<5, f32> -> !tile.tile<q 128 x k 64, f32, register>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, I32:$b, I32:$h, I32:$q0, I32:$k0);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$view `[` $b `,` $h `,` $q0 `,` $k0 `]` attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+def StoreBlocksOp : TileOp<"store_blocks", [MemoryEffects<[MemWrite]>]> {
+  let summary = "write a tile of queries and keys to a view of blocks";
+  let description = [{
+    The view is [b, h, q by 16, k by 16, n]: blocks of 16 x 16 elements, each in one piece, in the order in which the lanes of a matrix instruction's
+    accumulator hold them. Element (q, k) of a block is that of lane and place
+
+        lane  = 4 (q & 7) + ((k & 7) >> 1)          place = 4 (k & 1) + 2 (k >> 3) + (q >> 3)
+
+    Of f32 it is the number at 32 place + lane (n = 256); of i1 bit `place` of the byte at `lane` (n = 32), whose eight bits are those that one call of
+    dropout's generator decides. q0 and k0 are multiples of 16. Blocks that the view does not have are left out.
+
+    ```mlir
+    tile.store_blocks %x, %saved[%b, %h, %q0, %k0] : !tile.tile<q 128 x k 64, f32, register>, !tile.view<5, f32>
+    tile.store_blocks %kept, %bits[%b, %h, %q0, %k0] : !tile.tile<q 128 x k 64, i1, register>, !tile.view<5, i8>
+    ```
+  }];
+  let arguments = (ins TileType:$tile, ViewType:$view, I32:$b, I32:$h, I32:$q0, I32:$k0);
+  let assemblyFormat = "$tile `,` $view `[` $b `,` $h `,` $q0 `,` $k0 `]` attr-dict `:` type($tile) `,` type($view)";
+  let hasVerifier = 1;
+}
 def DropoutOp : TileOp<"dropout", [Pure]> {
   let summary = "zero or negate the elements that dropout drops";
   let description = [{
@@ -538,17 +572,18 @@ def DropoutOp : TileOp<"dropout", [Pure]> {
 
     where head = b * H + h and q, k count within the sequence: one call serves the eight elements that a lane holds of
     a 16 x 16 block of an mma accumulator. Kept elements are not scaled here. Dropped ones are zero; with `negates` they change
-    their sign, so that a tile without negative elements says which it were, and what they were.
+    their sign, so that a tile without negative elements says which it were, and what they were. A second result says of each element whether it is kept.
 
     ```mlir
     %d = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
     %s = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t negates : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+    %d, %kept = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128 x k 64, i1, register>
     ```
   }];
   let arguments = (ins TileType:$tile, I32:$q0, I32:$k0, I32:$head, I64:$seed, I64:$offset, I32:$threshold, UnitAttr:$negates);
-  let results = (outs TileType:$result);
+  let results = (outs TileType:$result, Optional<TileType>:$kept);
   let assemblyFormat = [{
-    $tile `at` `(` $q0 `,` $k0 `)` `head` $head `seed` $seed `offset` $offset `threshold` $threshold (`negates` $negates^)? attr-dict `:` type($tile) `->` type($result)
+    $tile `at` `(` $q0 `,` $k0 `)` `head` $head `seed` $seed `offset` $offset `threshold` $threshold (`negates` $negates^)? attr-dict `:` type($tile) `->` type($result) (`,` type($kept)^)?
   }];
   let hasVerifier = 1;
 }

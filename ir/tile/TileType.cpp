@@ -143,20 +143,16 @@ void OperandAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-LogicalResult OperandAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, OperandRole role, bool,
+LogicalResult OperandAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, OperandRole, bool,
                                   ArrayRef<AxisAttr> axes, Type element) {
   const bool known = element.isF32() || element.isF16() || element.isBF16() || element.isInteger(8) ||
                      element.isInteger(32) || element.isInteger(64);
   if (!known)
     return emitError() << "operand " << name << " has element type " << element
                        << "; use f32, f16, bf16, i32, i64, or i8 for bool";
-  const size_t most = role == OperandRole::Workspace ? 6 : 4;
+  constexpr size_t most = 6;
   if (axes.size() > most)
     return emitError() << "operand " << name << " has " << axes.size() << " axes; the most is " << most;
-  for (AxisAttr axis : axes)
-    if (axis.getBy() != 1 && role != OperandRole::Workspace)
-      return emitError() << "operand " << name << " counts tiles of axis " << axis.getName().getValue()
-                         << ", which only workspace does";
   for (size_t i = 0; i < axes.size(); ++i)
     if (llvm::is_contained(axes.take_front(i), axes[i]))
       return emitError() << "operand " << name << " has axis " << axes[i].getName().getValue() << " twice";

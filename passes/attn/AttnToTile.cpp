@@ -79,6 +79,8 @@ private:
     for (const OperandParam &operand : attune::forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()),
                                                                int(op.getHeadDimV()), op.hasLse()))
       declared.push_back(tile::declarationOf(builder.getContext(), operand));
+    for (StringRef what : op.getSaves().getAsValueRange<StringAttr>())
+      declared.push_back(savedDeclaration(what, OperandRole::Out));
     for (const BoundsTable &table : bounds)
       declared.push_back(table.declaration());
     if (claims)
@@ -221,6 +223,12 @@ private:
     readQueryOffset();
     qOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
     Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+    auto saved = [&](StringRef what) {
+      const tile::OperandAttr declared = savedDeclaration(what, OperandRole::Out);
+      return op.saves(what) ? param(declared.getName(), declared.getViewType()) : Value();
+    };
+    savedDropout = saved("dropout");
+    savedScore = saved("score");
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     SmallVector<Value, 2> within;
@@ -280,16 +288,33 @@ private:
     Value kTile = copy(shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared), of.keys,
                        ValueRange{b, of.kvHead, k0}, keyLength, plan.getStages(), "k_tile");
     Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
-    Value x = maskTile(scoreTile(s, qOrigin, k0), k0, loop.getPartial());
+    Value x = maskTile(savingScore(s, k0), k0, loop.getPartial());
     SmallVector<Value> next;
     auto [p, acc] = normalise(x, loop.getCarried(), next);
-    if (op.getDropout())
-      p = tile::named(tile::DropoutOp::create(builder, loc, scoreType, p, q0, k0, head, seed, offset, threshold), "p");
+    Value whichKept;
+    if (op.getDropout()) {
+      const Type kept = op.saves("dropout") ? scoreType.withElementType(builder.getI1Type()) : Type();
+      auto dropout = tile::DropoutOp::create(builder, loc, scoreType, kept, p, q0, k0, head, seed, offset, threshold,
+                                             /*negates=*/false);
+      p = tile::named(dropout.getResult(), "p");
+      whichKept = dropout.getKept();
+    }
     p = rounded(p, "p");
+    if (whichKept)
+      tile::StoreBlocksOp::create(builder, loc, whichKept, savedDropout, b, h, q0, k0);
     Value vTile = copy(shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared), of.values,
                        ValueRange{b, of.kvHead, k0}, keyLength, plan.getStages(), "v_tile");
     next.push_back(tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc), "acc"));
     tile::YieldOp::create(builder, loc, next);
+  }
+
+  /// x of a tile, of which what the backward pass asks for is saved.
+  Value savingScore(Value s, Value k0) {
+    if (!op.saves("score"))
+      return scoreTile(s, qOrigin, k0);
+    Value saved = scoreMap("saved", s, op.getSavedScore(), qOrigin, k0);
+    tile::StoreBlocksOp::create(builder, loc, saved, savedScore, b, h, q0, k0);
+    return scoreFromSaved(saved, readsProductBesideSaved() ? s : Value(), qOrigin, k0);
   }
 
   //===--- The normaliser ---===//
@@ -402,6 +427,7 @@ private:
   TileType rowType, scoreType, outType;
   Value q0, qOrigin, keyLength;
   Value head, seed, offset, threshold; ///< of dropout
+  Value savedDropout, savedScore;      ///< views; null where it is not saved
   Value zero;
   std::map<uint32_t, Value> floats; ///< by their bits
   BlockValues block;

@@ -159,6 +159,7 @@ private:
     Value dk = ofKeys("dk", OperandRole::Out), dv = ofValues("dv", OperandRole::Out);
     const SmallVector<GradientSum> sums = sumsOfElements(/*ofKeys=*/true);
     const SmallVector<Value> sumViews = viewsOf(sums);
+    declareSaved();
     readSizes();
     zero = constant(0);
     Value group = param("group", i32), first = arith::MulIOp::create(builder, loc, kvHead, group);
@@ -227,7 +228,7 @@ private:
           doTile = load("do_tile", "q", "dv", views.gradient, row, values.Sq, plan.getStages());
     const ScoreTile tile =
         scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
-    Value ds = rounded(scoreGradients(tile), "ds"), p = rounded(keptOf(tile.p, q0, values.k0), "p");
+    Value ds = rounded(scoreGradients(tile), "ds"), p = rounded(keptOf(tile, q0), "p");
     Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
     Value dq = views.dq ? product("dq", "q", "d", exchanged(ds, "ds"), of.k, Value()) : Value();
     Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);
@@ -261,6 +262,7 @@ private:
     Value dq = withQueries ? ofQueries("dq", OperandRole::Out) : Value();
     const SmallVector<GradientSum> sums = sumsOfElements(/*ofKeys=*/false);
     const SmallVector<Value> sumViews = viewsOf(sums);
+    declareSaved();
     readSizes();
     setHead(head);
     zero = constant(0);
@@ -396,6 +398,7 @@ private:
     Value queries = ofQueries("q"), keys = ofKeys("k"), vs = ofValues("v"), doView = ofOutputs("do");
     const RowViews views = rowViews();
     Value out = operand(gradient.declaration());
+    declareSaved();
     readSizes();
     zero = constant(0);
     const std::array<Value, 2> counts = {values.B, values.H};

@@ -21,13 +21,18 @@ using Predicate = arith::CmpIPredicate;
 /// The values of a region of gradients that its region `of` computes, too, each with that of `of`.
 inline DenseMap<Value, Value> valuesInCommon(Region &gradient, Region &of) {
   DenseMap<Value, Value> common;
+  auto attributes = [](Operation &op) {
+    NamedAttrList all(op.getDiscardableAttrDictionary());
+    all.erase(attn::savedAttr); // of its region's alone
+    return all.getDictionary(op.getContext());
+  };
   for (auto [own, other] : llvm::zip(gradient.getArguments(), of.getArguments()))
     common[own] = other;
   for (Operation &op : gradient.front().without_terminator()) {
     if (op.getNumResults() != 1)
       continue;
     for (Operation &other : of.front().without_terminator()) {
-      const bool same = op.getName() == other.getName() && op.getAttrs() == other.getAttrs() &&
+      const bool same = op.getName() == other.getName() && attributes(op) == attributes(other) &&
                         op.getPropertiesAsAttribute() == other.getPropertiesAsAttribute() &&
                         op.getNumOperands() == other.getNumOperands() &&
                         llvm::all_of(llvm::zip(op.getOperands(), other.getOperands()),
@@ -124,6 +129,21 @@ protected:
 
   /// dQ in float32 before the scale.
   Value sumsOfQueries() { return operand("dq_sums", OperandRole::Workspace, f32, "h", "q", "d", op.getHeadDim()); }
+
+  /// What the forward pass has left, for the tiles of the kernel that is written.
+  void declareSaved() {
+    auto view = [&](StringRef what) {
+      return op.saves(what) ? operand(savedDeclaration(what, OperandRole::In)) : Value();
+    };
+    savedDropout = view("dropout");
+    savedScore = view("score");
+  }
+  Value loadSaved(StringRef name, Value view, Type element, Value q0, Value k0) {
+    return view ? tile::named(
+                      tile::LoadBlocksOp::create(builder, loc, scores().withElementType(element), view, b, h, q0, k0),
+                      name)
+                : Value();
+  }
 
   Value blockIndex(StringRef axis) {
     const StringRef name = axis == "q" ? "q0" : axis == "k" ? "k0" : axis;
@@ -301,40 +321,51 @@ protected:
     });
   }
 
-  Value dropped(Value tile, StringRef name, Value q0, Value k0, bool negates = false) {
+  /// `kept`, of each element whether it is, is null where that is computed again.
+  Value dropped(Value tile, Value kept, StringRef name, Value q0, Value k0, bool negates = false) {
     if (!op.getDropout())
       return tile;
-    return tile::named(
-        tile::DropoutOp::create(builder, loc, scores(), tile, q0, k0, headNumber, seed, offset, threshold, negates),
-        name);
+    if (kept)
+      return map(name, scores(), {tile, kept}, [&](ValueRange v) -> Value {
+        Value other = negates ? arith::NegFOp::create(builder, loc, v[0]).getResult() : constant(0);
+        return arith::SelectOp::create(builder, loc, v[1], v[0], other);
+      });
+    auto dropout = tile::DropoutOp::create(builder, loc, scores(), Type(), tile, q0, k0, headNumber, seed, offset,
+                                           threshold, negates);
+    return tile::named(dropout.getResult(), name);
   }
 
   /// Whether the sign of P says what is dropped: where no weight is negative, one call of the generator serves P and dP.
   bool marksDropped() { return op.getDropout() && hasStatistics; }
   Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
 
-  /// P with dropout, of P as a tile of scores has it.
-  Value keptOf(Value p, Value q0, Value k0) {
-    if (!marksDropped())
-      return dropped(p, "p", q0, k0);
-    return map("p", scores(), p, [&](ValueRange v) -> Value {
-      return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
-    });
-  }
-
   /// A tile's scores and gradients.
   struct ScoreTile {
     Value s, x, p, dp; ///< p negative where it is dropped, if `marksDropped`
     Value origin, k0;  ///< of its queries, with the query offset, and of its keys
     RowValues rows;
+    Value kept, saved; ///< what the forward pass has left of dropout and of the score, or null
   };
+
+  /// P with dropout, of P as a tile of scores has it.
+  Value keptOf(const ScoreTile &tile, Value q0) {
+    if (!marksDropped())
+      return dropped(tile.p, tile.kept, "p", q0, tile.k0);
+    return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
+      return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
+    });
+  }
 
   /// Everything up to dP of a tile.
   ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows) {
-    ScoreTile tile{{}, {}, {}, {}, qOrigin(q0), k0, rows};
+    ScoreTile tile{{}, {}, {}, {}, qOrigin(q0), k0, rows, {}, {}};
+    // Beside the products that follow.
+    tile.kept = loadSaved("kept", savedDropout, builder.getI1Type(), q0, k0);
+    tile.saved = loadSaved("saved", savedScore, f32, q0, k0);
     tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
     isMasked = Value();
-    tile.x = scoreTile(tile.s, tile.origin, k0);
+    tile.x = tile.saved ? scoreFromSaved(tile.saved, readsProductBesideSaved() ? tile.s : Value(), tile.origin, k0)
+                        : scoreTile(tile.s, tile.origin, k0);
     auto masked = [&](Value of, float hidden) { return maskTile(of, hidden, q0, tile.origin, k0, partial); };
     // What x would be of a hidden key may be anything, and LSE of the row NaN: its p is 0, in place of p of -inf.
     if (!hasStatistics)
@@ -343,10 +374,10 @@ protected:
     if (hasStatistics)
       tile.p = masked(tile.p, 0);
     if (marksDropped())
-      tile.p = dropped(tile.p, "p", q0, k0, /*negates=*/true);
+      tile.p = dropped(tile.p, tile.kept, "p", q0, k0, /*negates=*/true);
     tile.dp = tile::named(tile::MmaOp::create(builder, loc, scores(), gradient, v, Value()), "dp");
     if (!marksDropped())
-      tile.dp = dropped(tile.dp, "dp", q0, k0);
+      tile.dp = dropped(tile.dp, tile.kept, "dp", q0, k0);
     return tile;
   }
 
@@ -434,6 +465,10 @@ protected:
     IRMapping mapping;
     mapping.map(region.getArguments().slice(1, 2), ValueRange{b, h});
     mapping.map(region.getArguments().back(), dx);
+    if (tile.saved)
+      for (auto [own, other] : valuesInCommon(region, op.getScore()))
+        if (other == op.getSavedScore() && isNeeded(value, own, mapping))
+          mapping.map(own, input(tile.saved));
     if (isNeeded(value, region.getArgument(0), mapping))
       mapping.map(region.getArgument(0), scaled(input(tile.s)));
     const std::tuple<unsigned, StringRef, Value> coordinates[] = {{3, "q", tile.origin}, {4, "k", tile.k0}};
@@ -442,21 +477,6 @@ protected:
         mapping.map(region.getArgument(argument), map.addCoordinate(axis, origin));
     Value result = cloneFromRegion(builder, op, value, mapping);
     return unlessHidden(result, input(hasStatistics ? tile.p : tile.x), hasStatistics);
-  }
-
-  /// Whether a value of a region follows from `argument` by values that are not mapped.
-  static bool isNeeded(Value of, Value argument, const IRMapping &mapping) {
-    SmallVector<Value> needed{of};
-    DenseSet<Value> seen;
-    while (!needed.empty()) {
-      Value value = needed.pop_back_val();
-      if (value == argument)
-        return true;
-      if (!seen.insert(value).second || mapping.contains(value) || !value.getDefiningOp())
-        continue;
-      llvm::append_range(needed, value.getDefiningOp()->getOperands());
-    }
-    return false;
   }
 
   attn::PlanAttr plan;
@@ -470,6 +490,7 @@ protected:
   MaskSplit mask;
   Value isMasked; ///< of the tile that is written; null where none is masked
   Value zero, headNumber, seed, offset, threshold, keepScale;
+  Value savedDropout, savedScore;            ///< views of the kernel that is written; null where nothing is saved
   SmallVector<BoundsTable> bounds, ofKernel; ///< of all kernels; of the one that is written
 };
 

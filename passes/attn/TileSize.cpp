@@ -29,11 +29,6 @@ namespace {
 /// What a value depends on. Element: on s, or on q and k.
 enum Dependence : unsigned { onRow = 1, onColumn = 2, onElement = onRow | onColumn };
 
-struct OpCost {
-  double special = 0;
-  double alu = 1;
-};
-
 struct RegionCost {
   double special = 0;
   double alu = 0;
@@ -42,8 +37,7 @@ struct RegionCost {
 };
 } // namespace
 
-/// Instructions of one op for one element.
-static OpCost opCost(Operation *op, bool precise) {
+OpCost attune::opCost(Operation *op, bool precise) {
   return llvm::TypeSwitch<Operation *, OpCost>(op)
       .Case<attn::YieldOp, attn::ScalarOp, attn::ExtentOp, arith::ConstantOp>([](auto) { return OpCost{0, 0}; })
       .Case<attn::LoadOp>([](auto) { return OpCost{0, 4}; }) // clamp, address, load, widen

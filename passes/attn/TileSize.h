@@ -25,6 +25,13 @@ struct SizeHints {
 /// the loop.
 PlanRequest planRequest(attn::AttentionOp op, llvm::StringRef arch, const SizeHints &hints = {});
 
+/// Instructions of one op of a region for one element: special functions, and others.
+struct OpCost {
+  double special = 0;
+  double alu = 1;
+};
+OpCost opCost(mlir::Operation *op, bool precise);
+
 /// The attribute that says `plan`.
 attn::PlanAttr planAttr(mlir::MLIRContext *context, const Plan &plan);
 Plan planOf(attn::PlanAttr attr);

@@ -8,6 +8,7 @@
 
 #include "ir/attn/Attn.h"
 #include "ir/sched/Sched.h"
+#include "ir/tile/Signature.h"
 #include "ir/tile/Tile.h"
 #include "passes/analysis/MapPatterns.h"
 #include "passes/analysis/MaskAnalysis.h"
@@ -113,14 +114,70 @@ protected:
 
   /// x of a tile s of products of Q and K.
   mlir::Value scoreTile(mlir::Value s, mlir::Value qOrigin, mlir::Value k0) {
+    return scoreMap("x", s, op.getScore().empty() ? mlir::Value() : yieldOf(op.getScore()), qOrigin, k0);
+  }
+
+  /// `value` of the score region, or the scaled product where that is null, of each element.
+  mlir::Value scoreMap(llvm::StringRef name, mlir::Value s, mlir::Value value, mlir::Value qOrigin, mlir::Value k0) {
     auto map = tile::MapOp::create(builder, loc, s.getType(), s, {{"q", qOrigin}, {"k", k0}});
     mlir::OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
     mlir::Value x = scaled(map.getElement(0));
-    if (!op.getScore().empty())
-      x = valueOf(op.getScore(), {x, b, h, map.getCoordinate("q"), map.getCoordinate("k")});
+    if (value) {
+      mlir::IRMapping mapping;
+      mapping.map(op.getScore().getArguments(),
+                  mlir::ValueRange{x, b, h, map.getCoordinate("q"), map.getCoordinate("k")});
+      x = cloneFromRegion(builder, op, value, mapping);
+    }
     tile::YieldOp::create(builder, loc, x);
+    return tile::named(map.getResult(), name);
+  }
+
+  /// x of a tile of what is saved of the score; `s` is null where nothing else of x follows from it.
+  mlir::Value scoreFromSaved(mlir::Value saved, mlir::Value s, mlir::Value qOrigin, mlir::Value k0) {
+    mlir::Value value = op.getSavedScore();
+    if (!value || value == yieldOf(op.getScore()))
+      return saved;
+    auto map = tile::MapOp::create(builder, loc, saved.getType(), saved, {{"q", qOrigin}, {"k", k0}});
+    mlir::OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    mlir::IRMapping mapping;
+    mapping.map(op.getScore().getArguments().drop_front(),
+                mlir::ValueRange{b, h, map.getCoordinate("q"), map.getCoordinate("k")});
+    mapping.map(value, map.getElement(0));
+    if (s)
+      mapping.map(op.getScore().getArgument(0), scaled(map.addInput(s, f32)));
+    tile::YieldOp::create(builder, loc, cloneFromRegion(builder, op, yieldOf(op.getScore()), mapping));
     return tile::named(map.getResult(), "x");
+  }
+
+  /// Whether a value of a region follows from `argument` by values that are not mapped.
+  static bool isNeeded(mlir::Value of, mlir::Value argument, const mlir::IRMapping &mapping) {
+    llvm::SmallVector<mlir::Value> needed{of};
+    llvm::DenseSet<mlir::Value> seen;
+    while (!needed.empty()) {
+      mlir::Value value = needed.pop_back_val();
+      if (value == argument)
+        return true;
+      if (!seen.insert(value).second || mapping.contains(value) || !value.getDefiningOp())
+        continue;
+      llvm::append_range(needed, value.getDefiningOp()->getOperands());
+    }
+    return false;
+  }
+  /// Whether x follows from s beside what is saved of the score.
+  bool readsProductBesideSaved() {
+    mlir::Value value = op.getSavedScore();
+    if (!value)
+      return false;
+    mlir::IRMapping saved;
+    saved.map(value, value);
+    return isNeeded(yieldOf(op.getScore()), op.getScore().getArgument(0), saved);
+  }
+
+  /// How a kernel declares what is saved for the backward pass.
+  tile::OperandAttr savedDeclaration(llvm::StringRef what, OperandRole role) {
+    return tile::declarationOf(op.getContext(), savedOperand(what, role));
   }
 
   /// `hidden`, the x of a hidden key or its p, for what `visible(q, k)` refuses of the elements of `tile`, where `onlyIf`

@@ -50,7 +50,13 @@ public:
   explicit RowChoice(tile::KernelOp kernel) {
     kernel.walk([&](Operation *op) {
       TypeSwitch<Operation *>(op)
-          .Case<tile::MapOp, tile::DropoutOp>([&](auto op) { tieAll(op->getOperands(), op.getResult()); })
+          .Case([&](tile::MapOp map) { tieAll(map->getOperands(), map.getResult()); })
+          .Case([&](tile::DropoutOp dropout) {
+            tieAll(dropout->getOperands(), dropout.getResult());
+            if (dropout.getKept())
+              tieAll({dropout.getKept()}, dropout.getResult());
+          })
+          .Case<tile::LoadBlocksOp>([](auto) {}) // gives what is asked for
           .Case([&](tile::ConvertOp convert) {
             if (goesToMemory(convert.getResult()))
               keepOrder(convert.getTileMutable(), convert.getResult().getType().getAxes()[0]);

@@ -166,6 +166,83 @@ int explainSchedule(const ExplainFlags &flags, const Request &request) {
   return done;
 }
 
+/// "counted" of the JSON: what ncu counts of each kernel of the launch.
+Expected<ordered_json> countedKernels(const KernelImage &image) {
+  Expected<std::vector<std::string>> command = runCommand();
+  if (!command)
+    return command.error();
+  ordered_json counted = ordered_json::array();
+  for (const KernelEntry &entry : image.entries) {
+    Expected<driver::CountedBytes> bytes = driver::countBytes(*command, entry.symbol);
+    if (!bytes)
+      return bytes.error();
+    counted.push_back({{"name", entry.symbol},
+                       {"hbmReadBytes", bytes->hbmReadBytes},
+                       {"hbmWrittenBytes", bytes->hbmWrittenBytes},
+                       {"microseconds", bytes->microseconds}});
+  }
+  return counted;
+}
+
+void printBackward(const ordered_json &explained) {
+  auto number = [](const ordered_json &from, const char *key) { return from[key].get<double>(); };
+  const ordered_json &sizes = explained["sizes"];
+  print("  {:<14} {:.3g} operations, {} of HBM, {:.1f} us predicted (B {} H {} Hkv {} Sq {} Sk {}); standard attention "
+        "moves {}\n",
+        "backward", number(explained, "flops"), bytesText(number(explained, "hbmBytes")),
+        number(explained, "microseconds"), sizes["batch"].get<int64_t>(), sizes["heads"].get<int64_t>(),
+        sizes["headsKv"].get<int64_t>(), sizes["queries"].get<int64_t>(), sizes["keys"].get<int64_t>(),
+        bytesText(number(explained, "standardAttentionBytes")));
+  for (const ordered_json &kernel : explained["kernels"])
+    print("  {:<14} {:<18} {:.3g} operations, {} read, {} written, {:.1f} us\n", "", kernel["name"].get<std::string>(),
+          number(kernel, "flops"), bytesText(number(kernel, "hbmReadBytes")),
+          bytesText(number(kernel, "hbmWrittenBytes")), number(kernel, "microseconds"));
+  for (const ordered_json &kernel : explained.value("counted", ordered_json::array()))
+    print("  {:<14} {:<18} {} read, {} written, {:.1f} us\n", "counted", kernel["name"].get<std::string>(),
+          bytesText(number(kernel, "hbmReadBytes")), bytesText(number(kernel, "hbmWrittenBytes")),
+          number(kernel, "microseconds"));
+  const ordered_json &forward = explained["forward"];
+  print("  {:<14} {:.1f} us predicted, of these {:.1f} for what it saves\n", "forward", number(forward, "microseconds"),
+        number(forward, "savingMicroseconds"));
+  for (const ordered_json &value : explained["values"]) {
+    const std::string reason = value["reason"];
+    std::string gain;
+    if (value.contains("microsecondsGained")) {
+      const double gained = number(value, "microsecondsGained");
+      gain = fmt::format("; saved, both passes take {:.1f} us {}", std::abs(gained), gained > 0 ? "less" : "more");
+    }
+    print("  {:<14} {:<8} {:<14} {}{}{}\n", "value", value["value"].get<std::string>(),
+          value["saved"].get<bool>() ? "saved" : "computed again", bytesText(number(value, "bytes")), gain,
+          reason.empty() ? "" : "; " + reason);
+  }
+}
+
+/// The backward pass: no ranking, as it has one plan.
+int explainBackward(const ExplainFlags &flags, const Request &request, const std::string &text) {
+  ordered_json explained = ordered_json::parse(text);
+  Expected<KernelImage> image = cli::compileImage(request);
+  if (!image)
+    return report({image.error()});
+  explained["plan"] = planOf(*image);
+  explained["milliseconds"] = timesJson(image->times);
+  if (flags.measure) {
+    Expected<ordered_json> counted = countedKernels(*image);
+    if (!counted)
+      return report({counted.error()});
+    explained["counted"] = *counted;
+  }
+  if (flags.json) {
+    print("{}\n", explained.dump(2));
+    return done;
+  }
+  const KernelSignature &signature = image->signature;
+  print("{}, backward\n{}{}",
+        headline(image->name, signature.dtype, signature.headDim, signature.headDimV, image->arch),
+        planText(explained["plan"]), scheduleText(explained["plan"]));
+  printBackward(explained);
+  return done;
+}
+
 /// Compiles nothing.
 int roofline(const ExplainFlags &flags, const ordered_json &explained) {
   Expected<Roofline> line = Roofline::of(explained);
@@ -213,6 +290,9 @@ int explainVerb(const ExplainFlags &flags) {
   ProblemSizes sizes;
   if (request->shape)
     sizes = sizesOf(*request->shape);
+  if (request->options.backward && (!flags.sweep.empty() || flags.roofline))
+    return report(usageError(
+        fmt::format("--{} draws the forward pass; leave out --backward", flags.roofline ? "roofline" : "sweep")));
   if (!flags.sweep.empty())
     return sweep(*request, sizes, flags.sweep, flags.svg, flags.json);
   if (flags.measure && !request->shape)
@@ -229,6 +309,8 @@ int explainVerb(const ExplainFlags &flags) {
   Expected<std::string> text = explainRequest(*request, sizes, *tiles);
   if (!text)
     return report({text.error()});
+  if (request->options.backward)
+    return explainBackward(flags, *request, *text);
   ordered_json explained = ordered_json::parse(*text);
   if (flags.roofline)
     return roofline(flags, explained);
@@ -283,6 +365,7 @@ void attune::cli::addExplain(CLI::App &app, int &exitCode) {
   flags->addTarget(*verb, /*withTarget=*/false);
   flags->addShape(*verb);
   flags->addSchedule(*verb);
+  flags->addGradients(*verb);
   flags->addTuning(*verb, /*measures=*/false);
   verb->add_option("--candidates", flags->candidates, "rows of the ranking (10)")->check(wholeNumber(0, 1'000'000));
   verb->add_flag("--measure", flags->measure,

@@ -134,6 +134,16 @@ void Flags::addGradients(CLI::App &verb) {
       ->needs(pass);
   group->add_flag("--grad-lse", gradLse, "of LSE's gradient beside that of O")->needs(pass);
   group->add_flag("--deterministic", deterministic, "the same bits in every launch")->needs(pass);
+  group
+      ->add_option("--memory-budget", memoryBudget,
+                   "bytes that the forward pass may save beside O and LSE; the cost model chooses what for the sizes")
+      ->type_name("BYTES")
+      ->check(wholeNumber(0, std::numeric_limits<int64_t>::max()));
+  group
+      ->add_option("--recompute", recompute,
+                   "whether the forward pass saves a value (dropout, score) or the backward pass computes it again; "
+                   "repeatable")
+      ->type_name("NAME=save|recompute");
 }
 
 void Flags::addCuda(CLI::App &verb) {
@@ -467,6 +477,26 @@ static std::optional<Failure> unreadValue(const Request &request) {
   return std::nullopt;
 }
 
+/// What the forward pass saves; with or without --backward both passes are compiled for it.
+static std::optional<Failure> readSaving(const Flags &flags, Request &request) {
+  if (request.text)
+    return usageError(fmt::format("{} holds what is saved; leave out --memory-budget and --recompute", flags.input));
+  if (!request.options.gradients)
+    request.options.gradients.emplace();
+  Saving &saving = request.options.gradients->saving;
+  saving.memoryBudget = flags.memoryBudget;
+  if (request.shape)
+    saving.sizes = sizesOf(*request.shape);
+  for (const std::string &choice : flags.recompute) {
+    const size_t equals = choice.find('=');
+    const std::string value = choice.substr(0, equals), how = equals == choice.npos ? "" : choice.substr(equals + 1);
+    if (how != "save" && how != "recompute")
+      return usageError(fmt::format("--recompute {} is not NAME=save or NAME=recompute", choice));
+    (how == "save" ? saving.save : saving.recompute).push_back(value);
+  }
+  return std::nullopt;
+}
+
 Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Shape> &knownShape,
                                      std::optional<DType> knownDtype) {
   Request request;
@@ -604,6 +634,9 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
     options.backward = true;
     options.gradients = Gradients{flags.grads, flags.gradLse, flags.deterministic};
   }
+  if (flags.memoryBudget || !flags.recompute.empty())
+    if (std::optional<Failure> failure = readSaving(flags, request))
+      return *failure;
   options.cacheDir = flags.cacheDir;
   options.useCache = !flags.noCache;
   if (!flags.tuning.empty())

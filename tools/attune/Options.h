@@ -98,6 +98,8 @@ struct Flags {
   std::string cuda;
   bool backward = false, gradLse = false, deterministic = false;
   std::vector<std::string> grads; ///< captured tensors
+  size_t memoryBudget = 0;
+  std::vector<std::string> recompute; ///< NAME=save or NAME=recompute
   std::string cacheDir, tuning;
   bool noCache = false;
   bool json = false;

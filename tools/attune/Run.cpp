@@ -10,6 +10,7 @@
 #include "tools/attune/Report.h"
 #include "tools/attune/TileMaps.h"
 
+#include "driver/Compiling.h"
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Compare.h"
 #include "tools/reference/Gradients.h"
@@ -52,6 +53,7 @@ struct Data {
   bool hasLse = true; ///< else the kernel has no such operand
   std::map<std::string, HostTensor> tensors, scalars;
   std::map<std::string, HostTensor> ofBackward; ///< its operands beside those above: do, dlse, dq, dk, dv, grads.NAME
+  std::map<std::string, HostTensor> saved;      ///< what the forward pass leaves for it: saved.NAME
 
   /// What a launch writes.
   std::vector<std::pair<std::string, HostTensor *>> results() {
@@ -82,6 +84,11 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   size_t half = values.size() / 2;
   return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+std::vector<int64_t> savedSizes(const OperandParam &operand, const Shape &shape) {
+  const auto sizes = savedShape(operand, shape.batch, shape.heads, shape.queries, shape.keys);
+  return {sizes.begin(), sizes.end()};
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,6 +151,9 @@ Expected<void> checkMemory(const RunFlags &flags, const Request &request, const 
   need.add("v", inputs, v);
   need.add("o", byteSize(signature.dtype), o);
   need.add("lse", 4, std::span(o).first(3));
+  for (const OperandParam &operand : signature.operands)
+    if (operand.name.starts_with(savedPrefix))
+      need.add(operand.name, byteSize(operand.dtype), savedSizes(operand, shape));
   if (hasOperand(signature, "do")) {
     need.add("do", byteSize(signature.dtype), o);
     need.add("dq", byteSize(signature.dtype), q);
@@ -210,6 +220,11 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
       data.ofBackward["dlse"] = HostTensor::random(DType::F32, data.lse.shape, flags.seed * 1000 + 5);
     data.poisonResults();
   }
+  for (const OperandParam &operand : signature.operands)
+    if (operand.name.starts_with(savedPrefix)) {
+      HostTensor &saved = data.saved[operand.name] = HostTensor::zeros(operand.dtype, savedSizes(operand, shape));
+      std::fill(saved.data.begin(), saved.data.end(), std::byte(0xff));
+    }
   for (const ScalarParam &param : signature.scalars) {
     Expected<HostTensor> value = makeScalar(request, param);
     if (!value)
@@ -235,8 +250,9 @@ template <typename Place> LaunchArgs launchArgs(const RunFlags &flags, Device de
   args.o = view(data.o);
   if (data.hasLse)
     args.lse = view(data.lse);
-  for (const auto &[name, tensor] : data.ofBackward)
-    args.operands.push_back({name, view(tensor)});
+  for (const auto *more : {&data.ofBackward, &data.saved})
+    for (const auto &[name, tensor] : *more)
+      args.operands.push_back({name, view(tensor)});
   for (const auto &[name, tensor] : data.tensors)
     args.tensors.push_back({name, view(tensor)});
   for (const auto &[name, value] : data.scalars)
@@ -300,7 +316,7 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   for (const HostTensor *tensor : {&data.q, &data.k, &data.v, &data.o, &data.lse})
     if (Expected<void> done = upload(*tensor); !done)
       return done.error();
-  for (const auto *more : {&data.tensors, &data.ofBackward})
+  for (const auto *more : {&data.tensors, &data.ofBackward, &data.saved})
     for (const auto &[name, tensor] : *more)
       if (Expected<void> done = upload(tensor); !done)
         return done.error();
@@ -330,6 +346,9 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   for (auto [name, tensor] : data.results())
     if (Expected<void> copied = buffers[tensor].copyToHost(tensor->data.data(), tensor->bytes()); !copied)
       return copied.error();
+  for (auto &[name, tensor] : data.saved)
+    if (Expected<void> copied = buffers[&tensor].copyToHost(tensor.data.data(), tensor.bytes()); !copied)
+      return copied.error();
 
   Expected<CudaEvent> begin = CudaEvent::create(), end = CudaEvent::create();
   if (!begin || !end)
@@ -354,8 +373,9 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   return median(times);
 }
 
-/// O and LSE of the forward pass, which the backward pass takes, on `target`.
-Expected<void> runForward(const RunFlags &flags, const Request &request, const Target &target, Data &data) {
+/// O and LSE of the forward pass, which the backward pass takes, and what else it leaves, on `target`. Gives its time in
+/// milliseconds, on a CPU of one launch.
+Expected<double> runForward(const RunFlags &flags, const Request &request, const Target &target, Data &data) {
   if (!request.variant)
     return Error{"the text does not say which variant's backward pass it is, so that there is no forward pass to run "
                  "before it; emit it from the variant"};
@@ -366,17 +386,29 @@ Expected<void> runForward(const RunFlags &flags, const Request &request, const T
   options.cuda.reset();
   options.sramBudget = 0;
   assignSchedule(options, CompileOptions());
-  Expected<Kernel> kernel = compile(*request.variant, options, target);
+  // What the backward pass reads is decided.
+  for (const auto &[name, tensor] : data.saved) {
+    if (!options.gradients)
+      options.gradients.emplace();
+    options.gradients->saving.save.push_back(name.substr(savedPrefix.size()));
+  }
+  Expected<KernelImage> image = attune::compileImage(*request.variant, options, target);
+  if (!image)
+    return image.error();
+  Expected<Kernel> kernel = driver::kernelOfImage(std::move(*image), {.variant = &*request.variant}, options, target);
   if (!kernel)
     return kernel.error();
+  if (request.variant->hasDropout())
+    kernel = kernel->withDropout(request.variant->dropoutProbability());
   RunFlags once = flags;
-  once.repeats = 1;
+  if (!target.isCuda())
+    once.repeats = 1;
   once.keepTables = false;
   std::map<std::string, HostTensor> ofBackward = std::move(data.ofBackward);
   data.ofBackward.clear();
   Expected<double> ran = target.isCuda() ? runOnGpu(once, *kernel, data) : runOnCpu(once, *kernel, data);
   data.ofBackward = std::move(ofBackward);
-  return ran ? Expected<void>() : ran.error();
+  return ran;
 }
 
 //===----------------------------------------------------------------------===//
@@ -627,7 +659,7 @@ int simulateData(const RunFlags &flags, const Request &request, const Simulation
   if (Expected<void> filled = fillData(flags, request, simulation.summary().signature, given, data); !filled)
     return report({filled.error()});
   if (!data.ofBackward.empty())
-    if (Expected<void> ran = runForward(flags, request, Target::cpu(), data); !ran)
+    if (Expected<double> ran = runForward(flags, request, Target::cpu(), data); !ran)
       return report({ran.error()});
   LaunchArgs args = launchArgs(flags, Device{}, data, [](const HostTensor &tensor) { return tensor.data.data(); });
   args.workspaceBytes = simulation.workspaceBytes(args);
@@ -774,9 +806,13 @@ int runVerb(const RunFlags &flags) {
     if (Expected<void> within = checkIndices(flags, request, data); !within)
       return report({within.error()});
   const bool backward = !data.ofBackward.empty();
-  if (backward)
-    if (Expected<void> ran = runForward(flags, request, request.target, data); !ran)
+  std::optional<double> forwardMilliseconds;
+  if (backward) {
+    Expected<double> ran = runForward(flags, request, request.target, data);
+    if (!ran)
       return report({ran.error()});
+    forwardMilliseconds = *ran;
+  }
   Expected<double> milliseconds =
       request.target.isCuda() ? runOnGpu(flags, kernel, data) : runOnCpu(flags, kernel, data);
   if (!milliseconds)
@@ -833,6 +869,10 @@ int runVerb(const RunFlags &flags) {
     for (const auto &[name, value] : data.scalars)
       meta["scalars"][name] = value.at(0);
   meta["milliseconds"] = *milliseconds;
+  if (forwardMilliseconds)
+    meta["forwardMilliseconds"] = *forwardMilliseconds;
+  for (const auto &[name, tensor] : data.saved)
+    meta["saved"][name.substr(savedPrefix.size())] = tensor.bytes();
   meta["visibleKeys"] = visible ? ordered_json(*visible) : ordered_json(nullptr);
   meta["gflopsPerSecond"] = gflopsPerSecond;
   meta["check"] = nullptr;
@@ -881,6 +921,11 @@ int runVerb(const RunFlags &flags) {
           : *visible == allKeys
               ? ""
               : fmt::format(" of the {:.3g}% of keys that are visible", 100 * double(*visible) / double(allKeys)));
+    if (forwardMilliseconds)
+      print("  {:<14} {:.3f} ms{}\n", "forward pass", *forwardMilliseconds,
+            data.saved.empty() ? "" : ", with what it saves");
+    for (const auto &[name, tensor] : data.saved)
+      print("  {:<14} {:<18} {} bytes\n", "saved", name.substr(savedPrefix.size()), tensor.bytes());
     if (!flags.dump.empty())
       print("  {:<14} {}\n", "dump", flags.dump);
   }

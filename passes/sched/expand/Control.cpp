@@ -150,10 +150,10 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         return success();
       })
       .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
-            tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::LoadOp, tile::StoreOp, tile::AccumulateOp,
-            tile::ScatterOp, sched::SlotOp, sched::ExchangeOp, sched::CopyTileOp, sched::StoreTileOp,
-            sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp, sched::MmaWaitOp, scf::IfOp>(
-          [&](auto tileOp) { return expandOp(tileOp); })
+            tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::LoadOp, tile::LoadBlocksOp, tile::StoreBlocksOp,
+            tile::StoreOp, tile::AccumulateOp, tile::ScatterOp, sched::SlotOp, sched::ExchangeOp, sched::CopyTileOp,
+            sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
+            sched::MmaWaitOp, scf::IfOp>([&](auto tileOp) { return expandOp(tileOp); })
       .Case<sched::SharedOp>([&](auto shared) {
         Operation *buffer = builder.clone(*shared);
         buffer->getResult(0).setType(inPairs(shared.getResult().getType()));

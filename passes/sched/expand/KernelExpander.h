@@ -14,6 +14,7 @@
 //     Products.cpp            mma.sync, tf32, wgmma, and their left operands
 //     Copies.cpp              global to shared memory, by threads and by the copy engine
 //     Stores.cpp              results to global memory
+//     Blocks.cpp              tiles in memory as lanes hold them, to it and from it
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -67,6 +68,7 @@ struct DropoutState {
   Value key0, key1, offsetLow, head, highThreshold, rowBlock, columnBlock;
   bool byKeys;  ///< the tile's rows are keys
   bool negates; ///< what is dropped
+  Value kept;   ///< where it is noted what is kept, or null
 };
 
 class KernelExpander : public TileBuffers {
@@ -199,6 +201,18 @@ private:
   Words wordsByKeys(const DropoutState &state, Value i, Value jj);
   sched::PhiloxOp random(const DropoutState &state, Value query, Value key);
   void dropBlock(const DropoutState &state, Value source, Value buffer, Value i, Value jj);
+
+  // Blocks.cpp
+  LogicalResult expandOp(tile::LoadBlocksOp op);
+  LogicalResult expandOp(tile::StoreBlocksOp op);
+  /// Calls `body(i, jj, block)` for each 16 x 16 of a lane's share of a register tile that the view has: block i of its
+  /// rows and jj of its columns; `block` is the view's [n] of it.
+  template <typename BlocksOp>
+  void forEachBlock(BlocksOp op, TileType type, function_ref<void(Value i, Value jj, Value block)> body);
+  /// Of a block's element n-th of columns, r-th of rows, e-th of a pair, its place in memory (tile.store_blocks).
+  Value placeInBlock(TileType type, unsigned n, unsigned r, Value e);
+  /// The lane that holds, where rows are queries, the elements that a lane has where rows are keys, of one of a pair.
+  Value laneInBlock(TileType type, unsigned e);
 
   // Products.cpp
   LogicalResult expandOp(tile::MmaOp op);

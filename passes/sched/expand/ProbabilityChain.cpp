@@ -34,6 +34,10 @@ std::optional<ProbabilityChain> KernelExpander::chainFrom(tile::MapOp map) {
   for (Operation *user : chain.sum.getResult().getUsers())
     if (user->getBlock() != map->getBlock() || user->isBeforeInBlock(chain.convert))
       return std::nullopt;
+  if (chain.dropout && chain.dropout.getKept())
+    for (Operation *user : chain.dropout.getKept().getUsers())
+      if (user->getBlock() != map->getBlock() || user->isBeforeInBlock(chain.convert))
+        return std::nullopt;
   for (Operation *op = map; op != chain.convert; op = op->getNextNode())
     if (isa<sched::MmaWaitOp>(op))
       return std::nullopt;
@@ -114,6 +118,10 @@ DropoutState KernelExpander::prepareDropout(tile::DropoutOp op) {
       tile::named(arith::ShLIOp::create(builder, loc, mapping.lookup(op.getThreshold()), i32(16)), "high_threshold");
   state.byKeys = op.getTile().getType().axis(0) == "k";
   state.negates = op.getNegates();
+  if (op.getKept()) {
+    state.kept = newBuffer(op.getKept());
+    buffers.map(op.getKept(), state.kept);
+  }
   // q / 16 and k / 16 are whole: origins and a warp's rows are multiples of 16.
   Value q0 = mapping.lookup(op.getQ0()), k0 = mapping.lookup(op.getK0());
   state.rowBlock = div(add(state.byKeys ? k0 : q0, firstRowOf(op.getTile().getType())), 16);
@@ -157,7 +165,7 @@ KernelExpander::Words KernelExpander::wordsByKeys(const DropoutState &state, Val
 
 void KernelExpander::dropBlock(const DropoutState &state, Value source, Value buffer, Value i, Value jj) {
   const Words words = state.byKeys ? wordsByKeys(state, i, jj) : wordsByQueries(state, i, jj);
-  Value zero = f32(0);
+  Value zero = f32(0), noted = i32(0);
   for (unsigned e = 0; e < 2; ++e)
     for (unsigned n = 0; n < 2; ++n)
       for (unsigned r = 0; r < 2; ++r) {
@@ -169,7 +177,13 @@ void KernelExpander::dropBlock(const DropoutState &state, Value source, Value bu
         SmallVector<Value> at{i, add(mul(jj, 2), n), i32(2 * r + e)};
         Value value = get(source, at), dropped = state.negates ? arith::NegFOp::create(builder, loc, value) : zero;
         set(arith::SelectOp::create(builder, loc, keep, value, dropped), buffer, at);
+        if (state.kept) {
+          Value bit = arith::SelectOp::create(builder, loc, keep, i32(1 << (4 * e + 2 * n + r)), i32(0));
+          noted = arith::OrIOp::create(builder, loc, noted, bit);
+        }
       }
+  if (state.kept)
+    setWord(noted, state.kept, i, jj);
 }
 
 LogicalResult KernelExpander::expandOp(tile::DropoutOp op) {

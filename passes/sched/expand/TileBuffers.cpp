@@ -8,6 +8,8 @@ Value TileBuffers::element(Value tile, Value i, Value r, Value j, Value c) {
   Value buffer = buffers.lookup(tile);
   switch (layoutOf(buffer).getRole()) {
   case FragmentRole::C:
+    if (cast<TileType>(tile.getType()).getElementType().isInteger(1))
+      return bitOf(wordOf(buffer, i, div(j, 2)), add(mul(c, 4), add(mul(rem(j, 2), 2), r)));
     return get(buffer, {i, j, add(mul(r, 2), c)});
   case FragmentRole::Rows:
     return get(buffer, {i, r});
@@ -84,7 +86,23 @@ Value TileBuffers::newBuffer(Value result) {
     return place;
   }
   StringRef name = tile::nameOf(result);
-  return registers(name.empty() ? "fragment" : name, cast<TileType>(result.getType()));
+  auto type = cast<TileType>(result.getType());
+  if (type.rank() == 2 && type.getElementType().isInteger(1))
+    type = bitWordsOf(type);
+  return registers(name.empty() ? "fragment" : name, type);
+}
+
+TileType TileBuffers::bitWordsOf(TileType type) {
+  SmallVector<int64_t> shape(type.getShape());
+  const int64_t shares = cast<FragmentAttr>(type.getLayout()).getColumnWarps();
+  shape[1] = 8 * shares * llvm::divideCeil(shape[1], 64 * shares);
+  return TileType::get(type.getContext(), type.getAxes(), shape, IntegerType::get(type.getContext(), 32),
+                       type.getSpace(), type.getLayout());
+}
+
+Value TileBuffers::bitOf(Value word, Value bit) {
+  Value lowest = arith::AndIOp::create(builder, loc, arith::ShRUIOp::create(builder, loc, word, bit), i32(1));
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, lowest, i32(0));
 }
 
 void TileBuffers::moveAll(ValueRange tiles, ArrayRef<Value> to) {

@@ -39,6 +39,12 @@ public:
   /// `value` or of a tile that has taken it over.
   Value unlessRead(Value value, Operation *op);
   Value newBuffer(Value result);
+  /// A tile of i1 lies in a lane as words: of each 16 x 16 block (i, jj) one, at [i][jj / 4][jj % 4], whose bit
+  /// 4 e + 2 n + r is the element of half r of the rows, half n of the columns, e of a pair.
+  static TileType bitWordsOf(TileType type);
+  Value wordOf(Value buffer, Value i, Value jj) { return get(buffer, {i, div(jj, 4), rem(jj, 4)}); }
+  void setWord(Value word, Value buffer, Value i, Value jj) { set(word, buffer, {i, div(jj, 4), rem(jj, 4)}); }
+  Value bitOf(Value word, Value bit);
   /// Each tile to its buffer, all at once: one whose buffer is another's is read before that is written.
   void moveAll(ValueRange tiles, ArrayRef<Value> to);
   void fillBuffer(Value value, Value buffer);

@@ -1,0 +1,159 @@
+#include "passes/analysis/cost/BackwardCost.h"
+
+#include "arch/ArchInfo.h"
+#include "passes/analysis/cost/Rounding.h"
+#include "passes/analysis/cost/VisitedTiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <iterator>
+#include <numeric>
+
+using namespace attune;
+
+namespace {
+/// Cycles are of one multiprocessor.
+struct Calibration {
+  double efficiency;    ///< of the tensor cores' rate
+  double tileCycles;    ///< latencies of a tile
+  double elementCycles; ///< of an element of S in a loop: the exponent, P, dS, their rounding
+  double dropoutCycles; ///< of an element, where its random number is computed
+  double keptCycles;    ///< where it is loaded
+};
+} // namespace
+
+// Fitted to 12 plain shapes and two with dropout on one H100 (docs/performance.md, "Backward"), D 64 and 128.
+static constexpr Calibration ofWarpgroups = {
+    .efficiency = 1.0, .tileCycles = 1114, .elementCycles = 0.0963, .dropoutCycles = 0.2, .keptCycles = 0.04};
+static constexpr Calibration ofWarps = {
+    .efficiency = 0.59, .tileCycles = 0, .elementCycles = 0.104, .dropoutCycles = 0.105, .keptCycles = 0.04};
+static constexpr double hbmShare = 0.8;        ///< of the memory's rate, that copies get
+static constexpr double launchSeconds = 3e-6;  ///< of each kernel
+static constexpr double saveDropoutAlu = 3;    ///< instructions of an element: its bit, and an eighth of a store
+static constexpr double saveScoreAlu = 3;      ///< its store, and an address
+static constexpr double overlappedShare = 0.5; ///< of special functions, that other work does not hide
+
+std::string_view attune::name(Savable value) { return value == Savable::Dropout ? "dropout" : "score"; }
+
+double attune::savedBytes(const PlanRequest &request, SavedValues saved) {
+  const double blocks =
+      double(request.batch * request.heads) * double(ceilDiv(request.queries, 16)) * double(ceilDiv(request.keys, 16));
+  return blocks * ((saved.dropout ? 32 : 0) + (saved.score ? 1024 : 0));
+}
+
+double BackwardCost::flops() const {
+  return std::accumulate(kernels.begin(), kernels.end(), 0.0,
+                         [](double sum, const BackwardKernelCost &kernel) { return sum + kernel.flops; });
+}
+double BackwardCost::hbmBytes() const {
+  return std::accumulate(kernels.begin(), kernels.end(), 0.0,
+                         [](double sum, const BackwardKernelCost &kernel) { return sum + kernel.hbmBytes(); });
+}
+double BackwardCost::seconds() const {
+  return std::accumulate(kernels.begin(), kernels.end(), 0.0,
+                         [](double sum, const BackwardKernelCost &kernel) { return sum + kernel.seconds; });
+}
+
+namespace {
+class Counter {
+public:
+  Counter(const BackwardRequest &request, const Plan &plan, SavedValues saved)
+      : request(request.plan), score(saved.score ? request.withSavedScore : request.score), plan(plan), saved(saved),
+        arch(**archInfo(request.plan.arch)), tiles(countTiles(request.plan, plan.tileQ, plan.tileK)),
+        calibration(plan.copyWarps ? ofWarpgroups : ofWarps) {
+    const double e = this->request.elementBytes, d = this->request.headDim, dv = this->request.headDimV;
+    const double rows = double(this->request.batch * this->request.heads) * double(this->request.queries);
+    const double keys = double(this->request.batch * this->request.headsKv) * double(this->request.keys);
+    ofQ = rows * d * e;
+    ofO = rows * dv * e;
+    ofK = keys * d * e;
+    ofV = keys * dv * e;
+    ofRow = rows * 4;
+    sums = plan.copyWarps ? rows * d * 4 : 0;
+  }
+
+  BackwardCost count() const {
+    BackwardCost cost;
+    const double statistics = request.rowStatistics ? 1 : 0;
+    cost.workspaceBytes = statistics * ofRow + sums;
+    if (statistics > 0 || sums > 0)
+      cost.kernels.push_back(ofBytes("rows", statistics * (2 * ofO + ofRow), statistics * ofRow + sums));
+    const double planes = visitedShare() * savedBytes(request, saved), perRow = 2 * statistics * ofRow;
+    const double inputs = ofQ + ofO + ofK + ofV + perRow + planes;
+    const bool adds = plan.copyWarps > 0;
+    // The other loop computes S and dP again.
+    cost.kernels.push_back(ofTiles("keys", adds, adds, inputs + sums, ofK + ofV + sums));
+    if (adds)
+      cost.kernels.push_back(ofBytes("queries", sums, ofQ));
+    else
+      cost.kernels.push_back(ofTiles("queries", true, false, inputs, ofQ));
+    return cost;
+  }
+
+private:
+  double visitedShare() const {
+    const double all = double(ceilDiv(request.queries, plan.tileQ)) * double(ceilDiv(request.keys, plan.tileK));
+    return all > 0 ? tiles.visited / all : 0;
+  }
+
+  BackwardKernelCost ofBytes(std::string name, double read, double written) const {
+    BackwardKernelCost cost{.name = std::move(name), .hbmReadBytes = read, .hbmWrittenBytes = written};
+    cost.seconds = cost.hbmBytes() / (hbmShare * arch.memoryBytesPerSecond) + launchSeconds;
+    return cost;
+  }
+
+  /// A loop with dQ, or with dK and dV, or with all.
+  BackwardKernelCost ofTiles(std::string name, bool withQueries, bool all, double read, double written) const {
+    BackwardKernelCost cost = ofBytes(std::move(name), read, written);
+    const double d = double(roundUp(request.headDim, 16)), dv = double(roundUp(request.headDimV, 16));
+    const double products =
+        (score.needsProduct ? d : 0) + dv + (withQueries ? d : 0) + (all || !withQueries ? d + dv : 0);
+    const double heads = double(request.batch * request.heads), visited = heads * tiles.visited;
+    const double elements = double(plan.tileQ) * plan.tileK;
+    cost.flops = 2 * products * elements * visited;
+    const double cycles = arch.smCount * arch.clockGHz * 1e9;
+    const double dropout = !request.dropout ? 0 : saved.dropout ? calibration.keptCycles : calibration.dropoutCycles;
+    const double ofElement = calibration.elementCycles + dropout + score.alu / arch.fmaPerClockPerSM +
+                             overlappedShare * score.special / arch.specialPerClockPerSM;
+    const double ofMask = heads * tiles.partial * elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
+    const double busy = cost.flops / (calibration.efficiency * arch.mmaTflops * 1e12) +
+                        (visited * (calibration.tileCycles + elements * ofElement) + ofMask) / cycles;
+    cost.seconds = std::max(cost.seconds, busy + launchSeconds);
+    return cost;
+  }
+
+  const PlanRequest &request;
+  const ScoreWork score;
+  const Plan &plan;
+  const SavedValues saved;
+  const ArchInfo &arch;
+  const TileCount tiles;
+  const Calibration &calibration;
+  double ofQ, ofO, ofK, ofV, ofRow, sums; ///< bytes
+};
+} // namespace
+
+BackwardCost attune::backwardCost(const BackwardRequest &request, const Plan &plan, SavedValues saved) {
+  return Counter(request, plan, saved).count();
+}
+
+double attune::savingSeconds(const BackwardRequest &request, double seconds, double hbmBytes, SavedValues saved) {
+  const ArchInfo &arch = **archInfo(request.plan.arch);
+  const TileCount tiles = countTiles(request.plan, 128, 128);
+  const double elements = double(request.plan.batch * request.plan.heads) * tiles.visited * 128 * 128;
+  const double alu = (saved.dropout ? saveDropoutAlu : 0) + (saved.score ? saveScoreAlu : 0);
+  const double busy = seconds + elements * alu / (arch.fmaPerClockPerSM * arch.smCount * arch.clockGHz * 1e9);
+  const double all = double(request.plan.queries) * double(request.plan.keys);
+  const double share = all > 0 ? std::min(1.0, tiles.visited * 128 * 128 / all) : 0;
+  const double bytes = hbmBytes + share * savedBytes(request.plan, saved);
+  return std::max(busy, bytes / (hbmShare * arch.memoryBytesPerSecond)) - seconds;
+}
+
+std::string SavingDecision::text() const {
+  std::string result = fmt::format("{} {}, {:.0f} bytes", value, isSaved ? "saved" : "computed again", bytes);
+  if (secondsGained)
+    fmt::format_to(std::back_inserter(result), ", saved {:.3f} ms {}", std::abs(*secondsGained) * 1e3,
+                   *secondsGained > 0 ? "quicker" : "slower");
+  return result + (reason.empty() ? "" : ": " + reason);
+}
