@@ -339,6 +339,7 @@ llvm::StringSet<> addedOperands(const LaunchedKernels &kernels) {
               note(scatter.getView());
           })
           .Case([&](sched::AddElementsOp add) { note(add.getView()); })
+          .Case([&](sched::AddIntegerOp add) { note(add.getView()); })
           .Case([&](sched::AddRowsOp add) { note(add.getView()); })
           .Case([&](sched::StoreBoxOp store) {
             if (store.getAdds())

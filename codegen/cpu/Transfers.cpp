@@ -218,10 +218,12 @@ void Lowering::lowerScatter(ScatterOp op) {
     b.setInsertionPoint(guarded.thenBlock()->getTerminator());
     Value value = loadScratch(offset, type.getElementType(), i, 1),
           address = offsetElements(memory.base, memory.element, place);
-    if (op.getAdd())
+    if (!op.getAdd())
+      storeGlobal(value, address, memory.element);
+    else if (memory.element.isF32())
       LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::fadd, address, value, LLVM::AtomicOrdering::monotonic);
     else
-      storeGlobal(value, address, memory.element);
+      LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, address, toI64(value), LLVM::AtomicOrdering::monotonic);
   });
 }
 

@@ -124,6 +124,12 @@ __device__ __forceinline__ void add_f32_pair(float *address, float x, float y) {
   asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
 }
 
+//@ add_int64
+/// Adds one integer to memory; in two's complement the sum of a negative one is that of a natural one. PTX 9.7.13.6, red.
+__device__ __forceinline__ void add_int64(long long *address, int x) {
+  asm volatile("red.global.add.u64 [%0], %1;" ::"l"(address), "l"((long long)x) : "memory");
+}
+
 //@ clamp_index
 /// The nearest index in [0, extent); extent is at least 1.
 __device__ __forceinline__ int clamp_index(int index, long long extent) {

@@ -208,6 +208,10 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](LoadByteOp o) { printLoadByte(o); })
       .Case([&](StoreByteOp o) { printStoreByte(o); })
       .Case([&](AddElementsOp o) { printAddElements(o); })
+      .Case([&](AddIntegerOp o) {
+        const Expr address = globalAddress(views[o.getView()], integers(o.getIndices()));
+        statement(op, primitive("add_int64", {address, asSigned(value(o.getValue()))}).text + ";");
+      })
       .Case([&](LoadSharedOp o) {
         Type type = o.getShared().getType().getElementType();
         StringRef load = type.isF32()         ? "load_shared"

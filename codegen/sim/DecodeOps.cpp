@@ -115,6 +115,8 @@ bool Decoder::elementOp(Operation *op) {
       .Case([&](sched::AddElementsOp o) {
         emit(o, sim::addElements, Values(o->getOperands()), {viewOf(o, o.getView()), int(o.getValues().size())});
       })
+      .Case(
+          [&](sched::AddIntegerOp o) { emit(o, sim::addInteger, Values(o->getOperands()), {viewOf(o, o.getView())}); })
       .Case([&](sched::CopyToGlobalOp o) {
         emit(o, sim::copyToGlobal, {o.getRow(), o.getColumn(), o.getView(), o.getViewRow()},
              {sharedOf(o, o.getShared()), viewOf(o, o.getView())});

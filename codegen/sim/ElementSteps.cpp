@@ -259,3 +259,19 @@ Go sim::addElements(Machine &machine, Warp &warp, const Step &step) {
   }
   return Go::Next;
 }
+
+Go sim::addInteger(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  for (int lane = 0; lane < lanes; ++lane) {
+    if (!warp.has(lane))
+      continue;
+    std::byte *at = machine.global(warp, step, view, baseOf(step.in[1], lane), indicesAt(warp, step, 2, lane), 1);
+    if (!at)
+      return Go::Stop;
+    int64_t sum;
+    std::memcpy(&sum, at, 8);
+    sum = add(sum, int64_t(warp.get<int32_t>(step.in[0], lane)));
+    std::memcpy(at, &sum, 8);
+  }
+  return Go::Next;
+}

@@ -277,6 +277,7 @@ Go storeElement(Machine &, Warp &, const Step &); ///< in: value, view, indices;
 Go loadByte(Machine &, Warp &, const Step &);     ///< in: view, indices; out: bits; at[0]: view, at[1]: how many bytes
 Go storeByte(Machine &, Warp &, const Step &);    ///< in: bits, view, indices; at[0]: view
 Go addElements(Machine &, Warp &, const Step &);  ///< in: values, view, indices; at: view, how many values
+Go addInteger(Machine &, Warp &, const Step &);   ///< in: value, view, indices; at: view
 Go copyToGlobal(Machine &, Warp &, const Step &); ///< in: row, column, view, view row; at: shared, view
 
 Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid; at: shared, view

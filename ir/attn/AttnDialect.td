@@ -90,8 +90,8 @@ def RowStatisticAttr : AttnAttr<"RowStatistic", "statistic"> {
 def GradientsAttr : AttnAttr<"Gradients", "gradients"> {
   let summary = "what the backward pass of an attention gives";
   let description = [{
-    The gradients of Q, K and V, and of these captured tensors of floats. With `lse` that of LSE is given beside that of O. With `deterministic` the order of
-    all sums is one for every launch; without it that of additions to a captured tensor by an index of both q and k is not.
+    The gradients of Q, K and V, and of these captured tensors of floats. With `lse` that of LSE is given beside that of O. With `deterministic` all sums are
+    the same bits in every launch: in one order, or exact where their order is not defined, as that of additions to a captured tensor by an index of both q and k.
 
     ```mlir
     #attn.gradients<["slopes"], lse, deterministic>

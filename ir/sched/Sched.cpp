@@ -738,16 +738,17 @@ LogicalResult ExtentOp::verify() {
   return success();
 }
 
-/// Floats at a place of a float32 view, which `op` `does`.
-template <typename ElementsOp> static LogicalResult verifyFloats(ElementsOp op, StringRef does) {
+/// A place of a view of f32 or of i64, where `op` `does` something.
+template <typename ElementsOp> static LogicalResult verifyPlace(ElementsOp op, StringRef does, bool isInteger = false) {
   ViewType view = op.getView().getType();
-  if (view.getRank() != int64_t(op.getIndices().size()) || !view.getElementType().isF32())
-    return op.emitOpError() << does << " a view of f32 with one index for each dimension, got " << view << " and "
-                            << op.getIndices().size();
+  const Type element = view.getElementType();
+  if (view.getRank() != int64_t(op.getIndices().size()) || !(isInteger ? element.isInteger(64) : element.isF32()))
+    return op.emitOpError() << does << " a view of " << (isInteger ? "i64" : "f32")
+                            << " with one index for each dimension, got " << view << " and " << op.getIndices().size();
   return success();
 }
 
-LogicalResult LoadElementsOp::verify() { return verifyFloats(*this, "reads"); }
+LogicalResult LoadElementsOp::verify() { return verifyPlace(*this, "reads"); }
 
 LogicalResult StoreElementOp::verify() {
   if (getView().getType().getRank() != int64_t(getIndices().size()))
@@ -770,12 +771,14 @@ LogicalResult LoadByteOp::verify() { return verifyByte(*this); }
 LogicalResult StoreByteOp::verify() { return verifyByte(*this); }
 
 LogicalResult AddElementsOp::verify() {
-  if (failed(verifyFloats(*this, "adds to")))
+  if (failed(verifyPlace(*this, "adds to")))
     return failure();
   if (getValues().size() != 1 && getValues().size() != 2)
     return emitOpError() << "adds one value or two side by side, got " << getValues().size();
   return success();
 }
+
+LogicalResult AddIntegerOp::verify() { return verifyPlace(*this, "adds to", /*isInteger=*/true); }
 
 LogicalResult WaitCopiesOp::verify() {
   if (int64_t(getPending()) < 0)

@@ -216,6 +216,20 @@ def AddElementsOp : SchedOp<"add_elements", [Effects, AttrSizedOperandSegments]>
   let hasVerifier = 1;
 }
 
+def AddIntegerOp : SchedOp<"add_integer", [Effects]> {
+  let summary = "add one 32-bit integer to an int64 view";
+  let description = [{
+    `view[indices...] += value`, atomically, with the sign of `value`. The sum wraps around; no order of the additions changes it. PTX ISA 9.7.13.6, red.
+
+    ```mlir
+    sched.add_integer %n to %words[%word, %column] : !tile.view<2, i64>
+    ```
+  }];
+  let arguments = (ins I32:$value, ViewType:$view, Variadic<I32>:$indices);
+  let assemblyFormat = "$value `to` $view `[` $indices `]` attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
 def CopyToGlobalOp : SchedOp<"copy_to_global", [Effects]> {
   let summary = "16 bytes from shared to global memory";
   let description = [{

@@ -426,11 +426,14 @@ LogicalResult AccumulateOp::verify() {
 LogicalResult ScatterOp::verify() {
   const TileType tile = getTile().getType();
   const ViewType view = getView().getType();
-  if (tile.getSpace() != MemorySpace::Register || !tile.getElementType().isF32() ||
-      !isa<FloatType>(view.getElementType()))
+  const bool isInteger = tile.getElementType().isInteger(32);
+  if (tile.getSpace() != MemorySpace::Register || (!tile.getElementType().isF32() && !isInteger) ||
+      (!isInteger && !isa<FloatType>(view.getElementType())))
     return emitOpError() << "takes f32 in registers to views of floats, got " << tile << " and " << view;
-  if (getAdd() && !view.getElementType().isF32())
-    return emitOpError() << "adds to f32 views, got " << view;
+  if (isInteger && (!getAdd() || !view.getElementType().isInteger(64)))
+    return emitOpError() << "adds i32 to i64 views, and writes none, got " << view;
+  if (getAdd() && !isInteger && !view.getElementType().isF32())
+    return emitOpError() << "adds f32 to f32 views, got " << view;
   if (int64_t(getIndices().size()) != view.getRank())
     return emitOpError() << "a view of rank " << view.getRank() << " takes " << view.getRank() << " indices, got "
                          << getIndices().size();

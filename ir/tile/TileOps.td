@@ -311,12 +311,13 @@ def ScatterOp : TileOp<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "write or add each element of a tile to a place of its own";
   let description = [{
     `view[indices...]` becomes an element of the tile, or, with `add`, grows by it: one index for each dimension of the view, a number or a tile with the axes of
-    the tile that holds one for each element. An element of which an index is negative, or not below the view's extent, goes nowhere. Additions are atomic, to float32
-    views, and their order is not defined; without `add` no two elements may have one place.
+    the tile that holds one for each element. An element of which an index is negative, or not below the view's extent, goes nowhere. Additions are atomic, of f32 to f32
+    views, whose order is not defined, and of i32 to i64 views, which wrap around and are the same in any order; without `add` no two elements may have one place.
 
     ```mlir
     tile.scatter %ds, %bias[%h, %rows, %keys] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<3, bf16> (i32, !tile.tile<q 64 x k 64, i32, register>, !tile.tile<q 64 x k 64, i32, register>)
     tile.scatter add %ds, %table[%h, %bucket] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<2, f32> (i32, !tile.tile<q 64 x k 64, i32, register>)
+    tile.scatter add %hits, %counts[%bucket] : !tile.tile<q 64 x k 64, i32, register>, !tile.view<1, i64> (!tile.tile<q 64 x k 64, i32, register>)
     ```
   }];
   let arguments = (ins TileType:$tile, ViewType:$view, Variadic<AnyTypeOf<[I32, TileType]>>:$indices, UnitAttr:$add);

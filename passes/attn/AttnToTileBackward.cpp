@@ -20,7 +20,7 @@
 // Those of captured tensors come with them or behind them, as CapturedGradients.h says: sums of rows from NAME_rows and
 // NAME_queries, of keys from NAME_keys, what is scattered from NAME_queries.
 //
-// Each gradient has one block that adds it up in an order of its own, so that the results are the same bits in every
+// Each of these has one block that adds it up in an order of its own, so that the results are the same bits in every
 // launch. S and dP are computed by both loops, seven products in place of five. Where a plan has copy warps, five are
 // enough: the loop over queries adds dS K to sums in memory, in no particular order:
 //
@@ -34,6 +34,7 @@
 
 #include "passes/Passes.h"
 #include "passes/attn/BackwardTiles.h"
+#include "passes/attn/LongAccumulator.h"
 
 namespace attune {
 #define GEN_PASS_DEF_ATTNTOTILEBACKWARD
@@ -328,6 +329,12 @@ private:
         llvm::is_contained(operands, declared) ? param(declared.getName(), declared.getViewType()) : operand(declared);
     Value added = addedOf(tile, add), unlessZero = added;
     SmallVector<Value> indices;
+    if (gradient.inAnyOrder) {
+      const TileType integers = scores().withElementType(i32);
+      indices.push_back(
+          map("word", integers, added, [&](ValueRange x) { return accumulator::wordOf(builder, loc, x[0]); }));
+      added = map("addend", integers, added, [&](ValueRange x) { return accumulator::addendOf(builder, loc, x[0]); });
+    }
     for (auto [dim, index] : llvm::enumerate(add.getIndices())) {
       Value extent = axisExtent(gradient.axis(dim), "extent");
       if (isOfHead(add, index)) {

@@ -2,6 +2,7 @@
 
 #include "passes/attn/CapturedGradients.h"
 #include "attune/Kernel.h"
+#include "passes/attn/LongAccumulator.h"
 #include "passes/attn/TileWriter.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -14,9 +15,14 @@ using tile::TileType;
 // What indices follow from
 //===----------------------------------------------------------------------===//
 
+static constexpr StringLiteral wordAxis = "word";
+
+/// `words`: of the long accumulator that each element has, the first axis; 0 where it has none.
 static tile::OperandAttr operandOver(MLIRContext *context, const Twine &name, OperandRole role,
-                                     ArrayRef<std::string> axes, Type element) {
+                                     ArrayRef<std::string> axes, Type element, int64_t words = 0) {
   SmallVector<tile::AxisAttr> all;
+  if (words)
+    all.push_back(tile::AxisAttr::get(context, StringAttr::get(context, wordAxis), words, 1));
   for (const std::string &axis : axes)
     all.push_back(tile::AxisAttr::get(context, StringAttr::get(context, axis), 0, 1));
   return tile::OperandAttr::get(context, StringAttr::get(context, name), role, /*optional=*/false, all, element);
@@ -47,8 +53,10 @@ tile::OperandAttr CapturedGradient::declaration() const {
 }
 
 tile::OperandAttr CapturedGradient::addends() const {
-  return operandOver(tensor.getContext(), nameOf(*this) + ".addends", OperandRole::Workspace, axesOf(*this),
-                     Float32Type::get(tensor.getContext()));
+  Builder builder(tensor.getContext());
+  const Type element = inAnyOrder ? Type(builder.getI64Type()) : Type(builder.getF32Type());
+  return operandOver(tensor.getContext(), nameOf(*this) + ".addends", OperandRole::Workspace, axesOf(*this), element,
+                     inAnyOrder ? accumulator::words : 0);
 }
 
 std::array<Value, 4> attune::coordinatesAround(attn::AddGradientOp add) {
@@ -153,6 +161,7 @@ public:
   FailureOr<CapturedGradient> plan(StringAttr name) {
     CapturedGradient gradient;
     gradient.tensor = op.findTensor(name);
+    gradient.inAnyOrder = op.getGradients()->getDeterministic();
     if (gradient.tensor.getRank() == 0)
       return op.emitError() << "the gradient of captured tensor " << name
                             << " is asked for, which has rank 0; capture it with rank 1, of one element, and read its "
@@ -189,12 +198,6 @@ private:
                                    (gradient.sums.empty() ? "" : std::to_string(gradient.sums.size()))});
       return success();
     }
-    if (op.getGradients()->getDeterministic())
-      return add.emitError()
-             << "the gradient of captured tensor " << add.getNameAttr()
-             << " is added up by atomic additions, as its index here follows from q and k together, and "
-                "their order differs from launch to launch; leave out deterministic, or index it by q, "
-                "by k, or by each of both";
     gradient.scattered.push_back(add);
     return success();
   }
@@ -235,12 +238,14 @@ public:
       : TileWriter(op), gradient(gradient), like(like), rank(unsigned(gradient.tensor.getRank())) {}
 
 protected:
-  /// A kernel over the tensor, `by[dim]` of a dimension each block, whose body is written next.
-  void begin(const Twine &suffix, ArrayRef<int64_t> by, int64_t columns) {
+  /// A kernel over an operand, the tensor's dimensions its last ones, `by[dim]` of these each block. The body is written
+  /// next.
+  void begin(const Twine &suffix, tile::OperandAttr over, ArrayRef<int64_t> by, int64_t columns) {
     builder.setInsertionPoint(op);
-    SmallVector<Attribute> grid;
+    SmallVector<Attribute> grid(over.getAxes().begin(), over.getAxes().end());
     for (unsigned dim = 0; dim < rank; ++dim)
-      grid.push_back(tile::AxisAttr::get(builder.getContext(), builder.getStringAttr(gradient.axis(dim)), 0, by[dim]));
+      grid[grid.size() - rank + dim] =
+          tile::AxisAttr::get(builder.getContext(), builder.getStringAttr(gradient.axis(dim)), 0, by[dim]);
     auto plan = tile::PlanAttr::get(builder.getContext(), blockRows, columns, warps, /*blocksPerSm=*/1, /*dvWarps=*/1);
     kernel = tile::KernelOp::create(
         builder, loc, (op.getSymName() + suffix + gradient.tensor.getName().getValue()).str(), builder.getArrayAttr({}),
@@ -314,7 +319,7 @@ public:
   tile::KernelOp write() {
     SmallVector<int64_t> by(rank, 1);
     by.back() = blockEntries;
-    begin("_grad_", by, 2 * blockEntries);
+    begin("_grad_", gradient.declaration(), by, 2 * blockEntries);
     for (unsigned dim = 0; dim < rank; ++dim) {
       at.push_back(blockIndex(dim));
       extents.push_back(extentOf(dim));
@@ -323,11 +328,14 @@ public:
     Value total = tile::named(tile::SplatOp::create(builder, loc, type, constant(0)), "total");
     for (const GradientSum &sum : gradient.sums)
       total = addSum(sum, total);
+    const bool isScattered = !gradient.scattered.empty();
+    if (isScattered && gradient.inAnyOrder)
+      total = addWords(total);
     const TileType entries = registers({{"entry", blockEntries}}, f32);
     Value result = tile::named(
         tile::ReduceOp::create(builder, loc, entries, tile::Reduction::Sum, total, "row", Value(), /*per_lane=*/false),
         "gradient");
-    if (!gradient.scattered.empty()) {
+    if (isScattered && !gradient.inAnyOrder) {
       Value addends =
           tile::LoadOp::create(builder, loc, entries, declare(gradient.addends()), at, extents.back()).getResult();
       result = createMap(builder, loc, "gradient", entries, {result, tile::named(addends, "addends")},
@@ -419,6 +427,26 @@ private:
     });
   }
 
+  /// Of each element's long accumulator, one word a row.
+  Value addWords(Value total) {
+    static_assert(accumulator::words <= blockRows);
+    Value view = declare(gradient.addends());
+    auto map = tile::MapOp::create(builder, loc, total.getType(), total, {{"row", number(0)}, {"entry", at.back()}});
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    Value index = map.getCoordinate("row");
+    SmallVector<Value> place(at);
+    place.back() = map.getCoordinate("entry");
+    place.insert(place.begin(), index);
+    Value word = tile::ElementOp::create(builder, loc, builder.getI64Type(), view, place,
+                                         SmallVector<bool>(place.size(), false));
+    Value counted =
+        arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::slt, index, number(accumulator::words)),
+                                accumulator::valueOf(builder, loc, tile::named(word, "word"), index), constant(0));
+    tile::YieldOp::create(builder, loc, arith::AddFOp::create(builder, loc, map.getElement(0), counted).getResult());
+    return tile::named(map.getResult(), "total");
+  }
+
   /// The coordinate in row `row`, of which what is left is for the runs behind it; adds to `counts` whether there is one.
   Value coordinateAt(const Run &run, ArrayRef<Value> place, Value &row, bool isLast, Value &counts) {
     Value step = isLast ? row : arith::RemSIOp::create(builder, loc, row, run.steps).getResult();
@@ -459,13 +487,18 @@ private:
   tile::KernelOp writeAddends() {
     SmallVector<int64_t> by(rank, 1);
     by.back() = zeroEntries;
-    begin("_zeros_", by, 2 * blockEntries);
+    const tile::OperandAttr addends = gradient.addends();
+    begin("_zeros_", addends, by, 2 * blockEntries);
     SmallVector<Value> at;
+    if (gradient.inAnyOrder)
+      at.push_back(tile::named(tile::BlockIndexOp::create(builder, loc, i32, wordAxis), "word"));
     for (unsigned dim = 0; dim < rank; ++dim)
       at.push_back(blockIndex(dim));
-    Value zeros = tile::SplatOp::create(builder, loc, registers({{"entry", zeroEntries}}, f32), constant(0));
-    tile::StoreOp::create(builder, loc, tile::named(zeros, "zeros"), declare(gradient.addends()), at,
-                          extentOf(rank - 1), /*optional=*/false);
+    const Type element = addends.getElementType();
+    Value zero = arith::ConstantOp::create(builder, loc, cast<TypedAttr>(builder.getZeroAttr(element)));
+    Value zeros = tile::SplatOp::create(builder, loc, registers({{"entry", zeroEntries}}, element), zero);
+    tile::StoreOp::create(builder, loc, tile::named(zeros, "zeros"), declare(addends), at, extentOf(rank - 1),
+                          /*optional=*/false);
     return end();
   }
 
@@ -476,7 +509,7 @@ private:
     const CoordinateDims dims = dimsOfTile(of);
     by[*dims[2]] = blockRows;
     by[*dims[3]] = zeroColumns;
-    begin("_zeros_", by, zeroColumns);
+    begin("_zeros_", gradient.declaration(), by, zeroColumns);
     const std::array<Value, 4> counts = coordinateExtents();
     readQueryOffset();
     Value covered;

@@ -11,8 +11,11 @@
 //     |                           |                           | tensor, a loop over the b and h that it leaves out       |
 //     | q and k in any other way  | table[h, q - k + n]       | atomic additions to float32 in the workspace, then       |
 //     |                           |                           | one conversion                                           |
+//     | the same, deterministic   |                           | atomic additions to long accumulators (LongAccumulator.h)|
+//     |                           |                           | in the workspace, then the ordered sum of their words    |
 //
-// All but the last are sums in an order of their own: the same bits in every launch.
+// The first three are sums in an order of their own, and the last one has none: all but the fourth are the same bits in
+// every launch. Addends that are not finite come out as in any sum: inf, or NaN where there is a NaN, or inf and -inf.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -38,10 +41,11 @@ struct CapturedGradient {
   llvm::SmallVector<GradientSum> sums;
   llvm::SmallVector<attn::AddGradientOp> tiles; ///< each index is one coordinate, q and k among them: then nothing else
   llvm::SmallVector<attn::AddGradientOp> scattered; ///< by atomic additions
+  bool inAnyOrder = false;                          ///< scattered to long accumulators, whose bits no order changes
 
   /// The gradient itself, in the tensor's shape and element type.
   tile::OperandAttr declaration() const;
-  /// Its float32 in the workspace, to which elements are scattered.
+  /// Its float32 in the workspace, or words of i64 in front of its own dimensions, to which elements are scattered.
   tile::OperandAttr addends() const;
   /// The extent of a dimension, as kernels name the axis.
   std::string axis(unsigned dim) const;

@@ -2,6 +2,7 @@
 
 #include "tests/attn/RegionInterpreter.h"
 
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -112,9 +113,11 @@ void RegionInterpreter::run(Operation &op) {
           .Case([&](arith::AndIOp) { return Scalar::of(i & j); })
           .Case([&](arith::OrIOp) { return Scalar::of(i | j); })
           .Case([&](arith::XOrIOp) { return Scalar::of(i ^ j); })
-          .Case<arith::ShLIOp, arith::ShRSIOp>([&](Operation *shift) {
+          .Case<arith::ShLIOp, arith::ShRSIOp, arith::ShRUIOp>([&](Operation *shift) {
             if (j < 0 || j >= int64_t(width))
               FAIL("undefined shift by " << j);
+            if (isa<arith::ShRUIOp>(shift))
+              return Scalar::of(wrap((width == 32 ? uint64_t(uint32_t(i)) : uint64_t(i)) >> j, width));
             return isa<arith::ShLIOp>(shift) ? Scalar::of(wrap(__int128(i) << j, width)) : Scalar::of(i >> j);
           })
           .Case([&](math::AbsIOp) { return Scalar::of(wrap(i < 0 ? -__int128(i) : i, width)); })
@@ -128,6 +131,10 @@ void RegionInterpreter::run(Operation &op) {
             return Scalar::of(i);
           })
           .Case([&](arith::TruncIOp) { return integer(i); })
+          .Case([&](arith::BitcastOp) {
+            return type.isF32() ? real(std::bit_cast<float>(int32_t(i)))
+                                : Scalar::of(int64_t(std::bit_cast<int32_t>(a)));
+          })
           .Case([&](arith::SIToFPOp) { return real(float(i)); })
           .Case([&](arith::UIToFPOp) { return real(float(i)); })
           .Case([&](arith::FPToSIOp) {

@@ -84,6 +84,13 @@ void addBackward(std::vector<Job> &jobs) {
                       return checkBackward(alone(asked.test), target, asked.gradients);
                     },
                     [make] { return make().test.describe(); }});
+  for (const Reader &reader : scatteredReaders())
+    for (const Shape &shape : gradientShapes())
+      jobs.push_back({"backward", [=](const Target &target) {
+                        Asked asked = askedOf(reader, Variant("ordered").score(reader.score), bf16, shape, 7);
+                        asked.gradients.deterministic = true;
+                        return checkBackward(alone(asked.test), target, asked.gradients);
+                      }});
 }
 
 //===----------------------------------------------------------------------===//
@@ -274,6 +281,13 @@ void addRepeats(std::vector<Job> &jobs) {
                                  0.1f, 8)),
                target, 20);
          }});
+  for (const Reader &reader : scatteredReaders())
+    jobs.push_back({"repeats", [=](const Target &target) {
+                      const Shape shape{
+                          .batch = 2, .heads = 6, .headsKv = 2, .queries = 380, .keys = 390, .headDim = 64};
+                      const Asked asked = askedOf(reader, Variant("repeats").score(reader.score), bf16, shape, 9);
+                      return checkRepeats(alone(asked.test), target, 20, asked.gradients.tensors);
+                    }});
 }
 
 void addSkippedTiles(std::vector<Job> &jobs) {

@@ -368,6 +368,15 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = sched.thread_id : i32
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  // expected-error @+1 {{'sched.add_integer' op adds to a view of i64 with one index for each dimension, got '!tile.view<3, f32>' and 3}}
+  sched.add_integer %i to %lse[%i, %i, %i] : !tile.view<3, f32>
+}
+
+// -----
+
 sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.wait_copies' op pending must not be negative}}
   sched.wait_copies pending -1

@@ -954,7 +954,7 @@ tile.kernel @bad(x: out [b, h, q] bf16) grid [b, h, q by 128] dtype bf16 plan <t
   %V = tile.param "x" : !tile.view<3, bf16>
   %c = arith.constant 0.0 : f32
   %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
-  // expected-error @+1 {{'tile.scatter' op adds to f32 views, got '!tile.view<3, bf16>'}}
+  // expected-error @+1 {{'tile.scatter' op adds f32 to f32 views, got '!tile.view<3, bf16>'}}
   tile.scatter add %m, %V[%i, %i, %i] : !tile.tile<q 128, f32, register>, !tile.view<3, bf16> (i32, i32, i32)
 }
 
@@ -967,6 +967,26 @@ tile.kernel @bad(x: out [b, h, q] i32) grid [b, h, q by 128] dtype bf16 plan <ti
   %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
   // expected-error @+1 {{'tile.scatter' op takes f32 in registers to views of floats, got '!tile.tile<q 128, f32, register>' and '!tile.view<3, i32>'}}
   tile.scatter %m, %V[%i, %i, %i] : !tile.tile<q 128, f32, register>, !tile.view<3, i32> (i32, i32, i32)
+}
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] i32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %V = tile.param "x" : !tile.view<3, i32>
+  %n = tile.splat %i : i32 -> !tile.tile<q 128, i32, register>
+  // expected-error @+1 {{'tile.scatter' op adds i32 to i64 views, and writes none, got '!tile.view<3, i32>'}}
+  tile.scatter add %n, %V[%i, %i, %i] : !tile.tile<q 128, i32, register>, !tile.view<3, i32> (i32, i32, i32)
+}
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] i64) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %V = tile.param "x" : !tile.view<3, i64>
+  %n = tile.splat %i : i32 -> !tile.tile<q 128, i32, register>
+  // expected-error @+1 {{'tile.scatter' op adds i32 to i64 views, and writes none, got '!tile.view<3, i64>'}}
+  tile.scatter %n, %V[%i, %i, %i] : !tile.tile<q 128, i32, register>, !tile.view<3, i64> (i32, i32, i32)
 }
 
 // -----

@@ -175,6 +175,15 @@ sched.kernel @first(counter: workspace [counters 1] i32) grid [counters 1] arch 
   sched.start_next_launch
 }
 
+// CHECK-LABEL: sched.kernel @counts
+sched.kernel @counts(counts: workspace [word 4, n] i64) grid [n by 32] arch "sm_80" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16
+    plan <tile_q = 16, tile_k = 16, warps = 1, blocks_per_sm = 1> {
+  %lane = sched.thread_id : i32
+  %C = tile.param "counts" : !tile.view<2, i64>
+  // CHECK: sched.add_integer %[[LANE:.*]] to %{{.*}}[%[[LANE]], %[[LANE]]] : <2, i64>
+  sched.add_integer %lane to %C[%lane, %lane] : !tile.view<2, i64>
+}
+
 // Roles, rings, the copy engine, asynchronous matrix instructions.
 // CHECK-LABEL: sched.kernel @hopper
 sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 64] f32, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32, counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16

@@ -204,6 +204,16 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
   tile.accumulate %r#0, %LSE[%b, %h, %q0] limit %Sq : !tile.tile<q 128, f32, register>, !tile.view<3, f32>
 }
 
+// CHECK-LABEL: tile.kernel @integers
+tile.kernel @integers(counts: workspace [word 4, n] i64) grid [word 4, n by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+  %n = tile.block_index "n" : i32
+  %C = tile.param "counts" : !tile.view<2, i64>
+  %ones = tile.splat %n : i32 -> !tile.tile<q 64, i32, register>
+  // CHECK: tile.scatter add %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] : <q 64, i32, register>, <2, i64>(i32, !tile.tile<q 64, i32, register>)
+  tile.scatter add %ones, %C[%n, %ones] : !tile.tile<q 64, i32, register>, !tile.view<2, i64> (i32, !tile.tile<q 64, i32, register>)
+}
+
 // Types with layouts, which tile-assign-layouts adds.
 // CHECK-LABEL: func.func private @layouts
 // CHECK-SAME: !tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>>

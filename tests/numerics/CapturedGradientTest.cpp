@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fmt/format.h>
 
 using namespace attune;
@@ -165,16 +166,92 @@ TEST_CASE("gradients of captured tensors in sums have the same bits in every lau
   CHECK(verdict.pass);
 }
 
+TEST_CASE("gradients of tables have the same bits in every launch") {
+  const Shape shape{.batch = 2, .heads = 4, .headsKv = 2, .queries = 150, .keys = 230, .headDim = 16};
+  uint64_t seed = 1;
+  for (const Reader &reader : scatteredReaders()) {
+    const DType dtype = dtypes[++seed % 3];
+    const Variant variant = Variant("v").score(reader.score).dropout(0.1f);
+    const Asked asked = askedOf(reader, variant, dtype, shape, seed);
+    Verdict verdict = checkRepeats(asked.test, Target::cpu(), 8, asked.gradients.tensors);
+    INFO(verdict.text);
+    CHECK(verdict.pass);
+  }
+}
+
+TEST_CASE("deterministic gradients of tables") {
+  uint64_t seed = 20;
+  for (const Reader &reader : scatteredReaders())
+    for (const Shape &shape : gradientShapes()) {
+      ++seed;
+      Asked asked = askedOf(reader, Variant("plain").score(reader.score).mask(causal()), dtypes[seed % 3], shape, seed);
+      asked.gradients.deterministic = true;
+      check(asked);
+    }
+  // Rows of the gradient of which each is far from the others, and a tensor of as many dimensions as there may be.
+  auto t = captured("t", f32, rank(4));
+  const Shape shape{.batch = 2, .heads = 4, .headsKv = 2, .queries = 70, .keys = 90, .headDim = 16};
+  for (float factor : {1e-25f, 1.0f, 1e25f}) {
+    const Variant variant = Variant("scaled").score(
+        [=](Score s, Index b, Index h, Index q, Index k) { return s + factor * clamped(t[b][h % 2][q / 8][q - k]); });
+    Asked asked{makeCase("scaled", variant, f32, shape, ++seed), {.tensors = {"t"}, .deterministic = true}};
+    asked.test.problem.tensors["t"] = HostTensor::zeros(f32, {2, 2, 9, 64});
+    check(asked);
+  }
+}
+
+TEST_CASE("what is infinite or NaN of a deterministic gradient is so by the formula") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const Shape shape{.batch = 1, .heads = 1, .headsKv = 1, .queries = 40, .keys = 30, .headDim = 8};
+  auto t = captured("t", f32, rank(1));
+  const Variant variant =
+      Variant("v").normaliser(normalisers::none()).score([=](Score s, Index, Index, Index q, Index k) {
+        return s + t[q - k + keyLength()];
+      });
+  for (float second : {infinity, -infinity}) {
+    Case test = makeCase("infinite", variant, f32, shape, 3);
+    test.problem.tensors["t"] = HostTensor::random(f32, {80}, 4);
+    const Gradients asked{.tensors = {"t"}, .deterministic = true};
+    reference::BackwardProblem problem = backwardProblem(test, asked);
+    // Each key's value gives its addend the sign; the rows meet in most elements.
+    problem.dO.set(10 * 8, infinity);
+    problem.dO.set(17 * 8, second);
+    const Expected<reference::GradientValues> exact = reference::gradients(problem);
+    CompileOptions options = optionsOf(test);
+    options.gradients = asked;
+    options.backward = true;
+    const Expected<Kernel> kernel = compile(*test.variant, options, Target::cpu());
+    REQUIRE((exact && kernel));
+    const Expected<GradientResults> results = runBackward(*kernel, test, problem, *exact);
+    REQUIRE(results);
+    int infinite = 0, none = 0;
+    for (int64_t i = 0; i < 80; ++i) {
+      const double actual = results->gradients.at("t").at(i), expected = exact->tensors.at("t").values[size_t(i)];
+      INFO("element " << i << ": " << actual << ", not " << expected);
+      CHECK(std::isnan(actual) == std::isnan(expected));
+      CHECK((std::isnan(expected) || std::isinf(expected) ? std::isnan(expected) || actual == expected
+                                                          : actual == Approx(expected).margin(1e-4)));
+      infinite += std::isinf(expected);
+      none += std::isnan(expected);
+    }
+    CHECK(infinite > 10);
+    CHECK(none > 5);
+  }
+}
+
 TEST_CASE("what is added to in the workspace is cleared in every launch") {
   const Shape shape{.batch = 1, .heads = 2, .headsKv = 2, .queries = 64, .keys = 64, .headDim = 16};
   const Asked asked = askedOf(scatteredReaders()[2], Variant("v").score(scatteredReaders()[2].score), f32, shape, 3);
   CompileOptions options = optionsOf(asked.test);
   options.gradients = asked.gradients;
   options.backward = true;
-  const Expected<KernelImage> image = compileImage(*asked.test.variant, options, Target::cpu());
-  REQUIRE(image);
-  for (const KernelEntry &entry : image->entries)
-    CHECK(!entry.preparation);
+  for (bool deterministic : {false, true}) {
+    options.gradients->deterministic = deterministic;
+    const Expected<KernelImage> image = compileImage(*asked.test.variant, options, Target::cpu());
+    REQUIRE(image);
+    for (const KernelEntry &entry : image->entries)
+      CHECK(!entry.preparation);
+  }
 }
 
 TEST_CASE("a gradient of a captured tensor that cannot be formed is refused") {
@@ -190,12 +267,6 @@ TEST_CASE("a gradient of a captured tensor that cannot be formed is refused") {
                 {.tensors = {"t"}}) ==
         "the gradient of captured tensor \"t\" is asked for, which has rank 0; capture it with rank 1, of one element, "
         "and read its element 0");
-  CHECK(
-      refused(Variant("v").score([=](Score s, Index, Index, Index q, Index k) { return s + clamped(t[q - k]); }),
-              {.tensors = {"t"}, .deterministic = true}) ==
-      "the gradient of captured tensor \"t\" is added up by atomic additions, as its index here follows from q and k "
-      "together, and their order differs from launch to launch; leave out deterministic, or index it by q, by k, or by "
-      "each of both");
 }
 
 TEST_CASE("a launch refuses gradients of another shape, and dense tensors that are smaller than the sequences") {
@@ -241,9 +312,11 @@ TEST_CASE("gradients of captured tensors start from the text of each stage, and 
                               })
                               .score(bias(captured("bias", bf16, rank(3))))
                               .mask(causal());
-  const CompileOptions options{
+  CompileOptions options{
       .headDim = 64, .gradients = Gradients{.tensors = {"slopes", "pos", "table", "bias"}}, .backward = true};
-  for (const Target &target : {Target::cuda("sm_80"), Target::cuda("sm_90a")}) {
+  for (auto [target, deterministic] :
+       {std::pair(Target::cuda("sm_80"), false), {Target::cuda("sm_80"), true}, {Target::cuda("sm_90a"), false}}) {
+    options.gradients->deterministic = deterministic;
     Expected<std::string> direct = emit(variant, options, target, Stage::Cuda);
     REQUIRE(direct);
     for (Stage stage : {Stage::Attn, Stage::Tile, Stage::Sched}) {

@@ -23,7 +23,7 @@ struct Reader {
 
 /// Whose gradients are sums in one order.
 std::vector<Reader> orderedReaders();
-/// Whose gradients are added atomically.
+/// Whose gradients are added atomically, to float32 or to long accumulators.
 std::vector<Reader> scatteredReaders();
 
 /// A case, and the gradients that are asked for.

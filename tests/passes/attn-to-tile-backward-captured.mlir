@@ -146,11 +146,22 @@ attn.attention @sink dtype bf16 head_dim 64 x 64 scale 0.125
 
 // -----
 
+// The same bits in every launch: long accumulators, whose words are integers. Each is rounded and counts in its row.
+// CHECK:       tile.launch @ordered [@ordered_zeros_t, @ordered_rows, @ordered_keys, @ordered_queries, @ordered_grad_t]
+// CHECK-LABEL: tile.kernel @ordered_queries(
+// CHECK:         %word = tile.map(%added :
+// CHECK:         %addend = tile.map(%added :
+// CHECK:         tile.scatter add %addend, %{{.*}}[%word, %index] : <q 64 x k 64, i32, register>, <2, i64>(
+// CHECK-LABEL: tile.kernel @ordered_zeros_t(grads.t.addends: workspace [word 67, tensors.t.0] i64) grid [word 67, tensors.t.0 by 256]
+// CHECK:         tile.store %zeros, %{{.*}}[%word, %i0] limit
+// CHECK-LABEL: tile.kernel @ordered_grad_t(
+// CHECK:         %[[WORD:.*]] = tile.element %{{.*}}[%row, %entry] in_range [false, false] {{.*}} : <2, i64> (i32, i32) -> i64
+// CHECK:         arith.sitofp %[[WORD]] : i64 to f32
+// CHECK:         tile.reduce sum %{{.*}} over "row"
 attn.attention @ordered dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {tensors = [#attn.tensor<t, f32, rank 1>], gradients = #attn.gradients<["t"], deterministic>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = arith.subi %q, %k : i32
-  // expected-error @+1 {{the gradient of captured tensor "t" is added up by atomic additions, as its index here follows from q and k together, and their order differs from launch to launch; leave out deterministic, or index it by q, by k, or by each of both}}
   %1 = attn.load "t"[%0] : (i32) -> f32
   %2 = arith.addf %s, %1 : f32
   attn.yield %2 : f32

@@ -15,11 +15,14 @@
 // CHECK-NEXT:        sched.add_elements %[[X]] to %{{.*}}[%b, %[[INDEX]]] : <2, f32>
 // CHECK:         scf.for
 // CHECK:           sched.store_element %{{.*}}, %{{.*}}[%b, %{{.*}}] : f32, <2, bf16>
+// Integers by additions of their own.
+// CHECK:         scf.for
+// CHECK:           sched.add_integer %{{.*}} to %{{.*}}[%b, %{{.*}}] : <2, i64>
 
 !values = !tile.tile<q 64 x k 32, f32, register>
 !indices = !tile.tile<q 64 x k 32, i32, register>
 
-tile.kernel @places(sums: workspace [b, n] f32, out: out [b, n] bf16) grid [b, n by 64] dtype bf16
+tile.kernel @places(sums: workspace [b, n] f32, out: out [b, n] bf16, counts: workspace [b, n] i64) grid [b, n by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %n0 = tile.block_index "n" : i32
@@ -38,4 +41,6 @@ tile.kernel @places(sums: workspace [b, n] f32, out: out [b, n] bf16) grid [b, n
   }
   tile.scatter add %x, %S[%b, %i] : !values, !tile.view<2, f32> (i32, !indices)
   tile.scatter %x, %O[%b, %i] : !values, !tile.view<2, bf16> (i32, !indices)
+  %C = tile.param "counts" : !tile.view<2, i64>
+  tile.scatter add %i, %C[%b, %i] : !indices, !tile.view<2, i64> (i32, !indices)
 }

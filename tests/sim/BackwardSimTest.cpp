@@ -17,7 +17,7 @@ namespace {
 /// Whether some warps of the backward pass copy, and the others multiply by warpgroups.
 bool hasRoles(const std::string &text) { return text.find("sched.role ") != std::string::npos; }
 
-/// Runs the case under two orders of events; gives its text.
+/// Runs the case under two orders of events, which give the same bits if these are asked for; gives its text.
 std::string simulateBackward(const Case &test, const std::string &arch, const Gradients &asked) {
   INFO(arch << ", " << test.describe());
   CompileOptions options = optionsOf(test);
@@ -32,12 +32,22 @@ std::string simulateBackward(const Case &test, const std::string &arch, const Gr
   Expected<Simulation> simulation = Simulation::load({*text, "backward.mlir"});
   if (!simulation)
     FAIL(simulation.error().text());
+  std::map<std::string, reference::HostTensor> first;
   for (uint64_t seed : {0, 1}) {
     const Launcher launcher{Device{}, [&](const LaunchArgs &args) { return simulation->workspaceBytes(args); },
                             [&](const LaunchArgs &args) { return simulation->run(args, {.seed = seed}); }};
-    const Verdict verdict = judgeBackward(test, *exact, runBackward(launcher, test, problem, *exact));
+    const Expected<GradientResults> results = runBackward(launcher, test, problem, *exact);
+    const Verdict verdict = judgeBackward(test, *exact, results);
     INFO("seed " << seed << ": " << verdict.text);
     CHECK(verdict.pass);
+    if (!results || !asked.deterministic)
+      continue;
+    if (seed == 0)
+      first = results->gradients;
+    for (const auto &[name, gradient] : first) {
+      INFO(name);
+      CHECK(results->gradients.at(name).data == gradient.data);
+    }
   }
   return *text;
 }
@@ -79,6 +89,18 @@ TEST_CASE("deterministic gradients are two loops on any architecture", "[backwar
   const Case test = makeCase("causal", causal, bf16,
                              {.batch = 1, .heads = 2, .headsKv = 1, .queries = 100, .keys = 90, .headDim = 64}, 10);
   CHECK(!hasRoles(simulateBackward(test, "sm_90a", Gradients{.deterministic = true})));
+}
+
+TEST_CASE("deterministic gradients of tables beside the backward pass", "[backward]") {
+  size_t next = 0;
+  for (const Reader &reader : scatteredReaders()) {
+    const bool isHopper = next % 2;
+    const Variant variant = Variant("table").score(reader.score).mask(causal());
+    Asked asked = askedOf(reader, variant, isHopper ? bf16 : next % 4 ? f16 : f32, gradientShapes()[next % 4], next);
+    asked.gradients.deterministic = true;
+    CHECK(!hasRoles(simulateBackward(asked.test, isHopper ? "sm_90a" : "sm_80", asked.gradients)));
+    ++next;
+  }
 }
 
 TEST_CASE("gradients of captured tensors beside the backward pass", "[backward]") {

@@ -294,10 +294,13 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
         own = require(own, place.back(), extent);
     }
     auto write = [&] {
-      if (op.getAdd())
-        sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), view, place);
+      Value value = get(buffer, at);
+      if (!op.getAdd())
+        sched::StoreElementOp::create(builder, loc, value, view, place);
+      else if (value.getType().isF32())
+        sched::AddElementsOp::create(builder, loc, ValueRange(value), view, place);
       else
-        sched::StoreElementOp::create(builder, loc, get(buffer, at), view, place);
+        sched::AddIntegerOp::create(builder, loc, value, view, place);
     };
     own ? onlyIf(own, write) : write();
   });
