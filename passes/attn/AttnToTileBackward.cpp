@@ -191,10 +191,9 @@ private:
         return Carried(ArrayRef(ofHead).take_front(2));
       });
     }
-    Value factor = splitsGradient() ? gradientFactor() : keepScale;
     tile::StoreOp::create(builder, loc, scaledBy("dk", carried[0], gradientScale()), dk, at, values.Sk, false);
-    tile::StoreOp::create(builder, loc, factor ? scaledBy("dv", carried[1], factor) : carried[1], dv, at, values.Sk,
-                          false);
+    tile::StoreOp::create(builder, loc, keepScale ? scaledBy("dv", carried[1], keepScale) : carried[1], dv, at,
+                          values.Sk, false);
   }
 
   /// A rounded tile by way of shared memory: what one warpgroup computes, others read. In two stages, written in turn,

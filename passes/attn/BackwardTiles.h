@@ -349,7 +349,7 @@ protected:
 
   /// Whether dX is a sum of products. With P' = P, negative where it is dropped, keep P = (P' + |P'|) / 2, and
   ///
-  ///     dX = P (keep dP / (1 - p_drop) - delta) = (P' dP + |P'| (dP - delta')) / (2 (1 - p_drop))
+  ///     dX = P (keep dP / (1 - p_drop) - delta) = ((P' + |P'|) dP - |P'| delta') / (2 (1 - p_drop))
   ///     delta' = 2 (1 - p_drop) delta
   ///
   /// has no choice of two numbers, which takes a unit of half the rate. All that follows from dX is linear in it: dQ and
@@ -365,7 +365,6 @@ protected:
     Value other = product.getLhs() == g ? product.getRhs() : product.getRhs() == g ? product.getLhs() : Value();
     return other && other != g && valuesInCommon(region, op.getP()).lookup(other) == yieldOf(op.getP());
   }
-  Value twiceKept(Value p) { return arith::AddFOp::create(builder, loc, p, math::AbsFOp::create(builder, loc, p)); }
   /// What dX is to be multiplied by, or null; of a kernel that reads the sizes.
   Value gradientFactor() {
     return splitsGradient() ? Value(arith::MulFOp::create(builder, loc, keepScale, constant(0.5f))) : Value();
@@ -395,7 +394,8 @@ protected:
     if (!marksDropped())
       return dropped(tile.p, tile.kept, "p", q0, tile.k0);
     if (splitsGradient())
-      return map("p", scores(), tile.p, [&](ValueRange v) { return twiceKept(v[0]); });
+      return map("p", scores(), tile.p,
+                 [&](ValueRange v) -> Value { return arith::MaxNumFOp::create(builder, loc, v[0], constant(0)); });
     return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
       return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
     });
@@ -448,9 +448,10 @@ protected:
     if (splitsGradient())
       return mapOfProducts(tile, [&](Value dp, function_ref<Value(Value)> input, tile::MapOp map) {
         Value p = input(tile.p), weight = math::AbsFOp::create(builder, loc, p);
-        Value difference = arith::SubFOp::create(builder, loc, dp, input(tile.rows.delta));
-        Value ofRow = arith::MulFOp::create(builder, loc, weight, difference);
-        Value dx = arith::AddFOp::create(builder, loc, arith::MulFOp::create(builder, loc, p, dp), ofRow);
+        Value twice = arith::AddFOp::create(builder, loc, p, weight); // exactly 0 or 2 P
+        Value ofDropout = arith::MulFOp::create(builder, loc, twice, dp);
+        Value ofRow = arith::MulFOp::create(builder, loc, weight, input(tile.rows.delta));
+        Value dx = arith::SubFOp::create(builder, loc, ofDropout, ofRow);
         return op.getScoreGrad().empty() ? dx : scoreGradient(tile, dx, yieldOf(op.getScoreGrad()), input, map);
       });
     return mapOfGradients(tile, "ds", [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {

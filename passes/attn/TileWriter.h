@@ -124,10 +124,8 @@ protected:
     builder.setInsertionPointToEnd(&map.getBody().front());
     mlir::Value x = scaled(map.getElement(0));
     if (value) {
-      mlir::IRMapping mapping;
-      mapping.map(op.getScore().getArguments(),
-                  mlir::ValueRange{x, b, h, map.getCoordinate("q"), map.getCoordinate("k")});
-      x = cloneFromRegion(builder, op, value, mapping);
+      mlir::IRMapping mapping = cloneRegion(op.getScore(), {x, b, h, map.getCoordinate("q"), map.getCoordinate("k")});
+      x = mapping.lookup(value);
     }
     tile::YieldOp::create(builder, loc, x);
     return tile::named(map.getResult(), name);

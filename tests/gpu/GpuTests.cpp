@@ -77,13 +77,14 @@ void addBackward(std::vector<Job> &jobs) {
                                               : checkBackward(test, target);
                       },
                       [make] { return make().describe(); }});
-  for (const std::function<Asked()> &make : gradientCases())
-    jobs.push_back({"backward",
-                    [make](const Target &target) {
-                      const Asked asked = make();
-                      return checkBackward(alone(asked.test), target, asked.gradients);
-                    },
-                    [make] { return make().test.describe(); }});
+  for (const std::vector<std::function<Asked()>> &cases : {gradientCases(), savingCases()})
+    for (const std::function<Asked()> &make : cases)
+      jobs.push_back({"backward",
+                      [make](const Target &target) {
+                        const Asked asked = make();
+                        return checkBackward(alone(asked.test), target, asked.gradients);
+                      },
+                      [make] { return make().test.describe(); }});
   for (const Reader &reader : scatteredReaders())
     for (const Shape &shape : gradientShapes())
       jobs.push_back({"backward", [=](const Target &target) {

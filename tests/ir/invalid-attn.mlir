@@ -393,3 +393,28 @@ attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0
   attn.add_gradient %g, "t"[%h] : (i32)
   attn.yield %g : f32
 }
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op saves 'p'; what can be saved is dropout and score}}
+attn.attention @bad dtype bf16 head_dim 64 x 64 scale 0.125 attributes {saves = ["p"]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op saves 'score' twice}}
+attn.attention @bad dtype bf16 head_dim 64 x 64 scale 0.125 attributes {saves = ["score", "score"]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op saves what dropout keeps, but has no dropout}}
+attn.attention @bad dtype bf16 head_dim 64 x 64 scale 0.125 attributes {saves = ["dropout"]} score {} mask {}
+
+// -----
+
+attn.attention @bad dtype bf16 head_dim 64 x 64 scale 0.125 score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'math.tanh' op is marked attn.saved; the mark is for one op that gives f32 in the score region of an attention that saves "score"}}
+  %0 = math.tanh %s {attn.saved} : f32
+  attn.yield %0 : f32
+} mask {
+}

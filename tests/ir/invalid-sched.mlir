@@ -1161,3 +1161,12 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
   // expected-error @+1 {{'sched.exchange' op goes into a ring of one stage, whose readers it does not wait for}}
   %s = sched.exchange %x into %ring[%c0] : !tile.tile<k 64 x q 64, f32, register, #sched.fragment<c, warps 4>>, !tile.tile<stage 1 x k 64 x q 64, bf16, shared> -> !tile.tile<k 64 x q 64, bf16, shared>
 }
+
+// -----
+
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = sched.thread_id : i32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.load_byte' op takes a view of i8 with one index for each dimension, got '!tile.view<4, bf16>' and 4}}
+  %x = sched.load_byte %K[%i, %i, %i, %i] : !tile.view<4, bf16>
+}

@@ -903,8 +903,8 @@ tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, b] dtype bf16 plan <tile
 
 // -----
 
-// expected-error @+1 {{operand "k" counts tiles of axis k, which only workspace does}}
-tile.kernel @bad(k: in [b, hkv, k by 16, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+// expected-error @+1 {{operand "k" has 7 axes; the most is 6}}
+tile.kernel @bad(k: in [b, hkv, k by 16, x, y, z, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
@@ -1019,4 +1019,44 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
   // expected-error @+1 {{'tile.for_blocks' op goes over a domain with rounds; its body takes the round, too}}
   tile.for_blocks (%k0, %partial) in %dom {
   }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+  %c0 = arith.constant 0.0 : f32
+  %t0 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  %i = tile.block_index "b" : i32
+  %j = tile.param "seed" : i64
+  // expected-error @+1 {{'tile.dropout' op says of each element of '!tile.tile<q 128 x k 64, f32, register>' by i1 whether it is kept, got '!tile.tile<q 128 x k 64, i32, register>'}}
+  %0, %1 = tile.dropout %t0 at(%i, %i) head %i seed %j offset %j threshold %i : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128 x k 64, i32, register>
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.score: in [b, h, q, k] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+  %i = tile.block_index "b" : i32
+  %S = tile.param "saved.score" : !tile.view<4, f32>
+  // expected-error @+1 {{'tile.load_blocks' op takes a view [b, h, q by 16, k by 16, n], got '!tile.view<4, f32>'}}
+  %0 = tile.load_blocks %S[%i, %i, %i, %i] : !tile.view<4, f32> -> !tile.tile<q 128 x k 64, f32, register>
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.score: in [b, h, q by 16, k by 16, element 256] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+  %i = tile.block_index "b" : i32
+  %S = tile.param "saved.score" : !tile.view<5, f32>
+  // expected-error @+1 {{'tile.load_blocks' op needs a register tile of q and k whose sizes are multiples of 16}}
+  %0 = tile.load_blocks %S[%i, %i, %i, %i] : !tile.view<5, f32> -> !tile.tile<q 128 x k 56, f32, register>
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+  %c0 = arith.constant 0.0 : f32
+  %t0 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  %i = tile.block_index "b" : i32
+  %S = tile.param "saved.dropout" : !tile.view<5, i8>
+  // expected-error @+1 {{'tile.store_blocks' op takes f32 in views of f32, or i1 in views of i8, got '!tile.tile<q 128 x k 64, f32, register>' and '!tile.view<5, i8>'}}
+  tile.store_blocks %t0, %S[%i, %i, %i, %i] : !tile.tile<q 128 x k 64, f32, register>, !tile.view<5, i8>
 }

@@ -6,7 +6,7 @@
 // CHECK-LABEL: sched.kernel @every_op({{.*}}) grid {{.*}} arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
 // CHECK-SAME: plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset
 // CHECK-SAME: scalars = [#attn.scalar<cap, f32>], tensors = [#attn.tensor<pattern, i8, rank 3>]}
-sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
+sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
     attributes {dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
                 tensors = [#attn.tensor<pattern, i8, rank 3>]} {
@@ -349,6 +349,11 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       %sum0, %sum1 = sched.load_elements %lse[%q0, %zero] : !tile.view<2, f32>
       // CHECK: sched.add_elements %[[LEFT]], %[[RIGHT]] to %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
       sched.add_elements %sum0, %sum1 to %lse[%q0, %zero] : !tile.view<2, f32>
+      %BYTES = tile.param "saved.dropout" : !tile.view<5, i8>
+      // CHECK: %[[BITS:.*]] = sched.load_byte pair %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] : <5, i8>
+      %bits = sched.load_byte pair %BYTES[%zero, %zero, %zero, %zero, %zero] : !tile.view<5, i8>
+      // CHECK: sched.store_byte %[[BITS]], %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] : <5, i8>
+      sched.store_byte %bits, %BYTES[%zero, %zero, %zero, %zero, %zero] : !tile.view<5, i8>
       // CHECK: sched.add_rows 64 of %{{.*}}[%{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] : <stage 1 x q 128 x d 64, f32, shared>, <2, f32>
       sched.add_rows 64 of %dq[%zero, %zero] to %lse[%q0] : !tile.tile<stage 1 x q 128 x d 64, f32, shared>, !tile.view<2, f32>
       // CHECK: sched.commit_boxes

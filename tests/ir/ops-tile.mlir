@@ -6,7 +6,7 @@
 // CHECK-LABEL: tile.kernel @every_op({{.*}}) grid {{.*}} dtype bf16
 // CHECK-SAME: plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset, scalars = [#attn.scalar<cap, f32>], sched.longest_first
 // CHECK-SAME: tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>]
-tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 32] bf16, o: out [b, h, q, dv 32] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16
+tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 32] bf16, o: out [b, h, q, dv 32] bf16, lse: optional out [b, h, q] f32, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8, saved.score: in [b, h, q by 16, k by 16, element 256] f32) grid [b, h, q by 128] dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
     attributes {sched.longest_first, dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
                 tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>]} {
@@ -165,6 +165,14 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
     %d = tile.dropout %y at(%q0, %k0) head %h seed %seed offset %offset threshold %threshold : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
     // CHECK: tile.dropout %{{.*}} at(%[[Q0]], %[[K0]]) head %{{.*}} seed %{{.*}} offset %{{.*}} threshold %{{.*}} negates : <q 128 x k 64, f32, register>
     %signs = tile.dropout %y at(%q0, %k0) head %h seed %seed offset %offset threshold %threshold negates : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+    // CHECK: %{{.*}}, %[[KEPT:.*]] = tile.dropout %{{.*}} at(%[[Q0]], %[[K0]]) head %{{.*}} threshold %{{.*}} : <q 128 x k 64, f32, register> -> <q 128 x k 64, f32, register>, !tile.tile<q 128 x k 64, i1, register>
+    %d2, %kept = tile.dropout %y at(%q0, %k0) head %h seed %seed offset %offset threshold %threshold : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128 x k 64, i1, register>
+    %BITS = tile.param "saved.dropout" : !tile.view<5, i8>
+    %SCORES = tile.param "saved.score" : !tile.view<5, f32>
+    // CHECK: tile.store_blocks %[[KEPT]], %{{.*}}[%{{.*}}, %{{.*}}, %[[Q0]], %[[K0]]] : <q 128 x k 64, i1, register>, <5, i8>
+    tile.store_blocks %kept, %BITS[%b, %h, %q0, %k0] : !tile.tile<q 128 x k 64, i1, register>, !tile.view<5, i8>
+    // CHECK: tile.load_blocks %{{.*}}[%{{.*}}, %{{.*}}, %[[Q0]], %[[K0]]] : <5, f32> -> <q 128 x k 64, f32, register>
+    %saved = tile.load_blocks %SCORES[%b, %h, %q0, %k0] : !tile.view<5, f32> -> !tile.tile<q 128 x k 64, f32, register>
     // CHECK: tile.convert %{{.*}} : <q 128 x k 64, f32, register> -> <q 128 x k 64, bf16, register>
     %p = tile.convert %d : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
     %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 32, bf16, shared>

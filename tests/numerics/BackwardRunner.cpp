@@ -21,9 +21,62 @@ reference::BackwardProblem attune::tests::backwardProblem(const Case &test, cons
   return backward;
 }
 
+/// In one piece, between ones; poisoned where it has no values.
+static Placed arrangeSaved(const OperandParam &operand, const reference::Problem &problem, const HostTensor *values) {
+  constexpr int64_t margin = 64;
+  const auto shape =
+      savedShape(operand, problem.q.shape[0], problem.q.shape[1], problem.q.shape[2], problem.k.shape[2]);
+  Placed one;
+  one.dtype = operand.dtype;
+  one.values = values;
+  one.shape.assign(shape.begin(), shape.end());
+  one.strides.assign(shape.size(), 1);
+  for (size_t i = shape.size() - 1; i-- > 0;)
+    one.strides[i] = one.strides[i + 1] * shape[i + 1];
+  one.origin = margin;
+  one.chunk = one.chunkStride = one.elements() + 2 * margin;
+  return one;
+}
+
+Expected<SavedTensors> attune::tests::runForwardSaving(const Launcher &launcher, const Case &test,
+                                                       const std::vector<std::string> &values) {
+  const Device device = launcher.device;
+  const reference::Problem &problem = test.problem;
+  PlacedInputs inputs(test);
+  if (Expected<void> done = inputs.place(device); !done)
+    return done.error();
+  Placed o = arrange(problem.q.dtype, {problem.q.shape[0], problem.q.shape[1], problem.q.shape[2], problem.v.shape[3]},
+                     test.layout, false);
+  if (Expected<void> done = o.place(device); !done)
+    return done.error();
+  LaunchArgs args = inputs.args(device);
+  args.o = o.view(device);
+  std::map<std::string, Placed> placed;
+  for (const std::string &value : values) {
+    const OperandParam operand = savedOperand(value, OperandRole::Out);
+    Placed &one = placed[operand.name] = arrangeSaved(operand, problem, nullptr);
+    if (Expected<void> done = one.place(device); !done)
+      return done.error();
+  }
+  for (const auto &[name, one] : placed)
+    args.operands.push_back({name, one.view(device)});
+  if (Expected<std::string> around = launchInWorkspace(launcher, args); !around)
+    return around.error();
+  SavedTensors saved;
+  for (auto &[name, one] : placed) {
+    Expected<int64_t> outside = one.take(saved[name]);
+    if (!outside)
+      return outside.error();
+    if (*outside >= 0)
+      return Error{fmt::format("memory around {} was written at element {}", name, *outside)};
+  }
+  return saved;
+}
+
 Expected<GradientResults> attune::tests::runBackward(const Launcher &launcher, const Case &test,
                                                      const reference::BackwardProblem &problem,
-                                                     const reference::GradientValues &exact) {
+                                                     const reference::GradientValues &exact,
+                                                     const SavedTensors &saved) {
   const Device device = launcher.device;
   const DType dtype = test.problem.q.dtype;
   const HostTensor &q = problem.forward.q, &k = problem.forward.k, &v = problem.forward.v;
@@ -62,6 +115,11 @@ Expected<GradientResults> attune::tests::runBackward(const Launcher &launcher, c
     one.values = nullptr;
     arranged.push_back(one.place(device));
   }
+  for (const auto &[name, values] : saved) {
+    Placed &one = placed[name] =
+        arrangeSaved(savedOperand(name.substr(savedPrefix.size()), OperandRole::In), test.problem, &values);
+    arranged.push_back(one.place(device));
+  }
   for (const Expected<void> &done : arranged)
     if (!done)
       return done.error();
@@ -95,9 +153,10 @@ Expected<GradientResults> attune::tests::runBackward(const Launcher &launcher, c
 
 Expected<GradientResults> attune::tests::runBackward(const Kernel &kernel, const Case &test,
                                                      const reference::BackwardProblem &problem,
-                                                     const reference::GradientValues &exact) {
+                                                     const reference::GradientValues &exact,
+                                                     const SavedTensors &saved) {
   Expected<Launcher> launcher = launcherOf(kernel);
-  return launcher ? runBackward(*launcher, test, problem, exact) : Expected<GradientResults>(launcher.error());
+  return launcher ? runBackward(*launcher, test, problem, exact, saved) : Expected<GradientResults>(launcher.error());
 }
 
 Verdict attune::tests::judgeBackward(const Case &test, const reference::GradientValues &exact,
@@ -132,7 +191,18 @@ Verdict attune::tests::checkBackward(const Case &test, const Target &target, con
   Expected<Kernel> kernel = compileToRun(*test.variant, options, target);
   if (!kernel)
     return {false, test.describe() + ": " + kernel.error().text(), 0};
-  return judgeBackward(test, *exact, runBackward(*kernel, test, problem, *exact));
+  SavedTensors saved;
+  if (!asked.saving.save.empty()) {
+    options.backward = false;
+    Expected<Kernel> forward = compileToRun(*test.variant, options, target);
+    Expected<Launcher> launcher = forward ? launcherOf(*forward) : Expected<Launcher>(forward.error());
+    Expected<SavedTensors> left =
+        launcher ? runForwardSaving(*launcher, test, asked.saving.save) : Expected<SavedTensors>(launcher.error());
+    if (!left)
+      return {false, test.describe() + ": " + left.error().text(), 0};
+    saved = std::move(*left);
+  }
+  return judgeBackward(test, *exact, runBackward(*kernel, test, problem, *exact, saved));
 }
 
 Verdict attune::tests::checkRepeats(const Case &test, const Target &target, int launches,

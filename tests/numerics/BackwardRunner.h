@@ -21,15 +21,20 @@ struct GradientResults {
   std::map<std::string, reference::HostTensor> gradients;
   std::string outside; ///< not empty: what was written outside of them
 };
+/// What a forward pass leaves beside O and LSE, by operand ("saved.dropout").
+using SavedTensors = std::map<std::string, reference::HostTensor>;
+/// Launches a forward pass that saves these values.
+Expected<SavedTensors> runForwardSaving(const Launcher &launcher, const Case &test,
+                                        const std::vector<std::string> &values);
 /// Launches once, on the launcher's device, or the kernel's.
 Expected<GradientResults> runBackward(const Kernel &kernel, const Case &test, const reference::BackwardProblem &problem,
-                                      const reference::GradientValues &exact);
+                                      const reference::GradientValues &exact, const SavedTensors &saved = {});
 Expected<GradientResults> runBackward(const Launcher &launcher, const Case &test,
-                                      const reference::BackwardProblem &problem,
-                                      const reference::GradientValues &exact);
+                                      const reference::BackwardProblem &problem, const reference::GradientValues &exact,
+                                      const SavedTensors &saved = {});
 Verdict judgeBackward(const Case &test, const reference::GradientValues &exact,
                       const Expected<GradientResults> &results);
-/// Compiles the backward pass, runs it, and compares it with the reference.
+/// Compiles the backward pass, runs it, behind a forward pass that saves Saving::save, and compares it with the reference.
 Verdict checkBackward(const Case &test, const Target &target, const Gradients &asked = {});
 
 /// Compiles with Gradients::deterministic and launches so often: all launches give the same bits, of the gradients of

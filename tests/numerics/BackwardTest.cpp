@@ -2,6 +2,7 @@
 
 #include "tests/numerics/BackwardRunner.h"
 #include "tests/numerics/Cases.h"
+#include "tests/numerics/GradientCases.h"
 
 #include <catch2/catch.hpp>
 
@@ -53,6 +54,51 @@ TEST_CASE("the gradient of LSE comes in beside that of O") {
       INFO(verdict.text);
       CHECK(verdict.pass);
     }
+}
+
+TEST_CASE("what the forward pass saves serves the backward pass") {
+  for (const std::function<Asked()> &make : savingCases()) {
+    const Asked asked = make();
+    Verdict verdict = checkBackward(asked.test, Target::cpu(), asked.gradients);
+    INFO(verdict.text);
+    CHECK(verdict.pass);
+  }
+}
+
+TEST_CASE("a saved value of another launch's shape, and values that cannot be saved") {
+  const Variant variant = Variant("dropped").mask(causal()).dropout(0.3f);
+  CompileOptions options{.headDim = 64, .gradients = Gradients{.saving = {.save = {"dropout"}}}};
+  Expected<Kernel> kernel = compile(variant, options, Target::cpu());
+  REQUIRE(kernel);
+  const std::vector<uint16_t> elements(2 * 40 * 64);
+  std::vector<std::byte> bytes(4096);
+  auto tensor = [&](int64_t rows) { return Tensor::contiguous(elements.data(), bf16, {1, 2, rows, 64}); };
+  LaunchArgs args{.q = tensor(40), .k = tensor(33), .v = tensor(33), .o = tensor(40)};
+  args.operands = {{"saved.dropout", Tensor::contiguous(bytes.data(), DType::Bool, {1, 2, 3, 2, 32})}};
+  CHECK(kernel->launch(nullptr, args).error().message ==
+        "saved.dropout has 2 blocks in dimension 3, required is 3: ceil(33 / 16), as k has 33 of k; savedShape() gives "
+        "its shape");
+  args.operands = {};
+  CHECK(!kernel->launch(nullptr, args));
+  CHECK(savedShape(savedOperand("dropout", OperandRole::In), 1, 2, 40, 33) == std::array<int64_t, 5>{1, 2, 3, 3, 32});
+
+  auto refused = [&](const char *value, bool save, const Variant &of) {
+    options.gradients->saving = save ? Saving{.save = {value}} : Saving{.recompute = {value}};
+    Expected<KernelImage> image = compileImage(of, options, Target::cpu());
+    return image ? std::string() : image.error().message;
+  };
+  CHECK(refused("p", true, variant) ==
+        "the forward pass knows p against a maximum of the keys so far alone, so that it cannot be saved; save score, "
+        "from which p follows by one exponential");
+  CHECK(refused("mask", true, variant) ==
+        "the mask's words would have to be there for tiles that the forward pass leaves out, so that they cannot be "
+        "saved; save score, or let the mask be computed again");
+  CHECK(refused("lse", false, variant) ==
+        "lse is an output of the forward pass and is not computed again; leave the choice out");
+  CHECK(refused("dropout", true, Variant("plain")) ==
+        "what dropout keeps is to be saved, but the variant has no dropout");
+  CHECK(refused("x", true, variant) ==
+        "'x' is no value of the backward pass; those are o, lse, score, p, mask and dropout");
 }
 
 TEST_CASE("a normaliser whose statistics have no known gradient is refused") {

@@ -155,3 +155,41 @@ std::vector<std::function<Asked()>> attune::tests::gradientCases() {
       cases.push_back([=] { return sinkCase(dtype, scale); });
   return cases;
 }
+
+std::vector<std::function<Asked()>> attune::tests::savingCases() {
+  struct Given {
+    Variant variant;
+    std::vector<std::string> values;
+  };
+  const std::vector<std::string> dropout = {"dropout"}, score = {"score"}, both = {"dropout", "score"};
+  Variant dropped = Variant("dropped").mask(causal()).dropout(0.3f);
+  Variant sigmoid = Variant("sigmoid").mask(slidingWindow(40, 3)).normaliser(normalisers::sigmoid()).dropout(0.3f);
+  // What is saved is neither s nor what the region yields: tanh, of which score and gradient follow.
+  auto bounded = [](Score s, Index, Index, Index q, Index k) { return 5 * tanh(s / 5) + 0.01f * (k - q); };
+  // Of x more than the saved value follows from s.
+  auto twice = [](Score s, Index, Index, Index, Index) { return s + 0.5f * sin(s) * tanh(0.3f * s); };
+  const Given given[] = {{dropped, dropout},
+                         {dropped, both},
+                         {Variant("plain"), score},
+                         {sigmoid, both},
+                         {Variant("softcap").score(softcap(5)).mask(causal()), score},
+                         {Variant("bounded").score(bounded).qOffset().dropout(0.5f), both},
+                         {Variant("twice").score(twice).mask(slidingWindow(64, 0)), score}};
+  std::vector<Shape> shapes = gradientShapes();
+  shapes.push_back({.batch = 1, .heads = 2, .headsKv = 1, .queries = 300, .keys = 260, .headDim = 128});
+  shapes.push_back({.batch = 1, .heads = 2, .headsKv = 2, .queries = 90, .keys = 77, .headDim = 40, .headDimV = 72});
+  std::vector<std::function<Asked()>> cases;
+  uint64_t seed = 0;
+  for (const Given &one : given)
+    for (const Shape &shape : shapes)
+      for (DType dtype : {DType::BF16, DType::F16, DType::F32}) {
+        if (++seed % 2 && dtype != DType::BF16)
+          continue;
+        cases.push_back([=] {
+          Asked asked{makeCase("saved " + std::string(one.variant.name()), one.variant, dtype, shape, seed), {}};
+          asked.gradients.saving.save = one.values;
+          return asked;
+        });
+      }
+  return cases;
+}

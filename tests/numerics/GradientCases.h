@@ -41,4 +41,7 @@ std::vector<Shape> gradientShapes();
 /// All readers and shapes, without a mask and with one and dropout; and sinks.
 std::vector<std::function<Asked()>> gradientCases();
 
+/// Forward passes that save what dropout keeps and values of scores, of all kinds and shapes.
+std::vector<std::function<Asked()>> savingCases();
+
 } // namespace attune::tests

@@ -32,11 +32,27 @@ std::string simulateBackward(const Case &test, const std::string &arch, const Gr
   Expected<Simulation> simulation = Simulation::load({*text, "backward.mlir"});
   if (!simulation)
     FAIL(simulation.error().text());
+  auto launcherOf = [](Simulation &simulation, uint64_t seed) {
+    return Launcher{Device{}, [&simulation](const LaunchArgs &args) { return simulation.workspaceBytes(args); },
+                    [&simulation, seed](const LaunchArgs &args) { return simulation.run(args, {.seed = seed}); }};
+  };
+  SavedTensors saved;
+  if (!asked.saving.save.empty()) {
+    options.backward = false;
+    Expected<std::string> forward = emit(*test.variant, options, Target::cuda(arch), Stage::Sched);
+    if (!forward)
+      FAIL(forward.error().text());
+    Expected<Simulation> saving = Simulation::load({*forward, "forward.mlir"});
+    if (!saving)
+      FAIL(saving.error().text());
+    Expected<SavedTensors> left = runForwardSaving(launcherOf(*saving, 2), test, asked.saving.save);
+    if (!left)
+      FAIL(left.error().text());
+    saved = std::move(*left);
+  }
   std::map<std::string, reference::HostTensor> first;
   for (uint64_t seed : {0, 1}) {
-    const Launcher launcher{Device{}, [&](const LaunchArgs &args) { return simulation->workspaceBytes(args); },
-                            [&](const LaunchArgs &args) { return simulation->run(args, {.seed = seed}); }};
-    const Expected<GradientResults> results = runBackward(launcher, test, problem, *exact);
+    const Expected<GradientResults> results = runBackward(launcherOf(*simulation, seed), test, problem, *exact, saved);
     const Verdict verdict = judgeBackward(test, *exact, results);
     INFO("seed " << seed << ": " << verdict.text);
     CHECK(verdict.pass);
@@ -81,6 +97,22 @@ TEST_CASE("dropout, normalisers and head dims of the backward pass", "[backward]
     simulateBackward(makeCase("sigmoid", sigmoid, bf16,
                               {.batch = 1, .heads = 2, .headsKv = 1, .queries = 130, .keys = 129, .headDim = 64}, 9),
                      arch, {});
+  }
+}
+
+TEST_CASE("what the forward pass saves serves the backward pass", "[backward]") {
+  const Gradients dropout{.saving = {.save = {"dropout"}}}, score{.saving = {.save = {"score"}}},
+      both{.saving = {.save = {"dropout", "score"}}};
+  const Shape shape{.batch = 1, .heads = 4, .headsKv = 2, .queries = 150, .keys = 203, .headDim = 64};
+  Shape wide = shape;
+  wide.headDim = 128;
+  for (const std::string arch : {"sm_80", "sm_90a"}) {
+    const Variant dropped = Variant("dropped").mask(causal()).dropout(0.3f);
+    simulateBackward(makeCase("dropout", dropped, bf16, shape, 11), arch, dropout);
+    simulateBackward(makeCase("dropout", dropped, f16, wide, 12), arch, both);
+    simulateBackward(makeCase("softcap", Variant("softcap").score(softcap(5)), bf16, shape, 13), arch, score);
+    const Variant sigmoid = Variant("sigmoid").mask(slidingWindow(40, 3)).normaliser(normalisers::sigmoid());
+    simulateBackward(makeCase("sigmoid", Variant(sigmoid).dropout(0.3f), bf16, shape, 14), arch, both);
   }
 }
 

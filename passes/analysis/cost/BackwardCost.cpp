@@ -19,18 +19,29 @@ struct Calibration {
   double tileCycles;    ///< latencies of a tile
   double elementCycles; ///< of an element of S in a loop: the exponent, P, dS, their rounding
   double dropoutCycles; ///< of an element, where its random number is computed
-  double keptCycles;    ///< where it is loaded
+  double keptCycles;    ///< where what is kept is loaded
+  double scoreCycles;   ///< of an element whose score is loaded
 };
 } // namespace
 
-// Fitted to 12 plain shapes and two with dropout on one H100 (docs/performance.md, "Backward"), D 64 and 128.
-static constexpr Calibration ofWarpgroups = {
-    .efficiency = 1.0, .tileCycles = 1114, .elementCycles = 0.0963, .dropoutCycles = 0.2, .keptCycles = 0.04};
-static constexpr Calibration ofWarps = {
-    .efficiency = 0.59, .tileCycles = 0, .elementCycles = 0.104, .dropoutCycles = 0.105, .keptCycles = 0.04};
+// Fitted to 12 plain shapes, those with dropout and those with saved values on an H100 and an H200 (docs/performance.md,
+// "Backward"), D 64 and 128. Loads of what is saved wait for memory: no copy runs ahead of them.
+static constexpr Calibration ofWarpgroups = {.efficiency = 1.0,
+                                             .tileCycles = 1114,
+                                             .elementCycles = 0.0963,
+                                             .dropoutCycles = 0.15,
+                                             .keptCycles = 0.138,
+                                             .scoreCycles = 0.5};
+static constexpr Calibration ofWarps = {.efficiency = 0.59,
+                                        .tileCycles = 0,
+                                        .elementCycles = 0.104,
+                                        .dropoutCycles = 0.105,
+                                        .keptCycles = 0.155,
+                                        .scoreCycles = 0.17};
 static constexpr double hbmShare = 0.8;        ///< of the memory's rate, that copies get
+static constexpr double storeShare = 0.65;     ///< the same of the stores of a saved score
 static constexpr double launchSeconds = 3e-6;  ///< of each kernel
-static constexpr double saveDropoutAlu = 3;    ///< instructions of an element: its bit, and an eighth of a store
+static constexpr double saveDropoutAlu = 6;    ///< instructions of an element: its bit, and an eighth of a store
 static constexpr double saveScoreAlu = 3;      ///< its store, and an address
 static constexpr double overlappedShare = 0.5; ///< of special functions, that other work does not hide
 
@@ -114,7 +125,8 @@ private:
     cost.flops = 2 * products * elements * visited;
     const double cycles = arch.smCount * arch.clockGHz * 1e9;
     const double dropout = !request.dropout ? 0 : saved.dropout ? calibration.keptCycles : calibration.dropoutCycles;
-    const double ofElement = calibration.elementCycles + dropout + score.alu / arch.fmaPerClockPerSM +
+    const double ofElement = calibration.elementCycles + dropout + (saved.score ? calibration.scoreCycles : 0) +
+                             score.alu / arch.fmaPerClockPerSM +
                              overlappedShare * score.special / arch.specialPerClockPerSM;
     const double ofMask = heads * tiles.partial * elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
     const double busy = cost.flops / (calibration.efficiency * arch.mmaTflops * 1e12) +
@@ -147,7 +159,7 @@ double attune::savingSeconds(const BackwardRequest &request, double seconds, dou
   const double all = double(request.plan.queries) * double(request.plan.keys);
   const double share = all > 0 ? std::min(1.0, tiles.visited * 128 * 128 / all) : 0;
   const double bytes = hbmBytes + share * savedBytes(request.plan, saved);
-  return std::max(busy, bytes / (hbmShare * arch.memoryBytesPerSecond)) - seconds;
+  return std::max(busy, bytes / ((saved.score ? storeShare : hbmShare) * arch.memoryBytesPerSecond)) - seconds;
 }
 
 std::string SavingDecision::text() const {
