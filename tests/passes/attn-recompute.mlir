@@ -5,7 +5,7 @@
 // Of x and of its gradient alike nothing is left to compute but products once tanh is there: neither s nor what the
 // region yields.
 // SAVE-LABEL: attn.attention @capped
-// SAVE-SAME:  attn.recompute = ["o saved, 268435456 bytes: an output", "lse saved
+// SAVE-SAME:  attn.recompute = ["o saved, 67108864 bytes: an output", "lse saved
 // SAVE-SAME:  saves = ["score", "dropout"]
 // SAVE:       } score
 // SAVE-NOT:   attn.saved
@@ -15,7 +15,7 @@
 
 // A budget holds nothing that does not fit.
 // BUDGET-LABEL: attn.attention @capped
-// BUDGET-SAME:  dropout computed again, 1073741824 bytes, saved {{.*}} ms slower
+// BUDGET-SAME:  dropout computed again, 268435456 bytes, saved {{.*}} ms slower
 // BUDGET-NOT:   saves =
 
 // NONE-LABEL: attn.attention @capped
