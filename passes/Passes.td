@@ -511,6 +511,19 @@ def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
   }];
 }
 
+def ComputeAgain : Pass<"tile-compute-again", "::mlir::ModuleOp"> {
+  let summary = "what two maps compute of a tile is computed twice";
+  let description = [{
+    Requires: maps as they are expanded.
+    Ensures: where a map computes of a further input, a tile of float32 in registers, what an earlier map of the block has computed of it, and reads more than one of these values further on, it takes its elements behind those of its
+    first input (`sched.behind`): the device compiler then computes again and does not keep the earlier values of all elements.
+    Why here: no later pass tells maps apart by what they compute.
+    Before: `%x = tile.map(%s) { tanh(%s) * exp(%s) }`, `%ds = tile.map(%dp, %s) { %dp * f(tanh(%s), exp(%s)) }`
+    After: `%ds = tile.map(%dp, %s) { %again = sched.behind %s, %dp; %dp * f(tanh(%again), exp(%again)) }`
+  }];
+  let dependentDialects = ["::attune::sched::SchedDialect"];
+}
+
 def PaceFunctions : Pass<"tile-pace-functions", "::mlir::ModuleOp"> {
   let summary = "special functions in step with what leads to them";
   let description = [{

@@ -144,6 +144,7 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createVerifySchedule({"stages"}));
   // Behind the first tile, which that pass sets apart.
   passes.addPass(createHoldMaxima());
+  passes.addPass(createComputeAgain());
   passes.addPass(createPaceFunctions());
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
   passes.addPass(createExpandSearches());

@@ -84,6 +84,12 @@ std::vector<Feature> features() {
         .headDim = 64,
         .gradients = Gradients{.tensors = {"slopes", "columns", "table", "bias", "sinks"}},
         .backward = true}},
+      {"a backward pass from what the forward pass saves",
+       [] { return Variant("saved").mask(causal()).score(attune::softcap(30)).dropout(0.1f); },
+       {.dtype = bf16,
+        .headDim = 64,
+        .gradients = Gradients{.saving = {.save = {"dropout", "score"}}},
+        .backward = true}},
       {".precise()", [] { return Variant("precise").precise().score(attune::softcap(30)); }},
       {".qOffset()", [] { return Variant("offset").qOffset().mask(causal()); }},
   };

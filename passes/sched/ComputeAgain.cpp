@@ -1,0 +1,106 @@
+//===- ComputeAgain.cpp - What two maps compute of a tile is computed twice ----===//
+//
+// A score's gradient begins with the score once more: tanh of a softcap, an exponential. In one lane's code these are
+// the same expressions of the same registers, and a device compiler keeps their values from the one map to the other,
+// for all elements of a lane. One value takes the place of the tile itself; several are registers that are not there.
+// Then the later map takes its elements behind those of its first input (`sched.behind`): they are other values, which it
+// computes again.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace attune {
+#define GEN_PASS_DEF_COMPUTEAGAIN
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+bool isFloatTile(Value value) {
+  auto type = dyn_cast<tile::TileType>(value.getType());
+  return type && type.rank() == 2 && type.getSpace() == tile::MemorySpace::Register && type.getElementType().isF32();
+}
+
+/// The element of `tile` in the region of `map`; null where it does not read it.
+Value elementOf(tile::MapOp map, Value tile) {
+  for (auto [i, input] : llvm::enumerate(map.getInputs()))
+    if (input == tile && !map.getElement(unsigned(i)).use_empty())
+      return map.getElement(unsigned(i));
+  return {};
+}
+
+/// The values that the region of `map` computes of `element` as that of `earlier` does of `other`, and reads further on in
+/// ways of its own: what would be kept from the one to the other.
+size_t valuesToKeep(tile::MapOp map, Value element, tile::MapOp earlier, Value other) {
+  llvm::DenseMap<Value, Value> common{{element, other}};
+  auto same = [&](Value a, Value b) {
+    Operation *constant = a.getDefiningOp(), *of = b.getDefiningOp();
+    return common.lookup(a) == b || a == b ||
+           (constant && of && constant->hasTrait<OpTrait::ConstantLike>() && constant->getName() == of->getName() &&
+            constant->getPropertiesAsAttribute() == of->getPropertiesAsAttribute());
+  };
+  auto follows = [&](Operation &op) {
+    return llvm::any_of(op.getOperands(), [&](Value operand) { return common.contains(operand); });
+  };
+  llvm::SetVector<Value> kept;
+  for (Operation &op : map.getBody().front()) {
+    if (!follows(op))
+      continue;
+    auto twin = llvm::find_if(earlier.getBody().front(), [&](Operation &of) {
+      return op.getNumResults() == 1 && op.getName() == of.getName() && op.getNumOperands() == of.getNumOperands() &&
+             op.getPropertiesAsAttribute() == of.getPropertiesAsAttribute() &&
+             llvm::all_of(llvm::zip(op.getOperands(), of.getOperands()),
+                          [&](auto pair) { return same(std::get<0>(pair), std::get<1>(pair)); });
+    });
+    if (twin != earlier.getBody().front().end()) {
+      common[op.getResult(0)] = twin->getResult(0);
+      continue;
+    }
+    for (Value operand : op.getOperands())
+      if (common.contains(operand))
+        kept.insert(operand);
+  }
+  return common.size() == 1 ? 0 : kept.size();
+}
+
+/// Whether more than one value of each element would be kept from an earlier map of the block.
+bool keepsMany(tile::MapOp map, Value tile) {
+  return llvm::any_of(tile.getUsers(), [&](Operation *user) {
+    auto earlier = dyn_cast<tile::MapOp>(user);
+    if (!earlier || earlier->getBlock() != map->getBlock() || !earlier->isBeforeInBlock(map))
+      return false;
+    Value element = elementOf(earlier, tile);
+    return element && valuesToKeep(map, elementOf(map, tile), earlier, element) > 1;
+  });
+}
+
+struct ComputeAgain : attune::impl::ComputeAgainBase<ComputeAgain> {
+  using ComputeAgainBase::ComputeAgainBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>())
+      kernel.walk([](tile::MapOp map) {
+        if (map.getInputs().size() < 2 || !isFloatTile(map.getInputs().front()))
+          return;
+        for (Value tile : map.getInputs().drop_front()) {
+          Value element = isFloatTile(tile) ? elementOf(map, tile) : Value();
+          if (!element || !keepsMany(map, tile))
+            continue;
+          OpBuilder builder(map.getContext());
+          builder.setInsertionPointToStart(&map.getBody().front());
+          auto behind =
+              sched::BehindOp::create(builder, map.getLoc(), builder.getF32Type(), element, map.getElement(0));
+          element.replaceAllUsesExcept(behind, behind);
+        }
+      });
+  }
+};
+
+} // namespace
