@@ -221,6 +221,8 @@ private:
 
 static Expected<void> checkChosen(attn::AttentionOp op, const SavingRequest &request) {
   for (const auto &[value, isSaved] : request.chosen) {
+    if (llvm::is_contained(request.chosen, std::pair(value, !isSaved)))
+      return Error{fmt::format("{} is to be saved and to be computed again; leave one of the two out", value)};
     if (value == "o" || value == "lse") {
       if (!isSaved)
         return Error{

@@ -97,6 +97,9 @@ TEST_CASE("a saved value of another launch's shape, and values that cannot be sa
         "lse is an output of the forward pass and is not computed again; leave the choice out");
   CHECK(refused("dropout", true, Variant("plain")) ==
         "what dropout keeps is to be saved, but the variant has no dropout");
+  options.gradients->saving = Saving{.save = {"score"}, .recompute = {"score"}};
+  CHECK(compileImage(variant, options, Target::cpu()).error().message ==
+        "score is to be saved and to be computed again; leave one of the two out");
   CHECK(refused("x", true, variant) ==
         "'x' is no value of the backward pass; those are o, lse, score, p, mask and dropout");
 }
