@@ -172,33 +172,36 @@ static std::array<int64_t, maxRank> indicesAt(Warp &warp, const Step &step, int 
   return indices;
 }
 
-Go sim::loadElements(Machine &machine, Warp &warp, const Step &step) {
+/// Calls `body(lane, address)` of each lane for `count` elements of a view at the place that the inputs from `first` on
+/// give: its base, then its indices.
+template <typename Body>
+static Go forEachPlace(Machine &machine, Warp &warp, const Step &step, int first, int count, int laneCount, Body body) {
   const View &view = machine.program.views[step.at[0]];
-  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
-    if (step.out[0].varies && !warp.has(lane))
+  for (int lane = 0; lane < laneCount; ++lane) {
+    if (laneCount > 1 && !warp.has(lane))
       continue;
-    const std::byte *from =
-        machine.global(warp, step, view, baseOf(step.in[0], lane), indicesAt(warp, step, 1, lane), 2);
-    if (!from)
+    std::byte *at =
+        machine.global(warp, step, view, baseOf(step.in[first], lane), indicesAt(warp, step, first + 1, lane), count);
+    if (!at)
       return Go::Stop;
+    body(lane, at);
+  }
+  return Go::Next;
+}
+
+Go sim::loadElements(Machine &machine, Warp &warp, const Step &step) {
+  return forEachPlace(machine, warp, step, 0, 2, step.out[0].varies ? lanes : 1, [&](int lane, const std::byte *from) {
     for (int i = 0; i < 2; ++i) {
       float value;
       std::memcpy(&value, from + 4 * i, 4);
       warp.set(step.out[i], lane, value);
     }
-  }
-  return Go::Next;
+  });
 }
 
 Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
-  const View &view = machine.program.views[step.at[0]];
-  for (int lane = 0; lane < lanes; ++lane) {
-    if (!warp.has(lane))
-      continue;
-    std::byte *to = machine.global(warp, step, view, baseOf(step.in[1], lane), indicesAt(warp, step, 2, lane), 1);
-    if (!to)
-      return Go::Stop;
-    Element element = machine.program.tensors[view.tensor].element;
+  const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
+  return forEachPlace(machine, warp, step, 1, 1, lanes, [&](int lane, std::byte *to) {
     if (element == Element::BF16 || element == Element::F16) {
       float value = warp.get<float>(step.in[0], lane);
       uint16_t bits = element == Element::BF16 ? toBf16(value) : toF16(value);
@@ -207,71 +210,41 @@ Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
       const size_t bytes = size_t(bytesOf(element)); // a bool is a byte of the warp's, too
       std::memcpy(to, warp.value(step.in[0]) + (step.in[0].varies ? lane * bytes : 0), bytes);
     }
-  }
-  return Go::Next;
+  });
 }
 
 Go sim::loadByte(Machine &machine, Warp &warp, const Step &step) {
-  const View &view = machine.program.views[step.at[0]];
-  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
-    if (step.out[0].varies && !warp.has(lane))
-      continue;
-    const std::byte *from =
-        machine.global(warp, step, view, baseOf(step.in[0], lane), indicesAt(warp, step, 1, lane), step.at[1]);
-    if (!from)
-      return Go::Stop;
-    int32_t bits = 0;
-    std::memcpy(&bits, from, size_t(step.at[1]));
-    warp.set(step.out[0], lane, bits);
-  }
-  return Go::Next;
+  const int count = step.at[1];
+  return forEachPlace(machine, warp, step, 0, count, step.out[0].varies ? lanes : 1,
+                      [&](int lane, const std::byte *from) {
+                        int32_t bits = 0;
+                        std::memcpy(&bits, from, size_t(count));
+                        warp.set(step.out[0], lane, bits);
+                      });
 }
 
 Go sim::storeByte(Machine &machine, Warp &warp, const Step &step) {
-  const View &view = machine.program.views[step.at[0]];
-  for (int lane = 0; lane < lanes; ++lane) {
-    if (!warp.has(lane))
-      continue;
-    std::byte *to = machine.global(warp, step, view, baseOf(step.in[1], lane), indicesAt(warp, step, 2, lane), 1);
-    if (!to)
-      return Go::Stop;
-    *to = std::byte(warp.get<uint32_t>(step.in[0], lane));
-  }
-  return Go::Next;
+  return forEachPlace(machine, warp, step, 1, 1, lanes,
+                      [&](int lane, std::byte *to) { *to = std::byte(warp.get<uint32_t>(step.in[0], lane)); });
 }
 
 Go sim::addElements(Machine &machine, Warp &warp, const Step &step) {
-  const View &view = machine.program.views[step.at[0]];
   const int count = step.at[1];
-  for (int lane = 0; lane < lanes; ++lane) {
-    if (!warp.has(lane))
-      continue;
-    std::byte *at =
-        machine.global(warp, step, view, baseOf(step.in[count], lane), indicesAt(warp, step, count + 1, lane), count);
-    if (!at)
-      return Go::Stop;
+  return forEachPlace(machine, warp, step, count, count, lanes, [&](int lane, std::byte *at) {
     for (int i = 0; i < count; ++i) {
       float sum;
       std::memcpy(&sum, at + 4 * i, 4);
       sum += warp.get<float>(step.in[i], lane);
       std::memcpy(at + 4 * i, &sum, 4);
     }
-  }
-  return Go::Next;
+  });
 }
 
 Go sim::addInteger(Machine &machine, Warp &warp, const Step &step) {
-  const View &view = machine.program.views[step.at[0]];
-  for (int lane = 0; lane < lanes; ++lane) {
-    if (!warp.has(lane))
-      continue;
-    std::byte *at = machine.global(warp, step, view, baseOf(step.in[1], lane), indicesAt(warp, step, 2, lane), 1);
-    if (!at)
-      return Go::Stop;
+  return forEachPlace(machine, warp, step, 1, 1, lanes, [&](int lane, std::byte *at) {
     int64_t sum;
     std::memcpy(&sum, at, 8);
     sum = add(sum, int64_t(warp.get<int32_t>(step.in[0], lane)));
     std::memcpy(at, &sum, 8);
-  }
-  return Go::Next;
+  });
 }

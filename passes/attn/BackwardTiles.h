@@ -10,6 +10,7 @@
 #include "ir/tile/Signature.h"
 #include "passes/attn/BoundsKernel.h"
 #include "passes/attn/CapturedGradients.h"
+#include "passes/attn/CommonValues.h"
 #include "passes/attn/TileWriter.h"
 
 namespace attune::backward {
@@ -17,34 +18,6 @@ using namespace mlir; // this header is for the pass's own file
 using tile::MemorySpace;
 using tile::TileType;
 using Predicate = arith::CmpIPredicate;
-
-/// The values of a region of gradients that its region `of` computes, too, each with that of `of`.
-inline DenseMap<Value, Value> valuesInCommon(Region &gradient, Region &of) {
-  DenseMap<Value, Value> common;
-  auto attributes = [](Operation &op) {
-    NamedAttrList all(op.getDiscardableAttrDictionary());
-    all.erase(attn::savedAttr); // of its region's alone
-    return all.getDictionary(op.getContext());
-  };
-  for (auto [own, other] : llvm::zip(gradient.getArguments(), of.getArguments()))
-    common[own] = other;
-  for (Operation &op : gradient.front().without_terminator()) {
-    if (op.getNumResults() != 1)
-      continue;
-    for (Operation &other : of.front().without_terminator()) {
-      const bool same = op.getName() == other.getName() && attributes(op) == attributes(other) &&
-                        op.getPropertiesAsAttribute() == other.getPropertiesAsAttribute() &&
-                        op.getNumOperands() == other.getNumOperands() &&
-                        llvm::all_of(llvm::zip(op.getOperands(), other.getOperands()),
-                                     [&](auto pair) { return common.lookup(std::get<0>(pair)) == std::get<1>(pair); });
-      if (same) {
-        common[op.getResult(0)] = other.getResult(0);
-        break;
-      }
-    }
-  }
-  return common;
-}
 
 class BackwardTiles : protected TileWriter {
 protected:

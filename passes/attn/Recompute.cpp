@@ -18,6 +18,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/cost/BackwardPlan.h"
+#include "passes/attn/CommonValues.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -91,23 +92,13 @@ static Value yieldOf(Region &region) { return cast<attn::YieldOp>(region.front()
 
 /// The value of the region of gradients that is `value` of the score's; null where it computes none.
 static Value sameIn(Region &gradient, Value value) {
-  // A region of gradients begins with its region once more.
-  auto same = [](Operation &a, Operation &b, const IRMapping &known) {
-    return a.getName() == b.getName() && a.getNumOperands() == b.getNumOperands() &&
-           a.getPropertiesAsAttribute() == b.getPropertiesAsAttribute() &&
-           llvm::all_of(llvm::zip(a.getOperands(), b.getOperands()),
-                        [&](auto pair) { return known.lookupOrNull(std::get<0>(pair)) == std::get<1>(pair); });
-  };
-  IRMapping known;
-  Region &score = *value.getParentRegion();
-  known.map(score.getArguments(), gradient.getArguments().drop_back());
-  for (Operation &op : score.front().without_terminator())
-    for (Operation &other : gradient.front().without_terminator())
-      if (other.getNumResults() == 1 && same(op, other, known)) {
-        known.map(op.getResult(0), other.getResult(0));
-        break;
-      }
-  return known.lookupOrNull(value);
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return gradient.getArgument(argument.getArgNumber());
+  const llvm::DenseMap<Value, Value> common = valuesInCommon(gradient, *value.getParentRegion());
+  for (Operation &op : gradient.front().without_terminator())
+    if (op.getNumResults() == 1 && common.lookup(op.getResult(0)) == value)
+      return op.getResult(0);
+  return {};
 }
 
 static ScoreWork workOf(attn::AttentionOp op, Value saved, bool isSaved) {
