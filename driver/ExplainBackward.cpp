@@ -56,7 +56,7 @@ Expected<std::string> attune::driver::explainBackward(const Source &source, cons
                                {"pass", "backward"},
                                {"costModelVersion", costModelVersion},
                                {"sizes", sizesJson(explained->request.plan)},
-                               {"text", explained->plan.text()},
+                               {"text", explained->plans.text()},
                                {"kernels", kernels},
                                {"flops", cost.flops()},
                                {"hbmBytes", cost.hbmBytes()},

@@ -404,7 +404,7 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
     auto textOf = [](ModuleOp holder) {
       OwningOpRef<ModuleOp> copy = holder.clone();
       auto op = *copy->getOps<attn::AttentionOp>().begin();
-      for (StringRef decided : {StringRef(attn::planAttr), StringRef(attn::decisionsAttr)})
+      for (StringRef decided : {StringRef(attn::planAttr), StringRef(attn::queriesPlanAttr), StringRef(attn::decisionsAttr)})
         op->removeAttr(decided);
       op.setSavesAttr(ArrayAttr::get(op.getContext(), {}));
       op->walk([](Operation *inner) { inner->removeAttr(attn::savedAttr); });
@@ -988,10 +988,10 @@ Expected<BackwardExplained> attune::driver::explainGradients(const Source &sourc
       saved.dropout |= value.isSaved && value.value == name(Savable::Dropout);
       saved.score |= value.isSaved && value.value == name(Savable::Score);
     }
-    Expected<Plan> chosen = chooseBackwardPlan(plan);
+    Expected<BackwardPlans> chosen = chooseBackwardPlans(plan);
     if (!chosen)
       return chosen.error();
-    result.plan = *chosen;
+    result.plans = *chosen;
     result.cost = backwardCost(result.request, *chosen, saved);
     PlanRequest ofForward = plan;
     ofForward.fixed = {};

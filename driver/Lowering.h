@@ -74,7 +74,7 @@ Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOption
 struct BackwardExplained {
   IrSummary summary;
   BackwardRequest request;
-  Plan plan;
+  BackwardPlans plans;
   BackwardCost cost;
   RankedPlan forward;       ///< the plan of the forward pass that the model prefers
   double forwardSaving = 0; ///< seconds that it takes more for what it saves

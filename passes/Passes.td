@@ -253,7 +253,7 @@ def StageVectors : Pass<"tile-stage-vectors", "::mlir::ModuleOp"> {
   let summary = "bring vectors that a loop loads to shared memory";
   let description = [{
     Requires: loads of vectors in loops over tiles, and maps of them.
-    Ensures: with copy warps, what a tile reads of 32-bit vectors that the loop loads along its own axis, and computes from these alone, is one map without inputs, converted to shared.
+    Ensures: with copy warps, what a tile reads of 32-bit vectors that the loop loads along its own axis, and computes from these alone, is one map without inputs, converted to shared. Without, the loads are to shared memory, and tiles compute it.
     Why here: what exponents add a row has been folded into one vector.
     Before: `%l = load %LSE[%b, %h, %q0]`, `%n = map(%l) { -l }`, `map(%s, %n)`
     After: `%r = map() at(q = %q0) { -LSE[b, h, q] }`, `%t = convert %r : register -> shared`, `map(%s, %t)`

@@ -19,9 +19,15 @@ bool KernelPrinter::printCopy(Operation *op) {
         statement(op, primitive("copy_to_global_16", {to, from}).text + ";");
       })
       .Case([&](CopyAsyncOp o) {
-        Expr from = globalAddress(views[o.getView()], {integer(o.getViewRow()), integer(o.getColumn())});
+        const bool isVector = o.getBytes() == 4;
+        SmallVector<Expr> place{integer(o.getViewRow())};
+        if (!isVector)
+          place.push_back(integer(o.getColumn()));
+        Expr from = globalAddress(views[o.getView()], place);
         Expr to = sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn());
         Expr valid = value(o.getValid());
+        if (isVector)
+          return statement(op, primitive("copy_async_4_if", {valid, to, from}).text + ";");
         statement(op, (valid.text == "true" ? primitive("copy_async_16", {to, from})
                                             : primitive("copy_async_16_if", {valid, to, from}))
                               .text +

@@ -38,6 +38,14 @@ __device__ __forceinline__ void copy_async_16_if(bool valid, unsigned shared, co
                : "memory");
 }
 
+//@ copy_async_4_if
+/// Starts the copy of 4 bytes from global to shared memory; zeros, and no read, unless `valid`.
+/// PTX 9.7.9.25.3.1, cp.async.ca with src-size.
+__device__ __forceinline__ void copy_async_4_if(bool valid, unsigned shared, const void *global) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(valid ? 4 : 0)
+               : "memory");
+}
+
 //@ commit_copies
 /// Closes the group of the copies started so far. PTX 9.7.9.25.3.2, cp.async.commit_group.
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }

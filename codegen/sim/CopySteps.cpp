@@ -38,7 +38,7 @@ Go sim::copyToGlobal(Machine &machine, Warp &warp, const Step &step) {
 Go sim::copyAsync(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   const View &view = machine.program.views[step.at[1]];
-  const int64_t count = 16 / bytesOf(buffer.element);
+  const int64_t bytes = step.number[0], count = bytes / bytesOf(buffer.element);
   for (int lane = 0; lane < lanes; ++lane) {
     if (!warp.has(lane))
       continue;
@@ -46,14 +46,14 @@ Go sim::copyAsync(Machine &machine, Warp &warp, const Step &step) {
     int64_t column = at(2), stage = at(3), row = at(4);
     if (!inside(machine, warp, step, buffer, stage, row, column, count))
       return Go::Stop;
-    Copy copy{lane, buffer.place(stage, row, column), step.op, {}};
+    Copy copy{lane, buffer.place(stage, row, column), step.op, bytes, {}};
     if (warp.get<bool>(step.in[5], lane)) {
       const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {at(1), column}, count);
       if (!from)
         return Go::Stop;
-      std::memcpy(copy.data.data(), from, 16);
+      std::memcpy(copy.data.data(), from, size_t(bytes));
     }
-    if (std::optional<Fault> fault = machine.memory.startCopy(machine.actor(warp, step, lane), copy.to, 16, false))
+    if (std::optional<Fault> fault = machine.memory.startCopy(machine.actor(warp, step, lane), copy.to, bytes, false))
       return machine.fail(warp, step, "fills", buffer, stage, *fault);
     warp.copies.push_back(copy);
   }

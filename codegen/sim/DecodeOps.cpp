@@ -130,7 +130,7 @@ bool Decoder::copyOp(Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](sched::CopyAsyncOp o) {
         emit(o, sim::copyAsync, {o.getView(), o.getViewRow(), o.getColumn(), o.getStage(), o.getRow(), o.getValid()},
-             {sharedOf(o, o.getShared()), viewOf(o, o.getView())});
+             {sharedOf(o, o.getShared()), viewOf(o, o.getView())}, {o.getBytes()});
       })
       .Case([&](sched::CommitCopiesOp o) { emit(o, sim::commitCopies); })
       .Case([&](sched::WaitCopiesOp o) { emit(o, sim::waitCopies, {}, {}, {int64_t(o.getPending())}); })

@@ -399,10 +399,10 @@ bool Machine::land(size_t which) {
 Go Machine::completeCopies(Warp &warp, const Step &step, size_t pending) {
   for (; warp.copyGroups.size() > pending; warp.copyGroups.pop_front())
     for (const Copy &copy : warp.copyGroups.front()) {
-      std::memcpy(memory.at(copy.to), copy.data.data(), copy.data.size());
+      std::memcpy(memory.at(copy.to), copy.data.data(), size_t(copy.bytes));
       Actor writer = actor(warp, step, copy.lane);
       writer.op = copy.op;
-      memory.landCopy(writer, copy.to, int64_t(copy.data.size()));
+      memory.landCopy(writer, copy.to, copy.bytes);
     }
   return Go::Pause;
 }

@@ -21,6 +21,7 @@ struct Copy {
   int lane = 0;
   int64_t to = 0;
   uint32_t op = 0;
+  int64_t bytes = 16;
   std::array<std::byte, 16> data = {};
 };
 

@@ -31,6 +31,8 @@ inline constexpr llvm::StringLiteral variantAttr = "attn.variant";
 
 /// The plan of an attention: a PlanAttr.
 inline constexpr llvm::StringLiteral planAttr = "attn.plan";
+/// Of a backward pass, where the loop over keys has a plan of its own.
+inline constexpr llvm::StringLiteral queriesPlanAttr = "attn.queries_plan";
 /// What attn-recompute has weighed, in words.
 inline constexpr llvm::StringLiteral decisionsAttr = "attn.recompute";
 /// On an op of the score region: what it gives is left for the backward pass.

@@ -780,6 +780,18 @@ LogicalResult AddElementsOp::verify() {
 
 LogicalResult AddIntegerOp::verify() { return verifyPlace(*this, "adds to", /*isInteger=*/true); }
 
+LogicalResult CopyAsyncOp::verify() {
+  const TileType shared = getShared().getType();
+  const int64_t rank = getView().getType().getRank(), axes = shared.rank() - (shared.axis(0) == "stage");
+  if (rank != axes || rank > 2)
+    return emitOpError() << "copies rows of two dimensions, or a vector of one, got a view of rank " << rank << " for "
+                         << shared;
+  const unsigned bits = shared.getElementType().getIntOrFloatBitWidth();
+  if (rank == 1 && bits != 32)
+    return emitOpError() << "copies elements of a vector of 32 bits each, got " << bits;
+  return success();
+}
+
 LogicalResult WaitCopiesOp::verify() {
   if (int64_t(getPending()) < 0)
     return emitOpError("pending must not be negative");

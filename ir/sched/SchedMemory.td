@@ -298,15 +298,17 @@ def StoreTileOp : SchedOp<"store_tile", [Effects]> {
 }
 
 def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {
-  let summary = "start the asynchronous copy of 16 bytes from global to shared memory";
+  let summary = "start the asynchronous copy of 16 bytes, or of an element of a vector, from global to shared memory";
   let description = [{
-    `view[view_row, column]` and on to `shared[stage, row, column]` and on; zeros where `valid` is false, and then
-    nothing is read. PTX ISA 9.7.9.25.3, cp.async.cg with src-size.
+    `view[view_row, column]` and on to `shared[stage, row, column]` and on, 16 bytes; of a view of one dimension the 4 bytes at `view[view_row]`, the stage
+    being a vector and `row` 0. Zeros where `valid` is false, and then nothing is read. PTX ISA 9.7.9.25.3, cp.async.cg with src-size, and .ca for 4 bytes.
 
     ```mlir
     sched.copy_async %kh[%r, %c] to %ring[%s, %row] if %valid : ...
     ```
   }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{ int64_t getBytes() { return getView().getType().getRank() == 1 ? 4 : 16; } }];
   let arguments = (ins ViewType:$view, I32:$view_row, I32:$column, TileType:$shared, I32:$stage, I32:$row, I1:$valid);
   let assemblyFormat = [{
     $view `[` $view_row `,` $column `]` `to` $shared `[` $stage `,` $row `]` `if` $valid attr-dict

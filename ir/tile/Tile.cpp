@@ -396,8 +396,12 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult LoadOp::verify() {
   const TileType type = getResult().getType();
-  if (type.rank() == 1 && type.getSpace() == MemorySpace::Shared)
-    return emitOpError("copies rows to shared memory, not single values; load the vector to registers, and convert it");
+  if (type.rank() == 1 && type.getSpace() == MemorySpace::Shared &&
+      (type.getElementType() != getView().getType().getElementType() ||
+       type.getElementType().getIntOrFloatBitWidth() != 32))
+    return emitOpError() << "copies single values to shared memory as they are, of 32 bits, not "
+                         << getView().getType().getElementType() << " to " << type.getElementType()
+                         << "; load the vector to registers, and convert it";
   return verifyAccess(*this, type, getView().getType(), getIndices());
 }
 

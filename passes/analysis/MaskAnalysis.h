@@ -85,6 +85,7 @@ struct BlockValues {
   bool part = false;   ///< the rows are a part of the block's
   mlir::Value k0 = {}; ///< first key of the key tile, below Sk; null where queries are fixed
   int64_t tiles = 1;   ///< of the plan, that a looped tile is: 1, or those of a group
+  llvm::StringRef tables = ""; ///< ends the names of tables, where kernels of a launch have other tiles
 
   MaskAxis fixed() const { return k0 ? MaskAxis::Keys : MaskAxis::Queries; }
   mlir::Value first() const { return k0 ? k0 : q0; }

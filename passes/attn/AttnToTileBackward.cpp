@@ -51,16 +51,19 @@ namespace {
 
 class BackwardWriter : backward::BackwardTiles {
 public:
-  BackwardWriter(attn::AttentionOp op, attn::PlanAttr plan, int64_t granularity, ArrayRef<CapturedGradient> captured)
-      : BackwardTiles(op, plan, granularity, captured) {}
+  BackwardWriter(attn::AttentionOp op, attn::PlanAttr keysPlan, attn::PlanAttr queriesPlan, int64_t granularity,
+                 ArrayRef<CapturedGradient> captured)
+      : BackwardTiles(op, keysPlan, queriesPlan, granularity, captured) {}
 
   void write() {
     if (hasStatistics || addsQueries())
-      writeKernel("_rows", {"b", "h", "q"}, [&] { writeRows(); });
-    tile::KernelOp ofKeys = writeKernel("_keys", {"b", "hkv", "k"}, [&] { writeKeys(); }, addsQueries());
-    writeKernel("_queries", {"b", "h", "q"}, [&] { addsQueries() ? writeSums() : writeQueries(/*withQueries=*/true); });
-    if (addsQueries() && addsByRow())
-      writeKernel("_elements", {"b", "h", "q"}, [&] { writeQueries(/*withQueries=*/false); });
+      writeKernel("_rows", {"b", "h", "q"}, Work::Rows, [&] { writeRows(); });
+    tile::KernelOp ofKeys = writeKernel("_keys", {"b", "hkv", "k"}, Work::LoopOverQueries, [&] { writeKeys(); });
+    if (addsQueries())
+      writeKernel("_queries", {"b", "h", "q"}, Work::Rows, [&] { writeSums(); });
+    if (!addsQueries() || addsByRow())
+      writeKernel(addsQueries() ? "_elements" : "_queries", {"b", "h", "q"}, Work::LoopOverKeys,
+                  [&] { writeQueries(/*withQueries=*/!addsQueries()); });
     for (const CapturedGradient &gradient : captured)
       writeCaptured(gradient, ofKeys);
     if (!bounds.empty())
@@ -385,7 +388,7 @@ private:
       if (dims[coordinate])
         grid.push_back(axes[coordinate] = gradient.axis(*dims[coordinate]));
     grid.append({"q", "k"});
-    writeKernel("_grad_" + gradient.tensor.getName().getValue(), grid, [&] {
+    writeKernel("_grad_" + gradient.tensor.getName().getValue(), grid, Work::LoopOverKeys, [&] {
       for (unsigned coordinate : {0u, 1u})
         if (dims[coordinate])
           places[coordinate] = tile::named(tile::BlockIndexOp::create(builder, loc, i32, axes[coordinate]),
@@ -502,7 +505,8 @@ struct AttnToTileBackward : attune::impl::AttnToTileBackwardBase<AttnToTileBackw
       FailureOr<SmallVector<CapturedGradient>> captured = planCapturedGradients(op);
       if (failed(captured))
         return signalPassFailure();
-      BackwardWriter(op, plan, granularity, *captured).write();
+      auto ofQueries = op->getAttrOfType<attn::PlanAttr>(attn::queriesPlanAttr);
+      BackwardWriter(op, plan, ofQueries ? ofQueries : plan, granularity, *captured).write();
       op.erase();
     }
   }

@@ -21,22 +21,26 @@ using Predicate = arith::CmpIPredicate;
 
 class BackwardTiles : protected TileWriter {
 protected:
-  BackwardTiles(attn::AttentionOp op, attn::PlanAttr plan, int64_t granularity, ArrayRef<CapturedGradient> captured)
-      : TileWriter(op), plan(plan), gradients(*op.getGradients()), captured(captured),
+  BackwardTiles(attn::AttentionOp op, attn::PlanAttr keysPlan, attn::PlanAttr queriesPlan, int64_t granularity,
+                ArrayRef<CapturedGradient> captured)
+      : TileWriter(op), keysPlan(keysPlan), queriesPlan(queriesPlan), plan(keysPlan), gradients(*op.getGradients()), captured(captured),
         depth(llvm::alignTo(op.getHeadDim(), granularity)), depthV(llvm::alignTo(op.getHeadDimV(), granularity)),
         hasStatistics(!op.getStatistics().empty()) {}
 
   //===--- Kernels and their operands ---===//
 
-  /// `specialized`: some of its warps copy, and its products are warpgroup-level. Others have 16 rows of queries a warp.
-  tile::KernelOp writeKernel(const Twine &suffix, ArrayRef<StringRef> axes, function_ref<void()> body,
-                             bool specialized = false) {
+  /// What a kernel does, by which it has the plan of one loop or of the other. `Rows`: none over tiles, with 16 rows of
+  /// queries a warp.
+  enum class Work { LoopOverQueries, LoopOverKeys, Rows };
+
+  tile::KernelOp writeKernel(const Twine &suffix, ArrayRef<StringRef> axes, Work work, function_ref<void()> body) {
+    plan = work == Work::LoopOverQueries ? keysPlan : queriesPlan;
     SmallVector<Attribute> grid;
     for (StringRef axis : axes) {
       const int64_t by = axis == "q" ? plan.getTileQ() : axis == "k" ? plan.getTileK() : 1;
       grid.push_back(tile::AxisAttr::get(op.getContext(), builder.getStringAttr(axis), 0, by));
     }
-    const int64_t warps = addsQueries() && !specialized ? plan.getTileQ() / 16 : plan.getWarps();
+    const int64_t warps = work == Work::Rows && plan.getWarps() > 1 ? plan.getTileQ() / 16 : plan.getWarps();
     auto sizes = tile::PlanAttr::get(builder.getContext(), plan.getTileQ(), plan.getTileK(), warps,
                                      plan.getBlocksPerSm(), plan.getDvWarps());
     builder.setInsertionPoint(op);
@@ -44,7 +48,7 @@ protected:
                                     builder.getArrayAttr(grid), op.getDtype(), sizes, op.getTensorsAttr(),
                                     op.getScalarsAttr(), op.getPatternAttr(), op.getDropout(), op.getPrecise(),
                                     op.getQOffset());
-    if (specialized)
+    if (plan.getCopyWarps())
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
     kernels.push_back(FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
     builder.createBlock(&kernel.getBody());
@@ -92,8 +96,8 @@ protected:
   /// Where only the divisor tells L from LSE, there is a place for L.
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
-  /// Whether the loop over queries has all five products, and adds to dQ in memory.
-  bool addsQueries() { return plan.getCopyWarps() > 0 && !op.getDtype().isF32(); }
+  /// Whether the loop over queries has all five products, and adds to dQ in memory: on warpgroup-level products.
+  bool addsQueries() { return keysPlan.getCopyWarps() > 0; }
   /// Whether loops over keys add to captured tensors.
   bool addsByRow() {
     return !sumsOfElements(/*ofKeys=*/false).empty() ||
@@ -133,6 +137,8 @@ protected:
     values.qOffset = qOffset;
     values.tileQ = plan.getTileQ();
     values.tileK = plan.getTileK();
+    if (plan != keysPlan)
+      values.tables = "_queries";
     if (!op.getDropout())
       return;
     seed = param("seed", builder.getI64Type());
@@ -514,7 +520,8 @@ protected:
     return unlessHidden(result, input(hasStatistics ? tile.p : tile.x), hasStatistics);
   }
 
-  attn::PlanAttr plan;
+  const attn::PlanAttr keysPlan, queriesPlan;
+  attn::PlanAttr plan; ///< of the kernel that is written
   attn::GradientsAttr gradients;
   ArrayRef<CapturedGradient> captured;
   int64_t depth, depthV;

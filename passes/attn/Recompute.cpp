@@ -160,10 +160,10 @@ public:
 
   /// Fails where no plan fits.
   Expected<SavedValues> best() {
-    Expected<Plan> backward = chooseBackwardPlan(request.plan);
+    Expected<BackwardPlans> backward = chooseBackwardPlans(request.plan);
     if (!backward)
       return backward.error();
-    plan = *backward;
+    plans = *backward;
     Expected<RankedPlan> forward = choosePlan(request.plan);
     if (!forward)
       return forward.error();
@@ -179,7 +179,7 @@ public:
 
   double seconds(SavedValues values) const {
     return cost.totalSeconds + savingSeconds(request, cost.totalSeconds, cost.hbmBytes, values) +
-           backwardCost(request, plan, values).seconds();
+           backwardCost(request, plans, values).seconds();
   }
   std::optional<bool> chosen(Savable value) const {
     for (const auto &[named, isSaved] : asked.chosen)
@@ -205,7 +205,7 @@ private:
 
   const BackwardRequest &request;
   const SavingRequest &asked;
-  Plan plan;
+  BackwardPlans plans;
   PlanCost cost;
 };
 } // namespace

@@ -472,24 +472,39 @@ private:
     return success();
   }
 
-  static Expected<Plan> planFor(attn::AttentionOp op, const PlanRequest &request) {
-    if (op.getGradients())
-      return chooseBackwardPlan(request);
-    Expected<RankedPlan> chosen = choosePlan(request);
-    return chosen ? Expected<Plan>(chosen->plan) : chosen.error();
+  /// An option overrules the plan in the text.
+  static PlanChoice choiceFor(attn::AttentionOp op, StringRef attribute, const PlanChoice &fixed) {
+    PlanChoice choice;
+    if (auto given = op->getAttrOfType<attn::PlanAttr>(attribute))
+      choice = choiceOf(planOf(given));
+    choice.overrule(fixed);
+    return choice;
   }
 
   LogicalResult choose(attn::AttentionOp op, const PlanChoice &fixed) {
     PlanRequest request = planRequest(op, arch, {batch, heads, queries, keys});
     request.sramBudget = sramBudget;
-    if (auto given = op->getAttrOfType<attn::PlanAttr>(attn::planAttr))
-      request.fixed = choiceOf(planOf(given));
-    // An option overrules the plan in the text.
-    request.fixed.overrule(fixed);
-    Expected<Plan> chosen = planFor(op, request);
+    request.fixed = choiceFor(op, attn::planAttr, fixed);
+    auto setPlan = [&](StringRef attribute, const Plan &plan) {
+      op->setAttr(attribute, attune::planAttr(op.getContext(), plan));
+    };
+    if (!op.getGradients()) {
+      Expected<RankedPlan> chosen = choosePlan(request);
+      if (!chosen)
+        return op.emitError() << chosen.error().message;
+      setPlan(attn::planAttr, chosen->plan);
+      return success();
+    }
+    std::optional<PlanChoice> ofQueries;
+    if (op->hasAttr(attn::queriesPlanAttr))
+      ofQueries = choiceFor(op, attn::queriesPlanAttr, fixed);
+    Expected<BackwardPlans> chosen = chooseBackwardPlans(request, ofQueries);
     if (!chosen)
       return op.emitError() << chosen.error().message;
-    op->setAttr(attn::planAttr, attune::planAttr(op.getContext(), *chosen));
+    setPlan(attn::planAttr, chosen->keys);
+    op->removeAttr(attn::queriesPlanAttr);
+    if (chosen->queries != chosen->keys)
+      setPlan(attn::queriesPlanAttr, chosen->queries);
     return success();
   }
 };

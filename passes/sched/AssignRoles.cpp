@@ -144,6 +144,9 @@ private:
 
   /// A ring of the text is filled by warps that there are.
   static LogicalResult checkRing(Operation *op, RoleAttr role) {
+    if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getResult().getType().rank() == 1)
+      return load.emitOpError("is of single values, which the copy engine of a role does not bring; load the vector to "
+                              "registers, and convert it");
     RingAttr ring = sched::ringOf(op);
     if (!ring || !ring.getRole())
       return success();

@@ -1,18 +1,25 @@
 //===- StageVectors.cpp - Vectors that a loop loads come by shared memory -------===//
 //
+// A load of the warps that compute delays their products, and takes registers that tiles need. With warps that copy, these
+// load such vectors ahead, and compute what follows from them alone:
+//
 //     before                                              after
 //     -----------------------------------------------     ------------------------------------------------
 //     l = load LSE[b, h, q0]                              r = map() at(q = q0) { row < Sq ? -LSE[b, h, row] : 0 }
 //     n = map(l) { -l }                                   t = convert r : register -> shared
 //     p = map(s, n) { ... }                               p = map(s, t) { ... }
 //
-// Beside warpgroup-level products tiles take all but a few of a lane's registers, and a load of the warps that compute
-// delays their products. Warps of the role that copies load such vectors ahead, and compute what follows from them alone.
+// Without, vectors are copied with the loop's tiles, and what follows from them is computed where it is read:
+//
+//     l = load LSE[b, h, q0] : register                   t = load LSE[b, h, q0] : shared
+//     n = map(l) { -l }
+//     p = map(s, n) { ... n ... }                         p = map(s, t) { ... -t ... }
 //
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/CopiedTiles.h"
 
 namespace attune {
 #define GEN_PASS_DEF_STAGEVECTORS
@@ -60,6 +67,27 @@ public:
     vector.replaceUsesWithIf(staged, [](OpOperand &use) { return isTile(use.getOwner()); });
   }
 
+  /// Whether copies of a loop's tiles can bring what it is computed from.
+  static bool canBeCopied(tile::ForBlocksOp loop, Value value) {
+    if (auto load = value.getDefiningOp<tile::LoadOp>())
+      return runsAhead(loop, load) && load.getView().getType().getElementType() == load.getResult().getType().getElementType();
+    return llvm::all_of(value.getDefiningOp<tile::MapOp>().getInputs(), [&](Value input) { return canBeCopied(loop, input); });
+  }
+
+  /// Copies what is loaded, of which tiles compute it where they read it.
+  void copy() {
+    for (Operation *user : llvm::make_early_inc_range(vector.getUsers())) {
+      auto map = dyn_cast<tile::MapOp>(user);
+      if (!map || !isTile(map))
+        continue;
+      OpBuilder builder = OpBuilder::atBlockBegin(&map.getBody().front());
+      const unsigned i = unsigned(llvm::find(map.getInputs(), vector) - map.getInputs().begin());
+      map.getElement(i).replaceAllUsesWith(elementFrom(builder, vector, map));
+      map.getBody().eraseArgument(i);
+      map.getInputsMutable().erase(i);
+    }
+  }
+
   /// Whether a tile reads it.
   bool isRead() const { return llvm::any_of(vector.getUsers(), isTile); }
 
@@ -67,6 +95,31 @@ private:
   static bool isTile(Operation *op) {
     auto map = dyn_cast<tile::MapOp>(op);
     return map && map.getResult().getType().rank() == 2;
+  }
+
+  /// A shared vector with what a load gives.
+  static Value copied(tile::LoadOp load) {
+    auto isCopy = [&](tile::LoadOp other) { return isCopied(other) && other->getOperands() == load->getOperands(); };
+    for (auto other : load->getBlock()->getOps<tile::LoadOp>())
+      if (isCopy(other))
+        return other.getResult();
+    OpBuilder builder(load);
+    const TileType type = load.getResult().getType().withSpace(tile::MemorySpace::Shared);
+    Value copy = tile::LoadOp::create(builder, load.getLoc(), type, load.getView(), load.getIndices(), load.getLimit());
+    return tile::named(copy, tile::nameOf(load.getResult()));
+  }
+
+  /// An element of `of`, computed at `builder` in the body of `reader` from what is copied.
+  static Value elementFrom(OpBuilder &builder, Value of, tile::MapOp reader) {
+    if (auto load = of.getDefiningOp<tile::LoadOp>())
+      return reader.addInput(copied(load), load.getResult().getType().getElementType());
+    auto map = of.getDefiningOp<tile::MapOp>();
+    IRMapping mapping;
+    for (auto [i, input] : llvm::enumerate(map.getInputs()))
+      mapping.map(map.getElement(i), elementFrom(builder, input, reader));
+    for (Operation &op : map.getBody().front().without_terminator())
+      builder.clone(op, mapping);
+    return mapping.lookupOrDefault(map.getYield().getValues().front());
   }
 
   /// Rows past the limit are zeros, as those of the load are.
@@ -102,17 +155,17 @@ struct StageVectors : attune::impl::StageVectorsBase<StageVectors> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!sched::fillingWarps(kernel))
-        continue;
+      const bool byOtherWarps = sched::fillingWarps(kernel) > 0;
       SmallVector<LoadedVector> vectors;
       kernel.walk([&](tile::ForBlocksOp loop) {
         for (Operation &op : loop.getBody().front())
           for (Value result : op.getResults())
-            if (LoadedVector vector(loop, result); LoadedVector::is(loop, result) && vector.isRead())
+            if (LoadedVector vector(loop, result); LoadedVector::is(loop, result) && vector.isRead() &&
+                                                   (byOtherWarps || LoadedVector::canBeCopied(loop, result)))
               vectors.push_back(vector);
       });
       for (LoadedVector &vector : vectors)
-        vector.stage();
+        byOtherWarps ? vector.stage() : vector.copy();
     }
   }
 };

@@ -69,10 +69,10 @@ double BackwardCost::seconds() const {
 namespace {
 class Counter {
 public:
-  Counter(const BackwardRequest &request, const Plan &plan, SavedValues saved)
-      : request(request.plan), score(saved.score ? request.withSavedScore : request.score), plan(plan), saved(saved),
-        arch(**archInfo(request.plan.arch)), tiles(countTiles(request.plan, plan.tileQ, plan.tileK)),
-        calibration(plan.copyWarps ? ofWarpgroups : ofWarps) {
+  Counter(const BackwardRequest &request, const BackwardPlans &plans, SavedValues saved)
+      : request(request.plan), score(saved.score ? request.withSavedScore : request.score), plans(plans), saved(saved),
+        arch(**archInfo(request.plan.arch)), adds(plans.keys.copyWarps > 0),
+        calibration(adds ? ofWarpgroups : ofWarps) {
     const double e = this->request.elementBytes, d = this->request.headDim, dv = this->request.headDimV;
     const double rows = double(this->request.batch * this->request.heads) * double(this->request.queries);
     const double keys = double(this->request.batch * this->request.headsKv) * double(this->request.keys);
@@ -81,7 +81,7 @@ public:
     ofK = keys * d * e;
     ofV = keys * dv * e;
     ofRow = rows * 4;
-    sums = plan.copyWarps ? rows * d * 4 : 0;
+    sums = adds ? rows * d * 4 : 0;
   }
 
   BackwardCost count() const {
@@ -90,24 +90,17 @@ public:
     cost.workspaceBytes = statistics * ofRow + sums;
     if (statistics > 0 || sums > 0)
       cost.kernels.push_back(ofBytes("rows", statistics * (2 * ofO + ofRow), statistics * ofRow + sums));
-    const double planes = visitedShare() * savedBytes(request, saved), perRow = 2 * statistics * ofRow;
-    const double inputs = ofQ + ofO + ofK + ofV + perRow + planes;
-    const bool adds = plan.copyWarps > 0;
+    const double inputs = ofQ + ofO + ofK + ofV + 2 * statistics * ofRow;
     // The other loop computes S and dP again.
-    cost.kernels.push_back(ofTiles("keys", adds, adds, inputs + sums, ofK + ofV + sums));
+    cost.kernels.push_back(ofTiles("keys", plans.keys, adds, adds, inputs + sums, ofK + ofV + sums));
     if (adds)
       cost.kernels.push_back(ofBytes("queries", sums, ofQ));
     else
-      cost.kernels.push_back(ofTiles("queries", true, false, inputs, ofQ));
+      cost.kernels.push_back(ofTiles("queries", plans.queries, true, false, inputs, ofQ));
     return cost;
   }
 
 private:
-  double visitedShare() const {
-    const double all = double(ceilDiv(request.queries, plan.tileQ)) * double(ceilDiv(request.keys, plan.tileK));
-    return all > 0 ? tiles.visited / all : 0;
-  }
-
   BackwardKernelCost ofBytes(std::string name, double read, double written) const {
     BackwardKernelCost cost{.name = std::move(name), .hbmReadBytes = read, .hbmWrittenBytes = written};
     cost.seconds = cost.hbmBytes() / (hbmShare * arch.memoryBytesPerSecond) + launchSeconds;
@@ -115,8 +108,12 @@ private:
   }
 
   /// A loop with dQ, or with dK and dV, or with all.
-  BackwardKernelCost ofTiles(std::string name, bool withQueries, bool all, double read, double written) const {
-    BackwardKernelCost cost = ofBytes(std::move(name), read, written);
+  BackwardKernelCost ofTiles(std::string name, const Plan &plan, bool withQueries, bool all, double read,
+                             double written) const {
+    const TileCount tiles = countTiles(request, plan.tileQ, plan.tileK);
+    const double places = double(ceilDiv(request.queries, plan.tileQ)) * double(ceilDiv(request.keys, plan.tileK));
+    const double planes = (places > 0 ? tiles.visited / places : 0) * savedBytes(request, saved);
+    BackwardKernelCost cost = ofBytes(std::move(name), read + planes, written);
     const double d = double(roundUp(request.headDim, 16)), dv = double(roundUp(request.headDimV, 16));
     const double products =
         (score.needsProduct ? d : 0) + dv + (withQueries ? d : 0) + (all || !withQueries ? d + dv : 0);
@@ -137,17 +134,17 @@ private:
 
   const PlanRequest &request;
   const ScoreWork score;
-  const Plan &plan;
+  const BackwardPlans &plans;
   const SavedValues saved;
   const ArchInfo &arch;
-  const TileCount tiles;
+  const bool adds; ///< dQ is added up in memory
   const Calibration &calibration;
   double ofQ, ofO, ofK, ofV, ofRow, sums; ///< bytes
 };
 } // namespace
 
-BackwardCost attune::backwardCost(const BackwardRequest &request, const Plan &plan, SavedValues saved) {
-  return Counter(request, plan, saved).count();
+BackwardCost attune::backwardCost(const BackwardRequest &request, const BackwardPlans &plans, SavedValues saved) {
+  return Counter(request, plans, saved).count();
 }
 
 double attune::savingSeconds(const BackwardRequest &request, double seconds, double hbmBytes, SavedValues saved) {

@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "passes/analysis/cost/CostModel.h"
+#include "passes/analysis/cost/BackwardPlan.h"
 
 #include <optional>
 #include <string>
@@ -65,8 +65,8 @@ struct BackwardCost {
   double seconds() const;
 };
 
-/// Of the plan that chooseBackwardPlan gives, on a GPU. Not counted: gradients of captured tensors.
-BackwardCost backwardCost(const BackwardRequest &request, const Plan &plan, SavedValues saved = {});
+/// Of the plans that chooseBackwardPlans gives, on a GPU. Not counted: gradients of captured tensors.
+BackwardCost backwardCost(const BackwardRequest &request, const BackwardPlans &plans, SavedValues saved = {});
 
 /// Seconds that a forward pass of `seconds` and `hbmBytes` takes more where it saves values.
 double savingSeconds(const BackwardRequest &request, double seconds, double hbmBytes, SavedValues saved);

@@ -14,16 +14,106 @@ static int64_t rowBytes(const PlanRequest &request) {
   return (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) * request.elementBytes;
 }
 
-/// What the loop over queries and that over keys take, the larger.
-static int64_t sharedBytes(const PlanRequest &request, const Plan &plan) {
-  const int64_t held = std::max(plan.tileK + plan.stages * plan.tileQ, plan.tileQ + plan.stages * plan.tileK);
-  return held * rowBytes(request);
-}
+namespace {
+/// A loop over tiles of one axis for a block's tile of the other, on warp-level products.
+class Loop {
+public:
+  enum Of { Keys, Queries }; ///< whose tile the block holds
 
-/// Of a thread: dK and dV of the 16 rows of a warp, and S and dP of them.
-static int64_t tileRegisters(const PlanRequest &request, const Plan &plan) {
-  return (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) / 2 + std::max(plan.tileQ, plan.tileK);
-}
+  Loop(const PlanRequest &request, const ArchInfo &arch, int64_t budget, Of of, const PlanChoice &fixed)
+      : request(request), arch(arch), budget(budget), of(of), fixed(fixed) {}
+
+  Expected<Plan> choose() const {
+    auto hasRoom = [&](const Plan &plan) { return registers(plan) <= freeRegisters && isShared(plan); };
+    // Of float32, fragments of 32 rows take all that there is.
+    for (int64_t rows : {32, 16})
+      for (int64_t columns : {64, 32})
+        if (rows > 16 && request.elementBytes > 2)
+          continue;
+        else if (std::optional<Plan> plan = withStages(blockRows(rows), rows, columns, hasRoom))
+          return *plan;
+    // Where the accumulators of 16 rows alone are more than a thread has, narrow tiles spill least.
+    if (std::optional<Plan> plan = withStages(blockRows(16), 16, 32, [&](const Plan &plan) { return isShared(plan); }))
+      return *plan;
+    for (int64_t tile : {64, 32, 16})
+      if (std::optional<Plan> plan = withStages(tile, 16, std::min<int64_t>(tile, 32), [&](const Plan &plan) {
+            return sharedBytes(plan) <= budget;
+          }))
+        return *plan;
+    return nothingFits(make(16, 16, 16, 1));
+  }
+
+private:
+  static constexpr int64_t freeRegisters = 200; ///< of 255, beside addresses and fragments
+
+  int64_t own(const Plan &plan) const { return of == Keys ? plan.tileK : plan.tileQ; }
+  int64_t looped(const Plan &plan) const { return of == Keys ? plan.tileQ : plan.tileK; }
+
+  /// Two or four warps of keys, four of queries; 128 queries in no smaller blocks of a pattern, whose rows see other tiles.
+  int64_t blockRows(int64_t rowsOfWarp) const {
+    if (of == Keys)
+      return 64;
+    if (arch.isCpu() || (request.patternRows && request.patternRows < 128))
+      return 64;
+    return 4 * rowsOfWarp;
+  }
+
+  Plan make(int64_t rows, int64_t rowsOfWarp, int64_t columns, int64_t stages) const {
+    Plan plan;
+    plan.tileQ = fixed.tileQ.value_or(int(of == Keys ? columns : rows));
+    plan.tileK = fixed.tileK.value_or(int(of == Keys ? rows : columns));
+    plan.warps = fixed.warps.value_or(arch.isCpu() ? 1 : int(std::max<int64_t>(1, own(plan) / rowsOfWarp)));
+    plan.stages = fixed.stages.value_or(int(stages));
+    plan.blocksPerSm = 1;
+    return plan;
+  }
+
+  /// The first of two stages and one with which a plan is one of `those`.
+  template <typename Predicate>
+  std::optional<Plan> withStages(int64_t rows, int64_t rowsOfWarp, int64_t columns, Predicate those) const {
+    for (int64_t stages : {2, 1})
+      if (!arch.isCpu() || stages == 1)
+        if (const Plan plan = make(rows, rowsOfWarp, columns, stages); arch.isCpu() || those(plan)) // its cache is no limit
+          return plan;
+    return std::nullopt;
+  }
+
+  /// Of a thread.
+  int64_t registers(const Plan &plan) const {
+    const int64_t d = roundUp(request.headDim, 16), accumulated = of == Keys ? d + roundUp(request.headDimV, 16) : d;
+    return ceilDiv(own(plan), 16 * plan.warps) * (accumulated / 2 + looped(plan));
+  }
+
+  /// Tiles, and of the loop over queries LSE and delta of each stage.
+  int64_t sharedBytes(const Plan &plan) const {
+    const int64_t vectors = of == Keys && request.rowStatistics ? 2 : 0;
+    return (own(plan) + plan.stages * looped(plan)) * rowBytes(request) + plan.stages * vectors * plan.tileQ * 4;
+  }
+
+  /// Whether two blocks share a multiprocessor.
+  bool isShared(const Plan &plan) const {
+    const auto each = int64_t(arch.sharedBytesPerSM / 2 - arch.sharedReservedPerBlock);
+    return sharedBytes(plan) <= std::min(budget, each);
+  }
+
+  Error nothingFits(const Plan &plan) const {
+    const int64_t d = roundUp(request.headDim, 16) * request.elementBytes,
+                  dv = roundUp(request.headDimV, 16) * request.elementBytes, rows = own(plan), columns = looped(plan);
+    const bool keys = of == Keys;
+    return Error{fmt::format(
+        "the backward pass in tiles of {} x {} needs {} bytes of shared memory ({} {}, {} {}, {} stage{} of {} {} and "
+        "{} {}), above the budget of {} bytes; raise the budget or reduce the head dim",
+        plan.tileQ, plan.tileK, sharedBytes(plan), keys ? "K" : "Q", rows * d, keys ? "V" : "dO", rows * dv, plan.stages,
+        plan.stages == 1 ? "" : "s", keys ? "Q" : "K", columns * d, keys ? "dO" : "V", columns * dv, budget)};
+  }
+
+  const PlanRequest &request;
+  const ArchInfo &arch;
+  const int64_t budget;
+  const Of of;
+  const PlanChoice &fixed;
+};
+} // namespace
 
 /// Tiles of warpgroup-level products: a warp has 16 rows of dK and dV, and of S and dP by keys.
 struct WarpgroupTiles {
@@ -83,7 +173,7 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
 }
 
 /// Fields that these kernels do not have.
-static Expected<void> checkFixed(const PlanRequest &request, const ArchInfo &arch) {
+static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch) {
   Expected<void> good;
   visitSchedule(
       [&](std::string_view name, auto, const auto &value) {
@@ -93,57 +183,44 @@ static Expected<void> checkFixed(const PlanRequest &request, const ArchInfo &arc
           good =
               Error{fmt::format("{} {} is no choice of the backward pass; leave it out", spelled(name, '-'), *value)};
       },
-      request.fixed);
+      fixed);
   if (!good)
     return good;
-  for (auto [name, tile] : {std::pair("tile-q", request.fixed.tileQ), std::pair("tile-k", request.fixed.tileK)})
+  for (auto [name, tile] : {std::pair("tile-q", fixed.tileQ), std::pair("tile-k", fixed.tileK)})
     if (tile && (*tile <= 0 || *tile % 16))
       return Error{fmt::format("{} {} is not a positive multiple of 16", name, *tile)};
-  if (request.fixed.warps && (*request.fixed.warps < 1 || *request.fixed.warps > (arch.isCpu() ? 1 : 16)))
-    return Error{fmt::format("warps {} is not between 1 and {}", *request.fixed.warps, arch.isCpu() ? 1 : 16)};
-  if (request.fixed.stages && (*request.fixed.stages < 1 || *request.fixed.stages > (arch.isCpu() ? 1 : 8)))
-    return Error{fmt::format("stages {} is not between 1 and {}", *request.fixed.stages, arch.isCpu() ? 1 : 8)};
+  if (fixed.warps && (*fixed.warps < 1 || *fixed.warps > (arch.isCpu() ? 1 : 16)))
+    return Error{fmt::format("warps {} is not between 1 and {}", *fixed.warps, arch.isCpu() ? 1 : 16)};
+  if (fixed.stages && (*fixed.stages < 1 || *fixed.stages > (arch.isCpu() ? 1 : 8)))
+    return Error{fmt::format("stages {} is not between 1 and {}", *fixed.stages, arch.isCpu() ? 1 : 8)};
   return {};
 }
 
-static Error nothingFits(const PlanRequest &request, const Plan &plan, int64_t budget) {
-  const int64_t d = roundUp(request.headDim, 16) * request.elementBytes,
-                dv = roundUp(request.headDimV, 16) * request.elementBytes;
-  return Error{fmt::format(
-      "the backward pass in tiles of {} x {} needs {} bytes of shared memory (K {}, V {}, {} stage{} of Q {} and dO "
-      "{}), above the budget of {} bytes; raise the budget or reduce the head dim",
-      plan.tileQ, plan.tileK, sharedBytes(request, plan), plan.tileK * d, plan.tileK * dv, plan.stages,
-      plan.stages == 1 ? "" : "s", plan.tileQ * d, plan.tileQ * dv, budget)};
+std::string BackwardPlans::text() const {
+  return keys.copyWarps || keys == queries ? keys.text()
+                                           : fmt::format("dK, dV {}; dQ {}", keys.text(), queries.text());
 }
 
-Expected<Plan> attune::chooseBackwardPlan(const PlanRequest &request) {
+Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
+                                                    const std::optional<PlanChoice> &ofQueries) {
   Expected<const ArchInfo *> found = archInfo(request.arch);
   if (!found)
     return found.error();
   const ArchInfo &arch = **found;
-  if (Expected<void> good = checkFixed(request, arch); !good)
-    return good.error();
+  for (const PlanChoice &fixed : {request.fixed, ofQueries.value_or(PlanChoice())})
+    if (Expected<void> good = checkFixed(fixed, arch); !good)
+      return good.error();
   const int64_t limit = int64_t(arch.sharedBytesPerBlock), budget = request.sramBudget ? request.sramBudget : limit;
   if (budget < 0 || budget > limit)
     return Error{
         fmt::format("sram budget {} is not between 0 and {}, the limit per block of {}", budget, limit, arch.name)};
-  if (std::optional<Plan> plan = warpgroupPlan(request, arch, budget))
-    return *plan;
-  constexpr int64_t freeRegisters = 200; // of 255, beside addresses and fragments
-  Plan plan;
-  for (int tile : {64, 32, 16})
-    for (int stages : {2, 1}) {
-      if (arch.isCpu() && stages != 1)
-        continue;
-      plan.tileQ = request.fixed.tileQ.value_or(tile);
-      plan.tileK = request.fixed.tileK.value_or(tile);
-      plan.warps = request.fixed.warps.value_or(arch.isCpu() ? 1 : std::max(plan.tileQ, plan.tileK) / 16);
-      plan.stages = request.fixed.stages.value_or(stages);
-      plan.blocksPerSm = 1;
-      // The last one may spill; a core's cache is no limit.
-      const bool isLast = tile == 16 && stages == 1, hasRoom = tileRegisters(request, plan) <= freeRegisters;
-      if (arch.isCpu() || (sharedBytes(request, plan) <= budget && (isLast || hasRoom)))
-        return plan;
-    }
-  return nothingFits(request, plan, budget);
+  const std::optional<Plan> ofWarpgroups = warpgroupPlan(request, arch, budget);
+  Expected<Plan> keys =
+      ofWarpgroups ? *ofWarpgroups : Loop(request, arch, budget, Loop::Keys, request.fixed).choose();
+  if (!keys)
+    return keys.error();
+  Expected<Plan> queries = Loop(request, arch, budget, Loop::Queries, ofQueries ? *ofQueries : request.fixed).choose();
+  if (!queries)
+    return queries.error();
+  return BackwardPlans{*keys, *queries};
 }

@@ -1,12 +1,20 @@
 //===- BackwardPlan.h - Tiles of the backward pass ----------------------------===//
 //
-//     Expected<Plan> plan = chooseBackwardPlan(request);    // 64 x 64, 4 warps, 2 stages
+//     Expected<BackwardPlans> plans = chooseBackwardPlans(request);    // keys: 32 x 64, 2 warps, 2 stages
 //
-// The kernels that a plan describes (AttnToTileBackward.cpp): one block holds a tile of keys, or of queries, and loops
-// over tiles of the other axis. Of the four matrices two stay in shared memory and two have rings of `stages` tiles:
+// The kernels that plans describe (AttnToTileBackward.cpp): one block holds a tile of keys, or of queries, and loops
+// over tiles of the other axis, each kind of block with a plan of its own. Of the four matrices two stay in shared memory
+// and two have rings of `stages` tiles:
 //
 //     loop over queries    (tileK + stages * tileQ) * (pad16(D) + pad16(Dv)) * e
 //     loop over keys       (tileQ + stages * tileK) * (pad16(D) + pad16(Dv)) * e
+//
+// and a thread has registers for each 16 rows of its warp: accumulators of dK and dV, or of dQ, and S and dP.
+//
+//     loop over queries    rows / 16 * ((pad16(D) + pad16(Dv)) / 2 + tileQ)
+//     loop over keys       rows / 16 * (pad16(D) / 2 + tileK)
+//
+// Warps of 32 rows read half as much of the looped tiles from shared memory for each product as warps of 16.
 //
 // A plan with copy warps has one loop, over queries, on warpgroup-level products. Beside the first row, in whole panels of
 // the copy engine, it holds two stages of dS, by which the warpgroups exchange it, the tile's share of dQ, LSE, delta and
@@ -23,10 +31,19 @@
 
 namespace attune {
 
-/// Warpgroup-level products where the architecture has them, the order of additions is free, the heads of a
-/// group are rounds of one loop, and their tiles fit. Else the
-/// largest square tile, and with it the most stages, whose shared memory and accumulators fit; what the request fixes
-/// stays. Errors: as rankPlans; a fixed field that the backward pass has no choice of.
-Expected<Plan> chooseBackwardPlan(const PlanRequest &request);
+struct BackwardPlans {
+  Plan keys;    ///< of the loop over queries: dK, dV, and all five products where it has copy warps
+  Plan queries; ///< of loops over keys: dQ else, and what captured tensors are given by row
+  /// "dK, dV 32 x 64, 2 warps, ...; dQ 128 x 64, 4 warps, ..."
+  std::string text() const;
+};
+
+/// Warpgroup-level products where the architecture has them, the order of additions is free, the heads of a group are
+/// rounds of one loop, and their tiles fit: one loop then has all five products, and one plan. Else for each loop the
+/// most rows a warp, then the widest looped tile, then the most stages, whose accumulators fit and of whose blocks two
+/// share a multiprocessor; where none does, what fits the budget. What the request fixes stays, for the loop over keys
+/// what `ofQueries` fixes, if given. Errors: as rankPlans; a fixed field that the backward pass has no choice of.
+Expected<BackwardPlans> chooseBackwardPlans(const PlanRequest &request,
+                                            const std::optional<PlanChoice> &ofQueries = {});
 
 } // namespace attune

@@ -53,6 +53,7 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
     name += values.part ? ".part" : ".q";
   if (ofKeys)
     name += ".k";
+  name += values.tables;
   const int64_t tiles = ofLooped ? values.tiles : 1;
   if (tiles > 1)
     name += "_groups";

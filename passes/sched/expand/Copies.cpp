@@ -157,16 +157,31 @@ void KernelExpander::forEachChunk(int64_t rows, int64_t columns, int64_t element
   });
 }
 
+void KernelExpander::forEachPlaceOf(int64_t count, Value thread, int64_t threads,
+                                    function_ref<void(Value, Value)> body) {
+  auto at = [&](Value pass) { body(pass, tile::named(add(thread, mul(pass, threads)), "place")); };
+  repeat(count / threads, "i", at);
+  if (count % threads)
+    onlyIf(below(thread, i32(count % threads)), [&] { at(i32(count / threads)); });
+}
+
 LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
   Value ring = buffers.lookup(op.getShared()), stage = mapping.lookup(op.getStage());
   auto type = cast<TileType>(ring.getType());
   if (op.getRing())
     return copyByEngine(op, ring, stage);
   meetReaders();
-  int64_t rows = type.getShape()[1], columns = type.getShape()[2];
-  int64_t viewColumns = tile::operandOf(op.getView()).getColumns();
   Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
+  const int64_t rows = type.getShape()[1];
+  if (type.rank() == 2) {
+    forEachPlaceOf(rows, thread, 32 * warps, [&](Value, Value place) {
+      Value viewRow = add(row0, place);
+      sched::CopyAsyncOp::create(builder, loc, view, viewRow, place, ring, stage, i32(0), below(viewRow, limit));
+    });
+    return success();
+  }
+  const int64_t columns = type.getShape()[2], viewColumns = tile::operandOf(op.getView()).getColumns();
   forEachChunk(rows, columns, type.getElementType().getIntOrFloatBitWidth() / 8, thread, 32 * warps,
                [&](Value row, Value column, Value inside) {
                  auto copy = [&] {
@@ -242,19 +257,14 @@ LogicalResult KernelExpander::expandOp(sched::StoreTileOp op) {
   Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()),
         stage = mapping.lookup(op.getStage());
   const int64_t count = op.getTile().getType().getShape()[0], threads = threadsOf(op.getTile());
-  // The last pass is ragged.
   const bool pairs = isInPairs(shared);
-  Value own = threadAmong(threads);
-  auto store = [&](Value i) {
-    Value element = get(source, i), place = add(own, mul(i, threads));
+  forEachPlaceOf(count, threadAmong(threads), threads, [&](Value i, Value place) {
+    Value element = get(source, i);
     if (!pairs)
       return void(sched::StoreSharedOp::create(builder, loc, element, shared, stage, i32(0), place));
     sched::StoreSharedOp::create(builder, loc, element, shared, stage, place, i32(0));
     sched::StoreSharedOp::create(builder, loc, element, shared, stage, add(place, 1), i32(1));
-  };
-  repeat(count / threads, "i", store);
-  if (count % threads)
-    onlyIf(below(own, i32(count % threads)), [&] { store(i32(count / threads)); });
+  });
   return success();
 }
 

@@ -298,6 +298,8 @@ private:
   static std::string nameOfView(Value view);
   /// A view without its leading dimensions, made once for each head, before any loop.
   Value slice(Value view, ValueRange indices, StringRef name);
+  /// Calls `body(pass, place)` for each of this thread's places of `count`; the last pass may be ragged.
+  void forEachPlaceOf(int64_t count, Value thread, int64_t threads, function_ref<void(Value, Value)> body);
   /// Calls `body(row, column, inside)` for each of this thread's 16-byte chunks of a tile of `rows` x `columns`
   /// elements; `inside` is null unless the last pass is ragged.
   void forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes, Value thread, int64_t threads,
