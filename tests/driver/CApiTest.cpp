@@ -627,3 +627,29 @@ TEST_CASE("a program of an older header has neither gradients nor operands") {
   require(attune_launch(kernel, nullptr, &args));
   CHECK(std::isfinite(arrays.o.back()));
 }
+
+TEST_CASE("a kernel that was prepared for sizes keeps its backward pass") {
+  const VariantHandle variant = variantOf(textVariant("kept", nullptr, "q >= k"));
+  char folder[] = "/tmp/attune-c-XXXXXX";
+  REQUIRE(mkdtemp(folder));
+  const attune_gradients gradients = attune_gradients_init();
+  attune_options options = withGradients(gradients);
+  options.no_cache = 0;
+  options.cache_dir = folder;
+  // The forward pass is in the cache, from a compilation without gradients.
+  attune_options plain = options;
+  plain.gradients = nullptr;
+  attune_kernel *kernel = nullptr, *prepared = nullptr, *backward = nullptr;
+  require(attune_compile(variant.get(), &plain, "cpu", &kernel));
+  const KernelHandle without(kernel);
+  require(attune_compile(variant.get(), &options, "cpu", &kernel));
+  const KernelHandle with(kernel);
+  const attune_sizes sizes = {8, 2, 1, 16, 16};
+  require(attune_kernel_prepare(with.get(), &sizes, 1, &prepared));
+  const KernelHandle owner(prepared);
+  require(attune_kernel_backward(prepared, &backward));
+  attune_kernel_free(backward);
+  require(attune_kernel_prepare(without.get(), &sizes, 1, &prepared));
+  const KernelHandle other(prepared);
+  CHECK(textOf(attune_kernel_backward(prepared, &backward)).starts_with("error: kernel 'kept' has no backward pass"));
+}
