@@ -3,6 +3,7 @@
 #include "attune/c.h"
 
 #include "attune/attune.h"
+#include "runtime/Launch.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -133,13 +134,52 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
   return text;
 }
 
+ProblemSizes sizesOf(const attune_sizes &given) {
+  return {given.batch, given.heads, given.heads_kv, given.queries, given.keys};
+}
+
 Expected<std::vector<ProblemSizes>> sizesOf(const attune_sizes *given, size_t count) {
   if (count && !given)
     return missing("shapes");
   std::vector<ProblemSizes> sizes;
   for (size_t i = 0; i < count; ++i)
-    sizes.push_back({given[i].batch, given[i].heads, given[i].heads_kv, given[i].queries, given[i].keys});
+    sizes.push_back(sizesOf(given[i]));
   return sizes;
+}
+
+Expected<std::vector<std::string>> namesOf(const char *const *given, size_t count, std::string_view list) {
+  if (count && !given)
+    return missing(list);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) {
+    if (!given[i])
+      return missing(fmt::format("{}[{}]", list, i));
+    names.emplace_back(given[i]);
+  }
+  return names;
+}
+
+Expected<Gradients> gradientsOf(const attune_gradients *given) {
+  Expected<attune_gradients> gradients = current(given, attune_gradients_init(), "attune_gradients");
+  if (!gradients)
+    return gradients.error();
+  Gradients result;
+  result.lse = gradients->lse;
+  result.deterministic = gradients->deterministic;
+  result.saving.memoryBudget = gradients->memory_budget;
+  const std::tuple<std::vector<std::string> &, const char *const *, size_t, const char *> lists[] = {
+      {result.tensors, gradients->tensors, gradients->tensor_count, "attune_gradients.tensors"},
+      {result.saving.save, gradients->save, gradients->save_count, "attune_gradients.save"},
+      {result.saving.recompute, gradients->recompute, gradients->recompute_count, "attune_gradients.recompute"}};
+  for (const auto &[to, from, count, list] : lists) {
+    Expected<std::vector<std::string>> names = namesOf(from, count, list);
+    if (!names)
+      return names.error();
+    to = std::move(*names);
+  }
+  if (gradients->sizes)
+    result.saving.sizes = sizesOf(*gradients->sizes);
+  return result;
 }
 
 Expected<CompileOptions> optionsOf(const attune_options *given) {
@@ -178,6 +218,13 @@ Expected<CompileOptions> optionsOf(const attune_options *given) {
   if (!shapes)
     return shapes.error();
   result.shapes = std::move(*shapes);
+  if (options->gradients) {
+    Expected<Gradients> gradients = gradientsOf(options->gradients);
+    if (!gradients)
+      return gradients.error();
+    result.gradients = std::move(*gradients);
+  }
+  result.backward = options->backward;
   result.cacheDir = textOr(options->cache_dir);
   result.useCache = !options->no_cache;
   return result;
@@ -235,7 +282,26 @@ Expected<ScalarValue> scalarOf(const attune_named_scalar &given) {
   }
 }
 
-Expected<LaunchArgs> argumentsOf(const attune_launch_args *given) {
+/// Adds tensors by name, each called `what` in errors.
+template <typename List>
+Expected<void> addNamed(const attune_named_tensor *given, size_t count, std::string_view what, List &to) {
+  for (size_t i = 0; i < count; ++i) {
+    if (!given[i].name)
+      return missing(fmt::format("the name of {} {}", what, i));
+    Expected<Tensor> tensor = tensorOf(given[i].tensor, fmt::format("{} '{}'", what, given[i].name));
+    if (!tensor)
+      return tensor.error();
+    to.push_back({given[i].name, *tensor});
+  }
+  return {};
+}
+
+bool hasOperand(const KernelSignature &signature, std::string_view name) {
+  return std::ranges::find(signature.operands, name, &OperandParam::name) != signature.operands.end();
+}
+
+/// What a kernel of this signature is launched with.
+Expected<LaunchArgs> argumentsOf(const attune_launch_args *given, const KernelSignature &signature) {
   Expected<attune_launch_args> copy = current(given, attune_launch_args_init(), "attune_launch_args");
   if (!copy)
     return copy.error();
@@ -243,6 +309,8 @@ Expected<LaunchArgs> argumentsOf(const attune_launch_args *given) {
   const std::tuple<const attune_tensor &, Tensor &, const char *> operands[] = {
       {copy->q, args.q, "q"}, {copy->k, args.k, "k"}, {copy->v, args.v, "v"}, {copy->o, args.o, "o"}};
   for (const auto &[from, to, what] : operands) {
+    if (!hasOperand(signature, what)) // a backward pass without LSE reads no O
+      continue;
     Expected<Tensor> tensor = tensorOf(from, what);
     if (!tensor)
       return tensor.error();
@@ -256,15 +324,12 @@ Expected<LaunchArgs> argumentsOf(const attune_launch_args *given) {
   }
   if (Expected<void> there = checkLists(*copy); !there)
     return there.error();
-  for (size_t i = 0; i < copy->tensor_count; ++i) {
-    const attune_named_tensor &named = copy->tensors[i];
-    if (!named.name)
-      return missing(fmt::format("the name of captured tensor {}", i));
-    Expected<Tensor> tensor = tensorOf(named.tensor, fmt::format("captured tensor '{}'", named.name));
-    if (!tensor)
-      return tensor.error();
-    args.tensors.push_back({named.name, *tensor});
-  }
+  if (copy->operand_count && !copy->operands)
+    return missing("operands");
+  if (Expected<void> good = addNamed(copy->tensors, copy->tensor_count, "captured tensor", args.tensors); !good)
+    return good.error();
+  if (Expected<void> good = addNamed(copy->operands, copy->operand_count, "operand", args.operands); !good)
+    return good.error();
   for (size_t i = 0; i < copy->scalar_count; ++i) {
     const attune_named_scalar &named = copy->scalars[i];
     if (!named.name)
@@ -294,9 +359,30 @@ attune_error *withArguments(const attune_kernel *kernel, const attune_launch_arg
   return guarded([&]() -> Expected<void> {
     if (!kernel)
       return missing("kernel");
-    Expected<LaunchArgs> arguments = argumentsOf(args);
+    Expected<LaunchArgs> arguments = argumentsOf(args, kernel->kernel.image().signature);
     return arguments ? use(kernel->kernel, *arguments) : arguments.error();
   });
+}
+
+/// The operands that LaunchArgs::operands binds.
+std::vector<const OperandParam *> namedOperands(const KernelSignature &signature) {
+  static constexpr std::string_view members[] = {"q", "k", "v", "o", "lse"};
+  std::vector<const OperandParam *> named;
+  for (const OperandParam &operand : signature.operands)
+    if (operand.role != OperandRole::Workspace && std::ranges::find(members, operand.name) == std::end(members))
+      named.push_back(&operand);
+  return named;
+}
+
+attune_tensor viewOf(const Tensor &tensor) {
+  attune_tensor view = {};
+  view.data = tensor.data;
+  view.dtype = attune_dtype(ATTUNE_F32 + int(tensor.dtype));
+  view.rank = tensor.rank;
+  view.device = tensor.device == Device::cpu() ? ATTUNE_CPU : tensor.device.ordinal;
+  std::copy_n(tensor.shape, tensor.rank, view.shape);
+  std::copy_n(tensor.strides, tensor.rank, view.strides);
+  return view;
 }
 
 } // namespace
@@ -410,6 +496,21 @@ attune_error *attune_kernel_prepare(const attune_kernel *kernel, const attune_si
   });
 }
 
+attune_error *attune_kernel_backward(const attune_kernel *kernel, attune_kernel **backward) {
+  return guarded([&]() -> Expected<void> {
+    if (!kernel)
+      return missing("kernel");
+    if (!backward)
+      return missing("where the kernel goes");
+    Kernel pass = kernel->kernel.backward();
+    if (!pass.valid())
+      return Error{fmt::format("kernel '{}' has no backward pass; set attune_options.gradients where it is compiled",
+                               kernel->kernel.image().name)};
+    *backward = new attune_kernel{std::move(pass)};
+    return {};
+  });
+}
+
 attune_error *attune_tune(const attune_variant *variant, const attune_options *options, const char *target,
                           const attune_sizes *shapes, size_t shape_count, double seconds, char **json) {
   return guarded([&]() -> Expected<void> {
@@ -466,6 +567,28 @@ attune_error *attune_workspace_bytes(const attune_kernel *kernel, const attune_l
     if (!bytes)
       return missing("where the bytes go");
     *bytes = k.workspaceBytes(arguments);
+    return {};
+  });
+}
+
+size_t attune_operand_count(const attune_kernel *kernel) {
+  return kernel ? namedOperands(kernel->kernel.image().signature).size() : 0;
+}
+
+attune_error *attune_operand(const attune_kernel *kernel, size_t n, const attune_launch_args *args,
+                             attune_named_tensor *operand) {
+  return withArguments(kernel, args, [&](const Kernel &k, const LaunchArgs &arguments) -> Expected<void> {
+    if (!operand)
+      return missing("where the operand goes");
+    const KernelSignature &signature = k.image().signature;
+    const std::vector<const OperandParam *> named = namedOperands(signature);
+    if (n >= named.size())
+      return Error{fmt::format("operand {} is asked for, but kernel '{}' takes {} by name, counted from 0", n,
+                               k.image().name, named.size())};
+    Expected<Tensor> tensor = denseOperand(signature, *named[n], k.device(), arguments);
+    if (!tensor)
+      return tensor.error();
+    *operand = {named[n]->name.c_str(), viewOf(*tensor)};
     return {};
   });
 }

@@ -8,6 +8,7 @@
 #include "runtime/TensorMaps.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstring>
 #include <fmt/format.h>
@@ -64,8 +65,14 @@ bool isTaken(std::string_view text) {
   return words.contains(text);
 }
 
-/// A member's name for what the variant calls `name`.
-std::string memberOf(const std::string &name) { return isTaken(name) ? name + "_" : name; }
+/// "grads.slopes" is grads_slopes in C.
+std::string withoutDots(std::string name) {
+  std::ranges::replace(name, '.', '_');
+  return name;
+}
+
+/// A member's name for what the variant or the kernel calls `name`.
+std::string memberOf(const std::string &name) { return isTaken(name) ? name + "_" : withoutDots(name); }
 
 /// A string literal. Octal escapes end after three digits, so that no digit that follows joins one.
 std::string literal(std::string_view text) {
@@ -138,7 +145,15 @@ std::vector<std::string> inHeaderOrder(const std::vector<std::string> &axes) {
   return ordered;
 }
 
-std::string stridesMember(const OperandParam &operand) { return operand.name + "_strides"; }
+std::string stridesMember(const OperandParam &operand) { return withoutDots(operand.name) + "_strides"; }
+
+/// The captured tensor that an operand has the shape of, as its gradient has; nothing for any other.
+std::optional<std::string> shapedAs(const OperandParam &operand) {
+  for (const AxisParam &axis : operand.axes)
+    if (const std::optional<TensorDimension> of = tensorDimension(axis.name))
+      return std::string(of->tensor);
+  return std::nullopt;
+}
 
 /// Strides that the header has: of a tiled operand, the last one is 1.
 int strideCount(const OperandParam &operand) { return operand.rank() - int(operand.isTiled()); }
@@ -146,7 +161,7 @@ int strideCount(const OperandParam &operand) { return operand.rank() - int(opera
 /// "query_length" or, of a fixed size, "head_dim"
 std::string extentText(const KernelSignature &signature, const AxisParam &axis) {
   if (axis.size == 0)
-    return extentMember(axis.name);
+    return axis.by == 1 ? extentMember(axis.name) : fmt::format("ceil({} / {})", extentMember(axis.name), axis.by);
   if (axis.name == "d" && axis.size == signature.headDim)
     return "head_dim";
   return axis.name == "dv" && axis.size == signature.headDimV ? "head_dim_v" : fmt::format("{}", axis.size);
@@ -163,19 +178,39 @@ std::string contentOf(const KernelSignature &signature, const OperandParam &oper
   std::vector<std::string> extents;
   for (const AxisParam &axis : operand.axes)
     extents.push_back(extentText(signature, axis));
-  std::string text = fmt::format("[{}]", fmt::join(extents, ", "));
+  const std::optional<std::string> tensor = shapedAs(operand);
+  std::string text = tensor ? fmt::format("in the shape of tensors.{}; its strides are left to set", memberOf(*tensor))
+                            : fmt::format("[{}]", fmt::join(extents, ", "));
   if (operand.dtype != signature.dtype && (operand.isTiled() || elementType(operand.dtype) == "void"))
     text += fmt::format(", {}", attune::name(operand.dtype));
   if (operand.name == "lse")
     text += ", natural logarithm";
   if (operand.role == OperandRole::Accumulate)
     text += ", added to";
+  if (operand.name.starts_with(savedPrefix))
+    text += operand.role == OperandRole::In ? "; as the forward launch left it" : "; for the backward pass";
   return text + (operand.optional ? "; null where not wanted" : "");
 }
 
 //===----------------------------------------------------------------------===//
 // The tables
 //===----------------------------------------------------------------------===//
+
+/// The place of what has a name among its kind, or -1.
+template <typename Param> int numberOf(const std::vector<Param> &params, std::string_view name) {
+  for (size_t i = 0; i < params.size(); ++i)
+    if (params[i].name == name)
+      return int(i);
+  return -1;
+}
+
+/// A row of a count_table.
+std::string countRow(const KernelSignature &signature, const std::vector<std::string> &axes, const AxisParam &axis) {
+  const std::optional<TensorDimension> of = tensorDimension(axis.name);
+  return fmt::format("{{{}, {}, {}, {}, {}, {}}}", axis.size ? -1 : axisNumber(axes, axis.name),
+                     of ? numberOf(signature.tensors, of->tensor) : -1, of ? of->dim : -1, axis.size, axis.by,
+                     literal(wordsFor(axis).extent));
+}
 
 /// The axes whose extents a launch passes, and the operands.
 std::string operandTables(const KernelSignature &signature) {
@@ -190,10 +225,9 @@ std::string operandTables(const KernelSignature &signature) {
   for (const OperandParam &operand : signature.operands) {
     std::vector<std::string> dimensions;
     for (const AxisParam &axis : operand.axes)
-      dimensions.push_back(fmt::format("{{{}, {}, {}}}", axis.size ? -1 : axisNumber(axes, axis.name), axis.size,
-                                       literal(wordsFor(axis).stride)));
+      dimensions.push_back(fmt::format("{{{}, {}}}", countRow(signature, axes, axis), literal(wordsFor(axis).stride)));
     if (dimensions.empty())
-      dimensions.push_back("{-1, 0, NULL}");
+      dimensions.push_back("{{-1, -1, -1, 0, 1, NULL}, NULL}");
     operands += fmt::format("\n    {{{}, {}, {}, {}, {}, {}, {{{}}}}},", literal(operand.name), byteSize(operand.dtype),
                             int(operand.role != OperandRole::In), int(operand.optional), int(operand.isTiled()),
                             operand.rank(), fmt::join(dimensions, ", "));
@@ -244,14 +278,6 @@ std::string tensorTables(const KernelSignature &signature) {
   return before + "static const tensor_table tensors[] = {" + rows + ";\n";
 }
 
-/// The place of what has a name among its kind, or -1.
-template <typename Param> int numberOf(const std::vector<Param> &params, std::string_view name) {
-  for (size_t i = 0; i < params.size(); ++i)
-    if (params[i].name == name)
-      return int(i);
-  return -1;
-}
-
 /// CUtensorMapDataType and CUtensorMapSwizzle of cuda.h.
 int mapType(DType dtype) { return dtype == DType::F32 ? 7 : dtype == DType::BF16 ? 9 : 6; }
 int mapSwizzle(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : 1; }
@@ -273,16 +299,26 @@ std::string countTable(const KernelSignature &signature, std::string_view table,
                        const std::vector<AxisParam> &counted) {
   const std::vector<std::string> axes = signature.axes();
   std::string rows;
-  for (const AxisParam &axis : counted) {
-    const std::optional<TensorDimension> of = tensorDimension(axis.name);
-    rows += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", axis.size ? -1 : axisNumber(axes, axis.name),
-                        of ? numberOf(signature.tensors, of->tensor) : -1, of ? of->dim : -1, axis.size, axis.by,
-                        literal(wordsFor(axis).extent));
-  }
+  for (const AxisParam &axis : counted)
+    rows += fmt::format("\n    {},", countRow(signature, axes, axis));
   if (rows.empty())
     return "";
   rows.back() = '}';
   return fmt::format("static const count_table {}[] = {{{};\n", table, rows);
+}
+
+int workspaceCount(const KernelSignature &signature) {
+  return int(std::ranges::count(signature.operands, OperandRole::Workspace, &OperandParam::role));
+}
+
+/// "map_of_workspace, 0": what a tensor map is of. Those of the workspace come behind the other operands.
+std::string mappedTensor(const KernelSignature &signature, const TensorMapParam &map) {
+  if (map.captured)
+    return fmt::format("map_of_captured, {}", numberOf(signature.tensors, map.tensor));
+  const int number = numberOf(signature.operands, map.tensor),
+            passed = int(signature.operands.size()) - workspaceCount(signature);
+  return number < passed ? fmt::format("map_of_operand, {}", number)
+                         : fmt::format("map_of_workspace, {}", number - passed);
 }
 
 /// What one image's row refers to.
@@ -293,9 +329,9 @@ std::string imageTables(const KernelImage &image) {
     const KernelEntry &entry = image.entries[i];
     const std::string grid = fmt::format("grid_{}_{}", image.arch, i);
     text += countTable(signature, grid, entry.grid);
-    entries += fmt::format("\n    {{{}, {}, {}, {}, {}u, {}, {}, {}}},", literal(entry.symbol), entry.grid.size(),
+    entries += fmt::format("\n    {{{}, {}, {}, {}, {}u, {}, {}, {}, {}}},", literal(entry.symbol), entry.grid.size(),
                            reference(!entry.grid.empty(), grid), entry.threads, entry.sharedBytes,
-                           int(entry.persistent), int(entry.claimsWork), int(entry.dependent));
+                           int(entry.persistent), int(entry.claimsWork), int(entry.dependent), int(entry.preparation));
   }
   entries.back() = '}';
   text += fmt::format("static const entry_table entries_{}[] = {{{};\n", image.arch, entries);
@@ -305,8 +341,8 @@ std::string imageTables(const KernelImage &image) {
     const std::string dimensions =
         fmt::format("dimensions_{}_{}", image.arch, numberOf(signature.operands, operand.name));
     text += countTable(signature, dimensions, operand.axes);
-    workspaces += fmt::format("\n    {{{}, {}, {}}},", byteSize(operand.dtype), operand.rank(),
-                              reference(!operand.axes.empty(), dimensions));
+    workspaces += fmt::format("\n    {{{}, {}, {}, {}}},", literal(operand.name), byteSize(operand.dtype),
+                              operand.rank(), reference(!operand.axes.empty(), dimensions));
   }
   if (!workspaces.empty()) {
     workspaces.back() = '}';
@@ -314,20 +350,14 @@ std::string imageTables(const KernelImage &image) {
   }
   for (size_t i = 0; i < signature.tensorMaps.size(); ++i) {
     const TensorMapParam &map = signature.tensorMaps[i];
-    const int number =
-        map.captured ? numberOf(signature.tensors, map.tensor) : numberOf(signature.operands, map.tensor);
-    maps += fmt::format("\n    {{{}, {}, {}, {}, {}, {}}},", int(map.captured), number,
-                        mapType(elementOf(signature, i)), map.rows, map.columns, mapSwizzle(map.swizzle));
+    maps += fmt::format("\n    {{{}, {}, {}, {}, {}}},", mappedTensor(signature, map), mapType(elementOf(signature, i)),
+                        map.rows, map.columns, mapSwizzle(map.swizzle));
   }
   if (!maps.empty()) {
     maps.back() = '}';
     text += fmt::format("static const map_table maps_{}[] = {{{};\n", image.arch, maps);
   }
   return text;
-}
-
-int workspaceCount(const KernelSignature &signature) {
-  return int(std::ranges::count(signature.operands, OperandRole::Workspace, &OperandParam::role));
 }
 
 std::string imageRow(const KernelImage &image) {
@@ -380,13 +410,25 @@ private:
     std::vector<std::string> archs;
     for (const KernelImage *image : images)
       archs.push_back(image->arch);
-    auto isForwardWith = [&](bool lse) {
-      return signature.operands == forwardOperands(signature.dtype, signature.headDim, signature.headDimV, lse);
-    };
-    const bool isForward = isForwardWith(true) || isForwardWith(false);
-    return fmt::format("{}: attention{}, {}, head_dim {} x {}, for {}; exported by attune {}",
-                       commentText(images.front()->name), isForward ? " forward" : "", attune::name(signature.dtype),
-                       signature.headDim, signature.headDimV, fmt::join(archs, ", "), versionText());
+    return fmt::format(
+        "{}: attention{}, {}, head_dim {} x {}, for {}; exported by attune {}", commentText(images.front()->name),
+        isForward()    ? " forward"
+        : isBackward() ? " backward"
+                       : "",
+        attune::name(signature.dtype), signature.headDim, signature.headDimV, fmt::join(archs, ", "), versionText());
+  }
+
+  bool isForward() const {
+    std::vector<OperandParam> operands = signature.operands;
+    std::erase_if(operands, [](const OperandParam &operand) { return operand.name.starts_with(savedPrefix); });
+    return std::ranges::any_of(std::array{true, false}, [&](bool lse) {
+      return operands == forwardOperands(signature.dtype, signature.headDim, signature.headDimV, lse);
+    });
+  }
+
+  bool isBackward() const {
+    return std::ranges::all_of(std::array{"q", "k", "v", "do", "dq", "dk", "dv"},
+                               [&](std::string_view name) { return numberOf(signature.operands, name) >= 0; });
   }
 
   /// What `text(axis)` gives for each axis in the header's order, with commas between them.
@@ -399,16 +441,18 @@ private:
 
   /// The program in the header's first comment, up to the operands.
   std::string usage() const {
-    std::vector<std::string> operands;
+    constexpr size_t mostPerLine = 6;
+    std::string operands;
+    size_t count = 0;
     for (const OperandParam &operand : signature.operands)
       if (!operand.optional)
-        operands.push_back(fmt::format("args.{0} = {0};", memberOf(operand.name)));
+        operands +=
+            fmt::format("{0}args.{1} = {1};", count++ % mostPerLine ? " " : "\n *     ", memberOf(operand.name));
     const bool hasHeads = axisNumber(axes, "b") >= 0 && axisNumber(axes, "h") >= 0;
     return fmt::format(" *     {0}_args args;\n"
-                       " *     {0}_defaults(&args, {1});    // sizes, strides of contiguous {2}memory, the rest 0\n"
-                       " *     {3}\n",
+                       " *     {0}_defaults(&args, {1});    // sizes, strides of contiguous {2}memory, the rest 0{3}\n",
                        name, listOfAxes([](const std::string &axis) -> std::string { return wordsFor({axis}).extent; }),
-                       hasHeads ? "[B, H, S, D] " : "", fmt::join(operands, " "));
+                       hasHeads ? "[B, H, S, D] " : "", operands);
   }
 
   /// The header's first comments.
@@ -427,8 +471,12 @@ private:
  * A launch checks its arguments, enqueues on the stream and does not wait. Each CUDA context loads the cubin for its device once: at
  * NAME_load, or at its first launch. A context has to be current (cudaSetDevice or cuCtxSetCurrent). Any number of threads may call every
  * function at once. A launch may be captured in a CUDA graph.
- */
-)");
+)") +
+           (isBackward() ? " * What a launch reads beside the gradients that come in is what the forward launch took "
+                           "or left, of "
+                           "the same scalars, seed and\n * offset.\n"
+                         : "") +
+           " */\n";
   }
 
   /// The comment on the members for operands.
@@ -603,7 +651,7 @@ const char *NAME_error(void);
         text += fmt::format("  memcpy(lists->operands[{0}].strides, args->{1}, sizeof args->{1});\n", i,
                             stridesMember(operand));
     }
-    text += "  complete_operands(&kernel, lists->extents, lists->operands);\n" + otherArguments();
+    text += otherArguments() + "  complete_operands(&kernel, lists->extents, lists->tensors, lists->operands);\n";
     for (const char *list : {"extents", "operands", "scalars", "tensors"})
       text += fmt::format("  p.{0} = lists->{0};\n", list);
     return text + "  return p;\n}\n\n";
@@ -688,7 +736,7 @@ const char *NAME_error(void);
   float dropout;
 };
 
-constexpr int mostRank = 4; // most_rank of Launcher.c
+constexpr int mostRank = 5; // most_rank of Launcher.c
 
 /// Whether operands and extents are members that C can have, each its own, of what a launch passes.
 Expected<void> checkOperands(const KernelImage &image) {
@@ -697,17 +745,12 @@ Expected<void> checkOperands(const KernelImage &image) {
   if (image.signature.axes() != axes)
     return Error{
         fmt::format("a workspace operand of kernel '{}' has an axis whose extent no other operand gives", image.name)};
-  for (const TensorMapParam &map : image.signature.tensorMaps)
-    if (!map.captured && numberOf(arguments.operands, map.tensor) < 0)
-      return Error{fmt::format("kernel '{}' reads '{}' of its workspace by the copy engine, which an exported launcher "
-                               "cannot describe; launch it by the library",
-                               image.name, map.tensor)};
   if (axes.empty())
     return Error{fmt::format("kernel '{}' has no operand whose extents a launch passes; compile it again", image.name)};
   std::set<std::string> members = {"args",     "dropout", "seed",    "offset",    "seed_pointer",    "offset_pointer",
                                    "q_offset", "scalars", "tensors", "workspace", "workspace_bytes", "stream"};
   auto add = [&](const char *kind, const std::string &name, const std::string &member) -> Expected<void> {
-    if (!isIdentifier(name))
+    if (!isIdentifier(withoutDots(name)))
       return Error{fmt::format("{} '{}' of kernel '{}' is not a name in C; rename it with letters, digits and _", kind,
                                name, image.name)};
     if (!members.insert(member).second)
@@ -767,6 +810,7 @@ Expected<std::vector<ExportedFile>> attune::exportKernel(std::span<const KernelI
     if (std::isdigit(static_cast<unsigned char>(name[0])))
       name.insert(0, "_");
   }
+  name += options.suffix;
   if (!isIdentifier(name) || isTaken(name))
     return Error{fmt::format("'{}' is not a name in C; use letters, digits and _, and no keyword or macro", name)};
   std::vector<const KernelImage *> sorted;

@@ -21,7 +21,8 @@ namespace attune {
 
 struct ExportOptions {
   std::string name = {}; ///< prefix of files, types and functions; "": the variant's, with _ for what no identifier has
-  float dropout = 0;     ///< probability that NAME_defaults writes
+  std::string suffix = {}; ///< behind it: "_backward"
+  float dropout = 0;       ///< probability that NAME_defaults writes
 };
 
 struct ExportedFile {
@@ -29,7 +30,7 @@ struct ExportedFile {
   std::string content;
 };
 
-/// The files for kernels of one variant, dtype and head dims, each for another CUDA architecture. Errors: a name that
+/// The files for kernels of one variant, pass, dtype and head dims, each for another CUDA architecture. Errors: a name that
 /// is not a C identifier, a CPU kernel, two for one architecture, kernels that take different arguments, operands that
 /// the header's struct cannot have as members.
 Expected<std::vector<ExportedFile>> exportKernel(std::span<const KernelImage> images,

@@ -15,9 +15,9 @@
 
 enum { result_ok, result_invalid, result_no_driver, result_no_kernel, result_driver_error };
 enum {
-  most_rank = 4,
+  most_rank = 5,
   most_axes = 6,
-  most_kernels = 8,
+  most_kernels = 16,
   most_packed_bytes = 4096,
   tensor_map_bytes = 128,
   tile_alignment = 16
@@ -25,7 +25,7 @@ enum {
 
 static const int64_t most_length = (int64_t)1 << 30;
 static const int64_t most_int32 = 2147483647;
-static const int64_t most_count = (int64_t)1 << 62;
+static const int64_t most_count = (int64_t)1 << 56;
 
 /*===----------------------------------------------------------------------===*/
 /* What the tables say                                                        */
@@ -54,10 +54,17 @@ typedef struct {
   const char *remedy; /* for a greater one */
 } axis_table;
 
-/* One dimension of an operand. */
+/* An axis of an operand, of a grid or of a tensor in the workspace: tiles of `by`. */
 typedef struct {
   int axis;           /* the launch's extent that it has, or -1 */
-  int64_t size;       /* where it has none of them */
+  int tensor, dim;    /* the captured tensor whose extent it has, or -1 */
+  int64_t size, by;   /* size where it has neither */
+  const char *extent; /* in messages: "Sq" */
+} count_table;
+
+/* One dimension of an operand. */
+typedef struct {
+  count_table count;
   const char *stride; /* what its stride is called: "row" */
 } dimension_table;
 
@@ -75,21 +82,15 @@ typedef struct {
 } tensor_table;
 
 /* The copy engine's view of a tensor; `type` and `swizzle` are enumerators of cuda.h. */
+enum { map_of_operand, map_of_captured, map_of_workspace };
 typedef struct {
-  int is_captured, index; /* of captured tensors or of operands */
+  int of, index; /* of operands, captured tensors or tensors in the workspace */
   int type, rows, columns, swizzle;
 } map_table;
 
-/* An axis of a grid or of a tensor in the workspace: tiles of `by`. */
-typedef struct {
-  int axis;           /* the launch's extent that it has, or -1 */
-  int tensor, dim;    /* the captured tensor whose extent it has, or -1 */
-  int64_t size, by;   /* size where it has neither */
-  const char *extent; /* in messages: "Sq" */
-} count_table;
-
 /* A tensor that lies in the workspace, dense. */
 typedef struct {
+  const char *name;
   int element_bytes, rank;
   const count_table *dimensions;
 } workspace_table;
@@ -101,7 +102,7 @@ typedef struct {
   const count_table *grid;
   int threads;
   unsigned shared_bytes;
-  int persistent, claims_work, is_dependent;
+  int persistent, claims_work, is_dependent, is_preparation;
 } entry_table;
 
 /* One cubin. */
@@ -201,8 +202,13 @@ typedef long long print_int;
 /* Operands                                                                   */
 /*===----------------------------------------------------------------------===*/
 
-static int64_t extent_of(const dimension_table *dimension, const int64_t *extents) {
-  return dimension->axis < 0 ? dimension->size : extents[dimension->axis];
+static int64_t divided_up(int64_t count, int64_t size) { return count / size + (count % size != 0); }
+
+/* The extent of an axis before it is counted in tiles. */
+static int64_t extent_of(const count_table *axis, const int64_t *extents, const tensor_view *tensors) {
+  return axis->axis >= 0     ? extents[axis->axis]
+         : axis->tensor >= 0 ? tensors[axis->tensor].shape[axis->dim]
+                             : axis->size;
 }
 
 /* Strides of dense row-major memory. */
@@ -215,12 +221,17 @@ static void dense_strides(int rank, const int64_t *shape, int64_t *strides) {
   }
 }
 
-/* Those of an operand that the header has: all but the last one of a tiled operand. */
+/* Those of an operand that the header has: all but the last one of a tiled operand. An operand in the shape of a
+ * captured tensor keeps its strides, as that shape is not known yet. */
 static void dense_operand(const operand_table *table, const int64_t *extents, int64_t *strides) {
   int64_t shape[most_rank] = {0}, all[most_rank] = {0};
   int i;
-  for (i = 0; i < table->rank; ++i)
-    shape[i] = extent_of(&table->dimensions[i], extents);
+  for (i = 0; i < table->rank; ++i) {
+    const count_table *axis = &table->dimensions[i].count;
+    if (axis->tensor >= 0)
+      return;
+    shape[i] = divided_up(extent_of(axis, extents, NULL), axis->by);
+  }
   dense_strides(table->rank, shape, all);
   memcpy(strides, all, 8 * (size_t)(table->rank - table->is_tiled));
 }
@@ -231,14 +242,16 @@ static int is_left_out(const operand_table *table, const tensor_view *operand) {
 
 /* Completes views of shape 0 that have the header's address and strides. What is left out stays so: as dimensions of
  * fewer than two elements, its strides are packed as 0. */
-static void complete_operands(const kernel_table *kernel, const int64_t *extents, tensor_view *operands) {
+static void complete_operands(const kernel_table *kernel, const int64_t *extents, const tensor_view *tensors,
+                              tensor_view *operands) {
   int n, i;
   for (n = 0; n < kernel->operand_count; ++n) {
     const operand_table *table = &kernel->operands[n];
     if (is_left_out(table, &operands[n]))
       continue;
     for (i = 0; i < table->rank; ++i)
-      operands[n].shape[i] = extent_of(&table->dimensions[i], extents);
+      operands[n].shape[i] =
+          divided_up(extent_of(&table->dimensions[i].count, extents, tensors), table->dimensions[i].count.by);
     if (table->is_tiled)
       operands[n].strides[table->rank - 1] = 1;
   }
@@ -294,7 +307,11 @@ static int check_output(const operand_table *table, const tensor_view *operand) 
 static int check_operand(const operand_table *table, const tensor_view *operand) {
   const int empty = is_empty(operand, table->rank);
   char text[128];
-  int code = result_ok;
+  int i, code = result_ok;
+  for (i = 0; i < table->rank; ++i)
+    if (operand->shape[i] < 0)
+      return fail(result_invalid, "%s has extent %lld in dimension %d; extents are at least 0", table->name,
+                  (print_int)operand->shape[i], i);
   if (!operand->data && !empty)
     return fail(result_invalid, "%s is null but has shape %s; pass the address of its memory", table->name,
                 shape_text(operand, table->rank, text, sizeof text));
@@ -316,12 +333,13 @@ static int check_signs(const kernel_table *kernel, const problem *p) {
   return result_ok;
 }
 
-/* The first operand of the launch that has an axis. */
+/* The first operand of the launch that has an axis, one by one. */
 static const char *first_with(const kernel_table *kernel, const problem *p, int axis) {
   int n, i;
   for (n = 0; n < kernel->operand_count; ++n)
     for (i = 0; i < kernel->operands[n].rank; ++i)
-      if (kernel->operands[n].dimensions[i].axis == axis && !is_left_out(&kernel->operands[n], &p->operands[n]))
+      if (kernel->operands[n].dimensions[i].count.axis == axis && kernel->operands[n].dimensions[i].count.by == 1 &&
+          !is_left_out(&kernel->operands[n], &p->operands[n]))
         return kernel->operands[n].name;
   return kernel->axes[axis].member;
 }
@@ -407,8 +425,6 @@ static int pack_launch_values(const kernel_table *kernel, const problem *p, cons
 /*===----------------------------------------------------------------------===*/
 /* Captured tensors                                                           */
 /*===----------------------------------------------------------------------===*/
-
-static int64_t divided_up(int64_t count, int64_t size) { return count / size + (count % size != 0); }
 
 static int check_captured(const tensor_table *table, const tensor_view *tensor, int is_pattern) {
   const char *kind = is_pattern ? "block pattern" : "captured tensor";
@@ -549,7 +565,14 @@ static const char *why_greatest(const index_table *table, const element_box *box
 
 static int index_outside(const tensor_table *tensor, int64_t extent, const index_table *table, const element_box *box,
                          int64_t least, int64_t greatest) {
+  const int may_clamp = table->element[0] != 0; /* else each element has a gradient of its own */
   char why[256];
+  if (!may_clamp && greatest >= extent && is_reached(table, box, 1))
+    return fail(result_invalid,
+                "captured tensor '%s' has %lld element%s in dimension %d and is indexed by %s%s; pass at least %lld, "
+                "as its gradient has an element for each",
+                tensor->name, (print_int)extent, extent == 1 ? "" : "s", table->dim, table->text,
+                why_greatest(table, box, greatest, why, sizeof why), (print_int)(greatest + 1));
   if (greatest >= extent && is_reached(table, box, 1))
     return fail(result_invalid,
                 "captured tensor '%s' has %lld element%s in dimension %d and is indexed by %s%s; pass at least %lld, "
@@ -557,6 +580,12 @@ static int index_outside(const tensor_table *tensor, int64_t extent, const index
                 "reading the last element is meant",
                 tensor->name, (print_int)extent, extent == 1 ? "" : "s", table->dim, table->text,
                 why_greatest(table, box, greatest, why, sizeof why), (print_int)(greatest + 1), table->element);
+  if (!may_clamp && least < 0 && is_reached(table, box, 0))
+    return fail(result_invalid,
+                "captured tensor '%s' is indexed by %s in dimension %d, which begins at %lld%s; index it from 0 on, as "
+                "its gradient has an element for each",
+                tensor->name, table->text, table->dim, (print_int)least,
+                depends_on(&table->index, box, 0, why, sizeof why));
   if (least < 0 && is_reached(table, box, 0))
     return fail(result_invalid,
                 "captured tensor '%s' is indexed by %s in dimension %d, which begins at %lld%s; correct the index, or "
@@ -606,9 +635,7 @@ static int64_t product_at_most(int64_t a, int64_t b) {
 
 /* How many tiles an axis has. */
 static int64_t count_of(const count_table *axis, const problem *p) {
-  const int64_t extent = axis->axis >= 0     ? p->extents[axis->axis]
-                         : axis->tensor >= 0 ? p->tensors[axis->tensor].shape[axis->dim]
-                                             : axis->size;
+  const int64_t extent = extent_of(axis, p->extents, p->tensors);
   return extent > 0 ? divided_up(extent, axis->by) : 0;
 }
 
@@ -628,16 +655,21 @@ static placed_tensor place_tensor(const workspace_table *table, const problem *p
     stride = product_at_most(stride, placed.extents[dim]);
   }
   bytes = product_at_most(stride, table->element_bytes);
-  placed.bytes = (size_t)(bytes > most_count - 15 ? most_count : bytes + 15) / 16 * 16;
+  placed.bytes = (size_t)(bytes + 15) / 16 * 16;
   return placed;
 }
 
-static size_t workspace_of(const image_table *image, const problem *p) {
+/* Bytes of the first `count` tensors of the workspace. */
+static size_t workspace_before(const image_table *image, int count, const problem *p) {
   size_t bytes = 0;
   int i;
-  for (i = 0; i < image->workspace_count; ++i)
+  for (i = 0; i < count; ++i)
     bytes += place_tensor(&image->workspaces[i], p).bytes;
   return bytes;
+}
+
+static size_t workspace_of(const image_table *image, const problem *p) {
+  return workspace_before(image, image->workspace_count, p);
 }
 
 static size_t most_workspace_of(const kernel_table *kernel, const problem *p) {
@@ -704,11 +736,34 @@ static int is_mapped(const tensor_table *table, const tensor_view *tensor, const
   return 1;
 }
 
-static map_view view_of(const kernel_table *kernel, const map_table *map, const problem *p) {
-  const tensor_view *tensor = map->is_captured ? &p->tensors[map->index] : &p->operands[map->index];
-  const int rank = map->is_captured ? kernel->tensors[map->index].rank : kernel->operands[map->index].rank;
-  const int64_t bytes =
-      map->is_captured ? kernel->tensors[map->index].element_bytes : kernel->operands[map->index].element_bytes;
+/* A tensor of the workspace, as the launch places it. */
+static tensor_view placed_view(const image_table *image, int index, const problem *p) {
+  const size_t bytes = sizeof(int64_t) * (size_t)image->workspaces[index].rank;
+  const placed_tensor placed = place_tensor(&image->workspaces[index], p);
+  tensor_view view;
+  memset(&view, 0, sizeof view);
+  view.data = (const char *)p->workspace + workspace_before(image, index, p);
+  memcpy(view.shape, placed.extents, bytes);
+  memcpy(view.strides, placed.strides, bytes);
+  return view;
+}
+
+static const char *mapped_name(const kernel_table *kernel, const image_table *image, const map_table *map) {
+  return map->of == map_of_captured    ? kernel->tensors[map->index].name
+         : map->of == map_of_workspace ? image->workspaces[map->index].name
+                                       : kernel->operands[map->index].name;
+}
+
+static map_view view_of(const kernel_table *kernel, const image_table *image, const map_table *map, const problem *p) {
+  const int is_captured = map->of == map_of_captured, is_kept = map->of == map_of_workspace;
+  const tensor_view kept = is_kept ? placed_view(image, map->index, p) : p->operands[0];
+  const tensor_view *tensor = is_captured ? &p->tensors[map->index] : is_kept ? &kept : &p->operands[map->index];
+  const int rank = is_captured ? kernel->tensors[map->index].rank
+                   : is_kept   ? image->workspaces[map->index].rank
+                               : kernel->operands[map->index].rank;
+  const int64_t bytes = is_captured ? kernel->tensors[map->index].element_bytes
+                        : is_kept   ? image->workspaces[map->index].element_bytes
+                                    : kernel->operands[map->index].element_bytes;
   map_view view = {NULL, {1, 1, 1, 1}, {0, 0, 0}};
   int i;
   view.address = tensor->data;
@@ -758,14 +813,33 @@ static int pack_tensors(const kernel_table *kernel, const image_table *image, co
   return result_ok;
 }
 
+/* A kernel numbers the tiles of queries and keys that it counts a mask in by 32 bits. */
+static int check_counted_tiles(const workspace_table *table, const placed_tensor *placed) {
+  double tiles = 1;
+  int dim, counted = 0;
+  for (dim = 1; dim < table->rank; ++dim) {
+    tiles *= (double)placed->extents[dim];
+    counted += table->dimensions[dim].by > 1;
+  }
+  if (counted < 2 || tiles <= (double)most_int32)
+    return result_ok;
+  return fail(result_invalid,
+              "the launch counts its mask in %.3g tiles, %.3g at most; compile with larger tiles (.tileQ, .tileK), or "
+              "launch fewer batches or heads at a time",
+              tiles, (double)most_int32);
+}
+
 /* What lies in the workspace, behind the operands. */
 static int pack_workspace(const image_table *image, const problem *p, unsigned char *cursor) {
   size_t at = 0;
-  int i;
+  int i, code;
   for (i = 0; i < image->workspace_count; ++i) {
     const placed_tensor placed = place_tensor(&image->workspaces[i], p);
     const size_t bytes = 8 * (size_t)image->workspaces[i].rank;
     const uint64_t address = (uint64_t)(uintptr_t)p->workspace + at;
+    code = check_counted_tiles(&image->workspaces[i], &placed);
+    if (code != result_ok)
+      return code;
     cursor = put(put(put(cursor, &address, 8), placed.strides, bytes), placed.extents, bytes);
     at += placed.bytes;
   }
@@ -837,7 +911,7 @@ static int pack_problem(const kernel_table *kernel, const image_table *image, co
     code = count_blocks(&image->entries[i], p, &packed->blocks[i]);
   for (i = 0; i < image->map_count && code == result_ok; ++i) {
     const map_table *map = &image->maps[i];
-    if (!map->is_captured ||
+    if (map->of != map_of_captured ||
         is_mapped(&kernel->tensors[map->index], &p->tensors[map->index], &packed->sizes, p->q_offset))
       packed->params.mapped |= (int32_t)(1u << i);
   }
@@ -1112,7 +1186,7 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
     const int32_t bit = (int32_t)(1u << i);
     memset(out, 0, tensor_map_bytes);
     if (packed->params.mapped & bit) {
-      const map_view view = view_of(kernel, map, p);
+      const map_view view = view_of(kernel, image, map, p);
       const uint32_t box[] = {(uint32_t)map->columns, (uint32_t)map->rows, 1, 1};
       /* Rows that start within a sector of 32 bytes are brought in more pieces, and promoted pieces overlap. */
       const int promotion = view.strides[0] % 32 ? no_promotion : promote_to_256_bytes;
@@ -1121,13 +1195,13 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
       if (code == 0)
         continue;
       /* Of a captured tensor any strides are allowed. */
-      if (!map->is_captured) {
+      if (map->of != map_of_captured) {
         char what[256];
         snprintf(what, sizeof what,
                  "%s with row, head and batch strides of %lld, %lld and %lld bytes cannot be described to the copy "
                  "engine; make it contiguous, or "
                  "compile for sm_90",
-                 kernel->operands[map->index].name, (print_int)view.strides[0], (print_int)view.strides[1],
+                 mapped_name(kernel, image, map), (print_int)view.strides[0], (print_int)view.strides[1],
                  (print_int)view.strides[2]);
         return driver_result(driver, code, what);
       }
@@ -1151,12 +1225,15 @@ static int enqueue(const kernel_table *kernel, const loaded_module *loaded, int 
   const int64_t tiles = packed->blocks[number],
                 blocks =
                     entry->persistent ? persistent_blocks(tiles, loaded->multiprocessors, entry->claims_work) : tiles;
+  /* Behind another launch's kernel it has to wait for its end. */
+  const int follows_own = number > 0 && packed->blocks[number - 1] > 0;
   char what[256];
   int code;
   if (tiles == 0)
     return result_ok;
   arguments[0] = packed->bytes;
-  if (entry->is_dependent && driver->cuLaunchKernelEx && driver->version >= captures_programmatic_launches) {
+  if (entry->is_dependent && follows_own && driver->cuLaunchKernelEx &&
+      driver->version >= captures_programmatic_launches) {
     launch_attribute attribute = {
         launch_programmatic_serialization, 0, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
     const launch_config config = {
@@ -1172,6 +1249,15 @@ static int enqueue(const kernel_table *kernel, const loaded_module *loaded, int 
   return driver_result(driver, code, what);
 }
 
+/* Whether a kernel that writes results has blocks. */
+static int has_work(const image_table *image, const packed_problem *packed) {
+  int i;
+  for (i = 0; i < image->entry_count; ++i)
+    if (packed->blocks[i] != 0 && !image->entries[i].is_preparation)
+      return 1;
+  return 0;
+}
+
 static int check_and_enqueue(const kernel_table *kernel, const problem *p) {
   const driver_table *driver = NULL;
   const loaded_module *loaded = NULL;
@@ -1179,8 +1265,7 @@ static int check_and_enqueue(const kernel_table *kernel, const problem *p) {
   int i, code = find_module(kernel, &driver, &loaded);
   if (code == result_ok)
     code = pack_problem(kernel, loaded->image, p, &packed);
-  /* The last kernel completes the results. */
-  if (code != result_ok || packed.blocks[loaded->image->entry_count - 1] == 0)
+  if (code != result_ok || !has_work(loaded->image, &packed))
     return code;
   code = fill_maps(kernel, loaded->image, driver, p, &packed);
   /* What fill_maps finds is a parameter, too. */

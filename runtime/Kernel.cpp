@@ -498,7 +498,10 @@ Expected<Kernel> Kernel::prepare(const std::vector<ProblemSizes> &sizes) const {
                              "in CompileOptions::shapes where it is compiled",
                              state->image.name)};
   Expected<Kernel> prepared = choice->prepare(sizes);
-  return prepared ? prepared->withDropout(defaultDropout) : prepared;
+  if (!prepared)
+    return prepared;
+  // A kernel from the cache may have been compiled without the gradients of this one.
+  return prepared->withBackward(choice->backward).withDropout(defaultDropout);
 }
 
 Kernel Kernel::backward() const {

@@ -596,23 +596,24 @@ static Expected<void> packLaunchValues(const KernelSignature &signature, float d
   return {};
 }
 
-/// The extent of an axis: of operands, or of a captured tensor's dimension (tensors.NAME.DIM).
-static int64_t extentIn(std::string_view axis, Axes &axes, const LaunchArgs &args) {
+/// The extent of an axis: of operands, or of a captured tensor's dimension (tensors.NAME.DIM). Nothing where `args` has
+/// none of them.
+static std::optional<int64_t> extentIn(std::string_view axis, Axes &axes, const LaunchArgs &args) {
   if (std::optional<int64_t> extent = axes.extent(axis))
     return *extent;
   if (const std::optional<TensorDimension> of = tensorDimension(axis))
     for (const NamedTensor &named : args.tensors)
-      if (of->tensor == named.name)
+      if (of->tensor == named.name && of->dim < named.tensor.rank)
         return named.tensor.shape[of->dim];
-  return 0;
+  return std::nullopt;
 }
 
 static int64_t tilesIn(const AxisParam &axis, Axes &axes, const LaunchArgs &args) {
-  return ceilDiv(axis.size ? axis.size : extentIn(axis.name, axes, args), axis.by);
+  return ceilDiv(axis.size ? axis.size : extentIn(axis.name, axes, args).value_or(0), axis.by);
 }
 
-/// A workspace operand, dense, at no address.
-static Tensor workspaceTensor(const OperandParam &operand, Axes &axes, const LaunchArgs &args) {
+/// An operand, dense, at no address.
+static Tensor denseTensor(const OperandParam &operand, Axes &axes, const LaunchArgs &args) {
   Tensor tensor;
   tensor.dtype = operand.dtype;
   tensor.rank = operand.rank();
@@ -631,15 +632,38 @@ static size_t bytesOf(const Tensor &tensor) {
   return size_t(saturatingProduct(elements, int64_t(byteSize(tensor.dtype))) + 15) / 16 * 16;
 }
 
-size_t attune::workspaceSize(const KernelSignature &signature, const LaunchArgs &args) {
+/// Those of the operands that `args` has.
+static Axes axesOf(const KernelSignature &signature, const LaunchArgs &args) {
   Axes axes(signature);
   for (const OperandParam &operand : signature.operands)
     if (const Tensor *tensor = args.operand(operand.name); tensor && tensor->rank == operand.rank())
       (void)axes.add(operand, *tensor);
+  return axes;
+}
+
+Expected<Tensor> attune::denseOperand(const KernelSignature &signature, const OperandParam &operand, Device device,
+                                      const LaunchArgs &args) {
+  Axes axes = axesOf(signature, args);
+  for (const AxisParam &axis : operand.axes) {
+    if (axis.size || extentIn(axis.name, axes, args))
+      continue;
+    if (const std::optional<TensorDimension> of = tensorDimension(axis.name))
+      return failure("{} has the shape of captured tensor '{}', which is missing; pass it in .tensors", operand.name,
+                     of->tensor);
+    return failure("{} has shape {}, and no tensor of the arguments has {}; pass q, k and v", operand.name,
+                   layoutText(operand), wordsFor(axis).extent);
+  }
+  Tensor tensor = denseTensor(operand, axes, args);
+  tensor.device = device;
+  return tensor;
+}
+
+size_t attune::workspaceSize(const KernelSignature &signature, const LaunchArgs &args) {
+  Axes axes = axesOf(signature, args);
   size_t bytes = 0;
   for (const OperandParam &operand : signature.operands)
     if (operand.role == OperandRole::Workspace)
-      bytes += bytesOf(workspaceTensor(operand, axes, args));
+      bytes += bytesOf(denseTensor(operand, axes, args));
   return bytes;
 }
 
@@ -836,7 +860,7 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
       operandSlots.put(args.operand(operand.name), operand.rank());
       continue;
     }
-    const Tensor placed = workspaceTensor(operand, axes, args);
+    const Tensor placed = denseTensor(operand, axes, args);
     RETURN_IF_ERROR(checkCountedTiles(operand, placed));
     operandSlots.put(reinterpret_cast<uintptr_t>(args.workspace) + needed);
     operandSlots.putShape(placed);

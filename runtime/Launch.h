@@ -62,6 +62,11 @@ Expected<void> packLaunch(const KernelImage &image, Device device, float default
 /// rank, counts as empty.
 size_t workspaceSize(const KernelSignature &signature, const LaunchArgs &args);
 
+/// An operand as a launch of these arguments takes it, dense, at no address. Error where an extent of it is that of a
+/// tensor which `args` lacks, or has with another rank.
+Expected<Tensor> denseOperand(const KernelSignature &signature, const OperandParam &operand, Device device,
+                              const LaunchArgs &args);
+
 /// Error when the signature does not fit the parameter space or the image cannot be launched at all.
 Expected<void> checkSignature(const KernelImage &image);
 

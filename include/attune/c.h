@@ -126,6 +126,29 @@ typedef struct attune_sizes {
   int64_t batch, heads, heads_kv, queries, keys;
 } attune_sizes;
 
+/* What a backward pass gives beside the gradients of q, k and v, and what the forward pass leaves for it: as Gradients
+ * and Saving in attune/Compile.h. */
+typedef struct attune_gradients {
+  size_t size;
+  const char *const *tensors; /* captured tensors of floats whose gradients are computed: operands "grads.NAME" */
+  size_t tensor_count;
+  int lse;                 /* 1: the gradient of lse comes in, as operand "dlse" */
+  int deterministic;       /* 1: the same bits for the same arguments in every launch */
+  size_t memory_budget;    /* bytes of what is saved for `sizes`: the cost model chooses */
+  const char *const *save; /* "score", "dropout": saved in any case, operands "saved.NAME" of both passes */
+  size_t save_count;
+  const char *const *recompute; /* of the same: computed again in any case */
+  size_t recompute_count;
+  const attune_sizes *sizes; /* that the cost model weighs for; NULL: its defaults */
+} attune_gradients;
+/* The gradients of q, k and v alone; nothing is saved but o and lse. */
+static inline attune_gradients attune_gradients_init(void) {
+  attune_gradients gradients;
+  memset(&gradients, 0, sizeof gradients);
+  gradients.size = sizeof gradients;
+  return gradients;
+}
+
 /* As CompileOptions in attune/Compile.h. */
 typedef struct attune_options {
   size_t size;
@@ -142,6 +165,8 @@ typedef struct attune_options {
   attune_tuning tuning;
   const attune_sizes *shapes; /* that get kernels of their own where others are better there; NULL: none */
   size_t shape_count;
+  const attune_gradients *gradients; /* the backward pass is compiled, too (attune_kernel_backward); NULL: it is not */
+  int backward; /* 1: the backward pass alone, of `gradients`, also in attune_emit and attune_explain */
 } attune_options;
 /* bf16, and everything chosen; head_dim is left to set. */
 static inline attune_options attune_options_init(void) {
@@ -171,6 +196,10 @@ ATTUNE_C_API attune_error *attune_kernel_json(const attune_kernel *kernel, char 
 /* The kernel with alternatives for these sizes, too, to be freed beside it: Kernel::prepare. */
 ATTUNE_C_API attune_error *attune_kernel_prepare(const attune_kernel *kernel, const attune_sizes *shapes,
                                                  size_t shape_count, attune_kernel **prepared);
+/* The backward pass of a kernel that was compiled with attune_options.gradients, to be freed beside it:
+ * Kernel::backward. It takes q, k, v, o and lse as the forward launch left them, the same captured tensors, scalars, seed
+ * and offset, and by name the operands of the table in attune/Kernel.h. An error without gradients. */
+ATTUNE_C_API attune_error *attune_kernel_backward(const attune_kernel *kernel, attune_kernel **backward);
 /* Measures plans for sizes, `seconds` each (0: 20), and keeps the times for attune_compile: tune() in attune/Tune.h, of
  * variants without captured tensors and scalars. What was measured, as JSON, at `json`, which may be NULL. */
 ATTUNE_C_API attune_error *attune_tune(const attune_variant *variant, const attune_options *options, const char *target,
@@ -230,7 +259,9 @@ typedef struct attune_launch_args {
   int32_t q_offset;
   void *workspace; /* of attune_workspace_bytes, 16-byte aligned, on the kernel's device */
   size_t workspace_bytes;
-  int keep_tables; /* not 0: LaunchArgs::keepTables of attune/Kernel.h */
+  int keep_tables;                     /* not 0: LaunchArgs::keepTables of attune/Kernel.h */
+  const attune_named_tensor *operands; /* beside the five above: "do", "dq", "grads.slopes", "saved.score", ... */
+  size_t operand_count;
 } attune_launch_args;
 
 /* Without tensors. */
@@ -248,6 +279,12 @@ ATTUNE_C_API attune_error *attune_launch(const attune_kernel *kernel, void *stre
 ATTUNE_C_API attune_error *attune_check(const attune_kernel *kernel, const attune_launch_args *args);
 ATTUNE_C_API attune_error *attune_workspace_bytes(const attune_kernel *kernel, const attune_launch_args *args,
                                                   size_t *bytes);
+/* How many operands a kernel takes by name: 0 of a forward pass that saves nothing. */
+ATTUNE_C_API size_t attune_operand_count(const attune_kernel *kernel);
+/* The n-th of them, as a launch of these arguments takes it: name, dtype, device and shape, row-major, without memory.
+ * Shapes follow from q, k, v and the captured tensors. The name lives as long as the kernel. */
+ATTUNE_C_API attune_error *attune_operand(const attune_kernel *kernel, size_t n, const attune_launch_args *args,
+                                          attune_named_tensor *operand);
 /* Loads the module now, in place of the first launch. */
 ATTUNE_C_API attune_error *attune_load(const attune_kernel *kernel);
 

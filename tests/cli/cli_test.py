@@ -621,6 +621,32 @@ class Cli(unittest.TestCase):
         self.attune("export", "causal", "--arch", "sm_80", "--head-dim", 64, "-o", os.path.join(self.write("file", ""), "x"), code=1)
         self.assertIn("file/x cannot be made: Not a directory", self.err)
 
+    def test_export_backward(self):
+        folder = self.path("exported")
+        # What the forward pass saves is a member of both; a schedule is the forward pass's.
+        files = self.json("export", "softcap", "--cap", 5, "--arch", "sm_80,sm_90a", "--head-dim", 64, "--tile-k", 64, "--backward", "--recompute", "score=save",
+                          "-o", folder)["files"]
+        passes = ["softcap", "softcap_backward"]
+        names = [f"{name}.{end}" for name in passes for end in ("h", "c", "json", "sm_90a.cubin", "sm_80.cubin")]
+        self.assertEqual([os.path.basename(file["path"]) for file in files], names)
+        for name in passes:
+            header = read_text(os.path.join(folder, name + ".h"))
+            self.assertIn("saved_score;", header)
+            self.assertEqual("*dq;" in header, name == "softcap_backward")
+        tiles = [kernel["plan"]["tileK"] for kernel in read_json(os.path.join(folder, "softcap.json"))["kernels"]]
+        self.assertEqual(tiles, [64, 64])
+        # Both stand in one program.
+        with open(os.path.join(folder, "both.c"), "w") as file:
+            file.write('#include "softcap.h"\n#include "softcap_backward.h"\n'
+                       "int main(void) { return softcap_load() != softcap_ok && softcap_backward_load() != softcap_backward_ok ? 0 : 1; }\n")
+        subprocess.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{folder}", *(os.path.join(folder, name) for name in
+                        ("both.c", "softcap.c", "softcap_backward.c")), "-lm", "-ldl", "-lpthread", "-o", os.path.join(folder, "both")], check=True)
+        attn = self.write("attn.mlir", self.attune("compile", "causal", "--head-dim", 64, "--emit", "attn"))
+        self.attune("export", attn, "--backward", "--arch", "sm_80", "-o", folder, code=2)
+        self.assertIn("--backward contradicts", self.err)
+        self.attune("export", "alibi", "--grad", "slopes", "--arch", "sm_80", "-o", folder, code=2)
+        self.assertIn("--grad requires --backward", self.err)
+
     # ---- failures: exit code 1
 
     def limited(self, bytes, *args):

@@ -53,8 +53,15 @@ size_t axisNumber(const KernelSignature &signature, std::string_view axis) {
 
 std::vector<int64_t> shapeOf(const KernelSignature &signature, const OperandParam &operand, const Problem &p) {
   std::vector<int64_t> shape;
-  for (const AxisParam &axis : operand.axes)
-    shape.push_back(axis.size ? axis.size : p.extents[axisNumber(signature, axis.name)]);
+  for (const AxisParam &axis : operand.axes) {
+    const std::optional<TensorDimension> of = tensorDimension(axis.name);
+    auto extentOf = [&](const TensorDimension &dimension) {
+      const auto tensor = std::ranges::find(signature.tensors, dimension.tensor, &TensorParam::name);
+      return p.tensors[tensor - signature.tensors.begin()].shape[dimension.dim];
+    };
+    const int64_t extent = axis.size ? axis.size : of ? extentOf(*of) : p.extents[axisNumber(signature, axis.name)];
+    shape.push_back((extent + axis.by - 1) / axis.by);
+  }
   return shape;
 }
 
@@ -71,6 +78,8 @@ public:
     extent(p, "q") = pick({1, 7, 64, 100, 129, 1000, 4096}), extent(p, "k") = pick({1, 8, 70, 128, 1000, 5000});
     if (one(20))
       *pickFrom<int64_t>({&extent(p, "b"), &extent(p, "q"), &extent(p, "k")}) = 0;
+    for (size_t i = 0; i < signature.tensors.size(); ++i)
+      p.tensors[i] = tensor(signature.tensors[i], p);
     for (size_t i = 0; i < given(signature).size(); ++i) {
       const OperandParam &operand = given(signature)[i];
       chooseStrides(operand, shapeOf(signature, operand, p), p.strides[i]);
@@ -87,10 +96,8 @@ public:
       p.scalars[i] = signature.scalars[i].dtype == DType::Bool  ? random() & 1
                      : signature.scalars[i].dtype == DType::I64 ? random() * 77777u
                                                                 : uint32_t(random());
-    for (size_t i = 0; i < signature.tensors.size(); ++i)
-      p.tensors[i] = tensor(signature.tensors[i], p);
     p.workspace = address();
-    p.workspaceBytes = size_t(1) << 40;
+    p.workspaceBytes = size_t(1) << 62;
     p.stream = address();
     if (one(4))
       spoil(p);
@@ -307,9 +314,18 @@ void addFeatures(const KernelImage &image, std::set<std::string> &features) {
   for (auto [has, name] : all)
     if (has)
       features.insert(name);
-  for (const TensorMapParam &map : signature.tensorMaps)
+  for (const TensorMapParam &map : signature.tensorMaps) {
+    const auto operand = std::ranges::find(signature.operands, map.tensor, &OperandParam::name);
     if (map.captured)
       features.insert("tensor map of a captured tensor");
+    else if (operand->role == OperandRole::Workspace)
+      features.insert("tensor map of the workspace");
+  }
+  for (const OperandParam &operand : given(signature))
+    for (std::string_view prefix : {gradientPrefix, savedPrefix})
+      if (operand.name.starts_with(prefix))
+        features.insert(operand.role == OperandRole::Out ? fmt::format("writes {}", prefix)
+                                                         : fmt::format("reads {}", prefix));
   if (!std::ranges::equal(given(signature), forwardOperands(signature.dtype, signature.headDim, signature.headDimV)))
     features.insert("operands of another program");
 }
@@ -346,6 +362,22 @@ std::vector<Case> cases() {
                       .score([=](Score s, Index, Index h, Index, Index k) { return s + weights[k] * other[h]; })
                       .mask([](Index, Index, Index q, Index k) { return q >= k; })}};
   return all;
+}
+
+/// Passes of variants with gradients: every operand that there is.
+std::vector<Case> gradientCases() {
+  auto pass = [](const char *name, const Variant &variant, const Gradients &gradients, bool backward = true) {
+    return Case{name, variant, {.headDim = 64, .gradients = gradients, .backward = backward}};
+  };
+  const Gradients saved = {.saving = {.save = {"dropout", "score"}}};
+  const Variant capped = builtin("softcap").dropout(0.1f);
+  return {pass("causal-backward", builtin("causal"), {.lse = true}),
+          pass("saving-forward", capped, saved, false),
+          pass("saving-backward", capped, saved),
+          pass("alibi-backward", builtin("alibi"), {.tensors = {"slopes"}, .deterministic = true}),
+          pass("bias-backward", builtin("bias"), {.tensors = {"bias"}}),
+          pass("documents-backward", builtin("documents"), {}),
+          pass("relative-bias-backward", builtin("relative-bias"), {.tensors = {"table"}})};
 }
 
 /// A kernel that no variant gives: sm_90a, of these operands.
@@ -400,7 +432,9 @@ KernelImage rows() {
 /// The kernels of all cases, each case's under its name.
 std::vector<std::pair<std::string, std::function<std::vector<KernelImage>()>>> allImages() {
   std::vector<std::pair<std::string, std::function<std::vector<KernelImage>()>>> all;
-  for (const Case &test : cases())
+  std::vector<Case> tests = cases();
+  std::ranges::move(gradientCases(), std::back_inserter(tests));
+  for (const Case &test : tests)
     all.emplace_back(test.name, [test] {
       std::vector<KernelImage> images;
       for (const char *arch : {"sm_80", "sm_90a", "sm_120"})
@@ -461,7 +495,9 @@ TEST_CASE("an exported kernel launches what the library launches", "[fake][.]") 
   }
   CHECK(features == std::set<std::string>{"persistent blocks", "claims", "programmatic launch", "several kernels",
                                           "block pattern", "dropout", "q offset", "scalars", "tensor maps",
-                                          "tensor map of a captured tensor", "operands of another program"});
+                                          "tensor map of a captured tensor", "tensor map of the workspace",
+                                          "operands of another program", "reads saved.", "writes saved.",
+                                          "writes grads."});
   fake = {};
 }
 
@@ -484,7 +520,7 @@ struct Setup {
       extent(axis) = 64;
     for (int i = 0; i < 4; ++i)
       problem.operands[i] = memory;
-    for (int64_t (&strides)[4] : problem.strides)
+    for (int64_t (&strides)[5] : problem.strides)
       strides[0] = strides[1] = 64 * 64, strides[2] = 64;
   }
   ~Setup() { fake = {}; }
@@ -579,6 +615,52 @@ TEST_CASE("errors of an exported kernel's launch", "[fake][.]") {
   fails(1, "key_length is -1; sizes are at least 0");
 }
 
+TEST_CASE("errors of an exported backward pass", "[fake][.]") {
+  const CompileOptions options = {.headDim = 64, .gradients = Gradients{.tensors = {"bias"}}, .backward = true};
+  Setup s({"sm_90a"});
+  s.images = {imageWithoutCubin(builtin("bias"), options, "sm_90a")};
+  const KernelSignature &signature = s.images[0].signature;
+  const Exported exported(s.images);
+  s.problem.workspace = memory, s.problem.workspaceBytes = size_t(1) << 40;
+  for (std::string_view axis : {"b", "h", "hkv"})
+    s.extent(axis) = 2;
+  for (std::string_view axis : {"q", "k"})
+    s.extent(axis) = 64;
+  size_t dBias = 0;
+  for (size_t i = 0; i < given(signature).size(); ++i) {
+    const OperandParam &operand = given(signature)[i];
+    s.problem.operands[i] = memory;
+    const int64_t strides[5] = {8192, 4096, operand.isTiled() ? 64 : 1};
+    std::copy(std::begin(strides), std::end(strides), s.problem.strides[i]);
+    if (operand.name == "grads.bias")
+      dBias = i;
+  }
+  const int64_t strides[3] = {4096, 64, 1};
+  s.problem.tensors[0] = {memory, {2, 64, 64}, {4096, 64, 1}};
+  auto fails = [&](const std::string &text) {
+    CHECK(exported.launch(s.problem) == 1);
+    CHECK(exported.error() == text);
+  };
+  std::copy(std::begin(strides), std::end(strides), s.problem.strides[dBias]);
+  CHECK(exported.launch(s.problem) == 0);
+  CHECK(s.fake.launches == int(s.images[0].entries.size()));
+  s.problem.strides[dBias][2] = 0;
+  fails("grads.bias has stride 0 along its tensors.bias.2 dimension of extent 64; an output cannot be broadcast");
+  s.problem.strides[dBias][2] = 1;
+  s.problem.operands[dBias] = nullptr;
+  fails("grads.bias is null but has shape [2, 64, 64]; pass the address of its memory");
+  s.problem.operands[dBias] = memory;
+  s.problem.tensors[0].shape[1] = 32;
+  fails("captured tensor 'bias' has 32 elements in dimension 1 and is indexed by q, but Sq is 64; pass at least 64, as "
+        "its gradient has an element for each");
+  s.problem.tensors[0].shape[1] = 64;
+  s.problem.tensors[0].shape[0] = -1;
+  fails("grads.bias has extent -1 in dimension 0; extents are at least 0");
+  s.problem.tensors[0].shape[0] = 2;
+  s.fake.encodeResult = 1;
+  CHECK(exported.launch(s.problem) == 4);
+}
+
 TEST_CASE("a driver that is too old for an exported kernel", "[fake][.]") {
   Setup s({"sm_90"});
   s.fake.version = 12080;
@@ -635,8 +717,8 @@ TEST_CASE("operands that a header cannot have", "[fake][.]") {
         "is; rename it");
   CHECK(text([](Operands &all) { all[1].name = "n"; }) ==
         "operand 'n' of kernel 'rows' would be member 'n' of the header's arguments, which another one is; rename it");
-  CHECK(text([](Operands &all) { all[1].axes.resize(5, {"m"}); }) ==
-        "operand 'sums' of kernel 'rows' has rank 5, the most is 4; join dimensions of it");
+  CHECK(text([](Operands &all) { all[1].axes.resize(6, {"m"}); }) ==
+        "operand 'sums' of kernel 'rows' has rank 6, the most is 5; join dimensions of it");
   CHECK(text([](Operands &all) {
           all[1].role = OperandRole::Workspace;
           all[1].axes[0].name = "elsewhere";
@@ -699,6 +781,24 @@ TEST_CASE("the header has a member for each operand and each extent", "[fake][.]
   int64_t x_strides[2], sums_strides[2];
   int64_t query_length, n;
 )");
+  const Gradients learned = {.tensors = {"slopes"}, .saving = {.save = {"dropout"}}};
+  const KernelImage backward = imageWithoutCubin(builtin("alibi").dropout(0.1f),
+                                                 {.headDim = 64, .gradients = learned, .backward = true}, "sm_90a");
+  const std::string ofBackward = membersOf(backward);
+  for (const char *line :
+       {"  const void *do_;           /* [batch, heads, query_length, head_dim_v] */\n",
+        "  void *dq;                  /* [batch, heads, query_length, head_dim] */\n",
+        "  const void *saved_dropout; /* [batch, heads, ceil(query_length / 16), ceil(key_length / 16), 32], bool; as "
+        "the "
+        "forward launch left it */\n",
+        "  float *grads_slopes;       /* in the shape of tensors.slopes; its strides are left to set */\n",
+        " saved_dropout_strides[4], ", " grads_slopes_strides[1]"}) {
+    INFO(ofBackward);
+    INFO(line);
+    CHECK(ofBackward.find(line) != std::string::npos);
+  }
+  CHECK(headerOf(backward).starts_with(
+      "/* alibi: attention backward, bf16, head_dim 64 x 64, for sm_90a; exported by attune 0.1.0 */"));
   const std::string header = headerOf(gradients());
   for (const char *line :
        {"/* gradients: attention, bf16, head_dim 64 x 64, for sm_90a; exported by attune 0.1.0 */\n",

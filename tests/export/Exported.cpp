@@ -14,8 +14,14 @@ using namespace attune;
 namespace fs = std::filesystem;
 
 /// A member's name for what the signature calls `name`.
-static std::string memberOf(const std::string &name) {
+static std::string memberOf(std::string name) {
+  std::ranges::replace(name, '.', '_');
   return name + (name == "class" || name == "NULL" || name == "do" ? "_" : "");
+}
+
+static std::string stridesMember(std::string name) {
+  std::ranges::replace(name, '.', '_');
+  return name + "_strides";
 }
 
 /// NAME_args' members for the extents of signature.axes().
@@ -70,7 +76,7 @@ static std::string forOperands(const KernelSignature &signature, const std::stri
       text += fmt::format(fmt::runtime(line), memberOf(operand.name), i,
                           operand.isTiled() ? "" : "(" + pointerTo(operand.dtype) + ")");
     else if (operand.rank() > int(operand.isTiled()))
-      text += fmt::format(fmt::runtime(line), operand.name + "_strides", i, "");
+      text += fmt::format(fmt::runtime(line), stridesMember(operand.name), i, "");
   }
   return text;
 }

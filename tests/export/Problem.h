@@ -11,8 +11,8 @@ typedef struct {
 } ProblemTensor;
 
 typedef struct {
-  void *operands[8]; /* in the signature's order; null where left out */
-  int64_t strides[8][4];
+  void *operands[16]; /* in the signature's order; null where left out */
+  int64_t strides[16][5];
   int64_t extents[8]; /* of KernelSignature::axes() */
   float dropout;
   uint64_t seed, offset;

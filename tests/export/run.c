@@ -1,15 +1,16 @@
-/*===- run.c - An exported kernel on a GPU, against a plain loop ------------===*/
+/*===- run.c - Exported kernels on a GPU, against plain loops ---------------===*/
 /*
  * Needs the CUDA driver and nothing else of CUDA or attune:
  *
  *     attune export --score 'softcap(s, 30) + slopes[h] * (k - q)' --mask 'q >= k && ids[q] == ids[k]' --tensor
  * slopes=f32 --tensor ids=i32 \
- *         --arch sm_80,sm_90a --head-dim 64 --name demo -o out
- *     cc -std=c99 -O2 -Iout tests/export/run.c out/demo.c -lm -ldl -lpthread -o out/run && out/run
+ *         --arch sm_80,sm_90a --head-dim 64 --backward --grad slopes --name demo -o out
+ *     cc -std=c99 -O2 -Iout tests/export/run.c out/demo.c out/demo_backward.c -lm -ldl -lpthread -o out/run && out/run
  *
  * Exit code 0: the results agree; 1: they do not, or a call failed; 77: there is no driver or no device.
  */
 #include "demo.h"
+#include "demo_backward.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -192,8 +193,139 @@ static int agrees(const demo_args *args, const inputs *in, const uint16_t *o, co
 }
 
 /*===----------------------------------------------------------------------===*/
+/* Gradients, the plain way                                                   */
+/*===----------------------------------------------------------------------===*/
+
+/* Of Q, K and V in their strides, and of slopes. */
+typedef struct {
+  double *q, *k, *v, *slopes;
+} gradients;
+
+/* What one row adds, of dO in the strides of O. */
+static void plain_gradients(const demo_args *args, const inputs *in, const uint16_t *dout, int64_t b, int64_t h,
+                            int64_t row, double *scores, const gradients *to) {
+  const int64_t kv = h / (args->heads / args->heads_kv);
+  const int64_t q_at = b * args->q_strides[0] + h * args->q_strides[1] + row * args->q_strides[2];
+  const uint16_t *d_row = dout + b * args->o_strides[0] + h * args->o_strides[1] + row * args->o_strides[2];
+  const double scale = 1 / sqrt((double)head_dim);
+  double out[head_dim], delta = 0;
+  const double lse = plain_row(args, in, b, h, row, out, scores);
+  int64_t key;
+  int d;
+  for (d = 0; d < head_dim; ++d)
+    delta += (double)of_bf16(d_row[d]) * out[d];
+  for (key = 0; key < args->key_length; ++key) {
+    const int64_t k_at = b * args->k_strides[0] + kv * args->k_strides[1] + key * args->k_strides[2],
+                  v_at = b * args->v_strides[0] + kv * args->v_strides[1] + key * args->v_strides[2];
+    const double p = scores[key] == -INFINITY ? 0 : exp(scores[key] - lse),
+                 bent = (scores[key] - (double)in->slopes[h] * (double)(key - row)) / 30;
+    double ds = -delta, dx;
+    if (p == 0)
+      continue;
+    for (d = 0; d < head_dim; ++d)
+      ds += (double)of_bf16(d_row[d]) * (double)of_bf16(in->v[v_at + d]);
+    ds *= p;
+    dx = ds * (1 - bent * bent) * scale;
+    to->slopes[h] += ds * (double)(key - row);
+    for (d = 0; d < head_dim; ++d) {
+      to->v[v_at + d] += p * (double)of_bf16(d_row[d]);
+      to->q[q_at + d] += dx * (double)of_bf16(in->k[k_at + d]);
+      to->k[k_at + d] += dx * (double)of_bf16(in->q[q_at + d]);
+    }
+  }
+}
+
+/* The error's share of the exact values, by their squares. */
+static int is_close(const char *name, const double *exact, const void *found, int is_bf16, size_t count, double limit) {
+  double errors = 0, squares = 0, share;
+  size_t i;
+  for (i = 0; i < count; ++i) {
+    const double value = is_bf16 ? (double)of_bf16(((const uint16_t *)found)[i]) : (double)((const float *)found)[i];
+    errors += (value - exact[i]) * (value - exact[i]);
+    squares += exact[i] * exact[i];
+  }
+  share = sqrt(errors / squares);
+  printf("    %s: error %.2g of the values (limit %g)\n", name, share, limit);
+  return share <= limit; /* NaN is not */
+}
+
+/*===----------------------------------------------------------------------===*/
 /* One launch                                                                 */
 /*===----------------------------------------------------------------------===*/
+
+static void *workspace_of(size_t bytes) {
+  void *empty = calloc(1, bytes ? bytes : 1), *there = bytes ? upload(empty, bytes) : NULL;
+  free(empty);
+  return there;
+}
+
+static void *download(const void *device, size_t bytes) {
+  void *host = malloc(bytes);
+  check(cuMemcpyDtoH(host, (uint64_t)(uintptr_t)device, bytes) == 0, "cuMemcpyDtoH");
+  return host;
+}
+
+/* The backward pass of a forward launch, whose device memory `forward` has. */
+static int run_backward(const demo_args *forward, const inputs *in, size_t queries, size_t keys) {
+  const size_t heads = (size_t)forward->heads;
+  uint16_t *dout = random_bf16(queries * head_dim);
+  double *scores = (double *)malloc((size_t)forward->key_length * sizeof *scores + 8);
+  void *dq = malloc(queries * head_dim * 2), *dk = malloc(keys * head_dim * 2), *slopes = malloc(heads * 4), *dv;
+  gradients exact;
+  demo_backward_args args;
+  int64_t b, h, row;
+  int good;
+  memset(dq, 0xff, queries * head_dim * 2); /* NaN: what is not written shows */
+  memset(dk, 0xff, keys * head_dim * 2);
+  memset(slopes, 0xff, heads * 4);
+  demo_backward_defaults(&args, forward->batch, forward->heads, forward->heads_kv, forward->query_length,
+                         forward->key_length);
+  args.q = forward->q, args.k = forward->k, args.v = forward->v, args.o = forward->o, args.lse = forward->lse;
+  memcpy(args.q_strides, forward->q_strides, sizeof args.q_strides);
+  memcpy(args.k_strides, forward->k_strides, sizeof args.k_strides);
+  memcpy(args.v_strides, forward->v_strides, sizeof args.v_strides);
+  memcpy(args.o_strides, forward->o_strides, sizeof args.o_strides);
+  memcpy(args.do_strides, forward->o_strides, sizeof args.do_strides);
+  memcpy(args.dq_strides, forward->q_strides, sizeof args.dq_strides);
+  memcpy(args.dk_strides, forward->k_strides, sizeof args.dk_strides);
+  memcpy(args.dv_strides, forward->v_strides, sizeof args.dv_strides);
+  args.do_ = upload(dout, queries * head_dim * 2);
+  args.dq = upload(dq, queries * head_dim * 2);
+  args.dk = upload(dk, keys * head_dim * 2);
+  args.dv = upload(dk, keys * head_dim * 2);
+  args.tensors.slopes.data = forward->tensors.slopes.data;
+  args.tensors.slopes.shape[0] = forward->heads;
+  args.tensors.ids.data = forward->tensors.ids.data;
+  args.tensors.ids.shape[0] = forward->tensors.ids.shape[0];
+  demo_backward_contiguous(1, args.tensors.slopes.shape, args.tensors.slopes.strides);
+  demo_backward_contiguous(1, args.tensors.ids.shape, args.tensors.ids.strides);
+  demo_backward_contiguous(1, args.tensors.slopes.shape, args.grads_slopes_strides);
+  args.grads_slopes = (float *)upload(slopes, heads * 4);
+  args.workspace_bytes = demo_backward_workspace_bytes(&args);
+  args.workspace = workspace_of(args.workspace_bytes);
+  check(demo_backward_launch(&args) == demo_backward_ok, demo_backward_error());
+  check(cuCtxSynchronize() == 0, "the backward pass failed");
+  free(dq), free(dk), free(slopes);
+  dq = download(args.dq, queries * head_dim * 2);
+  dk = download(args.dk, keys * head_dim * 2);
+  dv = download(args.dv, keys * head_dim * 2);
+  slopes = download(args.grads_slopes, heads * 4);
+  exact.q = (double *)calloc(queries * head_dim, sizeof(double));
+  exact.k = (double *)calloc(keys * head_dim, sizeof(double));
+  exact.v = (double *)calloc(keys * head_dim, sizeof(double));
+  exact.slopes = (double *)calloc(heads, sizeof(double));
+  for (b = 0; b < forward->batch; ++b)
+    for (h = 0; h < forward->heads; ++h)
+      for (row = 0; row < forward->query_length; ++row)
+        plain_gradients(forward, in, dout, b, h, row, scores, &exact);
+  good = is_close("dq", exact.q, dq, 1, queries * head_dim, 0.01);
+  good &= is_close("dk", exact.k, dk, 1, keys * head_dim, 0.01);
+  good &= is_close("dv", exact.v, dv, 1, keys * head_dim, 0.01);
+  good &= is_close("slopes", exact.slopes, slopes, 0, heads, 0.05);
+  free(dout), free(scores), free(dq), free(dk), free(dv), free(slopes);
+  free(exact.q), free(exact.k), free(exact.v), free(exact.slopes);
+  return good;
+}
 
 static int run(const sizes *s) {
   const size_t queries = (size_t)(s->batch * s->heads * s->queries), keys = (size_t)(s->batch * s->heads_kv * s->keys);
@@ -229,17 +361,14 @@ static int run(const sizes *s) {
   demo_contiguous(1, args.tensors.slopes.shape, args.tensors.slopes.strides);
   demo_contiguous(1, args.tensors.ids.shape, args.tensors.ids.strides);
   args.workspace_bytes = demo_workspace_bytes(&args);
-  if (args.workspace_bytes) {
-    void *empty = calloc(1, args.workspace_bytes);
-    args.workspace = upload(empty, args.workspace_bytes);
-    free(empty);
-  }
+  args.workspace = workspace_of(args.workspace_bytes);
   check(demo_launch(&args) == demo_ok, demo_error());
   check(cuCtxSynchronize() == 0, "the kernel failed");
   check(cuMemcpyDtoH(o, (uint64_t)(uintptr_t)args.o, queries * head_dim * 2) == 0, "cuMemcpyDtoH");
   check(cuMemcpyDtoH(lse, (uint64_t)(uintptr_t)args.lse, queries * 4) == 0, "cuMemcpyDtoH");
   in.q = q, in.k = k, in.v = v, in.slopes = slopes, in.ids = ids;
   good = agrees(&args, &in, o, lse);
+  good &= run_backward(&args, &in, queries, keys);
   free(q), free(k), free(v), free(o), free(lse), free(slopes), free(ids);
   return good;
 }
@@ -251,6 +380,7 @@ int main(void) {
                        {1, 4, 1, 200, 77, 1},
                        {1, 16, 16, 1024, 1024, 0}};
   demo_args args;
+  demo_backward_args back;
   size_t i;
   int good = 1;
   if (!open_driver()) {
@@ -263,6 +393,9 @@ int main(void) {
   demo_defaults(&args, 1, 3, 2, 8, 8);
   args.q = args.k = args.v = args.o = (void *)(uintptr_t)256;
   good &= demo_launch(&args) == demo_invalid;
-  printf("  refused: %s\n%s\n", demo_error(), good ? "agrees" : "error: the results differ");
+  printf("  refused: %s\n", demo_error());
+  demo_backward_defaults(&back, 1, 2, 2, 8, 8);
+  good &= demo_backward_launch(&back) == demo_backward_invalid;
+  printf("  refused: %s\n%s\n", demo_backward_error(), good ? "agrees" : "error: the results differ");
   return good ? 0 : 1;
 }
