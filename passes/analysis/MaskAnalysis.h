@@ -82,9 +82,9 @@ struct BlockValues {
   mlir::Value qOffset; ///< null where the variant has none
   mlir::Value B, H, Sq, Sk;
   int64_t tileQ = 0, tileK = 0;
-  bool part = false;   ///< the rows are a part of the block's
-  mlir::Value k0 = {}; ///< first key of the key tile, below Sk; null where queries are fixed
-  int64_t tiles = 1;   ///< of the plan, that a looped tile is: 1, or those of a group
+  bool part = false;           ///< the rows are a part of the block's
+  mlir::Value k0 = {};         ///< first key of the key tile, below Sk; null where queries are fixed
+  int64_t tiles = 1;           ///< of the plan, that a looped tile is: 1, or those of a group
   llvm::StringRef tables = ""; ///< ends the names of tables, where kernels of a launch have other tiles
 
   MaskAxis fixed() const { return k0 ? MaskAxis::Keys : MaskAxis::Queries; }

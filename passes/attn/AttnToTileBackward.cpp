@@ -408,37 +408,66 @@ private:
     zero = constant(0);
     const std::array<Value, 2> counts = {values.B, values.H};
     auto extent = [&](unsigned coordinate) { return axisExtent(gradient.axis(*dims[coordinate]), "extent"); };
-    std::array<Value, 2> all;
+    std::array<Range, 2> all;
     for (unsigned i : {0u, 1u})
-      all[i] = sharers(i ? "h" : "b", counts[i], places[i], places[i] ? extent(i) : Value());
-    Value none = tile::named(tile::SplatOp::create(builder, loc, scores(), zero), "gradient");
-    const Carried total = loopOver(all[0], {none}, [&](tile::ForBlocksOp batches) {
-      values.b = b = batches.getOrigin();
-      return loopOver(all[1], Carried(batches.getCarried()), [&](tile::ForBlocksOp heads) {
-        setHead(heads.getOrigin());
-        return loopOver(onlyTile(domain(), k0), Carried(heads.getCarried()), [&](tile::ForBlocksOp tiles) {
-          Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
-          const SmallVector<Value, 3> ofQuery{b, h, q0}, ofKey{b, kvHead, tiles.getOrigin()};
-          Value qTile = load("q_tile", "q", "d", queries, ofQuery, values.Sq, 1),
-                doTile = load("do_tile", "q", "dv", doView, ofQuery, values.Sq, 1),
-                kTile = load("k_tile", "k", "d", keys, ofKey, values.Sk, 1),
-                vTile = load("v_tile", "k", "dv", vs, ofKey, values.Sk, 1);
-          const ScoreTile tile =
-              scoresOf(qTile, kTile, vTile, doTile, q0, tiles.getOrigin(), tiles.getPartial(), rowValues(views, q0));
-          Value sum = tiles.getCarried()[0];
-          for (attn::AddGradientOp add : gradient.tiles)
-            sum = map("gradient", scores(), {sum, addedOf(tile, add)},
-                      [&](ValueRange x) -> Value { return arith::AddFOp::create(builder, loc, x[0], x[1]); });
-          return Carried{sum};
+      all[i] = sharers(counts[i], places[i], places[i] ? extent(i) : Value());
+    auto afterTile = [&](tile::ForBlocksOp tiles) {
+      Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+      const SmallVector<Value, 3> ofQuery{b, h, q0}, ofKey{b, kvHead, tiles.getOrigin()};
+      auto streamed = [&](StringRef name, StringRef axis, StringRef columns, Value view, ValueRange at, Value limit) {
+        return load(name, axis, columns, view, at, limit, plan.getStages());
+      };
+      Value qTile = streamed("q_tile", "q", "d", queries, ofQuery, values.Sq),
+            doTile = streamed("do_tile", "q", "dv", doView, ofQuery, values.Sq),
+            kTile = streamed("k_tile", "k", "d", keys, ofKey, values.Sk),
+            vTile = streamed("v_tile", "k", "dv", vs, ofKey, values.Sk);
+      const ScoreTile tile =
+          scoresOf(qTile, kTile, vTile, doTile, q0, tiles.getOrigin(), tiles.getPartial(), rowValues(views, q0));
+      Value sum = tiles.getCarried()[0];
+      for (attn::AddGradientOp add : gradient.tiles)
+        sum = map("gradient", scores(), {sum, addedOf(tile, add)},
+                  [&](ValueRange x) -> Value { return arith::AddFOp::create(builder, loc, x[0], x[1]); });
+      return Carried{sum};
+    };
+    const Carried none{tile::named(tile::SplatOp::create(builder, loc, scores(), zero), "gradient")};
+    // Where all of them see the tile or none, they are rounds of one loop.
+    Value rounds = arith::MulIOp::create(builder, loc, all[0].count(*this), all[1].count(*this));
+    Value anyBatch = number(0), anyHead = number(0);
+    values.b = b = anyBatch;
+    values.h = h = anyHead;
+    Value ofAll = onlyTile(domain(), k0);
+    Carried total;
+    if (anyBatch.use_empty() && anyHead.use_empty()) {
+      ofAll.getDefiningOp<tile::DomainOp>().getTimesMutable().assign(rounds);
+      total = loopOver(ofAll, none, [&](tile::ForBlocksOp tiles) {
+        Value round = tiles.getRound(), heads = all[1].count(*this);
+        values.b = b = tile::named(add(all[0].begin, arith::DivSIOp::create(builder, loc, round, heads)), "b");
+        setHead(tile::named(add(all[1].begin, arith::RemSIOp::create(builder, loc, round, heads)), "h"));
+        return afterTile(tiles);
+      });
+    } else {
+      total = loopOver(all[0].domain(*this, "b"), none, [&](tile::ForBlocksOp batches) {
+        values.b = b = batches.getOrigin();
+        return loopOver(all[1].domain(*this, "h"), Carried(batches.getCarried()), [&](tile::ForBlocksOp heads) {
+          setHead(heads.getOrigin());
+          return loopOver(onlyTile(domain(), k0), Carried(heads.getCarried()), afterTile);
         });
       });
-    });
+    }
     storeTile(total.front(), out, dims, places, q0, k0);
   }
 
+  struct Range {
+    Value begin, end;
+    Value count(BackwardWriter &writer) const { return arith::SubIOp::create(writer.builder, writer.loc, end, begin); }
+    Value domain(BackwardWriter &writer, StringRef axis) const {
+      return tile::DomainOp::create(writer.builder, writer.loc, axis, 1, begin, end);
+    }
+  };
+
   /// The batches or heads that share an element of the tensor: all of them, or the one at `place`; at the last place
   /// those beyond it, whose index is clamped.
-  Value sharers(StringRef axis, Value count, Value place, Value extent) {
+  Range sharers(Value count, Value place, Value extent) {
     Value begin = number(0), end = count;
     if (place) {
       begin = place;
@@ -446,7 +475,7 @@ private:
       Value own = arith::MinSIOp::create(builder, loc, next, count);
       end = arith::SelectOp::create(builder, loc, compare(Predicate::eq, next, extent), count, own);
     }
-    return tile::DomainOp::create(builder, loc, axis, 1, begin, end);
+    return {begin, end};
   }
 
   /// Of the tiles of keys that a domain visits, the one at `k0`.

@@ -23,9 +23,9 @@ class BackwardTiles : protected TileWriter {
 protected:
   BackwardTiles(attn::AttentionOp op, attn::PlanAttr keysPlan, attn::PlanAttr queriesPlan, int64_t granularity,
                 ArrayRef<CapturedGradient> captured)
-      : TileWriter(op), keysPlan(keysPlan), queriesPlan(queriesPlan), plan(keysPlan), gradients(*op.getGradients()), captured(captured),
-        depth(llvm::alignTo(op.getHeadDim(), granularity)), depthV(llvm::alignTo(op.getHeadDimV(), granularity)),
-        hasStatistics(!op.getStatistics().empty()) {}
+      : TileWriter(op), keysPlan(keysPlan), queriesPlan(queriesPlan), plan(keysPlan), gradients(*op.getGradients()),
+        captured(captured), depth(llvm::alignTo(op.getHeadDim(), granularity)),
+        depthV(llvm::alignTo(op.getHeadDimV(), granularity)), hasStatistics(!op.getStatistics().empty()) {}
 
   //===--- Kernels and their operands ---===//
 

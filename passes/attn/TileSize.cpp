@@ -307,13 +307,18 @@ static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
   return MaskShape::byRows(std::move(all), asks);
 }
 
-/// Whether keys of each head have sums of their own, for a captured tensor. Errors are the lowering's to tell.
-static bool sumsByKey(attn::AttentionOp op) {
+/// What gradients of captured tensors ask of a plan. Errors are the lowering's to tell.
+static void readGradients(attn::AttentionOp op, PlanRequest &request) {
   ScopedDiagnosticHandler quiet(op.getContext(), [](Diagnostic &) { return success(); });
   FailureOr<SmallVector<CapturedGradient>> gradients = planCapturedGradients(op);
-  return succeeded(gradients) && llvm::any_of(*gradients, [](const CapturedGradient &gradient) {
-           return llvm::any_of(gradient.sums, [](const GradientSum &sum) { return sum.ofKeys; });
-         });
+  if (failed(gradients))
+    return;
+  for (const CapturedGradient &gradient : *gradients) {
+    request.elementGradients = true;
+    request.denseGradients |= !gradient.tiles.empty();
+    // Keys of each head have sums of their own.
+    request.loopsByHead |= llvm::any_of(gradient.sums, [](const GradientSum &sum) { return sum.ofKeys; });
+  }
 }
 
 PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const SizeHints &hints) {
@@ -324,8 +329,9 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.headDimV = int(op.getHeadDimV());
   request.dropout = op.getDropout();
   request.deterministic = op.getGradients() && op.getGradients()->getDeterministic();
-  request.loopsByHead = op.getPattern() || (!op.getMask().empty() && !op.getMask().getArgument(1).use_empty()) ||
-                        (op.getGradients() && sumsByKey(op));
+  request.loopsByHead = op.getPattern() || (!op.getMask().empty() && !op.getMask().getArgument(1).use_empty());
+  if (op.getGradients())
+    readGradients(op, request);
   request.precise = op.getPrecise();
   request.queries = hints.queries;
   request.keys = hints.keys;

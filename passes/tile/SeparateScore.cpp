@@ -3,7 +3,8 @@
 // The device compiler schedules instructions freely within a basic block. With a score of several ops in the block of S
 // = Q K^T it starts scores before the product is complete, holds both at once, and runs out of registers. A branch on a
 // run-time condition that always holds inside the loop (there are keys) ends the block where the product ends. A
-// warpgroup waits for its products, in front of which no score starts.
+// warpgroup waits for its products, in front of which no score starts. In a loop with a second product of such a tile (dP
+// of the backward pass) there are registers for both, and the branch would keep exponentials from running beside products.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,12 +24,20 @@ namespace {
 struct SeparateScore : attune::impl::SeparateScoreBase<SeparateScore> {
   using SeparateScoreBase::SeparateScoreBase;
 
+  /// Whether the loop has another product that gives such a tile.
+  static bool hasTwin(tile::MmaOp product) {
+    return llvm::any_of(product->getBlock()->getOps<tile::MmaOp>(),
+                        [&](tile::MmaOp other) { return other != product && other.getType() == product.getType(); });
+  }
+
   void runOnOperation() override {
     SmallVector<tile::MapOp> scores;
     getOperation().walk([&](tile::MapOp map) {
-      if (isa<tile::ForBlocksOp>(map->getParentOp()) && map.isWhole() && !map.getInputs().empty() &&
-          map.getInputs().front().getDefiningOp<tile::MmaOp>() &&
-          map.getInputs().front().getType() == map.getResult().getType() && !sched::fillingWarpsAround(map))
+      if (!isa<tile::ForBlocksOp>(map->getParentOp()) || !map.isWhole() || map.getInputs().empty())
+        return;
+      auto product = map.getInputs().front().getDefiningOp<tile::MmaOp>();
+      if (product && product.getType() == map.getResult().getType() && !hasTwin(product) &&
+          !sched::fillingWarpsAround(map))
         scores.push_back(map);
     });
     for (tile::MapOp map : scores) {

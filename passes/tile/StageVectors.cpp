@@ -70,8 +70,10 @@ public:
   /// Whether copies of a loop's tiles can bring what it is computed from.
   static bool canBeCopied(tile::ForBlocksOp loop, Value value) {
     if (auto load = value.getDefiningOp<tile::LoadOp>())
-      return runsAhead(loop, load) && load.getView().getType().getElementType() == load.getResult().getType().getElementType();
-    return llvm::all_of(value.getDefiningOp<tile::MapOp>().getInputs(), [&](Value input) { return canBeCopied(loop, input); });
+      return runsAhead(loop, load) &&
+             load.getView().getType().getElementType() == load.getResult().getType().getElementType();
+    return llvm::all_of(value.getDefiningOp<tile::MapOp>().getInputs(),
+                        [&](Value input) { return canBeCopied(loop, input); });
   }
 
   /// Copies what is loaded, of which tiles compute it where they read it.

@@ -36,9 +36,8 @@ public:
     if (std::optional<Plan> plan = withStages(blockRows(16), 16, 32, [&](const Plan &plan) { return isShared(plan); }))
       return *plan;
     for (int64_t tile : {64, 32, 16})
-      if (std::optional<Plan> plan = withStages(tile, 16, std::min<int64_t>(tile, 32), [&](const Plan &plan) {
-            return sharedBytes(plan) <= budget;
-          }))
+      if (std::optional<Plan> plan = withStages(tile, 16, std::min<int64_t>(tile, 32),
+                                                [&](const Plan &plan) { return sharedBytes(plan) <= budget; }))
         return *plan;
     return nothingFits(make(16, 16, 16, 1));
   }
@@ -73,7 +72,8 @@ private:
   std::optional<Plan> withStages(int64_t rows, int64_t rowsOfWarp, int64_t columns, Predicate those) const {
     for (int64_t stages : {2, 1})
       if (!arch.isCpu() || stages == 1)
-        if (const Plan plan = make(rows, rowsOfWarp, columns, stages); arch.isCpu() || those(plan)) // its cache is no limit
+        if (const Plan plan = make(rows, rowsOfWarp, columns, stages);
+            arch.isCpu() || those(plan)) // its cache is no limit
           return plan;
     return std::nullopt;
   }
@@ -81,13 +81,16 @@ private:
   /// Of a thread.
   int64_t registers(const Plan &plan) const {
     const int64_t d = roundUp(request.headDim, 16), accumulated = of == Keys ? d + roundUp(request.headDimV, 16) : d;
-    return ceilDiv(own(plan), 16 * plan.warps) * (accumulated / 2 + looped(plan));
+    const int64_t tiles = of == Queries && request.elementGradients ? 2 : 1;
+    return ceilDiv(own(plan), 16 * plan.warps) * (accumulated / 2 + tiles * looped(plan));
   }
 
   /// Tiles, and of the loop over queries LSE and delta of each stage.
   int64_t sharedBytes(const Plan &plan) const {
     const int64_t vectors = of == Keys && request.rowStatistics ? 2 : 0;
-    return (own(plan) + plan.stages * looped(plan)) * rowBytes(request) + plan.stages * vectors * plan.tileQ * 4;
+    // A dense bias has a loop that streams all four.
+    const int64_t held = of == Queries && request.denseGradients ? plan.stages * own(plan) : own(plan);
+    return (held + plan.stages * looped(plan)) * rowBytes(request) + plan.stages * vectors * plan.tileQ * 4;
   }
 
   /// Whether two blocks share a multiprocessor.
@@ -103,8 +106,9 @@ private:
     return Error{fmt::format(
         "the backward pass in tiles of {} x {} needs {} bytes of shared memory ({} {}, {} {}, {} stage{} of {} {} and "
         "{} {}), above the budget of {} bytes; raise the budget or reduce the head dim",
-        plan.tileQ, plan.tileK, sharedBytes(plan), keys ? "K" : "Q", rows * d, keys ? "V" : "dO", rows * dv, plan.stages,
-        plan.stages == 1 ? "" : "s", keys ? "Q" : "K", columns * d, keys ? "dO" : "V", columns * dv, budget)};
+        plan.tileQ, plan.tileK, sharedBytes(plan), keys ? "K" : "Q", rows * d, keys ? "V" : "dO", rows * dv,
+        plan.stages, plan.stages == 1 ? "" : "s", keys ? "Q" : "K", columns * d, keys ? "dO" : "V", columns * dv,
+        budget)};
   }
 
   const PlanRequest &request;
@@ -197,8 +201,7 @@ static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch) 
 }
 
 std::string BackwardPlans::text() const {
-  return keys.copyWarps || keys == queries ? keys.text()
-                                           : fmt::format("dK, dV {}; dQ {}", keys.text(), queries.text());
+  return keys.copyWarps || keys == queries ? keys.text() : fmt::format("dK, dV {}; dQ {}", keys.text(), queries.text());
 }
 
 Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
@@ -215,8 +218,7 @@ Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
     return Error{
         fmt::format("sram budget {} is not between 0 and {}, the limit per block of {}", budget, limit, arch.name)};
   const std::optional<Plan> ofWarpgroups = warpgroupPlan(request, arch, budget);
-  Expected<Plan> keys =
-      ofWarpgroups ? *ofWarpgroups : Loop(request, arch, budget, Loop::Keys, request.fixed).choose();
+  Expected<Plan> keys = ofWarpgroups ? *ofWarpgroups : Loop(request, arch, budget, Loop::Keys, request.fixed).choose();
   if (!keys)
     return keys.error();
   Expected<Plan> queries = Loop(request, arch, budget, Loop::Queries, ofQueries ? *ofQueries : request.fixed).choose();
