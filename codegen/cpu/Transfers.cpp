@@ -205,10 +205,19 @@ void Lowering::lowerScatter(ScatterOp op) {
   SmallVector<int64_t> indexTiles; // -1 of a number
   for (Value index : op.getIndices())
     indexTiles.push_back(isa<TileType>(index.getType()) ? ensure(index, Listed) : -1);
+  const int64_t columns = type.getShape().back();
+  // Where the index of element i is.
+  auto placeIn = [&](Value index, Value i) -> Value {
+    auto indices = cast<TileType>(index.getType());
+    if (indices.rank() == type.rank())
+      return i;
+    return indices.axis(0) == type.axis(0) ? Value(arith::DivUIOp::create(b, i, constI64(columns)))
+                                           : Value(arith::RemUIOp::create(b, i, constI64(columns)));
+  };
   loop(constI64(0), constI64(type.numElements()), [&](Value i) {
     Value inside = arith::ConstantOp::create(b, b.getBoolAttr(true)), place = constI64(0);
     for (auto [index, tile, extent, stride] : llvm::zip(op.getIndices(), indexTiles, memory.extents, memory.strides)) {
-      Value at = toI64(tile < 0 ? lookup(index) : loadScratch(tile, i32, i, 1));
+      Value at = toI64(tile < 0 ? lookup(index) : loadScratch(tile, i32, placeIn(index, i), 1));
       // A negative one is a great unsigned one.
       inside = arith::AndIOp::create(b, inside, compare(arith::CmpIPredicate::ult, at, extent));
       place = add(place, mul(at, stride));

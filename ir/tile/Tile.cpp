@@ -441,10 +441,18 @@ LogicalResult ScatterOp::verify() {
   if (int64_t(getIndices().size()) != view.getRank())
     return emitOpError() << "a view of rank " << view.getRank() << " takes " << view.getRank() << " indices, got "
                          << getIndices().size();
-  for (Value index : getIndices())
-    if (auto type = dyn_cast<TileType>(index.getType());
-        type && type != tile.withElementType(IntegerType::get(getContext(), 32)).withLayout(type.getLayout()))
-      return emitOpError() << "takes indices of i32 with the axes of " << tile << ", got " << type;
+  for (Value index : getIndices()) {
+    auto type = dyn_cast<TileType>(index.getType());
+    if (!type)
+      continue;
+    const bool isVector = type.rank() == 1 && tile.rank() == 2 && tile.hasAxis(type.axis(0)) &&
+                          type.getShape()[0] == tile.size(type.axis(0));
+    const TileType whole = isVector ? type : tile;
+    if (type != whole.withElementType(IntegerType::get(getContext(), 32))
+                    .withSpace(MemorySpace::Register)
+                    .withLayout(type.getLayout()))
+      return emitOpError() << "takes indices of i32 with the axes of " << tile << ", or one of them, got " << type;
+  }
   return success();
 }
 

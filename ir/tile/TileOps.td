@@ -310,8 +310,8 @@ def AccumulateOp : TileOp<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]> {
 def ScatterOp : TileOp<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "write or add each element of a tile to a place of its own";
   let description = [{
-    `view[indices...]` becomes an element of the tile, or, with `add`, grows by it: one index for each dimension of the view, a number or a tile with the axes of
-    the tile that holds one for each element. An element of which an index is negative, or not below the view's extent, goes nowhere. Additions are atomic, of f32 to f32
+    `view[indices...]` becomes an element of the tile, or, with `add`, grows by it: one index for each dimension of the view: a number, a tile with the axes of
+    the tile that holds one for each element, or a vector along one of the axes. An element of which an index is negative, or not below the view's extent, goes nowhere. Additions are atomic, of f32 to f32
     views, whose order is not defined, and of i32 to i64 views, which wrap around and are the same in any order; without `add` no two elements may have one place.
 
     ```mlir

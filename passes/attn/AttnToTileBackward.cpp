@@ -504,7 +504,8 @@ private:
     const std::tuple<unsigned, StringRef, Value, Value> axes[] = {{2, "q", qOrigin(q0), ofRows},
                                                                   {3, "k", k0, values.Sk}};
     for (auto [coordinate, axis, origin, count] : axes) {
-      auto index = tile::MapOp::create(builder, loc, scores().withElementType(i32), ValueRange(), {{axis, origin}});
+      auto index =
+          tile::MapOp::create(builder, loc, vectorOf(axis).withElementType(i32), ValueRange(), {{axis, origin}});
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToEnd(&index.getBody().front());
       Value place = index.getCoordinate(axis);

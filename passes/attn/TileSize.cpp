@@ -314,8 +314,8 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
   if (failed(gradients))
     return;
   for (const CapturedGradient &gradient : *gradients) {
-    request.elementGradients = true;
     request.denseGradients |= !gradient.tiles.empty();
+    request.elementGradients |= gradient.tiles.empty();
     // Keys of each head have sums of their own.
     request.loopsByHead |= llvm::any_of(gradient.sums, [](const GradientSum &sum) { return sum.ofKeys; });
   }

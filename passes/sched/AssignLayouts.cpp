@@ -72,12 +72,17 @@ public:
     return !isPlain(type) || type.getLayout() == layout;
   }
 
-  /// Whether a map over two axes reads the vector along its rows; nothing for what is no such vector.
+  /// Whether a map over two axes, or a store of a tile element by element, reads the vector along its rows; nothing for
+  /// what is no such vector.
   static std::optional<bool> wanted(OpOperand &use) {
-    auto map = dyn_cast<tile::MapOp>(use.getOwner());
-    if (!map || !isVector(use.get()) || map.getResult().getType().rank() != 2)
+    TileType tile;
+    if (auto map = dyn_cast<tile::MapOp>(use.getOwner()))
+      tile = map.getResult().getType();
+    else if (auto scatter = dyn_cast<tile::ScatterOp>(use.getOwner()))
+      tile = scatter.getTile().getType();
+    if (!tile || !isVector(use.get()) || tile.rank() != 2)
       return std::nullopt;
-    return cast<TileType>(use.get().getType()).axis(0) == map.getResult().getType().axis(0);
+    return cast<TileType>(use.get().getType()).axis(0) == tile.axis(0);
   }
 
   static bool givesRows(tile::ReduceOp reduce) { return reduce.getTile().getType().axis(0) != reduce.getAxis(); }

@@ -1318,7 +1318,8 @@ documents(const __grid_constant__ Params p) {
             }
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
-              store_shared(column_ids_ring + stage * 512 + (lane + i * 32) * 4, (unsigned)column_ids[i]);
+              const int place = lane + i * 32;
+              store_shared(column_ids_ring + stage * 512 + place * 4, (unsigned)column_ids[i]);
             }
           }
           sync_lanes();

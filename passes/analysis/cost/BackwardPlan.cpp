@@ -78,11 +78,16 @@ private:
     return std::nullopt;
   }
 
-  /// Of a thread.
+  /// Of a thread: accumulators, S and dP, and what captured tensors are given of each element of these.
   int64_t registers(const Plan &plan) const {
     const int64_t d = roundUp(request.headDim, 16), accumulated = of == Keys ? d + roundUp(request.headDimV, 16) : d;
-    const int64_t tiles = of == Queries && request.elementGradients ? 2 : 1;
-    return ceilDiv(own(plan), 16 * plan.warps) * (accumulated / 2 + tiles * looped(plan));
+    const int64_t tile = looped(plan) / 2;
+    int64_t ofRows = accumulated / 2 + 2 * tile;
+    if (of == Queries && request.elementGradients)
+      ofRows += tile;
+    if (of == Queries && request.denseGradients)
+      ofRows = std::max(ofRows, 3 * tile);
+    return ceilDiv(own(plan), 16 * plan.warps) * ofRows;
   }
 
   /// Tiles, and of the loop over queries LSE and delta of each stage.
@@ -90,7 +95,11 @@ private:
     const int64_t vectors = of == Keys && request.rowStatistics ? 2 : 0;
     // A dense bias has a loop that streams all four.
     const int64_t held = of == Queries && request.denseGradients ? plan.stages * own(plan) : own(plan);
-    return (held + plan.stages * looped(plan)) * rowBytes(request) + plan.stages * vectors * plan.tileQ * 4;
+    const int64_t loop =
+        (held + plan.stages * looped(plan)) * rowBytes(request) + plan.stages * vectors * plan.tileQ * 4;
+    // The kernel of rows has tiles of O and dO.
+    const int64_t rows = of == Queries ? 2 * own(plan) * roundUp(request.headDimV, 16) * request.elementBytes : 0;
+    return std::max(loop, rows);
   }
 
   /// Whether two blocks share a multiprocessor.

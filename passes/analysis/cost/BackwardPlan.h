@@ -12,7 +12,7 @@
 // and a thread has registers for each 16 rows of its warp: accumulators of dK and dV, or of dQ, and S and dP.
 //
 //     loop over queries    rows / 16 * ((pad16(D) + pad16(Dv)) / 2 + tileQ)
-//     loop over keys       rows / 16 * (pad16(D) / 2 + tileK)        2 * tileK with gradients of elements
+//     loop over keys       rows / 16 * (pad16(D) / 2 + tileK)
 //
 // Warps of 32 rows read half as much of the looped tiles from shared memory for each product as warps of 16.
 //

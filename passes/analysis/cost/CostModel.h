@@ -200,8 +200,8 @@ struct PlanRequest {
   int64_t sramBudget = 0; ///< bytes of shared memory per block; 0 is the device's opt-in limit
   bool dropout = false;
   bool deterministic = false;    ///< gradients are the same bits in each launch
-  bool elementGradients = false; ///< captured tensors are given something by each element of S
-  bool denseGradients = false;   ///< the same, and by tiles of their own
+  bool elementGradients = false; ///< loops give captured tensors something for each element of S
+  bool denseGradients = false;   ///< tiles of some have a kernel of their own
   bool loopsByHead = false;      ///< heads of a group see other keys, or sum by key what is theirs alone
   bool precise = false;          ///< exp2 and the score's functions to float32 accuracy
   double specialPerElement = 0;  ///< special-function results of the score, besides the normaliser's
