@@ -229,8 +229,17 @@ private:
   Carried afterTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views, ArrayRef<GradientSum> sums) {
     Value q0 = loop.getOrigin();
     const SmallVector<Value, 3> row{b, h, q0};
-    Value qTile = load("q_tile", "q", "d", views.q, row, values.Sq, plan.getStages()),
-          doTile = load("do_tile", "q", "dv", views.gradient, row, values.Sq, plan.getStages());
+    // In the order in which they are read.
+    Value qTile, doTile;
+    auto loadQ = [&] { qTile = load("q_tile", "q", "d", views.q, row, values.Sq, plan.getStages()); };
+    auto loadDo = [&] { doTile = load("do_tile", "q", "dv", views.gradient, row, values.Sq, plan.getStages()); };
+    if (savedScore && !readsProductBesideSaved()) {
+      loadDo();
+      loadQ();
+    } else {
+      loadQ();
+      loadDo();
+    }
     const ScoreTile tile =
         scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
     Value ds = rounded(scoreGradients(tile), "ds"), p = rounded(keptOf(tile, q0), "p");

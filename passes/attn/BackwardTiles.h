@@ -48,7 +48,7 @@ protected:
                                     builder.getArrayAttr(grid), op.getDtype(), sizes, op.getTensorsAttr(),
                                     op.getScalarsAttr(), op.getPatternAttr(), op.getDropout(), op.getPrecise(),
                                     op.getQOffset());
-    if (plan.getCopyWarps())
+    if (addsQueries() && plan.getCopyWarps() && work != Work::Rows)
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
     kernels.push_back(FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
     builder.createBlock(&kernel.getBody());
@@ -97,7 +97,7 @@ protected:
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
   /// Whether the loop over queries has all five products, and adds to dQ in memory: on warpgroup-level products.
-  bool addsQueries() { return keysPlan.getCopyWarps() > 0; }
+  bool addsQueries() { return keysPlan.getCopyWarps() > 0 && !op.getDtype().isF32(); }
   /// Whether loops over keys add to captured tensors.
   bool addsByRow() {
     return !sumsOfElements(/*ofKeys=*/false).empty() ||

@@ -377,6 +377,28 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
+sched.kernel @bad(lse: in [k] bf16) grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %L = tile.param "lse" : !tile.view<1, bf16>
+  %s = sched.shared "s" : !tile.tile<stage 2 x k 64, bf16, shared>
+  // expected-error @+1 {{'sched.copy_async' op copies elements of a vector of 32 bits each, got 16}}
+  sched.copy_async %L[%z, %z] to %s[%z, %z] if %t : !tile.view<1, bf16>, !tile.tile<stage 2 x k 64, bf16, shared>
+}
+
+// -----
+
+sched.kernel @bad(lse: in [k] f32) grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %z = arith.constant 0 : i32
+  %t = arith.constant true
+  %L = tile.param "lse" : !tile.view<1, f32>
+  %s = sched.shared "s" : !tile.tile<stage 2 x k 64 x d 64, f32, shared>
+  // expected-error @+1 {{'sched.copy_async' op copies rows of two dimensions, or a vector of one, got a view of rank 1 for '!tile.tile<stage 2 x k 64 x d 64, f32, shared>'}}
+  sched.copy_async %L[%z, %z] to %s[%z, %z] if %t : !tile.view<1, f32>, !tile.tile<stage 2 x k 64 x d 64, f32, shared>
+}
+
+// -----
+
 sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.wait_copies' op pending must not be negative}}
   sched.wait_copies pending -1

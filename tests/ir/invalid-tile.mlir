@@ -362,11 +362,11 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(lse: in [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(lse: in [b, h, q] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
-  %L = tile.param "lse" : !tile.view<3, f32>
-  // expected-error @+1 {{'tile.load' op copies rows to shared memory, not single values; load the vector to registers, and convert it}}
-  %0 = tile.load %L[%i, %i, %i] limit %i : !tile.view<3, f32> -> !tile.tile<q 128, f32, shared>
+  %L = tile.param "lse" : !tile.view<3, bf16>
+  // expected-error @+1 {{'tile.load' op copies single values to shared memory as they are, of 32 bits, not 'bf16' to 'bf16'; load the vector to registers, and convert it}}
+  %0 = tile.load %L[%i, %i, %i] limit %i : !tile.view<3, bf16> -> !tile.tile<q 128, bf16, shared>
 }
 
 // -----
@@ -997,7 +997,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
   %c = arith.constant 0.0 : f32
   %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
   %n = tile.splat %i : i32 -> !tile.tile<k 64, i32, register>
-  // expected-error @+1 {{'tile.scatter' op takes indices of i32 with the axes of '!tile.tile<q 128, f32, register>', got '!tile.tile<k 64, i32, register>'}}
+  // expected-error @+1 {{'tile.scatter' op takes indices of i32 with the axes of '!tile.tile<q 128, f32, register>', or one of them, got '!tile.tile<k 64, i32, register>'}}
   tile.scatter %m, %V[%i, %i, %n] : !tile.tile<q 128, f32, register>, !tile.view<3, f32> (i32, i32, !tile.tile<k 64, i32, register>)
 }
 

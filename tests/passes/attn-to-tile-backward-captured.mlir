@@ -1,5 +1,5 @@
 // The gradients of captured tensors, by what indexes them.
-// RUN: attune-opt %s -split-input-file -attn-differentiate -canonicalize -cse -attn-tile-size="arch=sm_90" -attn-to-tile-backward=granularity=16 -canonicalize -cse -verify-diagnostics | FileCheck %s
+// RUN: attune-opt %s -split-input-file -attn-differentiate -canonicalize -cse -attn-tile-size="arch=sm_90 tile-q=64 tile-k=64 warps=4" -attn-to-tile-backward=granularity=16 -canonicalize -cse -verify-diagnostics | FileCheck %s
 
 // A value for each head: what a row adds is summed by the loop over keys, and written; a kernel behind adds up the rows, in an order of its own.
 // CHECK:       tile.launch @slopes [@slopes_rows, @slopes_keys, @slopes_queries, @slopes_grad_t]
@@ -54,11 +54,10 @@ attn.attention @columns dtype bf16 head_dim 64 x 64 scale 0.125
 // CHECK:         tile.scatter %zeros
 // CHECK-LABEL: tile.kernel @dense_grad_t(
 // CHECK-SAME:    grads.t: out [tensors.t.0, tensors.t.1, tensors.t.2] bf16) grid [tensors.t.0, q by 64, k by 64]
-// CHECK:         %[[BATCHES:.*]] = tile.domain b by 1 [%{{.*}}, %B) full
-// CHECK:         tile.for_blocks {{.*}} in %[[BATCHES]]
-// CHECK:           tile.for_blocks
-// CHECK:             tile.for_blocks
-// CHECK:               tile.mma %q_tile, %k_tile
+// CHECK:         %[[TILE:.*]] = tile.domain k by 64 [%{{.*}}, %{{.*}}) full times %{{.*}}
+// CHECK:         tile.for_blocks (%{{.*}}, %{{.*}}, %[[ROUND:.*]]) in %[[TILE]]
+// CHECK:           arith.divsi %[[ROUND]]
+// CHECK:           tile.mma %q_tile, %k_tile
 // CHECK:         tile.scatter %{{.*}}, %{{.*}}[%head_place, %{{.*}}, %{{.*}}]
 attn.attention @dense dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {tensors = [#attn.tensor<t, bf16, rank 3>], gradients = #attn.gradients<["t"], deterministic>} score {

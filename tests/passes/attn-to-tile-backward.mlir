@@ -1,4 +1,10 @@
-// RUN: attune-opt %s -split-input-file -attn-differentiate -canonicalize -cse -attn-tile-size="arch=sm_90" -attn-to-tile-backward=granularity=16 -canonicalize -cse -verify-diagnostics | FileCheck %s
+// RUN: attune-opt %s -split-input-file -attn-differentiate -canonicalize -cse -attn-tile-size="arch=sm_90 tile-q=64 tile-k=64 warps=4" -attn-to-tile-backward=granularity=16 -canonicalize -cse -verify-diagnostics | FileCheck %s
+// RUN: attune-opt %s -split-input-file -attn-differentiate -canonicalize -cse -attn-tile-size="arch=sm_90" -verify-diagnostics | FileCheck %s --check-prefix=PLANS
+
+// Each loop has a plan of its own, with warps of 32 rows where their accumulators fit.
+// PLANS: attn.attention @causal
+// PLANS-SAME: attn.plan = #attn.plan<tile_q = 32, tile_k = 64, warps = 2, stages = 2
+// PLANS-SAME: attn.queries_plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 2
 
 // One kernel for what rows need, one for dK and dV over the queries that see a tile of keys, those of the group's heads in turn, one for dQ.
 // CHECK:       tile.launch @causal [@causal_rows, @causal_keys, @causal_queries]

@@ -284,3 +284,20 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16
   // expected-error @below {{'tile.convert' op is exchanged by the warps that compute, which write two stages or more in turn; write #sched.ring<stages 2>, or leave it out}}
   %x = tile.convert %s {sched.ring = #sched.ring<stages 1>} : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, shared>
 }
+
+// -----
+
+tile.kernel @bad(lse: in [b, h, k] f32, k: in [b, h, k, d 64] bf16) grid [b, h, k by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+    // expected-error @below {{'tile.load' op is of single values, which the copy engine of a role does not bring; load the vector to registers, and convert it}}
+    %l = tile.load %LSE[%b, %h, %k0] limit %Sk : !tile.view<3, f32> -> !tile.tile<k 64, f32, shared>
+    tile.yield
+  }
+}

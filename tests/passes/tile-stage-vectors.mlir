@@ -68,3 +68,50 @@ tile.kernel @vectors(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse
   }
   tile.store %r, %OUT[%b, %h, %k0] limit %Sq : !rows, !tile.view<3, f32>
 }
+
+// Without copy warps what is loaded is copied, and tiles compute what follows from it. What is stored stays in registers.
+// CHECK-LABEL: tile.kernel @copied
+// CHECK:         tile.for_blocks (%[[Q0:.*]], %{{.*}}) in
+// CHECK:           %[[COPY:.*]] = tile.load %LSE[%{{.*}}, %{{.*}}, %[[Q0]]] limit %{{.*}} {tile.name = "lse"} : <3, f32> -> <q 128, f32, shared>
+// CHECK:           %[[LOADED:.*]] = tile.load %LSE[%{{.*}}, %{{.*}}, %[[Q0]]] limit %{{.*}} {tile.name = "lse"} : <3, f32> -> <q 128, f32, register>
+// CHECK:           %[[MINUS:.*]] = tile.map(%[[LOADED]]
+// CHECK:           tile.map(%{{.*}}, %[[COPY]] : !tile.tile<q 128 x k 128, f32, register>, !tile.tile<q 128, f32, shared>)
+// CHECK-NEXT:      ^bb0(%[[E:.*]]: f32, %[[L:.*]]: f32):
+// CHECK-NEXT:        %[[N:.*]] = arith.negf %[[L]]
+// CHECK-NEXT:        arith.addf %[[E]], %[[N]]
+// CHECK:           tile.store %[[MINUS]]
+tile.kernel @copied(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse: in [b, h, q] f32, out: out [b, h, q] f32)
+    grid [b, h, k by 128] dtype bf16 plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %k0 = tile.block_index "k" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  %OUT = tile.param "out" : !tile.view<3, f32>
+  %zero = arith.constant 0.0 : f32
+  %none = tile.splat %zero : f32 -> !rows
+  %dom = tile.domain q by 128 [%k0, %Sq) full
+  %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !keys
+  %r = tile.for_blocks (%q0, %partial) in %dom iter_args(%acc = %none : !rows) {
+    %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !queries
+    %lse = tile.load %LSE[%b, %h, %q0] limit %Sq {tile.name = "lse"} : !tile.view<3, f32> -> !rows
+    %minus = tile.map(%lse : !rows) -> !rows {
+    ^bb0(%l: f32):
+      %y = arith.negf %l : f32
+      tile.yield %y : f32
+    } {tile.name = "minus"}
+    %s = tile.mma %q, %k : !queries, !keys -> !scores
+    %x = tile.map(%s, %minus : !scores, !rows) -> !scores {
+    ^bb0(%e: f32, %m: f32):
+      %0 = arith.addf %e, %m : f32
+      tile.yield %0 : f32
+    }
+    tile.store %minus, %OUT[%b, %h, %q0] limit %Sq : !rows, !tile.view<3, f32>
+    %next = tile.reduce sum %x over "k" init %acc : !rows, !scores -> !rows
+    tile.yield %next : !rows
+  }
+  tile.store %r, %OUT[%b, %h, %k0] limit %Sq : !rows, !tile.view<3, f32>
+}

@@ -111,6 +111,11 @@ TEST_CASE("what the forward pass saves serves the backward pass", "[backward]") 
     simulateBackward(makeCase("dropout", dropped, bf16, shape, 11), arch, dropout);
     simulateBackward(makeCase("dropout", dropped, f16, wide, 12), arch, both);
     simulateBackward(makeCase("softcap", Variant("softcap").score(softcap(5)), bf16, shape, 13), arch, score);
+    // Nothing reads the tile of queries before the mask does.
+    const Variant residues = Variant("residues").score(softcap(5)).mask([](Index, Index, Index q, Index k) {
+      return q >= k && q % 3 == k % 3;
+    });
+    simulateBackward(makeCase("residues", residues, bf16, shape, 15), arch, score);
     const Variant sigmoid = Variant("sigmoid").mask(slidingWindow(40, 3)).normaliser(normalisers::sigmoid());
     simulateBackward(makeCase("sigmoid", Variant(sigmoid).dropout(0.3f), bf16, shape, 14), arch, both);
   }

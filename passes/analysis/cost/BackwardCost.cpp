@@ -32,9 +32,9 @@ static constexpr Calibration ofWarpgroups = {.efficiency = 1.0,
                                              .dropoutCycles = 0.15,
                                              .keptCycles = 0.138,
                                              .scoreCycles = 0.5};
-static constexpr Calibration ofWarps = {.efficiency = 0.59,
+static constexpr Calibration ofWarps = {.efficiency = 0.60,
                                         .tileCycles = 0,
-                                        .elementCycles = 0.104,
+                                        .elementCycles = 0.02,
                                         .dropoutCycles = 0.105,
                                         .keptCycles = 0.155,
                                         .scoreCycles = 0.17};

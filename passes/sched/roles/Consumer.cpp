@@ -4,6 +4,15 @@
 
 namespace attune::roles {
 
+/// The first op of `block` that reads `value`, or null.
+static Operation *firstUser(Value value, Block &block) {
+  Operation *first = nullptr;
+  for (Operation *user : value.getUsers())
+    if (Operation *ancestor = block.findAncestorOpInBlock(*user); !first || ancestor->isBeforeInBlock(first))
+      first = ancestor;
+  return first;
+}
+
 void WarpSpecializer::placeWork(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original) {
   SmallVector<Value> place = numbers.place(work.getNumber());
   for (Operation *op : original)
@@ -79,13 +88,14 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
     auto readVisit = [&] {
       if (!visits || !ofKeys)
         return;
-      // Behind the start of the first product that reads the stage.
+      // Behind the start of the first product that reads the stage, or in front of what needs it before.
       sched::ReceiveOp visit = receiveVisit(in(at, ring));
       following = field(visit, 0, "next_tile");
       Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
       loop.getPartial().replaceAllUsesWith(tile::named(partial, "partial"));
     };
-    readStage(ring, in(at, ring), /*refilled=*/true, /*waited=*/false, readVisit,
+    readStage(ring, in(at, ring), /*refilled=*/true, /*waited=*/false,
+              AlsoRead{readVisit, visits && ofKeys ? firstUser(loop.getPartial(), body) : nullptr},
               ofKeys ? MutableArrayRef<Ring>(columns) : MutableArrayRef<Ring>());
   }
   for (Ring &ring : exchanged)
@@ -216,17 +226,19 @@ Value WarpSpecializer::replaceBySlot(Ring &ring, Value stage, Operation *first) 
   return slot;
 }
 
-void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool waited, function_ref<void()> alsoRead,
+void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool waited, AlsoRead also,
                                 MutableArrayRef<Ring> beside) {
   Location loc = ring.tile->getLoc();
   auto [first, last] = readersOf(ring);
-  builder.setInsertionPoint(first ? first : ring.tile);
+  const bool isEarly = also.neededBy && (!first || also.neededBy->isBeforeInBlock(first));
+  builder.setInsertionPoint(isEarly ? also.neededBy : first ? first : ring.tile);
   if (!waited)
     placeAs(ring.tile, sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   SmallVector<Value> read{replaceBySlot(ring, at.stage, first)};
-  builder.setInsertionPointAfter(first ? first : read.front().getDefiningOp());
-  if (alsoRead)
-    alsoRead();
+  if (!isEarly)
+    builder.setInsertionPointAfter(first ? first : read.front().getDefiningOp());
+  if (also.read)
+    also.read();
   if (last != first)
     builder.setInsertionPointAfter(last);
   bool later = false;

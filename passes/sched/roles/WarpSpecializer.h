@@ -26,6 +26,12 @@ namespace attune::roles {
 using namespace mlir; // this header is for the roles' own files
 using tile::TileType;
 
+/// What is read beside a stage: `read` makes it, where the stage is waited for, in front of `neededBy` at the latest.
+struct AlsoRead {
+  function_ref<void()> read = {};
+  Operation *neededBy = nullptr;
+};
+
 class WarpSpecializer {
 public:
   WarpSpecializer(tile::KernelOp kernel, tile::ForBlocksOp loop)
@@ -251,8 +257,8 @@ private:
   Value replaceBySlot(Ring &ring, Value stage, Operation *first);
 
   /// The load is the ring's stage: full from its wait on, as are those of `beside`; released after the last reader of
-  /// these, and what `alsoRead` makes, where it is filled again.
-  void readStage(Ring &ring, Position at, bool refilled, bool waited = false, function_ref<void()> alsoRead = {},
+  /// these, and what is also read, where it is filled again.
+  void readStage(Ring &ring, Position at, bool refilled, bool waited = false, AlsoRead also = {},
                  MutableArrayRef<Ring> beside = {});
 
   /// What the warps of the role exchange goes into a stage, one after the other.
