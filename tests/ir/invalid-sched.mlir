@@ -381,7 +381,7 @@ sched.kernel @bad(lse: in [k] bf16) grid [] arch "sm_80" threads 128 blocks_per_
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %L = tile.param "lse" : !tile.view<1, bf16>
-  %s = sched.shared "s" : !tile.tile<stage 2 x k 64, bf16, shared>
+  %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, bf16, shared>
   // expected-error @+1 {{'sched.copy_async' op copies elements of a vector of 32 bits each, got 16}}
   sched.copy_async %L[%z, %z] to %s[%z, %z] if %t : !tile.view<1, bf16>, !tile.tile<stage 2 x k 64, bf16, shared>
 }
@@ -392,7 +392,7 @@ sched.kernel @bad(lse: in [k] f32) grid [] arch "sm_80" threads 128 blocks_per_s
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %L = tile.param "lse" : !tile.view<1, f32>
-  %s = sched.shared "s" : !tile.tile<stage 2 x k 64 x d 64, f32, shared>
+  %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64 x d 64, f32, shared>
   // expected-error @+1 {{'sched.copy_async' op copies rows of two dimensions, or a vector of one, got a view of rank 1 for '!tile.tile<stage 2 x k 64 x d 64, f32, shared>'}}
   sched.copy_async %L[%z, %z] to %s[%z, %z] if %t : !tile.view<1, f32>, !tile.tile<stage 2 x k 64 x d 64, f32, shared>
 }
