@@ -57,7 +57,8 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
   let description = [{
     Requires: `attn.attention` ops; canonical regions, so that the cost model counts the instructions that remain.
     Ensures: each has an `attn.plan` whose shared memory and registers fit the architecture and the budget; a plan that
-    was there stays when it fits, and is an error when it does not.
+    was there stays when it fits, and is an error when it does not. Of a backward pass it is the plan of the loop over queries, and
+    `attn.queries_plan`, where that differs, of the loop over keys.
     Why here: every later pass reads the plan and none changes it.
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
     After: `... attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
