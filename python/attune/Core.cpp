@@ -79,12 +79,23 @@ using Binary = Expr (*)(Operand, Operand);
 
 const std::map<std::string_view, Unary> &unaries() {
   static const std::map<std::string_view, Unary> table = {
-      {"-", [](Operand x) { return -x; }}, {"!", [](Operand x) { return !x; }}, {"~", [](Operand x) { return ~x; }},
-      {"abs", &attune::abs},               {"exp", &attune::exp},               {"exp2", &attune::exp2},
-      {"log", &attune::log},               {"log2", &attune::log2},             {"tanh", &attune::tanh},
-      {"sin", &attune::sin},               {"cos", &attune::cos},               {"tan", &attune::tan},
-      {"sqrt", &attune::sqrt},             {"rsqrt", &attune::rsqrt},           {"sigmoid", &attune::sigmoid},
-      {"clamped", &attune::clamped},       {"broadcast", &attune::broadcast},
+      {"-", [](Operand x) { return -x; }},
+      {"!", [](Operand x) { return !x; }},
+      {"~", [](Operand x) { return ~x; }},
+      {"abs", &attune::abs},
+      {"exp", &attune::exp},
+      {"exp2", &attune::exp2},
+      {"log", &attune::log},
+      {"log2", &attune::log2},
+      {"tanh", &attune::tanh},
+      {"sin", &attune::sin},
+      {"cos", &attune::cos},
+      {"tan", &attune::tan},
+      {"sqrt", &attune::sqrt},
+      {"rsqrt", &attune::rsqrt},
+      {"sigmoid", &attune::sigmoid},
+      {"clamped", &attune::clamped},
+      {"broadcast", &attune::broadcast},
   };
   return table;
 }
@@ -250,8 +261,8 @@ void bindVariants(nb::module_ &m) {
            })
       .def("scale", [](Variant &v, float scale,
                        const Where &where) { changed(v, where, [&](Variant &to) { to.scale(scale); }); })
-      .def("dropout", [](Variant &v, float p,
-                         const Where &where) { changed(v, where, [&](Variant &to) { to.dropout(p); }); })
+      .def("dropout",
+           [](Variant &v, float p, const Where &where) { changed(v, where, [&](Variant &to) { to.dropout(p); }); })
       .def("normaliser",
            [](Variant &v, const std::string &name, const std::string &sinks, const Where &where) {
              changed(v, where, [&](Variant &to) { to.normaliser(valueOf(normalisers::named(name, sinks))); });
@@ -303,8 +314,8 @@ std::optional<DType> dtypeOf(nb::dlpack::dtype dtype) {
 }
 
 std::string textOf(nb::dlpack::dtype dtype) {
-  static constexpr std::pair<int, const char *> codes[] = {
-      {0, "int"}, {1, "uint"}, {2, "float"}, {4, "bfloat"}, {5, "complex"}, {6, "bool"}};
+  static constexpr std::pair<int, const char *> codes[] = {{0, "int"},    {1, "uint"},    {2, "float"},
+                                                           {4, "bfloat"}, {5, "complex"}, {6, "bool"}};
   for (const auto &[code, text] : codes)
     if (code == dtype.code)
       return text + std::to_string(dtype.bits);
@@ -337,7 +348,8 @@ Array arrayOf(nb::handle value, std::string_view what) {
 }
 
 /// The items of a dict as named views. Names are the dict's own strings.
-template <typename Each> void eachArray(nb::dict items, std::vector<Array> &arrays, std::string_view what, Each &&each) {
+template <typename Each>
+void eachArray(nb::dict items, std::vector<Array> &arrays, std::string_view what, Each &&each) {
   for (auto [key, value] : items) {
     Py_ssize_t length = 0;
     const char *text = PyUnicode_AsUTF8AndSize(key.ptr(), &length);
@@ -351,7 +363,8 @@ template <typename Each> void eachArray(nb::dict items, std::vector<Array> &arra
 
 ScalarValue scalarOf(const ScalarParam &declared, nb::handle value) {
   const auto refuse = [&](const char *required) {
-    raise({"scalar '" + declared.name + "' is " + nb::cast<std::string>(nb::repr(value)) + ", but must be " + required});
+    raise(
+        {"scalar '" + declared.name + "' is " + nb::cast<std::string>(nb::repr(value)) + ", but must be " + required});
   };
   if (declared.dtype == f32) {
     const double number = PyFloat_AsDouble(value.ptr());
@@ -446,8 +459,8 @@ void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb:
 
 void bindKernels(nb::module_ &m) {
   nb::class_<LaunchValues>(m, "LaunchValues")
-      .def(nb::init<std::optional<float>, uint64_t, uint64_t, std::optional<int32_t>, uintptr_t>(),
-           "dropout"_a.none(), "seed"_a, "offset"_a, "q_offset"_a.none(), "stream"_a);
+      .def(nb::init<std::optional<float>, uint64_t, uint64_t, std::optional<int32_t>, uintptr_t>(), "dropout"_a.none(),
+           "seed"_a, "offset"_a, "q_offset"_a.none(), "stream"_a);
   nb::class_<Kernel>(m, "Kernel")
       .def("launch", &launchKernel)
       .def("backward", &Kernel::backward)

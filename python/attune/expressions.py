@@ -14,40 +14,14 @@ attune's text and C++ (attune/Expr.h), the difference is translated:
 
 Integers are int32, and wrap; of int64 tensors and literals beyond int32 they are int64.
 """
-import itertools
-import os
-import sys
-
 from . import _core
-from .errors import Error
+from .errors import Error, here
 
-_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "bool": "bool", "uint16": "bf16"}
 
 
-def here():
-    """File, line and column of the innermost caller outside this package; the column is 0 before Python 3.11."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_FOLDER):
-        frame = frame.f_back
-    if frame is None:
-        return ("", 0, 0)
-    code, column = frame.f_code, 0
-    if frame.f_lasti >= 0 and hasattr(code, "co_positions"):
-        positions = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
-        if positions[0] == frame.f_lineno and positions[2] is not None:
-            line = _source_bytes(code.co_filename, frame.f_lineno)
-            column = len(line[:positions[2]].decode("utf-8", "replace")) + 1  # positions count bytes of UTF-8
-    return (code.co_filename, frame.f_lineno, column)
-
-
-def _source_bytes(file, line):
-    import linecache
-    return linecache.getline(file, line).encode() or b" " * 4096
-
-
-def fail(message, where=None):
-    raise Error(message, *(where or here()))
+def fail(message, where=()):
+    raise Error(message, *where)
 
 
 def dtype_name(dtype):

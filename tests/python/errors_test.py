@@ -2,6 +2,7 @@
 import inspect
 import math
 import os
+import pathlib
 import subprocess
 import sys
 import unittest
@@ -13,6 +14,7 @@ import attune
 NO_TRUTH = ("a traced value is neither true nor false before the kernel runs, so that if, and, or, not, min, max and a < b < c cannot decide by it; "
             "write (a < b) & (b < c), |, ~, attune.where(condition, a, b), attune.minimum or attune.maximum")
 NO_NUMBER = "a traced value has no number before the kernel runs; use attune's functions, such as attune.exp(x), and attune.cast(x, \"i32\")"
+LINES = pathlib.Path(__file__).read_text().splitlines()
 Q = np.zeros((1, 2, 4, 8), np.float32)
 
 
@@ -25,7 +27,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(error.message, message)
         if at is not None:
             self.assertEqual(error.file, __file__)
-            self.assertIn(at, open(__file__).read().splitlines()[error.line - 1])
+            self.assertIn(at, LINES[error.line - 1])
             self.assertTrue(str(error).startswith(f"{__file__}:{error.line}"))
             self.assertIn(f": error: {message}\n", str(error))
         return error
@@ -100,7 +102,7 @@ class Errors(unittest.TestCase):
         def mask():
             ids = np.zeros(4, np.int32)
             return lambda b, h, q, k: ids[q] == ids[k]
-        self.refused("two captured arrays are called \"ids\"; give one of the variables another name", lambda: attune.Variant(score(), mask()))
+        self.refused("two captured arrays are called \"ids\"; give one of the variables another name", lambda: attune.Variant(score(), mask()), "attune.Variant(score(), mask())")
 
     def test_variants(self):
         self.refused("dropout probability 1.5 is outside [0, 1); use the fraction to drop, for example 0.1", lambda: attune.Variant(dropout=1.5), "dropout=1.5")
@@ -111,8 +113,8 @@ class Errors(unittest.TestCase):
 
     def test_compiling(self):
         variant = attune.Variant(name="plain")
-        self.refused("head_dim 20 is not a multiple of 8; pad the last dimension to 24", lambda: attune.compile(variant, head_dim=20, target="cpu"))
-        self.refused("dtype \"f8\" is none of f32, f16, bf16, i32, i64 and bool", lambda: attune.compile(variant, head_dim=8, dtype="f8", target="cpu"))
+        self.refused("head_dim 20 is not a multiple of 8; pad the last dimension to 24", lambda: attune.compile(variant, head_dim=20, target="cpu"), "head_dim=20")
+        self.refused("dtype \"f8\" is none of f32, f16, bf16, i32, i64 and bool", lambda: attune.compile(variant, head_dim=8, dtype="f8", target="cpu"), "dtype=\"f8\"")
         self.refused("attune.compile has no option \"tiles\"; schedules are fixed by tile_q, tile_k, warps, stages, q_registers, dv_warps, "
                      "blocks_per_sm, longest_first, persistent, query_stages, turns, overlap, stage_biases",
                      lambda: attune.compile(variant, head_dim=8, target="cpu", tiles=3), "tiles=3")
@@ -121,27 +123,39 @@ class Errors(unittest.TestCase):
         self.refused("lse_gradient and deterministic are of the backward pass; pass gradients=[], or the names of captured tensors",
                      lambda: attune.compile(variant, head_dim=8, deterministic=True, target="cpu"), "deterministic=True, target")
 
-    def test_a_compilers_error_at_the_users_line(self):
+    def test_a_compilers_error(self):
         ids = np.zeros(4, np.int32)
-        self.refused("captured tensor 'ids' is i32, but gradients are those of floats; leave it out of the gradients",
-                     lambda: attune.compile(attune.Variant(lambda s, b, h, q, k: s + ids[q]), head_dim=8, gradients=["ids"], target="cpu"))
+        variant = attune.Variant(lambda s, b, h, q, k: s + ids[q])
+        self.refused("the gradient of 'ids' is asked for, whose elements are i32; only tensors of floats have one",
+                     lambda: attune.compile(variant, head_dim=8, gradients=["ids"], target="cpu"), "gradients=[\"ids\"], target")
+
+    def test_lines_in_the_ir(self):
+        def score(s, b, h, q, k):
+            doubled = s * 2
+            return doubled + h
+        line = score.__code__.co_firstlineno
+        text = attune.emit(attune.Variant(score), "attn", head_dim=8, target="cpu")
+        for offset in (1, 2):
+            self.assertIn(f"loc(\"{__file__}\":{line + offset}:", text)
 
     def test_calls(self):
         slopes = np.zeros(2, np.float32)
         kernel = attune.compile(attune.Variant(lambda s, b, h, q, k: s + slopes[h] * k, name="alibi"), head_dim=8, dtype="f32", target="cpu")
+        self.refused("captured tensor 'slopes' has 2 elements in dimension 0 and is indexed by h, but H is 4; pass at least 4, or write "
+                     "clamped(slopes[h]) where reading the last element is meant", lambda: kernel(*[np.zeros((1, 4, 4, 8), np.float32)] * 3), "[np.zeros(")
         self.refused("kernel \"alibi\" takes no \"slope\"; it reads \"slopes\"", lambda: kernel(Q, Q, Q, slope=slopes), "slope=slopes")
         self.refused("kernel \"alibi\" has no backward pass; pass gradients=[] to attune.compile, or the names of captured tensors",
                      lambda: kernel.backward(Q, Q, Q, Q, None, Q), "kernel.backward")
         self.refused("q has 3 dimensions, but must have 4: [B, H, Sq, D]", lambda: kernel(Q[0], Q[0], Q[0]), "Q[0], Q[0]")
         self.refused("k is float64, but arrays are float32, float16, bfloat16, int32, int64 or bool; convert it", lambda: kernel(Q, Q.astype(np.float64), Q))
-        self.refused("k is of type list, but must be an array of NumPy, PyTorch, CuPy or JAX, or have __dlpack__", lambda: kernel(Q, Q.tolist(), Q))
+        self.refused("k is of type list, but must be an array of NumPy, PyTorch, CuPy or JAX, or have __dlpack__", lambda: kernel(Q, Q.tolist(), Q), "Q.tolist()")
         plain = attune.compile(attune.Variant(normaliser="sigmoid", name="weights"), head_dim=8, dtype="f32", target="cpu", gradients=[])
         self.refused("kernel \"weights\" has no LSE, as its normaliser has none; leave return_lse out", lambda: plain(Q, Q, Q, return_lse=True))
         self.refused("dlse is given, but the kernel does not take it; pass lse_gradient=True to attune.compile",
                      lambda: plain.backward(Q, Q, Q, Q, None, Q, dlse=Q[..., 0]))
         count = attune.scalar("count", "i32")
         scalar = attune.compile(attune.Variant(lambda s, b, h, q, k: s + count), head_dim=8, dtype="f32", target="cpu")
-        self.refused("scalar 'count' is 2.5, but must be an integer", lambda: scalar(Q, Q, Q, count=2.5))
+        self.refused("scalar 'count' is 2.5, but must be an integer", lambda: scalar(Q, Q, Q, count=2.5), "count=2.5")
         self.refused("scalar 'count' is 2147483648, but must be an integer of 32 bits", lambda: scalar(Q, Q, Q, count=2**31))
 
     def test_command_line(self):
