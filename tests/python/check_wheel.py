@@ -51,8 +51,8 @@ def main():
         work = pathlib.Path(temporary)
         run(["cmake", "--install", given.build, "--prefix", work / "prefix"])
         # pip asks for isolation from the registry, which a test must not need.
-        run([sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--no-build-isolation", "-w", work, "-C", f"build-dir={work / 'build'}",
-             "-C", f"cmake.define.CMAKE_PREFIX_PATH={work / 'prefix'}"], env=environment)
+        run([sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--no-build-isolation", "-w", work, "--config-settings", f"build-dir={work / 'build'}",
+             "--config-settings", f"cmake.define.CMAKE_PREFIX_PATH={work / 'prefix'}"], env=environment)
         wheel = next(work.glob("attune-*.whl"))
         names = sorted(zipfile.ZipFile(wheel).namelist())
         expected = r"attune/(\w+\.py|_core\.[\w.-]*so|libattune\.so\.0)|attune-[\w.]+\.dist-info/.*"
