@@ -9,6 +9,7 @@ from .variant import Variant
 
 _SCHEDULE = ("tile_q", "tile_k", "warps", "stages", "q_registers", "dv_warps", "blocks_per_sm", "longest_first", "persistent", "query_stages", "turns",
              "overlap", "stage_biases")
+_FLAGS = ("q_registers", "longest_first", "persistent", "turns", "overlap", "stage_biases")
 
 
 class Gradients(typing.NamedTuple):
@@ -43,22 +44,30 @@ def _options(variant, *, head_dim, head_dim_v=0, dtype="bf16", gradients=None, l
         fail(f"what is compiled is of type {type(variant).__name__}, but must be an attune.Variant")
     options = _core.CompileOptions()
     options.dtype = dtype_name(dtype) or str(dtype)
-    options.head_dim, options.head_dim_v, options.sram_budget = head_dim, head_dim_v, sram_budget
-    options.shapes = [_core.ProblemSizes(*sizes) for sizes in shapes]
-    options.tuning, options.cache_dir, options.use_cache = tuning, cache_dir, use_cache
+    try:
+        options.shapes = [_core.ProblemSizes(*sizes) for sizes in shapes]
+    except TypeError:
+        fail(f"shapes is {shapes!r}, but must be a list of (batch, heads, heads_kv, queries, keys)")
+    fields = {"head_dim": head_dim, "head_dim_v": head_dim_v, "sram_budget": sram_budget, "tuning": tuning, "cache_dir": str(cache_dir),
+              "use_cache": bool(use_cache)}
     if gradients is None or gradients is False:
         if lse_gradient or deterministic:
             fail("lse_gradient and deterministic are of the backward pass; pass gradients=[], or the names of captured tensors")
     else:
         options.gradients = _gradients(variant, gradients, lse_gradient, deterministic)
-    for name, value in schedule.items():
+    for name in schedule:
         if name not in _SCHEDULE:
             fail(f"attune.compile has no option \"{name}\"; schedules are fixed by {', '.join(_SCHEDULE)}")
-        setattr(options, name, value)
+    for name, value in {**fields, **schedule}.items():
+        try:
+            setattr(options, name, value)
+        except TypeError:
+            kind = {"tuning": "a text"}.get(name, "True or False" if name in _FLAGS else "an integer of 32 bits")
+            fail(f"{name} is {value!r}, but must be {kind}")
     return options
 
 
-def compile(variant, *, target=None, **options):
+def compile(variant, *, head_dim, target=None, **options):
     """The Kernel for a variant.
 
     head_dim       D, columns of Q and K: a multiple of 8 up to 512
@@ -73,7 +82,7 @@ def compile(variant, *, target=None, **options):
 
     Raises attune.Error: of the variant at the user's line; of what the target lacks; of NVRTC.
     """
-    options = _options(variant, **options)
+    options = _options(variant, head_dim=head_dim, **options)
     return Kernel(variant, _core.compile(variant._core, options, target), options)
 
 
@@ -208,4 +217,8 @@ class Kernel:
             stream = 0 if self._on_cpu else current_stream(q)
         if dropout is None and q_offset is None and not (seed or offset or stream):
             return self._values
-        return _core.LaunchValues(dropout, seed, offset, q_offset, stream)
+        try:
+            return _core.LaunchValues(dropout, seed, offset, q_offset, stream)
+        except TypeError:
+            fail(f"dropout {dropout!r}, seed {seed!r}, offset {offset!r}, q_offset {q_offset!r} and stream {stream!r} must be a number, two integers "
+                 "from 0 to 2**64 - 1, an integer of 32 bits and a stream's handle")

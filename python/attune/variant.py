@@ -191,15 +191,19 @@ class Variant:
         self.name = name
         arguments = {key: Expr(_core.argument(key), key != "s" and not (key == "q" and q_offset)) for key in "sbhqk"}
         self._trace(scores, masks, arguments, captures)
-        if scale is not None:
-            self._core.scale(scale, where)
-        if dropout is not None:
-            self._core.dropout(dropout, where)
+        for what, number in (("scale", scale), ("dropout", dropout)):
+            if number is None:
+                continue
+            if not isinstance(number, (int, float)) and not hasattr(number, "__float__") or isinstance(number, (bool, Expr)):
+                fail(f"{what} is {number!r}, but must be a number", where)
+            getattr(self._core, what)(float(number), where)
         if precise:
             self._core.precise()
         if q_offset:
             self._core.q_offset()
         if blocks is not None:
+            if not (isinstance(blocks, tuple) and len(blocks) == 3 and all(isinstance(n, int) for n in blocks[1:])):
+                fail("blocks must be (pattern, rows, columns): a bool array or attune.tensor(...), and the rows and columns of a block", where)
             pattern, rows, columns = blocks
             pattern = captured_tensor("blocks", pattern)
             captures.add((pattern,))

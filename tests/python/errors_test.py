@@ -7,7 +7,11 @@ import subprocess
 import sys
 import unittest
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    print("NumPy is missing: pip install -r python/requirements.txt")
+    sys.exit(77)
 
 import attune
 
@@ -91,8 +95,10 @@ class Errors(unittest.TestCase):
 
         class Model:
             slopes = np.zeros(2, np.float32)
-        self.refused("a traced value has no number before the kernel runs; use attune's functions, such as attune.exp(x), and attune.cast(x, \"i32\")",
-                     lambda: attune.Variant(lambda s, b, h, q, k: s + list(Model.slopes)[h]))
+        self.refused("a traced value cannot become an array, nor index one that attune does not know; index arrays of the function's own variables, "
+                     "closure or module by it, or attune.tensor(name, dtype, rank)",
+                     lambda: attune.Variant(lambda s, b, h, q, k: s + Model.slopes[h]), "Model.slopes[h]")
+        self.refused(NO_NUMBER, lambda: attune.Variant(lambda s, b, h, q, k: s + [1, 2][h]), "[1, 2][h]")
 
     def test_two_arrays_of_one_name(self):
         def score():
@@ -106,6 +112,9 @@ class Errors(unittest.TestCase):
 
     def test_variants(self):
         self.refused("dropout probability 1.5 is outside [0, 1); use the fraction to drop, for example 0.1", lambda: attune.Variant(dropout=1.5), "dropout=1.5")
+        self.refused("scale is 'x', but must be a number", lambda: attune.Variant(scale="x"), "scale=\"x\"")
+        self.refused("blocks must be (pattern, rows, columns): a bool array or attune.tensor(...), and the rows and columns of a block",
+                     lambda: attune.Variant(blocks=np.ones((1, 1), bool)), "blocks=np.ones")
         self.refused("variant name \"a b\" is not an identifier; use letters, digits and underscores, and no digit first",
                      lambda: attune.Variant(name="a b"), "name=\"a b\"")
         self.refused("sink \"sink\" is i32 of rank 1, but must be f32 of rank 1, a logit for each head",
@@ -114,6 +123,11 @@ class Errors(unittest.TestCase):
     def test_compiling(self):
         variant = attune.Variant(name="plain")
         self.refused("head_dim 20 is not a multiple of 8; pad the last dimension to 24", lambda: attune.compile(variant, head_dim=20, target="cpu"), "head_dim=20")
+        self.refused("head_dim is 'a', but must be an integer of 32 bits", lambda: attune.compile(variant, head_dim="a", target="cpu"), "head_dim=\"a\"")
+        self.refused("persistent is 2, but must be True or False", lambda: attune.compile(variant, head_dim=8, target="cpu", persistent=2), "persistent=2")
+        self.refused("shapes is [3], but must be a list of (batch, heads, heads_kv, queries, keys)",
+                     lambda: attune.compile(variant, head_dim=8, target="cpu", shapes=[3]), "shapes=[3]")
+        self.refused("architecture 'sm_1' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu; did you mean sm_120?", lambda: attune.compile(variant, head_dim=8, target="sm_1"), "target=\"sm_1\"")
         self.refused("dtype \"f8\" is none of f32, f16, bf16, i32, i64 and bool", lambda: attune.compile(variant, head_dim=8, dtype="f8", target="cpu"), "dtype=\"f8\"")
         self.refused("attune.compile has no option \"tiles\"; schedules are fixed by tile_q, tile_k, warps, stages, q_registers, dv_warps, "
                      "blocks_per_sm, longest_first, persistent, query_stages, turns, overlap, stage_biases",
@@ -153,6 +167,8 @@ class Errors(unittest.TestCase):
         self.refused("kernel \"weights\" has no LSE, as its normaliser has none; leave return_lse out", lambda: plain(Q, Q, Q, return_lse=True))
         self.refused("dlse is given, but the kernel does not take it; pass lse_gradient=True to attune.compile",
                      lambda: plain.backward(Q, Q, Q, Q, None, Q, dlse=Q[..., 0]))
+        self.refused("dropout None, seed -1, offset 0, q_offset None and stream 0 must be a number, two integers from 0 to 2**64 - 1, an integer of "
+                     "32 bits and a stream's handle", lambda: kernel(Q, Q, Q, seed=-1), "seed=-1")
         count = attune.scalar("count", "i32")
         scalar = attune.compile(attune.Variant(lambda s, b, h, q, k: s + count), head_dim=8, dtype="f32", target="cpu")
         self.refused("scalar 'count' is 2.5, but must be an integer", lambda: scalar(Q, Q, Q, count=2.5), "count=2.5")

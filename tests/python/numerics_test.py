@@ -1,7 +1,12 @@
 """Kernels that are compiled from Python functions, on the CPU, against NumPy in float64."""
+import sys
 import unittest
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    print("NumPy is missing: pip install -r python/requirements.txt")
+    sys.exit(77)
 
 import attune
 import reference
