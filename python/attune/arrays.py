@@ -50,7 +50,15 @@ def readable(array):
     """The array, whose bf16 NumPy cannot export, as bits."""
     if type(array).__module__ == "numpy" and array.dtype.name == "bfloat16":
         return array.view("uint16")
-    return array.detach() if type(array).__module__.partition(".")[0] == "torch" and array.requires_grad else array
+    return array
+
+
+def exported(array):
+    """What a launch takes: PyTorch's tensors as capsules, which wait for no stream, as the kernel is enqueued on the current one; a capsule
+    serves once."""
+    if type(array).__module__.startswith("torch"):
+        return _module(array).utils.dlpack.to_dlpack(array.detach() if array.requires_grad else array)
+    return array
 
 
 def current_stream(like):

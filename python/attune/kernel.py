@@ -3,7 +3,7 @@ import json
 import typing
 
 from . import _core
-from .arrays import current_stream, empty_like, readable, returned
+from .arrays import current_stream, empty_like, exported, readable, returned
 from .expressions import dtype_name, fail
 from .variant import Variant
 
@@ -115,7 +115,7 @@ class Kernel:
         self._head_dim_v = options.head_dim_v or options.head_dim
         self._on_cpu = core.device == "cpu"
         self._plain = not (self._tensors or self._scalars)
-        self._needs_view = options.dtype == "bf16"
+        self._needs_view = options.dtype == "bf16" or any(dtype == "bf16" for _, dtype, _ in variant.tensors)
         self._values = _core.LaunchValues(None, 0, 0, None, 0)
 
     @property
@@ -191,9 +191,13 @@ class Kernel:
         return Gradients(results["dq"], results["dk"], results["dv"], {name: results["grads." + name] for name in self._gradients})
 
     def _launch(self, core, operands, tensors, scalars, values, like):
-        if self._needs_view or not self._on_cpu or type(like).__module__ != "numpy":
+        if type(like).__module__ != "numpy":
+            operands = {name: exported(readable(array)) for name, array in operands.items()}
+        elif self._needs_view:
             operands = {name: readable(array) for name, array in operands.items()}
-        core.launch(operands, tensors, scalars, values, lambda size: empty_like(like, (size,), "uint8"))
+        if tensors:
+            tensors = {name: exported(array) for name, array in tensors.items()}
+        core.launch(operands, tensors, scalars, values, lambda size: exported(empty_like(like, (size,), "uint8")))
 
     def _output(self, q):
         if len(q.shape) != 4:
