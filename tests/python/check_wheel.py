@@ -13,10 +13,13 @@ import tempfile
 import zipfile
 
 try:
+    import auditwheel  # noqa: F401
     import scikit_build_core  # noqa: F401
 except ImportError:
-    print("scikit-build-core is missing: pip install -r python/requirements.txt")
+    print("scikit-build-core or auditwheel is missing: pip install -r python/requirements.txt")
     sys.exit(77)
+
+GLIBC_MINOR = 35  # of glibc 2
 
 PROGRAM = """
 import numpy
@@ -61,6 +64,11 @@ def main():
             sys.exit(f"{wheel.name} holds {names}")
         if wheel.stat().st_size > 40 * 2**20:
             sys.exit(f"{wheel.name} has {wheel.stat().st_size} bytes, more than 40 MiB")
+        # The oldest systems that it runs on; another compiler's library may ask for newer ones.
+        shown = run([sys.executable, "-m", "auditwheel", "show", wheel])
+        tag = re.search(r'platform tag:\s+"manylinux_2_(\d+)_', shown)
+        if not tag or int(tag.group(1)) > GLIBC_MINOR:
+            sys.exit(f"{wheel.name} is not for manylinux_2_{GLIBC_MINOR}:\n{shown}")
         run([sys.executable, "-m", "venv", "--without-pip", work / "env"])
         packages = next((work / "env" / "lib").glob("python3*/site-packages"))
         run([sys.executable, "-m", "pip", "install", "--no-deps", "--target", packages, wheel], env=environment)
