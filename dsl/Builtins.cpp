@@ -9,7 +9,6 @@
 
 namespace attune {
 
-using dsl::LocationScope;
 using dsl::place;
 
 //===----------------------------------------------------------------------===//

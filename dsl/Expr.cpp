@@ -41,8 +41,6 @@ std::string_view name(Extent extent) {
 // Places and faults
 //===----------------------------------------------------------------------===//
 
-namespace dsl {
-
 namespace {
 thread_local const SourceLocation *innermost = nullptr;
 } // namespace
@@ -50,6 +48,8 @@ thread_local const SourceLocation *innermost = nullptr;
 LocationScope::LocationScope(SourceLocation where) : here(std::move(where)), outer(innermost) { innermost = &here; }
 
 LocationScope::~LocationScope() { innermost = outer; }
+
+namespace dsl {
 
 SourceLocation place(const std::source_location &where) {
   if (innermost)
@@ -532,7 +532,7 @@ Expr clamped(Operand element) { return withRange("clamped", element, IndexRange:
 Expr broadcast(Operand element) { return withRange("broadcast", element, IndexRange::Broadcast); }
 
 Expr softcap(Operand s, Operand c) {
-  dsl::LocationScope scope(place(s.where));
+  LocationScope scope(place(s.where));
   return c * tanh(s / c);
 }
 

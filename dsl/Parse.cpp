@@ -23,7 +23,6 @@ namespace attune {
 
 namespace {
 
-using dsl::LocationScope;
 using dsl::Scope;
 
 enum class TokenKind { End, Integer, Float, Name, Symbol };

@@ -263,7 +263,7 @@ private:
 } // namespace
 
 Expected<NormaliserExpressions> parseExpressions(const Normaliser &definition) {
-  dsl::LocationScope nowhere({});
+  LocationScope nowhere({});
   return DefinitionReader(definition).read();
 }
 

@@ -2,22 +2,9 @@
 #pragma once
 
 #include "attune/Expr.h"
+#include "attune/LocationScope.h"
 
 namespace attune::dsl {
-
-/// While alive, nodes made on this thread are placed at `where` instead of at the std::source_location of the
-/// operator. The built-ins use it to put their nodes on the user's line, the parser on the place in the text.
-class LocationScope {
-public:
-  explicit LocationScope(SourceLocation where);
-  ~LocationScope();
-  LocationScope(const LocationScope &) = delete;
-  LocationScope &operator=(const LocationScope &) = delete;
-
-private:
-  SourceLocation here;
-  const SourceLocation *outer;
-};
 
 /// The innermost LocationScope's place, else `where`.
 SourceLocation place(const std::source_location &where);

@@ -8,6 +8,7 @@
 #include "attune/Expr.h"
 #include "attune/Indices.h"
 #include "attune/Kernel.h"
+#include "attune/LocationScope.h"
 #include "attune/Normaliser.h"
 #include "attune/ProblemSizes.h"
 #include "attune/Simulate.h"

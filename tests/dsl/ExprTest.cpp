@@ -214,6 +214,28 @@ TEST_CASE("nodes and errors carry the user's line") {
   CHECK(nowhere.error()->where.line == __LINE__ - 2);
 }
 
+TEST_CASE("a location scope places expressions, their errors and a variant's mistakes") {
+  Expr s = inputScore();
+  Expr q = coordinate(Coordinate::Q);
+  Variant variant("placed");
+  {
+    LocationScope outer({"model.py", 12, 9});
+    Expr sum = s + q;
+    CHECK(sum.where().text() == "model.py:12:9");
+    CHECK((s && q).error()->where.text() == "model.py:12:9");
+    {
+      LocationScope inner({"model.py", 13, 0});
+      CHECK((s * 2).where().text() == "model.py:13");
+      CHECK(causal()(q, q, q, q).where().text() == "model.py:13");
+      variant.mask([](Index, Index, Index q, Index) { return q; });
+    }
+    CHECK((s - q).where().text() == "model.py:12:9");
+  }
+  CHECK((s + q).where().file == __FILE__);
+  CHECK(variant.error()->text() ==
+        "model.py:13: error: mask of variant \"placed\" is i32, but must be bool; compare it, for example x != 0");
+}
+
 TEST_CASE("the text of errors and places") {
   CHECK(SourceLocation{"a.cpp", 3, 7}.text() == "a.cpp:3:7");
   CHECK(SourceLocation{"a.cpp", 3, 0}.text() == "a.cpp:3");

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-FOLDERS = ["include", "arch", "dsl", "ir", "passes", "codegen", "runtime", "driver", "tools", "examples", "bench", "tests", "cmake"]
+FOLDERS = ["include", "arch", "dsl", "ir", "passes", "codegen", "runtime", "driver", "python", "tools", "examples", "bench", "tests", "cmake"]
 
 
 def main():

@@ -34,7 +34,7 @@ EXCEPTIONS_END_IN = {"driver/CApi.cpp"}
 COMPILER = ["include", "dsl", "arch", "runtime", "ir", "passes", "codegen", "driver"]
 # The folders of passes/ that hold passes.
 STAGES = ["attn", "tile", "sched"]
-TREE = COMPILER + ["tools", "examples", "bench", "tests"]
+TREE = COMPILER + ["python", "tools", "examples", "bench", "tests"]
 VAGUE_NAMES = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "utils", "manager"}
 
 LITERALS = re.compile(

@@ -1,0 +1,592 @@
+//===- Core.cpp - attune's C++ interface as a Python module ------------------===//
+//
+// attune._core, which the Python files beside it are written on: expressions, variants, compiling and launching, an error
+// an exception of attune.errors. It holds no meaning of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "attune/attune.h"
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+#include <new>
+
+extern "C" int attune_main(int argc, char **argv); // the command line, in libattune.so
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace attune;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Errors and places
+//===----------------------------------------------------------------------===//
+
+[[noreturn]] void raise(const Error &error) {
+  nb::object type = nb::module_::import_("attune.errors").attr("Error");
+  nb::object raised = type(error.message, error.where.file, error.where.line, error.where.column, error.excerpt);
+  PyErr_SetObject(type.ptr(), raised.ptr());
+  throw nb::python_error();
+}
+
+template <typename T> T valueOf(Expected<T> result) {
+  if (!result)
+    raise(result.error());
+  return std::move(*result);
+}
+
+void require(const Expected<void> &done) {
+  if (!done)
+    raise(done.error());
+}
+
+/// File, line and column of the user's Python; line 0 means unknown.
+using Where = std::tuple<std::string, unsigned, unsigned>;
+
+SourceLocation locationOf(const Where &where) { return {std::get<0>(where), std::get<1>(where), std::get<2>(where)}; }
+
+/// What `build` makes, placed at `where`.
+template <typename Build> Expr placed(const Where &where, Build &&build) {
+  LocationScope scope(locationOf(where));
+  Expr result = build();
+  if (result.error())
+    raise(*result.error());
+  return result;
+}
+
+DType dtypeOf(const std::string &text) {
+  for (DType dtype : {f32, f16, bf16, i32, i64, boolean})
+    if (name(dtype) == text)
+      return dtype;
+  raise({"dtype \"" + text + "\" is none of f32, f16, bf16, i32, i64 and bool"});
+}
+
+//===----------------------------------------------------------------------===//
+// Expressions
+//===----------------------------------------------------------------------===//
+
+using Unary = Expr (*)(Operand);
+using Binary = Expr (*)(Operand, Operand);
+
+const std::map<std::string_view, Unary> &unaries() {
+  static const std::map<std::string_view, Unary> table = {
+      {"-", [](Operand x) { return -x; }},
+      {"!", [](Operand x) { return !x; }},
+      {"~", [](Operand x) { return ~x; }},
+      {"abs", &attune::abs},
+      {"exp", &attune::exp},
+      {"exp2", &attune::exp2},
+      {"log", &attune::log},
+      {"log2", &attune::log2},
+      {"tanh", &attune::tanh},
+      {"sin", &attune::sin},
+      {"cos", &attune::cos},
+      {"tan", &attune::tan},
+      {"sqrt", &attune::sqrt},
+      {"rsqrt", &attune::rsqrt},
+      {"sigmoid", &attune::sigmoid},
+      {"clamped", &attune::clamped},
+      {"broadcast", &attune::broadcast},
+  };
+  return table;
+}
+
+const std::map<std::string_view, Binary> &binaries() {
+  static const std::map<std::string_view, Binary> table = {
+      {"+", [](Operand a, Operand b) { return a + b; }},
+      {"-", [](Operand a, Operand b) { return a - b; }},
+      {"*", [](Operand a, Operand b) { return a * b; }},
+      {"/", [](Operand a, Operand b) { return a / b; }},
+      {"%", [](Operand a, Operand b) { return a % b; }},
+      {"<", [](Operand a, Operand b) { return a < b; }},
+      {"<=", [](Operand a, Operand b) { return a <= b; }},
+      {">", [](Operand a, Operand b) { return a > b; }},
+      {">=", [](Operand a, Operand b) { return a >= b; }},
+      {"==", [](Operand a, Operand b) { return a == b; }},
+      {"!=", [](Operand a, Operand b) { return a != b; }},
+      {"&", [](Operand a, Operand b) { return a & b; }},
+      {"|", [](Operand a, Operand b) { return a | b; }},
+      {"^", [](Operand a, Operand b) { return a ^ b; }},
+      {"<<", [](Operand a, Operand b) { return a << b; }},
+      {">>", [](Operand a, Operand b) { return a >> b; }},
+      {"min", &attune::min},
+      {"max", &attune::max},
+      {"pow", &attune::pow},
+      {"softcap", [](Operand s, Operand c) { return softcap(s, c); }},
+  };
+  return table;
+}
+
+Expr loaded(const std::string &name, const std::string &dtype, int rank, const std::vector<Expr> &indices,
+            const Where &where) {
+  return placed(where, [&] { return captured(name, dtypeOf(dtype), Rank{rank}).at(indices); });
+}
+
+/// Constants take the types that the C++ literals of their values have.
+Expr integerConstant(int64_t value, const Where &where) {
+  return placed(where, [&] { return value == int32_t(value) ? Expr(int32_t(value)) : Expr(value); });
+}
+
+Index coordinateNamed(std::string_view text) {
+  for (Coordinate which : {Coordinate::B, Coordinate::H, Coordinate::Q, Coordinate::K})
+    if (name(which) == text)
+      return coordinate(which);
+  return inputScore();
+}
+
+Expr extentNamed(std::string_view text, const Where &where) {
+  return placed(where, [&] {
+    for (Extent which : {Extent::B, Extent::H, Extent::Sq})
+      if (name(which) == text)
+        return extent(which);
+    return extent(Extent::Sk);
+  });
+}
+
+/// A tensor that a built-in reads, as attune.Tensor holds it.
+struct Declared {
+  std::string name, dtype;
+  int rank = 0;
+  Captured captured() const { return attune::captured(name, dtypeOf(dtype), Rank{rank}); }
+};
+
+/// The built-ins of Builtins.h, of four coordinates or of the score and four coordinates.
+Expr builtinMask(const std::string &which, const std::vector<Expr> &arguments, const std::vector<Declared> &tensors,
+                 const std::vector<Expr> &at, const Where &where) {
+  return placed(where, [&] {
+    const auto mask = [&]() -> Mask {
+      if (which == "causal")
+        return causal();
+      if (which == "causal_bottom_right")
+        return causalBottomRight();
+      if (which == "sliding_window")
+        return slidingWindow(arguments.at(0), arguments.at(1));
+      if (which == "chunked")
+        return chunked(arguments.at(0));
+      if (which == "documents")
+        return documents(tensors.at(0).captured());
+      if (which == "key_padding")
+        return keyPadding(tensors.at(0).captured());
+      return tensors.empty() ? prefixLm(arguments.at(0)) : prefixLm(tensors.at(0).captured());
+    }();
+    return mask(at.at(0), at.at(1), at.at(2), at.at(3));
+  });
+}
+
+Expr builtinScore(const std::string &which, const Declared &tensor, const std::vector<Expr> &at, const Where &where) {
+  return placed(where, [&] {
+    const ScoreModifier modifier = which == "alibi"           ? alibi(tensor.captured())
+                                   : which == "relative_bias" ? relativeBias(tensor.captured())
+                                                              : bias(tensor.captured());
+    return modifier(at.at(0), at.at(1), at.at(2), at.at(3), at.at(4));
+  });
+}
+
+void bindExpressions(nb::module_ &m) {
+  nb::class_<Expr>(m, "Expr")
+      .def_prop_ro("type", [](const Expr &expr) { return std::string(name(expr.type())); })
+      .def("text", [](const Expr &expr) { return text(expr); });
+  nb::class_<Declared>(m, "Declared").def(nb::init<std::string, std::string, int>());
+  m.def("unary", [](const std::string &op, const Expr &x, const Where &where) {
+    return placed(where, [&] { return unaries().at(op)(x); });
+  });
+  m.def("binary", [](const std::string &op, const Expr &a, const Expr &b, const Where &where) {
+    return placed(where, [&] { return binaries().at(op)(a, b); });
+  });
+  m.def("select", [](const Expr &condition, const Expr &a, const Expr &b, const Where &where) {
+    return placed(where, [&] { return select(condition, a, b); });
+  });
+  m.def("cast", [](const Expr &x, const std::string &dtype, const Where &where) {
+    return placed(where, [&] { return cast(x, dtypeOf(dtype)); });
+  });
+  m.def("scalar", [](const std::string &name, const std::string &dtype, const Where &where) {
+    return placed(where, [&] { return scalar(name, dtypeOf(dtype)); });
+  });
+  m.def("constant", &integerConstant);
+  m.def("constant_f32", [](double value, const Where &where) { return placed(where, [&] { return Expr(value); }); });
+  m.def("constant_bool", [](bool value, const Where &where) { return placed(where, [&] { return Expr(value); }); });
+  m.def("load", &loaded);
+  m.def("argument", [](const std::string &name) { return coordinateNamed(name); });
+  m.def("extent", [](const std::string &name, const Where &where) { return extentNamed(name, where); });
+  m.def("builtin_mask", &builtinMask);
+  m.def("builtin_score", &builtinScore);
+}
+
+//===----------------------------------------------------------------------===//
+// Variants
+//===----------------------------------------------------------------------===//
+
+/// Changes a variant under a scope; a mistake is raised.
+template <typename Change> void changed(Variant &variant, const Where &where, Change &&change) {
+  LocationScope scope(locationOf(where));
+  change(variant);
+  if (variant.error())
+    raise(*variant.error());
+}
+
+Normaliser normaliserFrom(const std::string &json) {
+  // The form of a definition in JSON is read by Variant::fromJson alone.
+  return valueOf(Variant::fromJson("{\"name\": \"definition\", \"normaliser\": " + json + "}")).normaliser();
+}
+
+void bindVariants(nb::module_ &m) {
+  nb::class_<Variant>(m, "Variant")
+      .def(
+          "__init__",
+          [](Variant *place, const std::string &name, const Where &where) {
+            LocationScope scope(locationOf(where));
+            Variant variant(name);
+            if (variant.error())
+              raise(*variant.error());
+            new (place) Variant(std::move(variant));
+          },
+          "name"_a, "where"_a)
+      .def("score",
+           [](Variant &v, const Expr &score, const Where &where) {
+             changed(v, where,
+                     [&](Variant &to) { to.score([&](Score, Index, Index, Index, Index) { return score; }); });
+           })
+      .def("mask",
+           [](Variant &v, const Expr &mask, const Where &where) {
+             changed(v, where, [&](Variant &to) { to.mask([&](Index, Index, Index, Index) { return mask; }); });
+           })
+      .def("scale", [](Variant &v, float scale,
+                       const Where &where) { changed(v, where, [&](Variant &to) { to.scale(scale); }); })
+      .def("dropout",
+           [](Variant &v, float p, const Where &where) { changed(v, where, [&](Variant &to) { to.dropout(p); }); })
+      .def("normaliser",
+           [](Variant &v, const std::string &name, const std::string &sinks, const Where &where) {
+             changed(v, where, [&](Variant &to) { to.normaliser(valueOf(normalisers::named(name, sinks))); });
+           })
+      .def("definition",
+           [](Variant &v, const std::string &json, const Where &where) {
+             changed(v, where, [&](Variant &to) { to.normaliser(normaliserFrom(json)); });
+           })
+      .def("blocks",
+           [](Variant &v, const Declared &pattern, int rows, int columns, const Where &where) {
+             changed(v, where, [&](Variant &to) { to.blocks(pattern.captured(), rows, columns); });
+           })
+      .def("precise", [](Variant &v) { v.precise(); })
+      .def("q_offset", [](Variant &v) { v.qOffset(); })
+      .def_prop_ro("has_lse", &Variant::hasLse)
+      .def_prop_ro("tensors",
+                   [](const Variant &v) {
+                     nb::list list;
+                     for (const TensorDecl &tensor : v.tensors())
+                       list.append(nb::make_tuple(tensor.name, std::string(name(tensor.dtype)), tensor.rank));
+                     return list;
+                   })
+      .def_prop_ro("scalars",
+                   [](const Variant &v) {
+                     nb::list list;
+                     for (const ScalarDecl &scalar : v.scalars())
+                       list.append(nb::make_tuple(scalar.name, std::string(name(scalar.dtype))));
+                     return list;
+                   })
+      .def("json", &Variant::toJson);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+using Array = nb::ndarray<nb::ro>;
+
+/// NumPy has no bf16, whose bits it holds as uint16.
+std::optional<DType> dtypeOf(nb::dlpack::dtype dtype) {
+  using Code = nb::dlpack::dtype_code;
+  static constexpr std::tuple<Code, int, DType> known[] = {
+      {Code::Float, 32, f32}, {Code::Float, 16, f16}, {Code::Bfloat, 16, bf16}, {Code::UInt, 16, bf16},
+      {Code::Int, 32, i32},   {Code::Int, 64, i64},   {Code::Bool, 8, boolean}};
+  for (const auto &[code, bits, result] : known)
+    if (dtype.lanes == 1 && dtype.code == uint8_t(code) && dtype.bits == bits)
+      return result;
+  return std::nullopt;
+}
+
+std::string textOf(nb::dlpack::dtype dtype) {
+  static constexpr std::pair<int, const char *> codes[] = {{0, "int"},    {1, "uint"},    {2, "float"},
+                                                           {4, "bfloat"}, {5, "complex"}, {6, "bool"}};
+  for (const auto &[code, text] : codes)
+    if (code == dtype.code)
+      return text + std::to_string(dtype.bits);
+  return "of another type";
+}
+
+/// The view of an array; `array` keeps its memory.
+Tensor viewOf(const Array &array, std::string_view what) {
+  const std::optional<DType> dtype = dtypeOf(array.dtype());
+  if (!dtype)
+    raise({std::string(what) + " is " + textOf(array.dtype()) +
+           ", but arrays are float32, float16, bfloat16, int32, int64 or bool; convert it"});
+  const bool cpu = array.device_type() == nb::device::cpu::value;
+  if (!cpu && array.device_type() != nb::device::cuda::value)
+    raise({std::string(what) + " lies on a device that is neither the CPU nor CUDA; copy it there"});
+  if (array.ndim() > size_t(Tensor::maxRank))
+    raise({std::string(what) + " has " + std::to_string(array.ndim()) + " dimensions, but at most " +
+           std::to_string(Tensor::maxRank) + " are possible"});
+  return Tensor::strided(array.data(), *dtype, std::span(array.shape_ptr(), array.ndim()),
+                         std::span(array.stride_ptr(), array.ndim()),
+                         cpu ? Device::cpu() : Device::cuda(array.device_id()));
+}
+
+Array arrayOf(nb::handle value, std::string_view what) {
+  Array array;
+  if (!nb::try_cast(value, array))
+    raise({std::string(what) + " is of type " + nb::cast<std::string>(value.type().attr("__name__")) +
+           ", but must be an array of NumPy, PyTorch, CuPy or JAX, or have __dlpack__"});
+  return array;
+}
+
+/// The items of a dict as named views. Names are the dict's own strings.
+template <typename Each>
+void eachArray(nb::dict items, std::vector<Array> &arrays, std::string_view what, Each &&each) {
+  for (auto [key, value] : items) {
+    Py_ssize_t length = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(key.ptr(), &length);
+    if (!text)
+      throw nb::python_error();
+    const std::string_view name(text, size_t(length));
+    arrays.push_back(arrayOf(value, name));
+    each(name, viewOf(arrays.back(), what.empty() ? name : std::string(what) + " '" + std::string(name) + "'"));
+  }
+}
+
+ScalarValue scalarOf(const ScalarParam &declared, nb::handle value) {
+  const auto refuse = [&](const char *required) {
+    raise(
+        {"scalar '" + declared.name + "' is " + nb::cast<std::string>(nb::repr(value)) + ", but must be " + required});
+  };
+  if (declared.dtype == f32) {
+    const double number = PyFloat_AsDouble(value.ptr());
+    if (PyErr_Occurred()) {
+      PyErr_Clear();
+      refuse("a number");
+    }
+    return ScalarValue(float(number));
+  }
+  if (declared.dtype == boolean) {
+    const int truth = PyObject_IsTrue(value.ptr());
+    if (truth < 0)
+      throw nb::python_error();
+    return ScalarValue(truth != 0);
+  }
+  nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
+  int overflow = 0;
+  const int64_t number = whole.is_valid() ? PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow) : 0;
+  PyErr_Clear();
+  if (!whole.is_valid())
+    refuse("an integer");
+  const bool narrow = declared.dtype == i32;
+  if (overflow || (narrow && number != int32_t(number)))
+    refuse(narrow ? "an integer of 32 bits" : "an integer of 64 bits");
+  return narrow ? ScalarValue(int32_t(number)) : ScalarValue(number);
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// What a launch is told beside its arrays.
+struct LaunchValues {
+  std::optional<float> dropout;
+  uint64_t seed = 0, offset = 0;
+  std::optional<int32_t> qOffset;
+  uintptr_t stream = 0;
+};
+
+void addScalars(const Kernel &kernel, nb::dict scalars, LaunchArgs &args) {
+  for (auto [key, value] : scalars) {
+    const std::string_view name(nb::cast<const char *>(key));
+    for (const ScalarParam &declared : kernel.image().signature.scalars)
+      if (declared.name == name)
+        args.scalars.push_back({declared.name, scalarOf(declared, value)});
+  }
+}
+
+/// Launches. `operands` are those of the table in attune/Kernel.h, q to lse among them. `allocate(bytes)` gives memory
+/// for a workspace on CUDA.
+void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb::dict scalars,
+                  const LaunchValues &values, nb::object allocate) {
+  LaunchArgs args;
+  std::vector<Array> arrays;
+  arrays.reserve(operands.size() + tensors.size() + 1);
+  eachArray(operands, arrays, "", [&](std::string_view name, const Tensor &view) {
+    if (name == "q")
+      args.q = view;
+    else if (name == "k")
+      args.k = view;
+    else if (name == "v")
+      args.v = view;
+    else if (name == "o")
+      args.o = view;
+    else if (name == "lse")
+      args.lse = view;
+    else
+      args.operands.push_back({name, view});
+  });
+  eachArray(tensors, arrays, "captured tensor",
+            [&](std::string_view name, const Tensor &view) { args.tensors.push_back({name, view}); });
+  addScalars(kernel, scalars, args);
+  args.dropout = values.dropout;
+  args.seed = values.seed;
+  args.offset = values.offset;
+  args.qOffset = values.qOffset;
+  std::unique_ptr<void, void (*)(void *)> memory(nullptr, [](void *p) { ::operator delete(p, std::align_val_t(64)); });
+  args.workspaceBytes = kernel.workspaceBytes(args);
+  if (args.workspaceBytes && kernel.device() == Device::cpu()) {
+    memory.reset(::operator new(args.workspaceBytes, std::align_val_t(64)));
+    args.workspace = memory.get();
+  } else if (args.workspaceBytes) {
+    arrays.push_back(arrayOf(allocate(args.workspaceBytes), "the workspace"));
+    args.workspace = const_cast<void *>(arrays.back().data());
+  }
+  Expected<void> done = [&] {
+    nb::gil_scoped_release released;
+    return kernel.launch(reinterpret_cast<Stream>(values.stream), args);
+  }();
+  require(done);
+}
+
+void bindKernels(nb::module_ &m) {
+  nb::class_<LaunchValues>(m, "LaunchValues")
+      .def(nb::init<std::optional<float>, uint64_t, uint64_t, std::optional<int32_t>, uintptr_t>(), "dropout"_a.none(),
+           "seed"_a, "offset"_a, "q_offset"_a.none(), "stream"_a);
+  nb::class_<Kernel>(m, "Kernel")
+      .def("launch", &launchKernel)
+      .def("backward", &Kernel::backward)
+      .def_prop_ro("valid", &Kernel::valid)
+      .def_prop_ro("name", [](const Kernel &kernel) { return kernel.image().name; })
+      .def_prop_ro("arch", [](const Kernel &kernel) { return kernel.image().arch; })
+      .def_prop_ro("device", [](const Kernel &kernel) { return kernel.device().text(); })
+      .def_prop_ro("cache_hit", &Kernel::cacheHit)
+      .def_prop_ro("cuda", [](const Kernel &kernel) { return kernel.image().cudaSource; })
+      .def_prop_ro("plan", [](const Kernel &kernel) { return kernel.image().planJson; })
+      .def_prop_ro("metadata", [](const Kernel &kernel) { return kernel.image().metadata(); })
+      .def_prop_ro("has_q_offset", [](const Kernel &kernel) { return kernel.image().signature.qOffset; })
+      .def_prop_ro("operands", [](const Kernel &kernel) {
+        nb::list names;
+        for (const OperandParam &operand : kernel.image().signature.operands)
+          if (operand.role != OperandRole::Workspace)
+            names.append(operand.name);
+        return names;
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+Target targetOf(const std::optional<std::string> &text) {
+  return text ? valueOf(Target::parse(*text)) : Target::detect();
+}
+
+template <typename Result, typename Work> Result unlocked(Work &&work) {
+  Expected<Result> result = [&] {
+    nb::gil_scoped_release released;
+    return work();
+  }();
+  return valueOf(std::move(result));
+}
+
+std::string tuningText(const CompileOptions &options) { return std::string(name(options.tuning)); }
+void setTuning(CompileOptions &options, const std::string &text) {
+  const std::optional<Tuning> tuning = parseTuning(text);
+  if (!tuning)
+    raise({"tuning \"" + text + "\" is none of off, cached and measure"});
+  options.tuning = *tuning;
+}
+
+void bindOptions(nb::module_ &m) {
+  nb::class_<Gradients>(m, "Gradients")
+      .def(nb::init<>())
+      .def_rw("tensors", &Gradients::tensors)
+      .def_rw("lse", &Gradients::lse)
+      .def_rw("deterministic", &Gradients::deterministic);
+  nb::class_<ProblemSizes>(m, "ProblemSizes")
+      .def("__init__", [](ProblemSizes *place, int64_t batch, int64_t heads, int64_t headsKv, int64_t queries,
+                          int64_t keys) { new (place) ProblemSizes{batch, heads, headsKv, queries, keys}; });
+  nb::class_<CompileOptions>(m, "CompileOptions")
+      .def(nb::init<>())
+      .def_prop_rw(
+          "dtype", [](const CompileOptions &options) { return std::string(name(options.dtype)); },
+          [](CompileOptions &options, const std::string &text) { options.dtype = dtypeOf(text); })
+      .def_prop_rw("tuning", &tuningText, &setTuning)
+      .def_rw("head_dim", &CompileOptions::headDim)
+      .def_rw("head_dim_v", &CompileOptions::headDimV)
+      .def_rw("sram_budget", &CompileOptions::sramBudget)
+      .def_rw("tile_q", &CompileOptions::tileQ)
+      .def_rw("tile_k", &CompileOptions::tileK)
+      .def_rw("warps", &CompileOptions::warps)
+      .def_rw("stages", &CompileOptions::stages)
+      .def_rw("q_registers", &CompileOptions::qRegisters)
+      .def_rw("dv_warps", &CompileOptions::dvWarps)
+      .def_rw("blocks_per_sm", &CompileOptions::blocksPerSm)
+      .def_rw("longest_first", &CompileOptions::longestFirst)
+      .def_rw("persistent", &CompileOptions::persistent)
+      .def_rw("query_stages", &CompileOptions::queryStages)
+      .def_rw("turns", &CompileOptions::turns)
+      .def_rw("overlap", &CompileOptions::overlap)
+      .def_rw("stage_biases", &CompileOptions::stageBiases)
+      .def_rw("shapes", &CompileOptions::shapes)
+      .def_rw("gradients", &CompileOptions::gradients)
+      .def_rw("cache_dir", &CompileOptions::cacheDir)
+      .def_rw("use_cache", &CompileOptions::useCache);
+}
+
+void bindCompiling(nb::module_ &m) {
+  bindOptions(m);
+  m.def(
+      "compile",
+      [](const Variant &variant, const CompileOptions &options, const std::optional<std::string> &text) {
+        const Target target = targetOf(text);
+        return unlocked<Kernel>([&] { return compile(variant, options, target); });
+      },
+      "variant"_a, "options"_a, "target"_a.none());
+  m.def(
+      "emit",
+      [](const Variant &variant, const CompileOptions &options, const std::optional<std::string> &text,
+         const std::string &stage) {
+        const Target target = targetOf(text);
+        const std::optional<Stage> asked = parseStage(stage);
+        if (!asked)
+          raise({"stage \"" + stage + "\" is none of dsl, attn, tile, sched, llvm, cuda, ptx, cubin and sass"});
+        const std::string emitted = unlocked<std::string>([&] { return emit(variant, options, target, *asked); });
+        return nb::bytes(emitted.data(), emitted.size());
+      },
+      "variant"_a, "options"_a, "target"_a.none(), "stage"_a);
+  m.def(
+      "explain",
+      [](const Variant &variant, const CompileOptions &options, const std::optional<std::string> &text) {
+        const Target target = targetOf(text);
+        return unlocked<std::string>([&] { return explain(variant, options, target); });
+      },
+      "variant"_a, "options"_a, "target"_a.none());
+  m.def("main", [](std::vector<std::string> arguments) {
+    std::vector<char *> argv;
+    for (std::string &argument : arguments)
+      argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    nb::gil_scoped_release released;
+    return attune_main(int(arguments.size()), argv.data());
+  });
+  m.def("version", [] { return std::string(versionText()); });
+}
+
+} // namespace
+
+NB_MODULE(_core, m) {
+  bindExpressions(m);
+  bindVariants(m);
+  bindKernels(m);
+  bindCompiling(m);
+}

@@ -1,0 +1,55 @@
+"""What attune raises, and where."""
+import itertools
+import linecache
+import os
+import sys
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def here():
+    """File, line and column of the innermost caller outside this package; the column is 0 before Python 3.11."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_FOLDER):
+        frame = frame.f_back
+    if frame is None:
+        return ("", 0, 0)
+    code, column = frame.f_code, 0
+    if frame.f_lasti >= 0 and hasattr(code, "co_positions"):
+        positions = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+        if positions[0] == frame.f_lineno and positions[2] is not None:
+            line = _source_bytes(code.co_filename, frame.f_lineno)
+            column = len(line[:positions[2]].decode("utf-8", "replace")) + 1  # positions count bytes of UTF-8
+    return (code.co_filename, frame.f_lineno, column)
+
+
+def _source_bytes(file, line):
+    return linecache.getline(file, line).encode() or b" " * 4096
+
+
+class Error(Exception):
+    """A mistake, or what went wrong.
+
+    `message` says subject, actual against required, and the remedy. `file`, `line` and `column` (from 1; 0 is unknown) are the place in the user's
+    source: of the expression, else of the call. str() is "file:line:column: error: message", with the line and a caret below it.
+    """
+
+    def __init__(self, message, file=None, line=0, column=0, excerpt=""):
+        if not line:
+            file, line, column = here()
+        self.message = message
+        self.file, self.line, self.column = file, line, column
+        self.excerpt = excerpt or self._source()
+        super().__init__(self._text())
+
+    def _source(self):
+        if not self.file:
+            return ""
+        source = linecache.getline(self.file, self.line).rstrip("\n")
+        if not source.strip():
+            return ""
+        return source + (f"\n{' ' * (self.column - 1)}^" if self.column else "")
+
+    def _text(self):
+        place = f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "") + ": " if self.file else ""
+        return f"{place}error: {self.message}" + (f"\n{self.excerpt}" if self.excerpt else "")

@@ -1,0 +1,288 @@
+"""Kernels that are compiled from Python functions, on the CPU, against NumPy in float64."""
+import sys
+import unittest
+
+try:
+    import numpy as np
+except ImportError:
+    print("NumPy is missing: pip install -r python/requirements.txt")
+    sys.exit(77)
+
+import attune
+import reference
+
+B, H, HKV, SQ, SK, D = 2, 4, 2, 37, 53, 16
+CPU = {"target": "cpu", "dtype": "f32"}
+
+
+def inputs(seed=0, heads_kv=HKV, dv=D, sq=SQ, sk=SK):
+    random = np.random.default_rng(seed)
+    draw = lambda *shape: random.standard_normal(shape, dtype=np.float32)
+    return draw(B, H, sq, D), draw(B, heads_kv, sk, D), draw(B, heads_kv, sk, dv), draw(B, H, sq, dv)
+
+
+SLOPES = np.float32(2) ** -np.arange(1, H + 1, dtype=np.float32)
+IDS = np.sort(np.random.default_rng(5).integers(0, 4, max(SQ, SK))).astype(np.int32)
+
+
+class Numerics(unittest.TestCase):
+    def near(self, actual, expected, tolerance=2e-5):
+        actual, expected = np.asarray(actual, dtype=np.float64), np.broadcast_to(expected, actual.shape)
+        self.assertEqual(np.isneginf(actual).tolist(), np.isneginf(expected).tolist())
+        finite = ~np.isneginf(expected)
+        error = np.abs(actual[finite] - expected[finite]).max(initial=0)
+        self.assertLessEqual(error, tolerance * max(1, np.abs(expected[finite]).max(initial=0)))
+
+    def check(self, variant, score=lambda s: s, mask=True, derivative=lambda s: 1.0, gradients=(), arrays=None, captured=None, dv=D, **given):
+        """Forward and backward of a variant; `captured` maps names to their gradients by dx."""
+        q, k, v, do = inputs(dv=dv)
+        kernel = attune.compile(variant, head_dim=D, head_dim_v=dv, gradients=list(gradients), **CPU)
+        arrays = arrays or {}
+        o, lse = kernel(q, k, v, return_lse=True, **arrays)
+        expected, expected_lse, saved = reference.attention(q, k, v, score, mask, **given)
+        self.near(o, expected)
+        self.near(lse, expected_lse)
+        result = kernel.backward(q, k, v, o, lse, do, **arrays)
+        dq, dk, dv_, dx = reference.gradients(q, k, v, do, saved, derivative)
+        for actual, wanted in zip(result[:3], (dq, dk, dv_)):
+            self.near(actual, wanted)
+        for name, gradient in (captured or {}).items():
+            self.near(result.captured[name], gradient(dx))
+
+    def test_plain(self):
+        self.check(attune.Variant())
+
+    def test_causal(self):
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        self.check(attune.Variant(mask=lambda b, h, q, k: q >= k), mask=q >= k)
+        self.check(attune.Variant(mask=attune.causal()), mask=q >= k)
+
+    def test_alibi_of_a_closure_and_its_gradient(self):
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        slopes = SLOPES.copy()
+        self.check(attune.Variant(score=lambda s, b, h, q, k: s + slopes[h] * (k - q)), gradients=["slopes"],
+                   score=lambda s: s + slopes.reshape(1, H, 1, 1) * (k - q), captured={"slopes": lambda dx: (dx * (k - q)).sum((0, 2, 3))})
+
+    def test_alibi_of_a_global(self):
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        self.check(attune.Variant(score=lambda s, b, h, q, k: s + SLOPES[h] * (k - q)), score=lambda s: s + SLOPES.reshape(1, H, 1, 1) * (k - q))
+
+    def test_arrays_of_functions_that_are_called_and_of_defaults(self):
+        def bias(h, distance, weight=SLOPES):
+            return weight[h] * distance
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        self.check(attune.Variant(score=lambda s, b, h, q, k: s + bias(h, k - q)), score=lambda s: s + SLOPES.reshape(1, H, 1, 1) * (k - q))
+
+    def test_another_array_by_name(self):
+        slopes = SLOPES
+        other = np.linspace(-1, 1, H, dtype=np.float32)
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        self.check(attune.Variant(score=lambda s, b, h, q, k: s + slopes[h] * (k - q)), arrays={"slopes": other},
+                   score=lambda s: s + other.reshape(1, H, 1, 1) * (k - q))
+
+    def test_declared_tensor_and_dense_bias(self):
+        bias = np.random.default_rng(1).standard_normal((H, SQ, SK)).astype(np.float32)
+        table = attune.tensor("table", "f32", 3)
+        for score in (lambda s, b, h, q, k: s + table[h, q, k], lambda s, b, h, q, k: s + table[h][q][k], attune.bias(table)):
+            self.check(attune.Variant(score=score), gradients=["table"], arrays={"table": bias}, score=lambda s: s + bias,
+                       captured={"table": lambda dx: dx.sum(0)})
+
+    def test_strided_captured_tensor(self):
+        bias = np.random.default_rng(1).standard_normal((SK, H, SQ)).astype(np.float32).transpose(1, 2, 0)
+        self.check(attune.Variant(score=lambda s, b, h, q, k: s + bias[h, q, k]), score=lambda s: s + bias)
+
+    def test_softcap(self):
+        self.check(attune.Variant(score=lambda s, b, h, q, k: attune.softcap(s, 2.0)), score=lambda s: 2 * np.tanh(s / 2),
+                   derivative=lambda s: 1 - np.tanh(s / 2) ** 2)
+        self.check(attune.Variant(score=lambda s, b, h, q, k: 2 * np.tanh(s / 2)), score=lambda s: 2 * np.tanh(s / 2),
+                   derivative=lambda s: 1 - np.tanh(s / 2) ** 2)
+
+    def test_scores_in_a_row_and_masks_together(self):
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        double = lambda s, b, h, q, k: s * 2
+        add = lambda s, b, h, q, k: s + h
+        self.check(attune.Variant([double, add], [attune.causal(), lambda b, h, q, k: k % 3 != 1]), score=lambda s: s * 2 + h,
+                   mask=(q >= k) & (k % 3 != 1), derivative=lambda s: 2.0)
+
+    def test_run_time_scalar(self):
+        cap = attune.scalar("cap", "f32")
+        kernel = attune.compile(attune.Variant(lambda s, b, h, q, k: attune.softcap(s, cap)), head_dim=D, **CPU)
+        q, k, v, _ = inputs()
+        for value in (1.5, np.float32(3), 7):
+            self.near(kernel(q, k, v, cap=value), reference.attention(q, k, v, lambda s: value * np.tanh(s / value))[0])
+
+    def test_documents(self):
+        ids = IDS
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        same = ids[q] == ids[k]
+        self.check(attune.Variant(mask=lambda b, h, q, k: ids[q] == ids[k]), mask=same)
+        self.check(attune.Variant(mask=[attune.causal(), attune.documents(IDS)]), mask=same & (q >= k))
+
+    def test_window(self):
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        window = (q - k < 7) & (k - q <= 3)
+        self.check(attune.Variant(mask=lambda b, h, q, k: (q - k < 7) & (k - q <= 3)), mask=window)
+        self.check(attune.Variant(mask=attune.sliding_window(6, 3)), mask=window)
+
+    def test_rows_without_a_key(self):
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        self.check(attune.Variant(mask=lambda b, h, q, k: (q > 5) & (k <= q)), mask=(q > 5) & (k <= q))
+
+    def test_sigmoid(self):
+        q, k, v, do = inputs()
+        kernel = attune.compile(attune.Variant(score=lambda s, b, h, q, k: s - 2, normaliser="sigmoid"), head_dim=D, gradients=[], **CPU)
+        expected, _, saved = reference.attention(q, k, v, lambda s: s - 2, normaliser="sigmoid")
+        o = kernel(q, k, v)
+        self.near(o, expected)
+        for actual, wanted in zip(kernel.backward(q, k, v, o, None, do)[:3], reference.gradients(q, k, v, do, saved, normaliser="sigmoid")):
+            self.near(actual, wanted)
+
+    def test_sink(self):
+        sinks = np.linspace(-1, 2, H, dtype=np.float32)
+        kernel = attune.compile(attune.Variant(sink=sinks), head_dim=D, **CPU)
+        q, k, v, _ = inputs()
+        o, lse = kernel(q, k, v, return_lse=True)
+        expected, expected_lse, _ = reference.attention(q, k, v, sinks=sinks)
+        self.near(o, expected)
+        self.near(lse, expected_lse)
+
+    def test_normaliser_of_ones_own(self):
+        base2 = attune.Normaliser("exp2", statistics={"m": ("max", -np.inf), "l": ("sum", 0)}, base="m == -inf ? 0 : m", rescale="exp2(m - base)",
+                                  p="exp2(x - base)", divisor="l")
+        kernel = attune.compile(attune.Variant(normaliser=base2), head_dim=D, **CPU)
+        q, k, v, _ = inputs()
+        self.near(kernel(q, k, v), reference.attention(q, k, v, lambda s: s * np.log(2))[0])
+
+    def test_dropout(self):
+        q, k, v, do = inputs()
+        kernel = attune.compile(attune.Variant(dropout=0.25), head_dim=D, gradients=[], **CPU)
+        seed, offset = 2**40 + 17, 2**33 + 3
+        keep = reference.kept(0.25, seed, offset, B, H, SQ, SK)
+        self.assertTrue(0.7 < (keep > 0).mean() < 0.8)
+        o, lse = kernel(q, k, v, return_lse=True, seed=seed, offset=offset)
+        expected, _, saved = reference.attention(q, k, v, keep=keep)
+        self.near(o, expected)
+        again = kernel(q, k, v, seed=seed, offset=offset)
+        self.assertTrue((again == o).all())
+        self.assertFalse((kernel(q, k, v, seed=seed + 1, offset=offset) == o).all())
+        self.near(kernel(q, k, v, dropout=0.0), reference.attention(q, k, v)[0])
+        result = kernel.backward(q, k, v, o, lse, do, seed=seed, offset=offset)
+        for actual, wanted in zip(result[:3], reference.gradients(q, k, v, do, saved, keep=keep)):
+            self.near(actual, wanted)
+
+    def test_head_dims_that_differ(self):
+        self.check(attune.Variant(), dv=24)
+
+    def test_gradient_of_lse(self):
+        q, k, v, do = inputs()
+        kernel = attune.compile(attune.Variant(), head_dim=D, gradients=[], lse_gradient=True, deterministic=True, **CPU)
+        o, lse = kernel(q, k, v, return_lse=True)
+        _, _, saved = reference.attention(q, k, v)
+        # LSE's derivative by x is p: of the sum of all LSE alone, dq = p K / sqrt(D).
+        result = kernel.backward(q, k, v, o, lse, np.zeros_like(do), dlse=np.ones_like(lse))
+        self.near(result.dq, np.einsum("bhqk,bhkd->bhqd", saved[2], reference.heads(k, H)) / np.sqrt(D))
+
+    def test_strides(self):
+        q, k, v, do = (np.ascontiguousarray(x.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3) for x in inputs())
+        kernel = attune.compile(attune.Variant(), head_dim=D, gradients=[], **CPU)
+        o, lse = kernel(q, k, v, return_lse=True)
+        self.assertEqual(o.strides, q.strides)
+        expected, _, saved = reference.attention(q, k, v)
+        self.near(o, expected)
+        result = kernel.backward(q, k, v, o, lse, do)
+        self.assertEqual(result.dk.strides, k.strides)
+        for actual, wanted in zip(result[:3], reference.gradients(q, k, v, do, saved)):
+            self.near(actual, wanted)
+        sliced = np.zeros((B, H, SQ, 3 * D), np.float32)
+        sliced[..., D:2 * D] = q
+        self.near(kernel(sliced[..., D:2 * D], k, v), expected)
+        out = np.empty_like(q)
+        self.assertIs(kernel(q, k, v, out=out), out)
+        self.near(out, expected)
+
+    def test_read_only_memory(self):
+        q, k, v, _ = inputs()
+        slopes = SLOPES.copy()
+        for array in (q, k, v, slopes):
+            array.flags.writeable = False
+        b, h, i, j = reference.indices(B, H, SQ, SK)
+        kernel = attune.compile(attune.Variant(lambda s, b, h, q, k: s + slopes[h] * k), head_dim=D, **CPU)
+        self.near(kernel(q, k, v), reference.attention(q, k, v, lambda s: s + slopes.reshape(1, H, 1, 1) * j)[0])
+
+    def test_half_precision(self):
+        q, k, v, _ = (x.astype(np.float16) for x in inputs())
+        o = attune.compile(attune.Variant(), head_dim=D, dtype="f16", target="cpu")(q, k, v)
+        self.assertEqual(o.dtype, np.float16)
+        self.near(o, reference.attention(q, k, v)[0], 2e-3)
+
+    def test_bfloat16_as_bits(self):
+        wide = [np.round(x * 4) / 4 for x in inputs()]
+        q, k, v, _ = ((x.view(np.uint32) >> 16).astype(np.uint16) for x in wide)
+        o = attune.compile(attune.Variant(), head_dim=D, target="cpu")(q, k, v)
+        self.assertEqual(o.dtype, np.uint16)
+        self.near((o.astype(np.uint32) << 16).view(np.float32), reference.attention(*wide[:3])[0], 1e-2)
+
+    def test_q_offset_and_blocks(self):
+        q, k, v, _ = inputs()
+        b, h, i, j = reference.indices(B, H, SQ, SK)
+        pattern = np.random.default_rng(3).integers(0, 2, (H, -(-SQ // 16), -(-SK // 16))).astype(bool)
+        kernel = attune.compile(attune.Variant(mask=attune.causal(), q_offset=True, blocks=(pattern, 16, 16)), head_dim=D, **CPU)
+        visible = np.repeat(np.repeat(pattern, 16, 1), 16, 2)[:, :SQ, :SK] & (i + 9 >= j)
+        self.near(kernel(q, k, v, q_offset=9), reference.attention(q, k, v, mask=visible)[0])
+
+    def test_lengths_of_one_kernel(self):
+        kernel = attune.compile(attune.Variant(mask=attune.causal()), head_dim=D, **CPU)
+        for sq, sk in ((1, 1), (5, 200), (64, 3), (3, 0)):
+            q, k, v, _ = inputs(sq=sq, sk=sk)
+            b, h, i, j = reference.indices(B, H, sq, sk)
+            self.near(kernel(q, k, v), reference.attention(q, k, v, mask=i >= j)[0])
+
+    def test_integers_are_pythons(self):
+        """a // b and a % b of all signs, by zero 0; a / b is a float."""
+        numbers = np.array([-9, -8, -7, -4, -1, 0, 1, 3, 4, 7, 8, 9], np.int32)
+        divisors = np.array([-4, -3, -1, 0, 1, 3, 4], np.int32)
+        n, m = len(numbers), len(divisors)
+        a, c = numbers, divisors
+        q, k, v = np.zeros((1, 1, n, 8), np.float32), np.zeros((1, 1, m, 8), np.float32), np.eye(m, 8, dtype=np.float32)[None, None]
+        operations = {
+            "floor": (lambda x, y: x // y, lambda x, y: x // y if y else 0),
+            "modulo": (lambda x, y: x % y, lambda x, y: x % y if y else 0),
+            "of a literal": (lambda x, y: 5 // y + 7 % y, lambda x, y: 5 // y + 7 % y if y else 0),
+            "by a literal": (lambda x, y: x // 4 + x % 4 * 100, lambda x, y: x // 4 + x % 4 * 100),
+            "by a negative literal": (lambda x, y: x // -4 + x % -4 * 100, lambda x, y: x // -4 + x % -4 * 100),
+            "division": (lambda x, y: x / attune.where(y == 0, 1, y), lambda x, y: x / (y or 1)),
+            "divmod": (lambda x, y: np.floor_divide(x, y) * 10 + np.remainder(x, y), lambda x, y: x // y * 10 + x % y if y else 0)}
+        for what, (traced, plain) in operations.items():
+            with self.subTest(what):
+                variant = attune.Variant(lambda s, b, h, q, k: attune.cast(traced(a[q], c[k]), "f32"), normaliser="none")
+                o = attune.compile(variant, head_dim=8, **CPU)(q, k, v)
+                self.near(o[0, 0, :, :m], np.array([[plain(int(x), int(y)) for y in c] for x in a]), 1e-6)
+
+    def test_coordinates_divide_without_a_correction(self):
+        """Coordinates are not negative: chunks stay what mask analysis knows, unless an offset may make them so."""
+        chunks = lambda b, h, q, k: q // 64 == k // 64
+        self.assertIn('"mask": "q / 64 == k / 64"', attune.Variant(mask=chunks).json())
+        self.assertIn("q % 64 < 0", attune.Variant(mask=chunks, q_offset=True).json())
+
+    def test_bits_and_selection(self):
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        self.check(attune.Variant(mask=lambda b, h, q, k: ~((q ^ k) & 1 == 1) | (k == 0)), mask=((q ^ k) & 1 == 0) | (k == 0))
+        self.check(attune.Variant(lambda s, b, h, q, k: s + attune.where(k < q, 1.0, -1.0) + attune.minimum(q, 3) + np.maximum(k, 2) * 0.5),
+                   score=lambda s: s + np.where(k < q, 1.0, -1.0) + np.minimum(q, 3) + np.maximum(k, 2) * 0.5)
+
+    def test_arrays_through_dlpack(self):
+        class Foreign:
+            """An array of a library that attune does not know."""
+            def __init__(self, array): self.array, self.shape, self.dtype = array, array.shape, array.dtype
+            def __dlpack__(self, **keywords): return self.array.__dlpack__()
+            def __dlpack_device__(self): return self.array.__dlpack_device__()
+            def __array_namespace__(self): return type("namespace", (), {"asarray": staticmethod(Foreign)})
+        q, k, v, _ = inputs()
+        kernel = attune.compile(attune.Variant(), head_dim=D, **CPU)
+        o = kernel(*map(Foreign, (q, k, v)))
+        self.assertIsInstance(o, Foreign)
+        self.near(o.array, reference.attention(q, k, v)[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
