@@ -15,8 +15,12 @@ target_include_directories(attune_library INTERFACE
 target_compile_features(attune_library INTERFACE cxx_std_20)
 target_link_libraries(attune_library PRIVATE
   attune_cli attune_static_mlir)
+# A sanitizer's runtime is the program's.
+if(NOT ATTUNE_SANITIZE)
+  target_link_options(attune_library PRIVATE -Wl,--no-undefined)
+endif()
 # Its code stays: threads of a pool and compiled kernels may outlive a dlclose.
-target_link_options(attune_library PRIVATE -Wl,--version-script=${exports} $<$<NOT:$<BOOL:${ATTUNE_SANITIZE}>>:-Wl,--no-undefined> -Wl,-z,nodelete -Wl,-u,attune_main $<$<CONFIG:Release,MinSizeRel>:-Wl,-s>)
+target_link_options(attune_library PRIVATE -Wl,--version-script=${exports} -Wl,-z,nodelete -Wl,-u,attune_main $<$<CONFIG:Release,MinSizeRel>:-Wl,-s>)
 
 # The command: all of it is in the library.
 add_executable(attune ${PROJECT_SOURCE_DIR}/tools/attune/main.cpp)
