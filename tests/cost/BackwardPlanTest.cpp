@@ -1,0 +1,118 @@
+//===- BackwardPlanTest.cpp - Tiles of the backward pass's loops ------------===//
+
+#include "passes/analysis/cost/BackwardPlan.h"
+#include "arch/ArchInfo.h"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+using namespace attune;
+
+static PlanRequest makeRequest(const std::string &arch, int headDim, int headDimV, int elementBytes = 2) {
+  PlanRequest request;
+  request.arch = arch;
+  request.headDim = headDim;
+  request.headDimV = headDimV;
+  request.elementBytes = elementBytes;
+  return request;
+}
+
+static std::string textOf(const PlanRequest &request) {
+  Expected<BackwardPlans> plans = chooseBackwardPlans(request);
+  if (!plans)
+    return plans.error().message;
+  auto sizes = [](const Plan &plan) {
+    return fmt::format("{} x {}, {} warps, {} stages", plan.tileQ, plan.tileK, plan.warps, plan.stages);
+  };
+  return sizes(plans->keys) + "; " + sizes(plans->queries);
+}
+
+static int64_t pad16(int64_t value) { return (value + 15) / 16 * 16; }
+
+/// Bytes of the tiles that a loop holds and streams, and of those of its kernel of rows.
+static int64_t tileBytes(const PlanRequest &request, const Plan &plan, bool ofKeys) {
+  const int64_t own = ofKeys ? plan.tileK : plan.tileQ, looped = ofKeys ? plan.tileQ : plan.tileK;
+  const int64_t d = pad16(request.headDim), dv = pad16(request.headDimV);
+  const int64_t held = !ofKeys && request.denseGradients ? plan.stages * own : own;
+  const int64_t loop = (held + plan.stages * looped) * (d + dv) * request.elementBytes;
+  return ofKeys ? loop : std::max(loop, 2 * own * dv * request.elementBytes);
+}
+
+TEST_CASE("warps have 32 rows where a loop's accumulators leave the registers", "[backward-plan]") {
+  CHECK(textOf(makeRequest("sm_90", 32, 32)) == "64 x 64, 2 warps, 2 stages; 128 x 64, 4 warps, 2 stages");
+  CHECK(textOf(makeRequest("sm_90", 64, 64)) == "32 x 64, 2 warps, 2 stages; 128 x 64, 4 warps, 2 stages");
+  CHECK(textOf(makeRequest("sm_90", 128, 128)) == "64 x 64, 4 warps, 2 stages; 128 x 32, 4 warps, 2 stages");
+  CHECK(textOf(makeRequest("sm_90", 192, 192)) == "32 x 64, 4 warps, 2 stages; 64 x 64, 4 warps, 1 stages");
+  CHECK(textOf(makeRequest("sm_90", 256, 256)) == "32 x 64, 4 warps, 1 stages; 64 x 32, 4 warps, 1 stages");
+  // Fragments of float32 take more.
+  CHECK(textOf(makeRequest("sm_90", 64, 64, 4)) == "64 x 64, 4 warps, 2 stages; 64 x 64, 4 warps, 2 stages");
+}
+
+TEST_CASE("what elements give captured tensors takes registers of the loop over keys", "[backward-plan]") {
+  PlanRequest request = makeRequest("sm_90", 64, 64);
+  request.elementGradients = true;
+  CHECK(textOf(request) == "32 x 64, 2 warps, 2 stages; 128 x 32, 4 warps, 2 stages");
+  request.elementGradients = false;
+  request.denseGradients = true;
+  CHECK(textOf(request) == "32 x 64, 2 warps, 2 stages; 128 x 64, 4 warps, 2 stages");
+}
+
+TEST_CASE("a pattern's blocks bound the queries of a tile", "[backward-plan]") {
+  PlanRequest request = makeRequest("sm_90", 64, 64);
+  request.patternRows = request.patternColumns = 64;
+  CHECK(textOf(request) == "32 x 64, 2 warps, 2 stages; 64 x 64, 2 warps, 2 stages");
+  request.patternRows = 128;
+  CHECK(textOf(request) == "32 x 64, 2 warps, 2 stages; 128 x 64, 4 warps, 2 stages");
+}
+
+TEST_CASE("what is fixed holds for both loops, or for each its own", "[backward-plan]") {
+  PlanRequest request = makeRequest("sm_90", 64, 64);
+  request.fixed.tileQ = 64;
+  request.fixed.tileK = 64;
+  request.fixed.warps = 4;
+  CHECK(textOf(request) == "64 x 64, 4 warps, 2 stages; 64 x 64, 4 warps, 2 stages");
+  PlanChoice ofQueries;
+  ofQueries.tileQ = 128;
+  Expected<BackwardPlans> plans = chooseBackwardPlans(request, ofQueries);
+  REQUIRE(plans);
+  CHECK(plans->keys.tileQ == 64);
+  CHECK(plans->queries.tileQ == 128);
+  CHECK(plans->text() == fmt::format("dK, dV {}; dQ {}", plans->keys.text(), plans->queries.text()));
+  ofQueries.overlap = true;
+  plans = chooseBackwardPlans(request, ofQueries);
+  REQUIRE(!plans);
+  CHECK(plans.error().message == "overlap true is no choice of the backward pass; leave it out");
+}
+
+TEST_CASE("every plan fits the budget, or the error lists the tiles", "[backward-plan]") {
+  for (const char *arch : {"sm_80", "sm_86", "sm_90", "sm_120"}) {
+    const int64_t limit = int64_t((*archInfo(arch))->sharedBytesPerBlock);
+    for (int headDim : {8, 64, 72, 128, 256, 512})
+      for (int headDimV : {8, 64, 128, 512})
+        for (int bytes : {2, 4})
+          for (int64_t budget : {int64_t(0), int64_t(48) << 10})
+            for (bool dense : {false, true}) {
+              PlanRequest request = makeRequest(arch, headDim, headDimV, bytes);
+              request.sramBudget = budget;
+              request.denseGradients = dense;
+              INFO(fmt::format("{} D {} x {}, {} bytes, budget {}", arch, headDim, headDimV, bytes, budget));
+              Expected<BackwardPlans> plans = chooseBackwardPlans(request);
+              if (!plans) {
+                CHECK(plans.error().message.starts_with("the backward pass in tiles of 16 x 16 needs "));
+                continue;
+              }
+              const int64_t most = budget ? budget : limit;
+              CHECK(tileBytes(request, plans->keys, true) <= most);
+              CHECK(tileBytes(request, plans->queries, false) <= most);
+            }
+  }
+}
+
+TEST_CASE("beside warpgroup-level products loops over keys have the plan of warp-level ones", "[backward-plan]") {
+  Expected<BackwardPlans> plans = chooseBackwardPlans(makeRequest("sm_90a", 64, 64));
+  REQUIRE(plans);
+  CHECK(plans->keys.copyWarps == 4);
+  CHECK(plans->queries.copyWarps == 0);
+  CHECK(plans->queries.tileQ == 128);
+  CHECK(plans->text() == plans->keys.text());
+}
