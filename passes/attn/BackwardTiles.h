@@ -48,7 +48,7 @@ protected:
                                     builder.getArrayAttr(grid), op.getDtype(), sizes, op.getTensorsAttr(),
                                     op.getScalarsAttr(), op.getPatternAttr(), op.getDropout(), op.getPrecise(),
                                     op.getQOffset());
-    if (addsQueries() && plan.getCopyWarps() && work != Work::Rows)
+    if (addsQueries() && work == Work::LoopOverQueries)
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
     kernels.push_back(FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
     builder.createBlock(&kernel.getBody());

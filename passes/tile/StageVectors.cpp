@@ -59,7 +59,8 @@ public:
     tile::named(rows.getResult(), (tile::nameOf(vector) + "_rows").str());
     builder.setInsertionPointToEnd(&rows.getBody().front());
     Value row = rows.getCoordinate(type.axis(0));
-    tile::YieldOp::create(builder, vector.getLoc(), elementOf(builder, vector, row));
+    Value element = elementOf(builder, vector, [&](tile::LoadOp load) { return loadedAt(builder, load, row); });
+    tile::YieldOp::create(builder, vector.getLoc(), element);
     builder.setInsertionPointAfter(rows);
     Value staged =
         tile::ConvertOp::create(builder, vector.getLoc(), type.withSpace(tile::MemorySpace::Shared), rows.getResult());
@@ -84,7 +85,9 @@ public:
         continue;
       OpBuilder builder = OpBuilder::atBlockBegin(&map.getBody().front());
       const unsigned i = unsigned(llvm::find(map.getInputs(), vector) - map.getInputs().begin());
-      map.getElement(i).replaceAllUsesWith(elementFrom(builder, vector, map));
+      map.getElement(i).replaceAllUsesWith(elementOf(builder, vector, [&](tile::LoadOp load) -> Value {
+        return map.addInput(copied(load), load.getResult().getType().getElementType());
+      }));
       map.getBody().eraseArgument(i);
       map.getInputsMutable().erase(i);
     }
@@ -111,41 +114,32 @@ private:
     return tile::named(copy, tile::nameOf(load.getResult()));
   }
 
-  /// An element of `of`, computed at `builder` in the body of `reader` from what is copied.
-  static Value elementFrom(OpBuilder &builder, Value of, tile::MapOp reader) {
+  /// An element of `of`, computed at `builder` from those of loads.
+  static Value elementOf(OpBuilder &builder, Value of, function_ref<Value(tile::LoadOp)> ofLoad) {
     if (auto load = of.getDefiningOp<tile::LoadOp>())
-      return reader.addInput(copied(load), load.getResult().getType().getElementType());
+      return ofLoad(load);
     auto map = of.getDefiningOp<tile::MapOp>();
     IRMapping mapping;
     for (auto [i, input] : llvm::enumerate(map.getInputs()))
-      mapping.map(map.getElement(i), elementFrom(builder, input, reader));
+      mapping.map(map.getElement(i), elementOf(builder, input, ofLoad));
     for (Operation &op : map.getBody().front().without_terminator())
       builder.clone(op, mapping);
     return mapping.lookupOrDefault(map.getYield().getValues().front());
   }
 
   /// Rows past the limit are zeros, as those of the load are.
-  Value elementOf(OpBuilder &builder, Value of, Value row) {
-    Location loc = of.getLoc();
-    if (auto load = of.getDefiningOp<tile::LoadOp>()) {
-      SmallVector<Value> indices(load.getIndices().drop_back());
-      indices.push_back(row);
-      SmallVector<bool> inRange(indices.size(), true);
-      inRange.back() = false;
-      Type type = load.getResult().getType().getElementType();
-      Value element =
-          tile::ElementOp::create(builder, loc, type, load.getView(), indices, builder.getDenseBoolArrayAttr(inRange));
-      Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, row, load.getLimit());
-      Value zero = arith::ConstantOp::create(builder, loc, type, builder.getZeroAttr(type));
-      return arith::SelectOp::create(builder, loc, exists, element, zero);
-    }
-    auto map = of.getDefiningOp<tile::MapOp>();
-    IRMapping mapping;
-    for (auto [i, input] : llvm::enumerate(map.getInputs()))
-      mapping.map(map.getElement(i), elementOf(builder, input, row));
-    for (Operation &op : map.getBody().front().without_terminator())
-      builder.clone(op, mapping);
-    return mapping.lookupOrDefault(map.getYield().getValues().front());
+  static Value loadedAt(OpBuilder &builder, tile::LoadOp load, Value row) {
+    Location loc = load.getLoc();
+    SmallVector<Value> indices(load.getIndices().drop_back());
+    indices.push_back(row);
+    SmallVector<bool> inRange(indices.size(), true);
+    inRange.back() = false;
+    Type type = load.getResult().getType().getElementType();
+    Value element =
+        tile::ElementOp::create(builder, loc, type, load.getView(), indices, builder.getDenseBoolArrayAttr(inRange));
+    Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, row, load.getLimit());
+    Value zero = arith::ConstantOp::create(builder, loc, type, builder.getZeroAttr(type));
+    return arith::SelectOp::create(builder, loc, exists, element, zero);
   }
 
   tile::ForBlocksOp loop;

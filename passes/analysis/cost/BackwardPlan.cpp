@@ -26,11 +26,9 @@ public:
   Expected<Plan> choose() const {
     auto hasRoom = [&](const Plan &plan) { return registers(plan) <= freeRegisters && isShared(plan); };
     // Of float32, fragments of 32 rows take all that there is.
-    for (int64_t rows : {32, 16})
+    for (int64_t rows = request.elementBytes > 2 ? 16 : 32; rows >= 16; rows /= 2)
       for (int64_t columns : {64, 32})
-        if (rows > 16 && request.elementBytes > 2)
-          continue;
-        else if (std::optional<Plan> plan = withStages(blockRows(rows), rows, columns, hasRoom))
+        if (std::optional<Plan> plan = withStages(blockRows(rows), rows, columns, hasRoom))
           return *plan;
     // Where the accumulators of 16 rows alone are more than a thread has, narrow tiles spill least.
     if (std::optional<Plan> plan = withStages(blockRows(16), 16, 32, [&](const Plan &plan) { return isShared(plan); }))
@@ -50,11 +48,8 @@ private:
 
   /// Two or four warps of keys, four of queries; 128 queries in no smaller blocks of a pattern, whose rows see other tiles.
   int64_t blockRows(int64_t rowsOfWarp) const {
-    if (of == Keys)
-      return 64;
-    if (arch.isCpu() || (request.patternRows && request.patternRows < 128))
-      return 64;
-    return 4 * rowsOfWarp;
+    const bool hasSmallBlocks = request.patternRows && request.patternRows < 128;
+    return of == Keys || arch.isCpu() || hasSmallBlocks ? 64 : 4 * rowsOfWarp;
   }
 
   Plan make(int64_t rows, int64_t rowsOfWarp, int64_t columns, int64_t stages) const {

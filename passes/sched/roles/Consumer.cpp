@@ -4,13 +4,17 @@
 
 namespace attune::roles {
 
-/// The first op of `block` that reads `value`, or null.
-static Operation *firstUser(Value value, Block &block) {
-  Operation *first = nullptr;
-  for (Operation *user : value.getUsers())
-    if (Operation *ancestor = block.findAncestorOpInBlock(*user); !first || ancestor->isBeforeInBlock(first))
+/// The first and the last op of `block` that is one of `users` or holds one; null where there is none.
+static std::pair<Operation *, Operation *> firstAndLast(ArrayRef<Operation *> users, Block &block) {
+  Operation *first = nullptr, *last = nullptr;
+  for (Operation *user : users) {
+    Operation *ancestor = block.findAncestorOpInBlock(*user);
+    if (!first || ancestor->isBeforeInBlock(first))
       first = ancestor;
-  return first;
+    if (!last || last->isBeforeInBlock(ancestor))
+      last = ancestor;
+  }
+  return {first, last};
 }
 
 void WarpSpecializer::placeWork(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original) {
@@ -83,6 +87,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   SmallVector<Value> carried(yield.getValues());
   yield.erase();
   body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
+  Operation *firstUser = firstAndLast(llvm::to_vector(loop.getPartial().getUsers()), body).first;
   for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
     const bool ofKeys = &ring == &streamed.front();
     auto readVisit = [&] {
@@ -95,7 +100,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
       loop.getPartial().replaceAllUsesWith(tile::named(partial, "partial"));
     };
     readStage(ring, in(at, ring), /*refilled=*/true, /*waited=*/false,
-              AlsoRead{readVisit, visits && ofKeys ? firstUser(loop.getPartial(), body) : nullptr},
+              AlsoRead{readVisit, visits && ofKeys ? firstUser : nullptr},
               ofKeys ? MutableArrayRef<Ring>(columns) : MutableArrayRef<Ring>());
   }
   for (Ring &ring : exchanged)
@@ -196,20 +201,12 @@ Value WarpSpecializer::followVisit(ArrayRef<Position> positions) {
 }
 
 std::pair<Operation *, Operation *> WarpSpecializer::readersOf(const Ring &ring) {
-  Operation *first = nullptr, *last = nullptr;
   SmallVector<Operation *> users(ring.value().getUsers());
   // What changes the tile in place is read in its stead.
   for (Operation *user : ring.value().getUsers())
     if (isa<tile::ScaleOp>(user))
       llvm::append_range(users, user->getUsers());
-  for (Operation *user : users) {
-    Operation *ancestor = ring.tile->getBlock()->findAncestorOpInBlock(*user);
-    if (!first || ancestor->isBeforeInBlock(first))
-      first = ancestor;
-    if (!last || last->isBeforeInBlock(ancestor))
-      last = ancestor;
-  }
-  return {first, last};
+  return firstAndLast(users, *ring.tile->getBlock());
 }
 
 Value WarpSpecializer::replaceBySlot(Ring &ring, Value stage, Operation *first) {
