@@ -292,14 +292,41 @@ void bindVariants(nb::module_ &m) {
                        list.append(nb::make_tuple(scalar.name, std::string(name(scalar.dtype))));
                      return list;
                    })
-      .def("json", &Variant::toJson);
+      .def("json", &Variant::toJson)
+      .def_static("from_json", [](const std::string &json) { return valueOf(Variant::fromJson(json)); });
 }
 
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
 
-using Array = nb::ndarray<nb::ro>;
+/// How a library whose arrays are no buffers of Python's gives views of them at once: the table of functions of DLPack 1.2 and later, which
+/// a type has as __dlpack_c_exchange_api__. It waits for no stream.
+struct ExchangeTable {
+  struct {
+    uint32_t major, minor;
+  } version;
+  ExchangeTable *older;
+  void *allocate, *managedFrom, *managedTo;
+  int (*viewOf)(void *object, nb::dlpack::dltensor *view); ///< owns nothing; may be null
+  int (*currentStream)(int deviceType, int32_t device, void **stream);
+};
+
+const ExchangeTable *exchangeTable(nb::handle value) {
+  static PyObject *const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  PyObject *capsule = PyObject_GetAttr(reinterpret_cast<PyObject *>(Py_TYPE(value.ptr())), name);
+  if (!capsule) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  // The table is the library's, for as long as the process lives.
+  auto *table = static_cast<const ExchangeTable *>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+  Py_DECREF(capsule);
+  PyErr_Clear();
+  while (table && table->version.major > 1)
+    table = table->older;
+  return table && table->viewOf ? table : nullptr;
+}
 
 /// NumPy has no bf16, whose bits it holds as uint16.
 std::optional<DType> dtypeOf(nb::dlpack::dtype dtype) {
@@ -322,42 +349,66 @@ std::string textOf(nb::dlpack::dtype dtype) {
   return "of another type";
 }
 
-/// The view of an array; `array` keeps its memory.
-Tensor viewOf(const Array &array, std::string_view what) {
-  const std::optional<DType> dtype = dtypeOf(array.dtype());
-  if (!dtype)
-    raise({std::string(what) + " is " + textOf(array.dtype()) +
-           ", but arrays are float32, float16, bfloat16, int32, int64 or bool; convert it"});
-  const bool cpu = array.device_type() == nb::device::cpu::value;
-  if (!cpu && array.device_type() != nb::device::cuda::value)
-    raise({std::string(what) + " lies on a device that is neither the CPU nor CUDA; copy it there"});
-  if (array.ndim() > size_t(Tensor::maxRank))
-    raise({std::string(what) + " has " + std::to_string(array.ndim()) + " dimensions, but at most " +
-           std::to_string(Tensor::maxRank) + " are possible"});
-  return Tensor::strided(array.data(), *dtype, std::span(array.shape_ptr(), array.ndim()),
-                         std::span(array.stride_ptr(), array.ndim()),
-                         cpu ? Device::cpu() : Device::cuda(array.device_id()));
-}
+/// Views of Python's arrays, whose memory is kept meanwhile.
+class Views {
+public:
+  explicit Views(size_t count) { kept.reserve(count); }
 
-Array arrayOf(nb::handle value, std::string_view what) {
-  Array array;
-  if (!nb::try_cast(value, array))
-    raise({std::string(what) + " is of type " + nb::cast<std::string>(value.type().attr("__name__")) +
-           ", but must be an array of NumPy, PyTorch, CuPy or JAX, or have __dlpack__"});
-  return array;
-}
+  /// `what` says whose view it is, where it is refused.
+  template <typename What> Tensor of(nb::handle value, What &&what) {
+    if (const ExchangeTable *table = exchangeTable(value)) {
+      nb::dlpack::dltensor view;
+      if (table->viewOf(value.ptr(), &view) != 0)
+        throw nb::python_error();
+      return tensor(view, what);
+    }
+    nb::ndarray<nb::ro> array;
+    if (!nb::try_cast(value, array))
+      raise({std::string(what()) + " is of type " + nb::cast<std::string>(value.type().attr("__name__")) +
+             ", but must be an array of NumPy, PyTorch, CuPy or JAX, or have __dlpack__"});
+    nb::dlpack::dltensor view;
+    view.data = const_cast<void *>(array.data());
+    view.device = {array.device_type(), array.device_id()};
+    view.ndim = int32_t(array.ndim());
+    view.dtype = array.dtype();
+    view.shape = const_cast<int64_t *>(array.shape_ptr());
+    view.strides = const_cast<int64_t *>(array.stride_ptr());
+    view.byte_offset = 0;
+    kept.push_back(std::move(array));
+    return tensor(view, what);
+  }
+
+private:
+  template <typename What> static Tensor tensor(const nb::dlpack::dltensor &view, What &&what) {
+    const std::optional<DType> dtype = dtypeOf(view.dtype);
+    if (!dtype)
+      raise({std::string(what()) + " is " + textOf(view.dtype) +
+             ", but arrays are float32, float16, bfloat16, int32, int64 or bool; convert it"});
+    const bool cpu = view.device.device_type == nb::device::cpu::value;
+    if (!cpu && view.device.device_type != nb::device::cuda::value)
+      raise({std::string(what()) + " lies on a device that is neither the CPU nor CUDA; copy it there"});
+    if (view.ndim > Tensor::maxRank)
+      raise({std::string(what()) + " has " + std::to_string(view.ndim) + " dimensions, but at most " +
+             std::to_string(Tensor::maxRank) + " are possible"});
+    return Tensor::strided(static_cast<char *>(view.data) + view.byte_offset, *dtype,
+                           std::span(view.shape, size_t(view.ndim)), std::span(view.strides, size_t(view.ndim)),
+                           cpu ? Device::cpu() : Device::cuda(view.device.device_id));
+  }
+
+  std::vector<nb::ndarray<nb::ro>> kept;
+};
 
 /// The items of a dict as named views. Names are the dict's own strings.
-template <typename Each>
-void eachArray(nb::dict items, std::vector<Array> &arrays, std::string_view what, Each &&each) {
+template <typename Each> void eachArray(nb::dict items, Views &views, std::string_view what, Each &&each) {
   for (auto [key, value] : items) {
     Py_ssize_t length = 0;
     const char *text = PyUnicode_AsUTF8AndSize(key.ptr(), &length);
     if (!text)
       throw nb::python_error();
     const std::string_view name(text, size_t(length));
-    arrays.push_back(arrayOf(value, name));
-    each(name, viewOf(arrays.back(), what.empty() ? name : std::string(what) + " '" + std::string(name) + "'"));
+    each(name, views.of(value, [&] {
+      return what.empty() ? std::string(name) : std::string(what) + " '" + std::string(name) + "'";
+    }));
   }
 }
 
@@ -396,12 +447,13 @@ ScalarValue scalarOf(const ScalarParam &declared, nb::handle value) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// What a launch is told beside its arrays.
+/// What a launch is told beside its arrays. Where the stream is unset it is the current one of the library whose array q is.
 struct LaunchValues {
   std::optional<float> dropout;
   uint64_t seed = 0, offset = 0;
   std::optional<int32_t> qOffset;
-  uintptr_t stream = 0;
+  std::optional<uintptr_t> stream;
+  bool seedOnDevice = false; ///< seed and offset are addresses of device memory that holds them
 };
 
 void addScalars(const Kernel &kernel, nb::dict scalars, LaunchArgs &args) {
@@ -413,14 +465,23 @@ void addScalars(const Kernel &kernel, nb::dict scalars, LaunchArgs &args) {
   }
 }
 
+Stream streamOf(const LaunchValues &values, const Kernel &kernel, nb::handle q, const Tensor &view) {
+  if (values.stream)
+    return reinterpret_cast<Stream>(*values.stream);
+  void *stream = nullptr;
+  if (const ExchangeTable *table = kernel.device() == Device::cpu() ? nullptr : exchangeTable(q))
+    if (table->currentStream(nb::device::cuda::value, view.device.ordinal, &stream) != 0)
+      throw nb::python_error();
+  return static_cast<Stream>(stream);
+}
+
 /// Launches. `operands` are those of the table in attune/Kernel.h, q to lse among them. `allocate(bytes)` gives memory
 /// for a workspace on CUDA.
 void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb::dict scalars,
                   const LaunchValues &values, nb::object allocate) {
   LaunchArgs args;
-  std::vector<Array> arrays;
-  arrays.reserve(operands.size() + tensors.size() + 1);
-  eachArray(operands, arrays, "", [&](std::string_view name, const Tensor &view) {
+  Views views(operands.size() + tensors.size() + 1);
+  eachArray(operands, views, "", [&](std::string_view name, const Tensor &view) {
     if (name == "q")
       args.q = view;
     else if (name == "k")
@@ -434,33 +495,40 @@ void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb:
     else
       args.operands.push_back({name, view});
   });
-  eachArray(tensors, arrays, "captured tensor",
+  eachArray(tensors, views, "captured tensor",
             [&](std::string_view name, const Tensor &view) { args.tensors.push_back({name, view}); });
   addScalars(kernel, scalars, args);
   args.dropout = values.dropout;
-  args.seed = values.seed;
-  args.offset = values.offset;
+  if (values.seedOnDevice) {
+    args.seedPointer = reinterpret_cast<const uint64_t *>(values.seed);
+    args.offsetPointer = reinterpret_cast<const uint64_t *>(values.offset);
+  } else {
+    args.seed = values.seed;
+    args.offset = values.offset;
+  }
   args.qOffset = values.qOffset;
   std::unique_ptr<void, void (*)(void *)> memory(nullptr, [](void *p) { ::operator delete(p, std::align_val_t(64)); });
+  nb::object workspace;
   args.workspaceBytes = kernel.workspaceBytes(args);
   if (args.workspaceBytes && kernel.device() == Device::cpu()) {
     memory.reset(::operator new(args.workspaceBytes, std::align_val_t(64)));
     args.workspace = memory.get();
   } else if (args.workspaceBytes) {
-    arrays.push_back(arrayOf(allocate(args.workspaceBytes), "the workspace"));
-    args.workspace = const_cast<void *>(arrays.back().data());
+    workspace = allocate(args.workspaceBytes);
+    args.workspace = const_cast<void *>(views.of(workspace, [] { return "the workspace"; }).data);
   }
+  const Stream stream = streamOf(values, kernel, operands["q"], args.q);
   Expected<void> done = [&] {
     nb::gil_scoped_release released;
-    return kernel.launch(reinterpret_cast<Stream>(values.stream), args);
+    return kernel.launch(stream, args);
   }();
   require(done);
 }
 
 void bindKernels(nb::module_ &m) {
   nb::class_<LaunchValues>(m, "LaunchValues")
-      .def(nb::init<std::optional<float>, uint64_t, uint64_t, std::optional<int32_t>, uintptr_t>(), "dropout"_a.none(),
-           "seed"_a, "offset"_a, "q_offset"_a.none(), "stream"_a);
+      .def(nb::init<std::optional<float>, uint64_t, uint64_t, std::optional<int32_t>, std::optional<uintptr_t>, bool>(),
+           "dropout"_a.none(), "seed"_a, "offset"_a, "q_offset"_a.none(), "stream"_a.none(), "seed_on_device"_a = false);
   nb::class_<Kernel>(m, "Kernel")
       .def("launch", &launchKernel)
       .def("backward", &Kernel::backward)
@@ -585,6 +653,7 @@ void bindCompiling(nb::module_ &m) {
 } // namespace
 
 NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false); // kernels that Python modules keep live until the process ends
   bindExpressions(m);
   bindVariants(m);
   bindKernels(m);

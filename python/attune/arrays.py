@@ -54,15 +54,17 @@ def readable(array):
 
 
 def exported(array):
-    """What a launch takes: PyTorch's tensors as capsules, which wait for no stream, as the kernel is enqueued on the current one; a capsule
-    serves once."""
-    if type(array).__module__.startswith("torch"):
+    """What a launch takes: an array that gives views of itself as it is; PyTorch's tensors before 2.10, whose __dlpack__ would wait for a stream, as
+    capsules, each of which serves once."""
+    if type(array).__module__.startswith("torch") and not hasattr(type(array), "__dlpack_c_exchange_api__"):
         return _module(array).utils.dlpack.to_dlpack(array.detach() if array.requires_grad else array)
     return array
 
 
 def current_stream(like):
-    """The handle of the stream that the caller's arrays belong to."""
+    """The handle of the stream that the caller's arrays belong to; None where the launch finds it."""
+    if hasattr(type(like), "__dlpack_c_exchange_api__"):
+        return None
     kind = _kind(like)
     if kind == "torch" and like.is_cuda:
         return _module(like).cuda.current_stream(like.device).cuda_stream

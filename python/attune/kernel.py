@@ -116,7 +116,7 @@ class Kernel:
         self._on_cpu = core.device == "cpu"
         self._plain = not (self._tensors or self._scalars)
         self._needs_view = options.dtype == "bf16" or any(dtype == "bf16" for _, dtype, _ in variant.tensors)
-        self._values = _core.LaunchValues(None, 0, 0, None, 0)
+        self._values = _core.LaunchValues(None, 0, 0, None, 0 if self._on_cpu else None)
 
     @property
     def name(self):
@@ -197,7 +197,7 @@ class Kernel:
             operands = {name: readable(array) for name, array in operands.items()}
         if tensors:
             tensors = {name: exported(array) for name, array in tensors.items()}
-        core.launch(operands, tensors, scalars, values, lambda size: exported(empty_like(like, (size,), "uint8")))
+        core.launch(operands, tensors, scalars, values, lambda size: exported(empty_like(like, ((size + 3) // 4,), "int32")))
 
     def _output(self, q):
         if len(q.shape) != 4:

@@ -1,5 +1,6 @@
 """attune.Variant: Python functions traced into a variant."""
 import functools
+import inspect
 import json
 import math
 import types
@@ -134,7 +135,7 @@ def _functions(given):
 
 
 def _line_of(function):
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
     return (code.co_filename, code.co_firstlineno, 0) if code else here()
 
 
@@ -211,6 +212,15 @@ class Variant:
         self._normalise(normaliser, sink, captures, where)
         used = {tensor for tensor, _, _ in self._core.tensors}
         self.arrays = {key: tensor.array for key, tensor in captures.tensors.items() if key in used}
+
+    @classmethod
+    def from_json(cls, text):
+        """The variant of which json() gave the text; calls bind all of its tensors by name."""
+        variant = cls.__new__(cls)
+        variant._core = _core.Variant.from_json(text)
+        variant.name = json.loads(text)["name"]
+        variant.arrays = {}
+        return variant
 
     def _trace(self, scores, masks, arguments, captures):
         for function in scores:

@@ -1,0 +1,148 @@
+"""flex_attention and scaled_dot_product_attention on attune's kernels."""
+import math
+import warnings
+
+import torch
+from torch.nn.attention import flex_attention as torch_flex
+
+from ..expressions import fail
+from .masks import BlockMask, mask_of
+from .ops import attend
+from .programs import program
+
+_warned = set()
+
+
+def _warn_once(text):
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(text, stacklevel=3)
+
+
+def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, kernel_options=None, *,
+                   return_aux=None, dropout_p=0.0, deterministic=False, normaliser=None, sink=None):
+    """Attention, as torch.nn.attention.flex_attention.flex_attention computes it, and with the same arguments.
+
+    query [B, Hq, L, E], key [B, Hkv, S, E], value [B, Hkv, S, Ev], of bfloat16, float16 or float32 and any strides; E and Ev up to 512. Returns
+    [B, Hq, L, Ev]; with return_lse (output, LSE), with return_aux (output, AuxOutput); LSE is float32 [B, Hq, L] and differentiable.
+
+    score_mod(score, b, h, q_idx, kv_idx) and block_mask's mask_mod(b, h, q_idx, kv_idx) are traced once for as long as what they depend on stays.
+    Tensors that score_mod reads and that require grad have their gradients.
+
+    Beyond FlexAttention:
+    dropout_p       probability, drawn by PyTorch's generator of the device
+    deterministic   gradients are bit-equal in each run
+    normaliser      "softmax", "sigmoid", "none", or an attune.Normaliser, as attune.Variant takes it
+    sink            float32 [Hq]: a logit of each head in softmax's denominator
+
+    kernel_options are Triton's and ignored. Errors are attune.Error with the user's line, what shapes do not fit ValueError.
+    """
+    query, key, value = _checked(query, key, value, enable_gqa)
+    if kernel_options:
+        _warn_once("attune ignores kernel_options, which choose Triton's schedules; attune's are chosen by its cost model and by attune tune")
+    if return_lse and return_aux is not None:
+        raise ValueError("return_lse and return_aux are both given; return_aux=AuxRequest(lse=True) asks for LSE, too")
+    if return_aux is not None and return_aux.max_scores:
+        fail("return_aux asks for max_scores, which attune's kernels do not give: their maxima are of rescaled scores; ask for lse alone")
+    with_lse = return_lse or return_aux is not None and return_aux.lse
+    mask_mod, blocks, block_size = None, None, None
+    if block_mask is not None:
+        _check_lengths(block_mask, query, key)
+        mask_mod, blocks = mask_of(block_mask)
+        block_size = block_mask.BLOCK_SIZE
+    output, lse = _attend(query, key, value, score_mod, mask_mod, blocks, block_size, scale, dropout_p, deterministic, with_lse, normaliser, sink)
+    if return_aux is not None:
+        return output, torch_flex.AuxOutput(lse=lse if with_lse else None, max_scores=None)
+    return (output, lse) if return_lse else output
+
+
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """torch.nn.functional.scaled_dot_product_attention on attune's kernels, with the same arguments and meaning.
+
+    attn_mask is bool (True is visible) or a floating-point bias, broadcastable to [B, Hq, L, S]; a bias that requires grad has its gradient. Of
+    query, key and value of rank 3 the batch is 1.
+    """
+    if query.dim() == 3:
+        return scaled_dot_product_attention(*[x.unsqueeze(0) for x in (query, key, value)], attn_mask, dropout_p, is_causal, scale, enable_gqa).squeeze(0)
+    query, key, value = _checked(query, key, value, enable_gqa)
+    score_mod, mask_mod = None, _causal if is_causal else None
+    if attn_mask is not None:
+        if is_causal:
+            raise ValueError("attn_mask and is_causal are both given; leave one out")
+        shape = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+        mask = attn_mask.expand(shape)
+        if mask.dtype == torch.bool:
+            mask_mod = lambda b, h, q, k: mask[b, h, q, k]
+        else:
+            score_mod = lambda s, b, h, q, k: s + mask[b, h, q, k]
+    return _attend(query, key, value, score_mod, mask_mod, None, None, scale, dropout_p, False, False, None, None)[0]
+
+
+def _causal(b, h, q, k):
+    return q >= k
+
+
+def _attend(query, key, value, score_mod, mask_mod, blocks, block_size, scale, dropout_p, deterministic, with_lse, normaliser, sink):
+    head_dim, head_dim_v = query.shape[3], value.shape[3]
+    if scale is None and head_dim % 8:
+        scale = 1 / math.sqrt(head_dim)
+    if not 0 <= dropout_p < 1:
+        raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
+    if sink is not None and sink.dtype != torch.float32:
+        sink = sink.float()
+    found, captured = program(score_mod, mask_mod, blocks, block_size, query.device, scale=scale, dropout=0.0 if dropout_p else None, normaliser=normaliser,
+                              sink=sink)
+    captured = [_placed(x, name, query.device) for x, (name, _, _) in zip(captured, found.tensors)] if captured else captured
+    if head_dim % 8:
+        query, key = (torch.nn.functional.pad(x, (0, -head_dim % 8)) for x in (query, key))
+    if head_dim_v % 8:
+        value = torch.nn.functional.pad(value, (0, -head_dim_v % 8))
+    output, lse = attend(found, query, key, value, captured, dropout_p, deterministic, with_lse)
+    return output[..., :head_dim_v] if head_dim_v % 8 else output, lse
+
+
+def _placed(tensor, name, device):
+    if tensor.device == device:
+        return tensor
+    if tensor.dim() == 0:
+        return tensor.to(device, non_blocking=True)
+    fail(f"captured tensor \"{name}\" is on {tensor.device}, but query is on {device}; move it there")
+
+
+def _checked(query, key, value, enable_gqa):
+    """The three, of equal dtype and batch."""
+    shapes = query.shape, key.shape, value.shape
+    if not len(shapes[0]) == len(shapes[1]) == len(shapes[2]) == 4:
+        raise ValueError(f"query, key and value have {len(shapes[0])}, {len(shapes[1])} and {len(shapes[2])} dimensions, but must have 4: [B, H, S, E]")
+    (batch, heads, _, columns), (key_batch, key_heads, keys, key_columns), (value_batch, value_heads, values, _) = shapes
+    if columns != key_columns:
+        raise ValueError(f"query and key have {columns} and {key_columns} columns, but must have the same")
+    if keys != values or key_heads != value_heads or key_batch != value_batch:
+        raise ValueError(f"key and value are {list(shapes[1])} and {list(shapes[2])}, but must have the same batch, heads and length")
+    if heads != key_heads:
+        if not enable_gqa:
+            raise ValueError(f"query and key have {heads} and {key_heads} heads, but must have the same number without enable_gqa=True")
+        if not key_heads or heads % key_heads:
+            raise ValueError(f"query has {heads} heads and key {key_heads}, but the heads of query must be a multiple of those of key")
+    if batch != key_batch:
+        if key_batch != 1:
+            raise ValueError(f"query and key have batches {batch} and {key_batch}, but must have the same, or key and value 1")
+        key, value = key.expand(batch, -1, -1, -1), value.expand(batch, -1, -1, -1)
+    if not query.device == key.device == value.device:
+        raise ValueError(f"query, key and value are on {query.device}, {key.device} and {value.device}, but must be on one device")
+    kind = query.device.type
+    if torch.is_autocast_enabled(kind) and query.dtype != (dtype := torch.get_autocast_dtype(kind)):
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    if not query.dtype == key.dtype == value.dtype:
+        raise ValueError(f"query, key and value are {query.dtype}, {key.dtype} and {value.dtype}, but must be of one dtype")
+    return query, key, value
+
+
+def _check_lengths(block_mask, query, key):
+    lengths = block_mask.shape[-2:]
+    if tuple(lengths) != (query.shape[2], key.shape[2]) and min(block_mask.BLOCK_SIZE) < 1 << 30:
+        raise ValueError(f"block_mask is of {lengths[0]} queries and {lengths[1]} keys, but query and key have {query.shape[2]} and {key.shape[2]}; make a mask "
+                         "of these lengths")
+    for what, extent, size in (("batch", block_mask.shape[0], query.shape[0]), ("number of heads", block_mask.shape[1], query.shape[1])):
+        if len(block_mask.shape) == 4 and extent not in (1, size):
+            raise ValueError(f"block_mask has a {what} of {extent}, but query has {size}; give create_block_mask the same, or None")

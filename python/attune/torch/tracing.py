@@ -1,0 +1,507 @@
+"""PyTorch functions as attune's expressions.
+
+A function is called once with scalar tensors that hold expressions. A function mode sees what never becomes an operation (indexing by a scalar
+tensor, reads of a shape, `if`), a dispatch mode the ATen operations; both know the real tensors that the function reads. What PyTorch computes
+from those alone is recorded, and computed by PyTorch again in each call.
+"""
+import contextlib
+import math
+import operator
+import typing
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .. import expressions as ex
+from ..expressions import Expr, as_expr, cast, fail, where
+
+DTYPES = {"f32": torch.float32, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
+CAPTURED = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool"}
+_NAMES = {torch.float16: "f32", torch.bfloat16: "f32", torch.float32: "f32", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool"}
+_RESERVED = frozenset("s b h q k B H Sq Sk true false inf nan let blocks sink".split())
+
+
+class Traced(torch.Tensor):
+    """A scalar tensor with an expression, or a tensor that the function reads, of which some indices are given."""
+
+    @staticmethod
+    def __new__(cls, shape, dtype, device, **_):
+        return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)
+
+    def __init__(self, shape, dtype, device, expr=None, read=None, indices=()):
+        self.expr = expr
+        self.read = read
+        self.indices = indices
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        fail(f"{func} meets a traced scalar outside of the function that attune traces; keep what score_mod and mask_mod compute inside of them")
+
+    def __repr__(self, **_):
+        return f"<traced {self.expr!r}>" if self.expr is not None else f"<traced part of {self.read.name}>"
+
+
+class Source(typing.NamedTuple):
+    """Where a tensor is found in each call: "leaf" i of the function's variables, the output (step, i) of a step, or "held", the tensor itself."""
+
+    kind: str
+    value: object
+
+
+class Read:
+    """A real tensor that expressions read."""
+
+    def __init__(self, name, tensor, source):
+        self.name = name
+        self.tensor = tensor
+        self.source = source
+        self.declared = None
+
+    def element(self, indices):
+        """An element, where PyTorch's negative indices count from the end. `indices` are expressions or Python's integers."""
+        if self.declared is None:
+            dtype = CAPTURED.get(self.tensor.dtype)
+            if dtype is None:
+                fail(f"tensor \"{self.name}\" is {self.tensor.dtype}, but captured tensors are float32, float16, bfloat16, int32, int64 or bool; convert it")
+            if self.tensor.dim() > 4:
+                fail(f"tensor \"{self.name}\" has {self.tensor.dim()} dimensions, but captured tensors have at most 4; flatten it")
+            self.declared = ex.tensor(self.name, dtype, self.tensor.dim())
+        if not indices:
+            return self.declared.value()
+        wrapped, known = [], True
+        for dim, index in enumerate(indices):
+            index = as_expr(index)
+            if index.dtype not in ("i32", "i64"):
+                fail(f"tensor \"{self.name}\" is indexed by {index.dtype}, but indices are integers; write .to(torch.int32)")
+            if not index.nonnegative:
+                known = False
+                index = where(index < 0, index + ex.scalar(f"{self.name}_size{dim}", "i32"), index)
+            wrapped.append(index)
+        element = self.declared[tuple(wrapped)]
+        return element if known else Expr(ex.clamped(element).node)
+
+
+class Trace:
+    """What tracing found beside expressions: the tensors that are read, and what PyTorch computes of them in each call."""
+
+    def __init__(self, leaves, names, device):
+        self.device = device
+        self.leaves = {id(leaf): (index, leaf) for index, leaf in reversed(list(enumerate(leaves)))}
+        self.names = names
+        self.steps = []  # (function, arguments, keywords), whose tensors are Sources
+        self.results = {}  # by id: the Source of what a step gave, and the tensor
+        self.constants = {}  # by id: tensors that the function makes of numbers
+        self.foreign = {}  # by id: tensors that none of the function's variables leads to
+        self.reads = {}  # by id: Read
+        self.by_shape = False  # a Python number may have come of a tensor's shape
+
+    # Tensors -------------------------------------------------------------
+
+    def source(self, tensor):
+        if id(tensor) in self.results:
+            return self.results[id(tensor)][0]
+        if id(tensor) in self.leaves:
+            return Source("leaf", self.leaves[id(tensor)][0])
+        if id(tensor) not in self.constants:
+            self.foreign[id(tensor)] = tensor
+        return Source("held", tensor)
+
+    def read(self, tensor):
+        if id(tensor) not in self.reads:
+            source = self.source(tensor)
+            name = self.names[source.value] if source.kind == "leaf" else "computed"
+            if not name.isidentifier() or not name.isascii() or name in _RESERVED:
+                name = "captured_" + "".join(c for c in name if c.isascii() and (c.isalnum() or c == "_"))
+            taken = {read.name for read in self.reads.values()}
+            while name in taken:
+                name += "_"
+            self.reads[id(tensor)] = Read(name, tensor, source)
+        return self.reads[id(tensor)]
+
+    def traced(self, expr):
+        return Traced((), DTYPES[expr.dtype], self.device, expr=expr)
+
+    def expr(self, value):
+        """The expression of an operand."""
+        if isinstance(value, Traced):
+            if value.expr is None:
+                fail(f"a part of tensor \"{value.read.name}\" of shape {list(value.shape)} is no scalar; index its other dimensions, too")
+            return value.expr
+        if isinstance(value, torch.Tensor):
+            if value.dim():
+                fail(f"a tensor of shape {list(value.shape)} is no scalar; index it by b, h, q_idx or kv_idx")
+            if id(value) in self.constants:
+                return as_expr(value.item())
+            return self.read(value).element(())
+        return as_expr(value)
+
+    # Modes ---------------------------------------------------------------
+
+    def __call__(self, function, exprs, what):
+        """The expression that the function returns for arguments with these expressions."""
+        arguments = [self.traced(expr) for expr in exprs]
+        with torch.no_grad(), _Functions(self), _Operations(self):
+            result = function(*arguments)
+        if result is None:
+            fail(f"{what} returns nothing, but must return a scalar tensor; add return", _line_of(function))
+        if isinstance(result, torch.Tensor) and result.dim():
+            fail(f"{what} returns a tensor of shape {list(result.shape)}, but must return a scalar; index it", _line_of(function))
+        return self.expr(result)
+
+    def real(self, func, args, kwargs):
+        """An operation without traced operands: PyTorch's, now and in each call."""
+        tensors = [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            fail(f"{func} draws random numbers, which would be the same in each call; draw them outside of the function")
+        if func._schema.is_mutable and any(id(x) not in self.constants for x in tensors):
+            fail(f"{func} changes a tensor that the function reads; change it outside of the function")
+        result = func(*args, **kwargs)
+        outputs = torch.utils._pytree.tree_leaves(result)
+        if all(id(x) in self.constants for x in tensors):
+            self.constants.update((id(x), x) for x in outputs)
+            return result
+        self.by_shape = True
+        place = lambda x: self.source(x) if isinstance(x, torch.Tensor) else x
+        self.steps.append((func, *torch.utils._pytree.tree_map(place, (args, kwargs))))
+        for index, x in enumerate(outputs):
+            if isinstance(x, torch.Tensor):
+                self.results[id(x)] = (Source("result", (len(self.steps) - 1, index)), x)
+        return result
+
+    def operation(self, func, args, kwargs):
+        if not any(isinstance(x, Traced) for x in torch.utils._pytree.tree_leaves((args, kwargs))):
+            return self.real(func, args, kwargs)
+        name = func.overloadpacket.__name__
+        if func.namespace != "aten":
+            return self.foreign_operation(func, args, kwargs)
+        if name == "index":
+            return self.index(args[0], args[1])
+        changes = func._schema.is_mutable and name.endswith("_")
+        handler = OPERATIONS.get(name[:-1] if changes else name)
+        if handler is None:
+            fail(f"{func} is not part of attune's expressions; write it with arithmetic, comparisons, torch.where, exp, log, tanh, sigmoid, sqrt, sin, cos "
+                 "and the like, or compute it outside of the function and index the result")
+        expr = handler(self, func, *args, **kwargs)
+        if not changes:
+            return self.traced(expr)
+        if not isinstance(args[0], Traced) or DTYPES[expr.dtype] != args[0].dtype:
+            fail(f"{func} would change a {args[0].dtype} tensor to {expr.dtype}; write x = x + y")
+        args[0].expr = expr
+        return args[0]
+
+    def foreign_operation(self, func, args, kwargs):
+        """An operation of another library, where it is made of PyTorch's."""
+        for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd"):
+            if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key):
+                with self:
+                    return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
+        fail(f"{func} is not part of attune's expressions; write it with PyTorch's scalar operations")
+
+    def __enter__(self):
+        self.stack = contextlib.ExitStack()
+        self.stack.enter_context(_Functions(self))
+        self.stack.enter_context(_Operations(self))
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+    def index(self, tensor, indices):
+        """tensor[indices]: integers and traced scalars; others are whole dimensions."""
+        if isinstance(tensor, Traced):
+            if tensor.expr is not None:
+                fail("a scalar has no dimension to index")
+            read, before = tensor.read, list(tensor.indices)
+        else:
+            read = self.read(tensor)
+            before = [None] * tensor.dim()
+        indices = list(indices) if isinstance(indices, (tuple, list)) else [indices]
+        free = [dim for dim, index in enumerate(before) if index is None]
+        if any(index is Ellipsis for index in indices):
+            at = next(i for i, index in enumerate(indices) if index is Ellipsis)
+            indices[at:at + 1] = [slice(None)] * (len(free) - len(indices) + 1)
+        if len(indices) > len(free):
+            fail(f"tensor \"{read.name}\" takes {len(free)} more indices, but got {len(indices)}")
+        for dim, index in zip(free, indices):
+            if isinstance(index, slice) and index == slice(None) or index is None and not isinstance(tensor, Traced):
+                continue
+            if isinstance(index, (slice, bool)) or index is None:
+                fail(f"tensor \"{read.name}\" is indexed by {index!r} beside a traced scalar; slice it outside of the function")
+            if isinstance(index, torch.Tensor) and not isinstance(index, Traced) and index.dim():
+                fail(f"tensor \"{read.name}\" is indexed by a tensor of shape {list(index.shape)}, but indices are scalars")
+            expr = self.expr(index)
+            before[dim] = cast(expr, "i32") if expr.dtype == "bool" else expr
+        if all(index is not None for index in before):
+            return self.traced(as_expr(read.element(before)))
+        shape = [size for size, index in zip(read.tensor.shape, before) if index is None]
+        return Traced(shape, read.tensor.dtype, self.device, read=read, indices=tuple(before))
+
+
+def _line_of(function):
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return (code.co_filename, code.co_firstlineno, 0) if code else ex.here()
+
+
+_DECIDES = {torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__, torch.Tensor.__index__, torch.Tensor.item, torch.Tensor.tolist,
+            torch.Tensor.__contains__, torch.Tensor.numpy}
+_SHAPES = {torch.Tensor.shape.__get__, torch.Tensor.size, torch.Tensor.__len__, torch.Tensor.numel, torch.Tensor.nelement, torch.Tensor.stride}
+
+
+class _Functions(TorchFunctionMode):
+    def __init__(self, trace):
+        super().__init__()
+        self.trace = trace
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
+            indices = args[1] if isinstance(args[1], (tuple, list)) else (args[1],)
+            if isinstance(args[0], Traced) or any(isinstance(index, Traced) for index in indices):
+                return self.trace.index(args[0], indices)
+        elif func in _DECIDES and any(isinstance(x, Traced) for x in args):
+            fail("a traced scalar has no value before the kernel runs, so that if, and, or, not, min, max, a < b < c, int() and .item() cannot read it; "
+                 "write (a < b) & (b < c), |, ~, torch.where(condition, a, b), torch.minimum or torch.maximum")
+        elif func in _DECIDES and any(isinstance(x, torch.Tensor) and id(x) not in self.trace.constants for x in args):
+            fail("a tensor's value would become a constant of the kernel; use the tensor itself, or read the number outside of the function")
+        elif func in _SHAPES and not isinstance(args[0], Traced):
+            self.trace.by_shape = True
+        return func(*args, **(kwargs or {}))
+
+
+class _Operations(TorchDispatchMode):
+    def __init__(self, trace):
+        super().__init__()
+        self.trace = trace
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return self.trace.operation(func, args, kwargs or {})
+
+
+# ATen operations ---------------------------------------------------------
+# Each takes the trace, the overload, and ATen's arguments, and gives an expression.
+
+OPERATIONS = {}
+
+
+def _operation(*names):
+    def register(handler):
+        for name in names:
+            OPERATIONS[name] = handler
+        return handler
+    return register
+
+
+def _number(expr):
+    """Of a bool 0 or 1."""
+    return cast(expr, "i32") if expr.dtype == "bool" else expr
+
+
+def _float(expr):
+    return expr if expr.dtype == "f32" else cast(expr, "f32")
+
+
+def _truth(expr):
+    return expr if expr.dtype == "bool" else expr != 0
+
+
+def _alike(a, b):
+    """Both of the type that PyTorch promotes them to."""
+    order = ("bool", "i32", "i64", "f32")
+    dtype = max(a.dtype, b.dtype, key=order.index)
+    return tuple(x if x.dtype == dtype else cast(x, dtype) for x in (a, b))
+
+
+def _arithmetic(function):
+    def handler(trace, func, a, b, alpha=1):
+        a, b = _number(trace.expr(a)), _number(trace.expr(b))
+        return function(*_alike(a, b if alpha == 1 else b * alpha))
+    return handler
+
+
+def _unary(function, floating=True):
+    def handler(trace, func, x):
+        x = trace.expr(x)
+        return function(_float(x) if floating else _number(x))
+    return handler
+
+
+def _comparison(function):
+    def handler(trace, func, a, b):
+        a, b = trace.expr(a), trace.expr(b)
+        if a.dtype == "bool" or b.dtype == "bool":
+            a, b = _number(a), _number(b)
+        return function(*_alike(a, b))
+    return handler
+
+
+def _logic(function):
+    return lambda trace, func, a, b: function(_truth(trace.expr(a)), _truth(trace.expr(b)))
+
+
+def _bits(function):
+    return lambda trace, func, a, b: function(*_alike(trace.expr(a), trace.expr(b)))
+
+
+def _floor(x):
+    """Exact: a float beyond 2^23 is whole."""
+    whole = cast(cast(x, "i32"), "f32")
+    return where(abs(x) < 2.0**23, whole - cast(whole > x, "f32"), x)
+
+
+def _trunc(x):
+    return where(abs(x) < 2.0**23, cast(cast(x, "i32"), "f32"), x)
+
+
+def _round(x):
+    """To the nearest, ties to even: adding 2^23 leaves no bits below one."""
+    return x - (x - _floor(x)) + cast((x - _floor(x) > 0.5) | ((x - _floor(x) == 0.5) & (_floor(x) - 2 * _floor(_floor(x) * 0.5) == 1)), "f32")
+
+
+def _integers(a, b):
+    return a.dtype != "f32" and b.dtype != "f32"
+
+
+def _floor_divide(a, b):
+    return a // b if _integers(a, b) else _floor(a / b)
+
+
+def _remainder(a, b):
+    return a % b if _integers(a, b) else a - _floor(a / b) * b
+
+
+def _fmod(a, b):
+    return ex._binary("%", a, b) if _integers(a, b) else a - _trunc(a / b) * b
+
+
+def _truncating(a, b):
+    return ex._binary("/", a, b) if _integers(a, b) else _trunc(a / b)
+
+
+def _erf(x):
+    """Within 2e-7, by formula 7.1.26 of Abramowitz and Stegun."""
+    t = 1 / (1 + 0.3275911 * abs(x))
+    tail = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t * ex.exp(-(x * x))
+    return where(x < 0, tail - 1, 1 - tail)
+
+
+for _name, _function in {"add": operator.add, "sub": operator.sub, "subtract": operator.sub, "mul": operator.mul, "multiply": operator.mul,
+                         "rsub": lambda a, b: b - a, "floor_divide": _floor_divide, "remainder": _remainder, "fmod": _fmod,
+                         "maximum": ex.maximum, "minimum": ex.minimum, "fmax": ex.maximum, "fmin": ex.minimum}.items():
+    OPERATIONS[_name] = _arithmetic(_function)
+for _name, _function in {"exp": ex.exp, "exp2": ex.exp2, "log": ex.log, "log2": ex.log2, "tanh": ex.tanh, "sin": ex.sin, "cos": ex.cos, "tan": ex.tan,
+                         "sqrt": ex.sqrt, "rsqrt": ex.rsqrt, "sigmoid": ex.sigmoid, "reciprocal": lambda x: 1.0 / x,
+                         "expm1": lambda x: ex.exp(x) - 1, "log10": lambda x: ex.log2(x) * math.log10(2), "log1p": lambda x: ex.log(1 + x),
+                         "sinh": lambda x: (ex.exp(x) - ex.exp(-x)) * 0.5, "cosh": lambda x: (ex.exp(x) + ex.exp(-x)) * 0.5,
+                         "silu": lambda x: x * ex.sigmoid(x), "erf": _erf, "erfc": lambda x: 1 - _erf(x)}.items():
+    OPERATIONS[_name] = _unary(_function)
+for _name, _function in {"neg": operator.neg, "abs": abs, "square": lambda x: x * x, "positive": lambda x: x,
+                         "relu": lambda x: where(x <= 0, 0, x) if x.dtype == "f32" else ex.maximum(x, 0),
+                         "sign": lambda x: where(x > 0, *_alike(as_expr(1), x)[:1], where(x < 0, *_alike(as_expr(-1), x)[:1], x * 0)),
+                         "floor": lambda x: _floor(x) if x.dtype == "f32" else x, "ceil": lambda x: -_floor(-x) if x.dtype == "f32" else x,
+                         "trunc": lambda x: _trunc(x) if x.dtype == "f32" else x, "round": lambda x: _round(x) if x.dtype == "f32" else x}.items():
+    OPERATIONS[_name] = _unary(_function, floating=False)
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    OPERATIONS[_name] = _comparison(getattr(operator, _name))
+for _name, _function in {"logical_and": operator.and_, "logical_or": operator.or_, "logical_xor": operator.xor}.items():
+    OPERATIONS[_name] = _logic(_function)
+for _name, _function in {"bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "bitwise_left_shift": operator.lshift,
+                         "bitwise_right_shift": operator.rshift, "__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor,
+                         "__lshift__": operator.lshift, "__rshift__": operator.rshift}.items():
+    OPERATIONS[_name] = _bits(_function)
+for _name, _function in {"isnan": lambda x: x != x, "isinf": lambda x: abs(x) == math.inf, "isfinite": lambda x: abs(x) < math.inf}.items():
+    OPERATIONS[_name] = _unary(_function)
+
+
+@_operation("bitwise_not", "logical_not")
+def _not(trace, func, x):
+    x = trace.expr(x)
+    return ~(_truth(x) if func.overloadpacket.__name__ == "logical_not" else x)
+
+
+@_operation("div", "divide", "true_divide")
+def _divide(trace, func, a, b, rounding_mode=None):
+    a, b = _number(trace.expr(a)), _number(trace.expr(b))
+    if rounding_mode is None:
+        return _float(a) / _float(b)
+    return (_floor_divide if rounding_mode == "floor" else _truncating)(*_alike(a, b))
+
+
+@_operation("pow")
+def _power(trace, func, a, b):
+    base, exponent = _number(trace.expr(a)), _number(trace.expr(b))
+    if isinstance(b, (int, float)) and b in (0, 1, 2, 3, 4) and (base.dtype == "f32" or isinstance(b, int)):
+        result = base * 0 + 1 if b == 0 else base
+        for _ in range(int(b) - 1):
+            result = result * base
+        return result if not isinstance(b, float) else _float(result)
+    if _integers(base, exponent):
+        fail("integers are raised to constant powers from 0 to 4 alone; write x.float() ** y")
+    if b == 0.5:
+        return ex.sqrt(_float(base))
+    return ex.exp2(_float(exponent)) if isinstance(a, (int, float)) and a == 2 else _float(base)**_float(exponent)
+
+
+@_operation("gelu")
+def _gelu(trace, func, x, approximate="none"):
+    x = _float(trace.expr(x))
+    inner = ex.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)) if approximate == "tanh" else _erf(x * math.sqrt(0.5))
+    return 0.5 * x * (1 + inner)
+
+
+@_operation("where")
+def _where(trace, func, condition, a, b):
+    return where(_truth(trace.expr(condition)), *_alike(trace.expr(a), trace.expr(b)))
+
+
+@_operation("clamp", "clip", "clamp_min", "clamp_max", "hardtanh")
+def _clamp(trace, func, x, low=None, high=None, *, min=None, max=None):
+    name = func.overloadpacket.__name__
+    if name == "clamp_max":
+        low, high = None, low if low is not None else max
+    if name == "hardtanh":
+        low, high = -1 if low is None else low, 1 if high is None else high
+    low, high = low if low is not None else min, high if high is not None else max
+    x = _number(trace.expr(x))
+    for bound, clamped, beyond in ((low, ex.maximum, operator.lt), (high, ex.minimum, operator.gt)):
+        if bound is not None:
+            a, limit = _alike(x, _number(trace.expr(bound)))
+            # Of floats NaN stays, and the gradient on a bound is that of x.
+            x = where(beyond(a, limit), limit, a) if a.dtype == "f32" else clamped(a, limit)
+    return x
+
+
+@_operation("_to_copy", "to", "type_as")
+def _to(trace, func, x, dtype=None, **_):
+    x = trace.expr(x)
+    if dtype is None:
+        return x
+    if dtype not in _NAMES:
+        fail(f"a traced scalar cannot become {dtype}; it may become float32, int32, int64 or bool")
+    return _truth(x) if dtype is torch.bool else cast(x, _NAMES[dtype]) if x.dtype != _NAMES[dtype] else x
+
+
+@_operation("clone", "alias", "view", "reshape", "contiguous", "lift_fresh", "lift_fresh_copy", "_unsafe_view", "squeeze", "expand")
+def _same(trace, func, x, *shape, **_):
+    if shape and any(size != 1 for sizes in shape if isinstance(sizes, (list, tuple)) for size in sizes) or func.overloadpacket.__name__ in ("view", "reshape", "expand") and shape and len(shape[0]):
+        fail(f"{func} would make a scalar a tensor; score_mod and mask_mod compute with scalars")
+    return trace.expr(x)
+
+
+@_operation("detach")
+def _detach(trace, func, x):
+    x = trace.expr(x)
+    if x.dtype == "f32":
+        fail("detach would stop the gradient inside of a score, which attune cannot; detach the tensors that the function reads, outside of it")
+    return x
+
+
+@_operation("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")
+def _full(trace, func, x, *given, dtype=None, **_):
+    name = func.overloadpacket.__name__
+    shape = given[0] if name.startswith("new") else ()
+    if len(shape):
+        fail(f"{func} makes a tensor of shape {list(shape)}; score_mod and mask_mod compute with scalars")
+    value = 0 if "zeros" in name else 1 if "ones" in name else given[-1]
+    dtype = _NAMES.get(dtype or x.dtype) or fail(f"a traced scalar cannot be {dtype}; it may be float32, int32, int64 or bool")
+    return _truth(as_expr(value)) if dtype == "bool" else as_expr(value) if as_expr(value).dtype == dtype else cast(as_expr(value), dtype)
