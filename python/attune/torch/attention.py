@@ -6,9 +6,9 @@ import torch
 from torch.nn.attention import flex_attention as torch_flex
 
 from ..expressions import fail
-from .masks import BlockMask, mask_of
+from .masks import mask_of
 from .ops import attend
-from .programs import program
+from .programs import Definition, program, recorded_program
 
 _warned = set()
 
@@ -49,7 +49,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     if block_mask is not None:
         _check_lengths(block_mask, query, key)
         mask_mod, blocks = mask_of(block_mask)
-        block_size = block_mask.BLOCK_SIZE
+        block_size = block_mask.BLOCK_SIZE if blocks is not None else None
     output, lse = _attend(query, key, value, score_mod, mask_mod, blocks, block_size, scale, dropout_p, deterministic, with_lse, normaliser, sink)
     if return_aux is not None:
         return output, torch_flex.AuxOutput(lse=lse if with_lse else None, max_scores=None)
@@ -90,14 +90,20 @@ def _attend(query, key, value, score_mod, mask_mod, blocks, block_size, scale, d
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
     if sink is not None and sink.dtype != torch.float32:
         sink = sink.float()
-    found, captured = program(score_mod, mask_mod, blocks, block_size, query.device, scale=scale, dropout=0.0 if dropout_p else None, normaliser=normaliser,
-                              sink=sink)
-    captured = [_placed(x, name, query.device) for x, (name, _, _) in zip(captured, found.tensors)] if captured else captured
+    definition = Definition(block_size, sink is not None, scale, bool(dropout_p), normaliser)
+    own = [tensor for tensor in (blocks, sink) if tensor is not None]
+    if torch.compiler.is_dynamo_compiling():
+        text, names, captured = recorded_program(score_mod, mask_mod, definition, query.device.type, own)
+    else:
+        found, captured = program(score_mod, mask_mod, definition, query.device, own)
+        text, names = found.text, found.names
+    if captured:
+        captured = [_placed(x, name, query.device) for x, name in zip(captured, names)]
     if head_dim % 8:
         query, key = (torch.nn.functional.pad(x, (0, -head_dim % 8)) for x in (query, key))
     if head_dim_v % 8:
         value = torch.nn.functional.pad(value, (0, -head_dim_v % 8))
-    output, lse = attend(found, query, key, value, captured, dropout_p, deterministic, with_lse)
+    output, lse = attend(text, names, query, key, value, captured, dropout_p, deterministic, with_lse)
     return output[..., :head_dim_v] if head_dim_v % 8 else output, lse
 
 

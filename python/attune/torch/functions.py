@@ -37,90 +37,100 @@ class _Code:
 
 
 class Reads:
-    """The key, leaves and their names of functions."""
+    """The key and the leaves of functions.
 
-    __slots__ = ("leaves", "names", "_places", "_seen", "_held")
+    A place says how a value is reached: (place, kind, name), where kind is "cell i", "global", "default i" or "keyword" of a function, "attribute",
+    "item", or "root" for what was given first.
+    """
+
+    __slots__ = ("leaves", "places", "values", "_known", "_seen", "_held")
 
     def __init__(self):
         self.leaves = []
-        self.names = []
-        self._places = {}
+        self.places = []  # of each leaf
+        self.values = []  # (place, value) of what counts by value
+        self._known = {}
         self._seen = {}
         self._held = []  # what was made on the way, whose id must not be used again
 
-    def key(self, value, name="value", attributes=()):
+    def names(self):
+        """The variables that hold the leaves."""
+        return [str(place[2]) for place in self.places]
+
+    def key(self, value, place, attributes=()):
         kind = type(value)
         if kind in _BY_VALUE:
+            self.values.append((place, value))
             return (kind, value)
         if kind is types.FunctionType:
-            return self._function(value)
+            return self._function(value, place)
         if isinstance(value, torch.Tensor):
-            place = self._places.get(id(value))
-            if place is None:
-                place = self._places[id(value)] = len(self.leaves)
+            known = self._known.get(id(value))
+            if known is None:
+                known = self._known[id(value)] = len(self.leaves)
                 self.leaves.append(value)
-                self.names.append(name)
+                self.places.append(place)
                 return (value.dtype, value.dim(), value.device.type)
-            return place
+            return known
         if isinstance(value, _OPAQUE) or isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _LIBRARIES:
             return value
-        return self._compound(value, name, attributes)
+        return self._compound(value, place, attributes)
 
-    def _function(self, function):
+    def _function(self, function, place):
         seen = self._seen.get(id(function))
         if seen is not None:
             return ("seen", seen)
         self._seen[id(function)] = len(self._seen)
-        if function.__module__ is not None and function.__module__.partition(".")[0] in ("torch", "math", "numpy") and function.__closure__ is None:
+        code = function.__code__
+        if function.__closure__ is None and (function.__module__ or "").partition(".")[0] in _LIBRARIES:
             return function
-        code = _Code.of(function.__code__)
+        names = _Code.of(code).names
+        parts = [id(code)]
         scope = function.__globals__
-        parts = [id(function.__code__)]
-        for name in code.names:
+        for name in names:
             value = scope.get(name, _MISSING)
             if value is not _MISSING:
-                parts.append((name, self.key(value, name, code.names)))
+                parts.append((name, self.key(value, (place, "global", name), names)))
         if function.__closure__:
-            for name, cell in zip(function.__code__.co_freevars, function.__closure__):
+            for i, (name, cell) in enumerate(zip(code.co_freevars, function.__closure__)):
                 try:
                     value = cell.cell_contents
                 except ValueError:  # not assigned yet
-                    value = _MISSING
-                parts.append(self.key(value, name, code.names))
+                    value = None
+                parts.append(self.key(value, (place, "cell " + str(i), name), names))
         if function.__defaults__:
-            arguments = function.__code__.co_varnames[:function.__code__.co_argcount]
-            parts += [self.key(value, name, code.names) for name, value in zip(arguments[-len(function.__defaults__):], function.__defaults__)]
+            arguments = code.co_varnames[code.co_argcount - len(function.__defaults__):code.co_argcount]
+            for i, (name, value) in enumerate(zip(arguments, function.__defaults__)):
+                parts.append(self.key(value, (place, "default " + str(i), name), names))
         if function.__kwdefaults__:
-            parts += [(name, self.key(value, name, code.names)) for name, value in function.__kwdefaults__.items()]
+            for name, value in function.__kwdefaults__.items():
+                parts.append((name, self.key(value, (place, "keyword", name), names)))
         return tuple(parts)
 
-    def _compound(self, value, name, attributes):
+    def _compound(self, value, place, attributes):
         seen = self._seen.get(id(value))
         if seen is not None:
             return ("seen", seen)
         self._seen[id(value)] = len(self._seen)
         self._held.append(value)
         kind = type(value)
-        if kind in (tuple, list) or isinstance(value, tuple):
-            return (kind, *[self.key(item, name, attributes) for item in value])
-        if kind is dict:
-            return (kind, *[(repr(key), self.key(item, str(key), attributes)) for key, item in value.items()])
+        if isinstance(value, (tuple, list)):
+            return (kind, *[self.key(item, (place, "item", i), attributes) for i, item in enumerate(value)])
+        if isinstance(value, dict):
+            return (kind, *[(repr(key), self.key(item, (place, "item", key), attributes)) for key, item in value.items()])
         if kind is types.MethodType:
-            return (kind, self.key(value.__func__), self.key(value.__self__, name, _Code.of(value.__func__.__code__).names))
+            names = _Code.of(value.__func__.__code__).names
+            return (kind, self.key(value.__func__, (place, "attribute", "__func__")), self.key(value.__self__, (place, "attribute", "__self__"), names))
         if kind is functools.partial:
-            return (kind, self.key(value.func), *[self.key(item, name) for item in value.args],
-                    *[(key, self.key(item, key)) for key, item in value.keywords.items()])
-        wrapped = getattr(value, "__wrapped__", None)
-        if wrapped is not None:
-            return (kind, self.key(wrapped, name, attributes))
+            return (kind, self.key(value.func, (place, "attribute", "func")),
+                    *[self.key(item, ((place, "attribute", "args"), "item", i)) for i, item in enumerate(value.args)],
+                    *[(key, self.key(item, ((place, "attribute", "keywords"), "item", key))) for key, item in value.keywords.items()])
         # An object: what it is by its type, and what of it the code names. A method of it is a function with the object.
         parts = [kind]
-        call = getattr(kind, "__call__", None)
-        if isinstance(value, torch.nn.Module):
-            call = kind.forward
+        call = kind.forward if isinstance(value, torch.nn.Module) else getattr(kind, "__call__", None)
         if isinstance(call, types.FunctionType):
             attributes = tuple(dict.fromkeys((*attributes, *_Code.of(call.__code__).names)))
-            parts.append(self.key(call))
+            parts.append(self.key(call, (place, "attribute", "__call__")))
         for attribute in attributes:
             try:
                 found = getattr(value, attribute, _MISSING)
@@ -128,19 +138,12 @@ class Reads:
                 continue
             if found is not _MISSING:
                 self._held.append(found)
-                parts.append((attribute, self.key(found, attribute, attributes)))
-        return tuple(parts) if len(parts) > 1 else (kind, self._identity(value))
-
-    def _identity(self, value):
-        try:
-            hash(value)
-            return value
-        except TypeError:
-            return _Same(value)
+                parts.append((attribute, self.key(found, (place, "attribute", attribute), attributes)))
+        return tuple(parts) if len(parts) > 1 else (kind, _Same(value))
 
 
 class _Same:
-    """A value without a hash, equal to itself alone."""
+    """A value that is equal to itself alone."""
 
     __slots__ = ("value",)
 

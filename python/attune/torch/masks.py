@@ -69,10 +69,18 @@ def mask_of(block_mask):
 
 def _blocks(block_mask):
     lists = (block_mask.kv_num_blocks, block_mask.kv_indices, block_mask.full_kv_num_blocks, block_mask.full_kv_indices)
+    if torch.compiler.is_dynamo_compiling():
+        return _table(block_mask, lists)
     state = (block_mask.seq_lengths, block_mask.BLOCK_SIZE, *[(id(x), x._version) for x in lists if x is not None])
     known = block_mask.__dict__.get("_attune_blocks")
     if known is not None and known[0] == state:
         return known[1]
+    blocks = _table(block_mask, lists)
+    block_mask._attune_blocks = (state, blocks, lists)  # the lists keep their ids in use
+    return blocks
+
+
+def _table(block_mask, lists):
     counts, columns = lists[0], -(-block_mask.seq_lengths[1] // block_mask.BLOCK_SIZE[1])
     if counts.dim() != 3:
         fail(f"block_mask has counts of shape {list(counts.shape)}, but they must have the dimensions [B, H, rows]; slice with i:i+1 instead of i")
@@ -81,6 +89,4 @@ def _blocks(block_mask):
         if number is not None:
             listed = torch.arange(indices.shape[-1], device=counts.device) < number[..., None]
             blocks.scatter_(-1, torch.where(listed, indices, columns).long(), value)
-    blocks = blocks[..., :columns].contiguous()
-    block_mask._attune_blocks = (state, blocks, lists)  # the lists keep their ids in use
-    return blocks
+    return blocks[..., :columns].contiguous()

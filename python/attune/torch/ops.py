@@ -146,23 +146,22 @@ class Recorded(torch.autograd.Function):
     """The operations with their gradient, for graphs."""
 
     @staticmethod
-    def forward(ctx, q, k, v, seeds, variant, dropout_p, gradients, deterministic, *captured):
+    def forward(ctx, q, k, v, seeds, variant, names, dropout_p, gradients, deterministic, *captured):
         o, lse = torch.ops.attune.attention(q, k, v, captured, seeds, variant, dropout_p)
         ctx.save_for_backward(q, k, v, o, lse, seeds, *captured)
-        ctx.rest = (variant, dropout_p, gradients, deterministic)
+        ctx.rest = (variant, names, dropout_p, gradients, deterministic)
         ctx.set_materialize_grads(False)
         return o, lse
 
     @staticmethod
     def backward(ctx, grad_o, grad_lse):
         q, k, v, o, lse, seeds, *captured = ctx.saved_tensors
-        variant, dropout_p, gradients, deterministic = ctx.rest
+        variant, names, dropout_p, gradients, deterministic = ctx.rest
         if grad_o is None:
             grad_o = torch.zeros_like(o)
-        names = [name for name, _, _ in variants[variant].tensors]
         dq, dk, dv, *rest = torch.ops.attune.attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic)
         by_name = dict(zip(gradients, rest))
-        return (dq, dk, dv, None, None, None, None, None, *[by_name.get(name) for name in names])
+        return (dq, dk, dv, None, None, None, None, None, None, *[by_name.get(name) for name in names])
 
 
 class Direct(torch.autograd.Function):
@@ -194,20 +193,25 @@ class Direct(torch.autograd.Function):
         return (dq, dk, dv, None, None, None, None, None, *[by_name.get(name) for name in kernel.names])
 
 
-def attend(program, q, k, v, captured, dropout_p, deterministic, with_lse):
-    """O, and LSE or None."""
+def attend(text, names, q, k, v, captured, dropout_p, deterministic, with_lse):
+    """O, and LSE or None, of the variant with this text, whose captured tensors have these names."""
     seeds = None
     if dropout_p:
         seeds = torch.randint(-2**63, 2**63 - 1, (2,), dtype=torch.int64, device=q.device)
-    text = program.text
     needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or any([x.requires_grad for x in captured]))
-    recorded = torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None or type(q) not in (torch.Tensor, torch.nn.Parameter)
-    if not recorded:
-        q, k, v = aligned(q), aligned(k), aligned(v)
-        if not needs:
-            return run_forward(launcher(text, q.dtype, q.shape[3], v.shape[3], q.device), q, k, v, captured, seeds, dropout_p, with_lse)
-    elif not needs:
+    if needs:
+        gradients = tuple([name for name, x in zip(names, captured) if x.requires_grad]) if captured else ()
+        deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
+    if torch.compiler.is_compiling() or _watched(q):
+        if needs:
+            return Recorded.apply(q, k, v, seeds, text, names, dropout_p, gradients, deterministic, *captured)
         return torch.ops.attune.attention(q, k, v, captured, seeds, text, dropout_p)
-    gradients = tuple([name for (name, _, _), x in zip(program.tensors, captured) if x.requires_grad]) if captured else ()
-    function = Recorded if recorded else Direct
-    return function.apply(q, k, v, seeds, text, dropout_p, gradients, deterministic or torch.are_deterministic_algorithms_enabled(), *captured)
+    q, k, v = aligned(q), aligned(k), aligned(v)
+    if needs:
+        return Direct.apply(q, k, v, seeds, text, dropout_p, gradients, deterministic, *captured)
+    return run_forward(launcher(text, q.dtype, q.shape[3], v.shape[3], q.device), q, k, v, captured, seeds, dropout_p, with_lse)
+
+
+def _watched(q):
+    """Whether a mode or a tensor that is more than memory has to see each operation."""
+    return type(q) not in (torch.Tensor, torch.nn.Parameter) or torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None

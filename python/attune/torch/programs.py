@@ -1,34 +1,44 @@
 """A score_mod, a mask_mod and what else makes a variant, traced once for as long as what they depend on stays."""
 import functools
+import types
+import typing
 
 import torch
 
 from .. import expressions as ex
-from ..expressions import as_expr, cast, fail
+from ..expressions import as_expr, cast
 from ..variant import Variant
 from .functions import Reads
 from .ops import variants
 from .tracing import Source, Trace
 
-_programs = {}
+
+class Definition(typing.NamedTuple):
+    """What a variant is of beside functions."""
+
+    block_size: tuple  # of PyTorch's BlockMask whose blocks count, else None
+    sink: bool
+    scale: float  # None: by the head dimension
+    dropout: bool
+    normaliser: object
 
 
 class Program:
     """A variant, and where the tensors that it reads are found in a call.
 
     text       the variant as JSON, which names it wherever Python objects cannot go
-    inputs     a Source for each captured tensor, in the variant's order
+    names      of the captured tensors, in the variant's order
+    inputs     a Source for each of them
     """
 
-    def __init__(self, variant, trace, extra):
-        self.variant = variant
+    def __init__(self, variant, trace, own):
         self.text = variant.json()
-        by_name = {read.name: read.source for read in trace.reads.values()} | extra
-        self.inputs = [by_name[name] for name, _, _ in variant.tensors]
+        sources = {read.name: read.source for read in trace.reads.values()} | own
+        self.names = tuple([name for name, _, _ in variant.tensors])
+        self.inputs = [sources[name] for name in self.names]
         self.steps = trace.steps
-        self.shape_key = trace.by_shape
+        self.by_shape = trace.by_shape
         self.lasting = not trace.foreign
-        self.tensors = variant.tensors
         variants.setdefault(self.text, variant)
 
     def captured(self, leaves):
@@ -47,33 +57,37 @@ class Program:
         return [place(source) for source in self.inputs]
 
 
-def program(score_mod, mask_mod, blocks, block_size, device, **definition):
-    """The Program, and its captured tensors of this call. `blocks` is the tensor that masks.mask_of gives, or None; `definition` are the hashable
-    arguments of attune.Variant, of which a sink is a tensor."""
-    sink = definition.pop("sink", None)
+_programs = {}
+_ROOTS = ((None, "root", 0), (None, "root", 1))  # score_mod, mask_mod
+_OWN = ("blocks", "sink")  # tensors that arguments of flex_attention give; they follow the functions' own leaves
+
+
+def program(score_mod, mask_mod, definition, device, own):
+    """The Program, and its captured tensors of this call. `own` are the tensors of _OWN that the definition has."""
     reads = Reads()
-    key = (reads.key(score_mod), reads.key(mask_mod), block_size if blocks is not None else None, device.type, sink is not None, *definition.items())
-    leaves = reads.leaves
-    own = {name: tensor for name, tensor in (("blocks", blocks), ("sink", sink)) if tensor is not None}
-    sources = {name: Source("leaf", len(leaves) + i) for i, name in enumerate(own)}
-    leaves += own.values()
+    key = (reads.key(score_mod, _ROOTS[0]), reads.key(mask_mod, _ROOTS[1]), definition, device.type)
     found = _programs.get(key)
-    if type(found) is dict:  # of each shape of the leaves another
-        found = found.get(tuple([leaf.shape for leaf in leaves]))
+    if type(found) is dict:  # another for other shapes of what is read
+        found = found.get(_shapes(reads))
     if found is None:
-        found = _traced(score_mod, mask_mod, reads, block_size, sources, device, definition)
-        if not found.lasting:
-            pass
-        elif found.shape_key:
-            _programs.setdefault(key, {})[tuple([leaf.shape for leaf in leaves])] = found
-        else:
-            _programs[key] = found
-        found.held = (score_mod, mask_mod, reads)  # ids in the key stay in use
-    return found, found.captured(leaves)
+        found = _traced(score_mod, mask_mod, reads, definition, device)
+        if found.lasting:
+            if found.by_shape:
+                _programs.setdefault(key, {})[_shapes(reads)] = found
+            else:
+                _programs[key] = found
+            found.held = (score_mod, mask_mod, reads)  # what the key knows by its id stays
+    return found, found.captured(reads.leaves + own)
 
 
-def _traced(score_mod, mask_mod, reads, block_size, sources, device, definition):
-    trace = Trace(reads.leaves[:len(reads.names)], reads.names, device)
+def _shapes(reads):
+    return tuple([leaf.shape for leaf in reads.leaves])
+
+
+def _traced(score_mod, mask_mod, reads, definition, device):
+    trace = Trace(reads.leaves, reads.names(), device)
+    has_blocks = definition.block_size is not None
+    own = [name for name, has in zip(_OWN, (has_blocks, definition.sink)) if has]
 
     def score(s, b, h, q, k):
         result = trace(score_mod, (s, b, h, q, k), "score_mod")
@@ -84,14 +98,93 @@ def _traced(score_mod, mask_mod, reads, block_size, sources, device, definition)
         if mask_mod is not None:
             result = trace(mask_mod, (b, h, q, k), "mask_mod")
             result = result if result.dtype == "bool" else result != 0
-        if "blocks" not in sources:
+        if not has_blocks:
             return result
-        block = ex.broadcast(ex.tensor("blocks", "i32", 4)[b, h, q // block_size[0], k // block_size[1]])
+        rows, columns = definition.block_size
+        block = ex.broadcast(ex.tensor("blocks", "i32", 4)[b, h, q // rows, k // columns])
         return (block == 2) | ((block == 1) & result)
 
-    for own, function in ((score, score_mod), (mask, mask_mod)):
+    for traced, function in ((score, score_mod), (mask, mask_mod)):
         if function is not None:
-            functools.update_wrapper(own, function, assigned=("__name__",), updated=())
-    variant = Variant(score if score_mod is not None else None, mask if mask_mod is not None or "blocks" in sources else None,
-                      sink=ex.tensor("sink", "f32", 1) if "sink" in sources else None, **definition)
-    return Program(variant, trace, sources)
+            functools.update_wrapper(traced, function, assigned=("__name__",), updated=())
+    variant = Variant(score if score_mod is not None else None, mask if mask_mod is not None or has_blocks else None, scale=definition.scale,
+                      sink=ex.tensor("sink", "f32", 1) if definition.sink else None, dropout=0.0 if definition.dropout else None,
+                      normaliser=definition.normaliser)
+    return Program(variant, trace, {name: Source("leaf", len(reads.leaves) + i) for i, name in enumerate(own)})
+
+
+# Under torch.compile -----------------------------------------------------
+# Dynamo cannot follow the tracing of a function, which is a constant of its graph. It does follow the way from the function to the tensors and
+# numbers that it reads: the tensors become inputs of the graph, the numbers guards of it.
+
+
+class Recipe(typing.NamedTuple):
+    """A Program without Python objects. `reads` say how its leaves are reached, `values` the numbers and texts, with what they were: steps (kind,
+    name), the first ("root", 0) for score_mod or 1 for mask_mod. `inputs` are indices of the leaves, and after them of `own`."""
+
+    text: str
+    names: tuple
+    inputs: tuple
+    reads: tuple
+    values: tuple
+    refused: str
+
+
+def _recipe(score_mod, mask_mod, definition, device):
+    reads = Reads()
+    reads.key(score_mod, _ROOTS[0])
+    reads.key(mask_mod, _ROOTS[1])
+    found = _traced(score_mod, mask_mod, reads, Definition(*definition), torch.device(device))
+    refused = ""
+    if found.steps or found.by_shape or not found.lasting:
+        refused = "score_mod or mask_mod computes of whole tensors or of their shapes, or makes tensors of its own, which attune follows outside of torch.compile alone"
+    values = [(_steps(place), value) for place, value in reads.values if place[0] is not None and isinstance(value, (bool, int, float, str))]
+    inputs = tuple([source.value if source.kind == "leaf" else -1 for source in found.inputs])
+    return tuple(Recipe(found.text, found.names, inputs, tuple([_steps(place) for place in reads.places]), tuple(values), refused))
+
+
+_recipe._dynamo_marked_constant = True  # as torch.compiler.assume_constant_result does, which would import Dynamo
+
+
+def _steps(place):
+    if place is None:
+        return ()
+    parent, kind, name = place
+    kind, _, index = kind.partition(" ")
+    return (*_steps(parent), (kind, int(index) if index else name))
+
+
+def _reached(roots, steps):
+    value = roots[steps[0][1]]
+    for kind, name in steps[1:]:
+        if kind == "cell":
+            value = value.__closure__[name].cell_contents
+        elif kind == "global":
+            value = value.__globals__[name]
+        elif kind == "default":
+            value = value.__defaults__[name]
+        elif kind == "keyword":
+            value = value.__kwdefaults__[name]
+        elif kind == "item":
+            value = value[name]
+        else:
+            value = getattr(value, name)
+    return value
+
+
+def recorded_program(score_mod, mask_mod, definition, device, own):
+    """Text, names and captured tensors, in a graph that Dynamo records."""
+    for function in (score_mod, mask_mod):
+        if function is not None and not isinstance(function, types.FunctionType):
+            torch._dynamo.graph_break("score_mod and mask_mod must be plain functions inside of torch.compile; wrap methods, modules and partial objects in one")
+        if function is not None and function.__closure__:
+            function.__closure__[0].cell_contents  # of a function that the graph itself makes Dynamo breaks the graph here
+    recipe = Recipe(*_recipe(score_mod, mask_mod, tuple(definition), device))
+    if recipe.refused:
+        torch._dynamo.graph_break(recipe.refused)
+    roots = (score_mod, mask_mod)
+    for steps, value in recipe.values:
+        if _reached(roots, steps) != value:  # a guard
+            raise AssertionError("a number that score_mod or mask_mod reads changed while it was traced")
+    leaves = [_reached(roots, steps) for steps in recipe.reads] + own
+    return recipe.text, recipe.names, [leaves[i] for i in recipe.inputs]
