@@ -222,13 +222,14 @@ static void logLaunch(const KernelImage &image, const KernelEntry &entry, const 
 
 Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) const {
   CudaContext current = cuda->currentContext();
-  if (tensorMaps)
-    if (Expected<void> filled = fillTensorMaps(packed); !filled)
-      return filled;
   Expected<const LoadedModule *> loaded = moduleFor(current);
   if (!loaded)
     return loaded.error();
+  // The driver encodes tensor maps under a context alone.
   ContextScope scope(cuda, current, (*loaded)->context);
+  if (tensorMaps)
+    if (Expected<void> filled = fillTensorMaps(packed); !filled)
+      return filled;
   for (size_t i = 0; i < image.entries.size(); ++i)
     if (Expected<void> launched = launchEntry(stream, packed, **loaded, i); !launched)
       return launched;

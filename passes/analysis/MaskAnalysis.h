@@ -53,8 +53,9 @@
 //
 // and are left out of the full interval. That is a table entry for each tile of an axis, of O(Sq + Sk) work. Where such
 // a condition reads tables of the looped axis, the domain's `groups` judges 32 tiles at once by the same rules: a group
-// is a tile of 32 times the size, with a table of its own. Of a
-// conjunct that holds something of both axes which nothing follows (table[q, k], q ^ k) the table has an entry for each
+// is a tile of 32 times the size, with a table of its own. An element
+// that depends on quotients of q and k alone (blocks[q / 128, k / 128]) is read for the tile itself, for each of a few
+// parts in which it is constant. Of a conjunct that holds something of both axes which nothing follows (table[q, k], q ^ k) the table has an entry for each
 // tile of both, whether it holds for any element and for all: O(Sq * Sk) work, which remarks of the kernel tell. Where
 // the conjunct depends on positions alone, a few tiles are tried first; if each has elements for which it holds, it is
 // not worth that.

@@ -528,7 +528,8 @@ void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb:
 void bindKernels(nb::module_ &m) {
   nb::class_<LaunchValues>(m, "LaunchValues")
       .def(nb::init<std::optional<float>, uint64_t, uint64_t, std::optional<int32_t>, std::optional<uintptr_t>, bool>(),
-           "dropout"_a.none(), "seed"_a, "offset"_a, "q_offset"_a.none(), "stream"_a.none(), "seed_on_device"_a = false);
+           "dropout"_a.none(), "seed"_a, "offset"_a, "q_offset"_a.none(), "stream"_a.none(),
+           "seed_on_device"_a = false);
   nb::class_<Kernel>(m, "Kernel")
       .def("launch", &launchKernel)
       .def("backward", &Kernel::backward)

@@ -445,7 +445,7 @@ Group boundsGroup() {
 
   auto windows = captured("windows", i32, rank(1)), wide = captured("windows", i64, rank(1));
   auto flags = captured("flags", boolean, rank(1)), table = captured("table", i32, rank(2)),
-       marks = captured("marks", boolean, rank(2));
+       marks = captured("marks", boolean, rank(2)), blocks = captured("blocks", i32, rank(4));
   using Rule = std::function<Expr(Index, Index, Index, Index)>;
   const std::pair<const char *, Rule> rules[] = {
       {"a window for each query", [=](Index, Index, Index q, Index k) { return q - k < windows[q] && q >= k; }},
@@ -469,6 +469,14 @@ Group boundsGroup() {
       {"a shifted index", [=](Index, Index, Index q, Index k) { return ids[q] == clamped(ids[k + 1]); }},
       {"a choice", [=](Index, Index, Index q, Index k) { return select(flags[q], ids[q], ids[k]) < 4; }},
       {"nothing", [=](Index, Index, Index q, Index k) { return ids[q] + 1000 < ids[k]; }},
+      {"blocks of 128",
+       [=](Index b, Index h, Index q, Index k) {
+         return blocks[b][h][q / 128][k / 128] == 2 || (blocks[b][h][q / 128][k / 128] == 1 && q >= k);
+       }},
+      {"blocks of 64, and of 96",
+       [=](Index b, Index h, Index q, Index k) { return blocks[b][h][q / 64][k / 96] != 0; }},
+      {"blocks by a shared list",
+       [=](Index b, Index h, Index q, Index k) { return clamped(blocks[b][h][q / 32][ids[k / 128]]) > 1; }},
       {"keys that are there", [=](Index, Index, Index, Index k) { return flags[k]; }},
       {"keys that are there in a batch", [=](Index b, Index, Index, Index k) { return !marks[b][k]; }},
   };
@@ -480,9 +488,10 @@ Group boundsGroup() {
             decl.name == "ids" ? ints(i32, {333}, packed({90, 1, 130, 16}))
             : decl.name == "windows"
                 ? (decl.dtype == i32 ? lengths : ints(i64, {333}, [&](int64_t i) { return lengths.intAt(i); }))
-            : decl.name == "flags" ? ints(boolean, {333}, [](int64_t i) { return i < 130 || (i > 270 && i % 2); })
-            : decl.name == "table" ? ints(i32, {333, 2}, [](int64_t i) { return i / 2 / 40 * 3 % 11 + i % 2; })
-                                   : ints(boolean, {2, 333}, [](int64_t i) { return i / 80 % 3 == 1; });
+            : decl.name == "flags"  ? ints(boolean, {333}, [](int64_t i) { return i < 130 || (i > 270 && i % 2); })
+            : decl.name == "blocks" ? ints(i32, {2, 4, 11, 11}, [](int64_t i) { return i * 2654435761 >> 8 & 3; })
+            : decl.name == "table"  ? ints(i32, {333, 2}, [](int64_t i) { return i / 2 / 40 * 3 % 11 + i % 2; })
+                                    : ints(boolean, {2, 333}, [](int64_t i) { return i / 80 % 3 == 1; });
     });
   auto weights = captured("weights", f32, rank(1));
   for (bool documents : {false, true})

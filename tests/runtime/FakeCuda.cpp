@@ -119,6 +119,8 @@ int cuLaunchKernelEx(const attune::CudaLaunchConfig *config, void *function, voi
 int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dimensions,
                            const uint64_t *strides, const uint32_t *box, const uint32_t *, int, int swizzle,
                            int promotion, int) {
+  if (!current())
+    return 201;
   if (state.encodeResult)
     return state.encodeResult;
   ++state.encodes;

@@ -150,11 +150,10 @@ Form RegionForms::anything(Range range) {
 Form RegionForms::opaque(Value value, Range range) {
   if (!isUniform(value)) {
     Form result = anything(range);
-    if (dependsOnOneAxis(value))
-      if (auto ends = tabledEnds(value)) {
-        result.lo = base(ends->first, range);
-        result.hi = base(ends->second, range);
-      }
+    if (auto ends = dependsOnOneAxis(value) ? tabledEnds(value) : partEnds(value)) {
+      result.lo = base(ends->first, range);
+      result.hi = base(ends->second, range);
+    }
     return result;
   }
   if (builder)

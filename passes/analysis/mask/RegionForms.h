@@ -92,6 +92,9 @@ protected:
   /// The least and the greatest of the value in the tile, by a table; of bool, whether all and any are true. Of what
   /// depends on the looped axis where there is a tile of it.
   std::optional<std::pair<Value, Value>> tabledEnds(Value value);
+  /// The least and the greatest in a tile of both axes of an element that depends on quotients of q and k alone, which are
+  /// constant in a few parts of the tile: the element of each is read. Nothing where the parts are too many.
+  std::optional<std::pair<Value, Value>> partEnds(Value value);
   /// Whether what is known of the value so far is by a table of something that depends on the axis.
   bool asksTables(Value value, const Axis &axis);
 
@@ -117,6 +120,10 @@ private:
 
   /// A bit for each argument of the region that the value depends on.
   unsigned argumentsOf(Value value);
+
+  /// The greatest number of which q and k are only seen as quotients by multiples, for each of both; nothing where a
+  /// position itself is seen, or more than a few operations lie between.
+  std::optional<std::pair<int64_t, int64_t>> quotientSteps(Value value);
 
   Form computeForm(Value value);
   Form argumentForm(mlir::BlockArgument argument);

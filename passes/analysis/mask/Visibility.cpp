@@ -130,15 +130,14 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
     }
   }
   auto operand = [&](unsigned i) { return definition->getOperand(i); };
-  auto byTable = [&]() -> std::optional<Set> {
-    auto ends = tabledEnds(value);
+  auto byEnds = [&](std::optional<std::pair<Value, Value>> ends) -> std::optional<Set> {
     if (!ends)
       return std::nullopt;
     Condition all{{}, ends->first}, any{{}, ends->second};
     return negate ? where<Set>(opposite(all), opposite(any)) : where<Set>(any, all);
   };
   if (llvm::is_contained(byCount, value))
-    if (std::optional<Set> known = byTable())
+    if (std::optional<Set> known = byEnds(tabledEnds(value)))
       return *known;
   if (isa<arith::AndIOp, arith::OrIOp>(definition)) {
     Set x = visit<Set>(operand(0), negate), y = visit<Set>(operand(1), negate);
@@ -177,8 +176,8 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   }
   if (auto compare = dyn_cast<arith::CmpFOp>(definition); compare && !comparesByTable(compare))
     return compareFloats<Set>(compare, negate);
-  if (dependsOnOneAxis(value))
-    if (std::optional<Set> known = byTable())
+  if (!uniform)
+    if (std::optional<Set> known = byEnds(dependsOnOneAxis(value) ? tabledEnds(value) : partEnds(value)))
       return *known;
   // Only a numeric evaluation gets here with a uniform value: one that it does not know.
   return uniform ? everything<Set>() : unknown<Set>();
