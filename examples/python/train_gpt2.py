@@ -7,10 +7,10 @@
     train_gpt2.py --device cpu --precision f32 --layers 2 --heads 2 --width 128 --context 64 --vocabulary 256 --batch 32 --steps 600
 
 The data are sequences of uniformly random tokens whose second half repeats the first. Nothing in the first half can be predicted, and
-everything in the second can: by attention alone, which has to find the token T/2 - 1 positions back and copy it. The loss over all
-tokens is trained; the loss of the second halves is what is shown. It starts at ln V, rests near ln(T/2) while the model knows which
-tokens the first half holds but not where, and falls below 0.5 once attention reads the right position: a wrong output, mask or gradient
-of attention leaves it on one of these plateaus.
+everything in the second can: by attention alone, which has to find the token T/2 - 1 positions back and copy it. The loss is therefore
+that of the second halves; the first would add nothing but noise. It starts at ln V, can reach ln(T/2) by what tokens the first half holds,
+without knowing where, and falls below 0.5 once attention reads the right position. A wrong output, mask or gradient of attention leaves it
+on a plateau.
 
 --compare trains in one process, with the same initial weights and data:
     torch flash, torch efficient, attune                  without dropout: the two of PyTorch differ in the order of their sums alone
@@ -79,7 +79,8 @@ class Block(nn.Module):
 
 class GPT2(nn.Module):
     """GPT-2: learnt positions, pre-normalised blocks, the output layer tied to the token embedding. Initial weights are normal with
-    deviation 0.02, and those that add to the residual stream are divided by sqrt(2 layers)."""
+    deviation 0.02 at width 768, and those that add to the residual stream are divided by sqrt(2 layers). Positions start as sinusoids,
+    of which a fixed distance is a linear map, where GPT-2's are random: from those the task takes several times as many steps."""
 
     def __init__(self, options, attention):
         super().__init__()
@@ -88,13 +89,17 @@ class GPT2(nn.Module):
         self.positions = nn.Embedding(options.context, options.width)
         self.blocks = nn.ModuleList(Block(options, attention) for _ in range(options.layers))
         self.norm = nn.LayerNorm(options.width)
-        for name, parameter in self.named_parameters():
+        for name, parameter in self.blocks.named_parameters():
             if parameter.dim() == 2:
-                nn.init.normal_(parameter, std=0.02)
+                nn.init.normal_(parameter, std=0.02 * math.sqrt(768 / options.width))
                 if name.endswith(("project.weight", "narrow.weight")):
                     parameter.data /= math.sqrt(2 * options.layers)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
+        nn.init.normal_(self.tokens.weight, std=0.02)
+        rates = torch.exp(-math.log(1e4) * torch.arange(options.width // 2) / (options.width // 2))
+        angles = torch.arange(options.context)[:, None] * rates                         # [T, C / 2]
+        self.positions.weight.data.copy_(0.02 * torch.cat([angles.sin(), angles.cos()], 1))
 
     def forward(self, tokens):                                                          # [B, T] -> logits [B, T, V]
         x = self.tokens(tokens) + self.positions.weight[:tokens.shape[1]]
@@ -120,7 +125,7 @@ def learning_rate(step, options):
 
 
 def train(options, attention, label, dropout_seed=0):
-    """One run: {"label", "loss": of each step's second halves, "step_ms", "peak_mib", "seconds"}. Weights and data depend on
+    """One run: {"label", "loss": of each step, "step_ms", "peak_mib", "seconds"}. Weights and data depend on
     options.seed alone; `dropout_seed` moves what dropout drops."""
     cuda = options.device == "cuda"
     torch.manual_seed(options.seed)
@@ -141,13 +146,13 @@ def train(options, attention, label, dropout_seed=0):
         first = torch.randint(options.vocabulary, (options.batch, half), device=options.device, generator=data)
         tokens = torch.cat([first, first], 1)                                           # [B, T]
         with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
-            logits = model(tokens)[:, :-1]
-        loss = F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten(), reduction="none").view(options.batch, -1)
+            logits = model(tokens)[:, half - 1:-1]                                      # of the targets half .. T - 1
+        loss = F.cross_entropy(logits.float().flatten(0, 1), first.flatten())
         optimizer.zero_grad(set_to_none=True)
-        loss.mean().backward()
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        losses.append(loss[:, half - 1:].detach().mean())                               # the targets half .. T - 1
+        losses.append(loss.detach())
         synchronize()
         if step >= WARM_STEPS:
             times.append(time.perf_counter() - start)
@@ -280,8 +285,8 @@ def main():
     options = arguments.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("no GPU that PyTorch can use; --device cpu with --layers 2 --width 128 --context 64 runs in minutes")
-    if options.width % options.heads or options.context % 2:
-        sys.exit(f"width {options.width} must be a multiple of heads {options.heads}, and context {options.context} even")
+    if options.width % options.heads or options.width % 2 or options.context % 2:
+        sys.exit(f"width {options.width} must be even and a multiple of heads {options.heads}, and context {options.context} even")
     if options.compare:
         sys.exit(compare(options))
     attention = attune_attention(options) if options.attention == "attune" else torch_attention(options, options.sdpa)
