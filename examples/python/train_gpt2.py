@@ -4,13 +4,14 @@
     train_gpt2.py --attention attune
     train_gpt2.py --attention torch --dropout 0.1 --seed 3
     train_gpt2.py --compare --output build/gpt2          curves.json and curves.svg
-    train_gpt2.py --device cpu --precision f32 --layers 2 --heads 2 --width 128 --context 64 --vocabulary 256 --batch 32 --steps 600
+    train_gpt2.py --device cpu --precision f32 --layers 2 --heads 4 --width 128 --context 256 --vocabulary 512 --grow 200 --steps 600
 
 The data are sequences of uniformly random tokens whose second half repeats the first. Nothing in the first half can be predicted, and
 everything in the second can: by attention alone, which has to find the token T/2 - 1 positions back and copy it. The loss is therefore
 that of the second halves; the first would add nothing but noise. It starts at ln V, can reach ln(T/2) by what tokens the first half holds,
 without knowing where, and falls below 0.5 once attention reads the right position. A wrong output, mask or gradient of attention leaves it
-on a plateau.
+on a plateau. Among T/2 positions the right one is found slowly from uniform attention, so that sequences begin with length SHORTEST and
+double to T within --grow steps, with as many tokens a step. The loss jumps with each doubling, as the distance is another, and falls again.
 
 --compare trains in one process, with the same initial weights and data:
     torch flash, torch efficient, attune                  without dropout: the two of PyTorch differ in the order of their sums alone
@@ -37,6 +38,7 @@ WINDOW = 20             # steps that a smoothed point averages
 COMPARED_DROPOUT = 0.1
 GOAL = 0.5              # the loss of second halves at which the task counts as learnt
 WARM_STEPS = 10         # not counted in step times
+SHORTEST = 64
 
 
 def torch_attention(options, backend):
@@ -54,9 +56,9 @@ def attune_attention(options):
 
     def causal(b, h, q, k):
         return q >= k
-    mask = attune.torch.create_block_mask(causal, None, None, options.context, options.context, device=options.device)
 
     def attention(q, k, v, dropout):
+        mask = attune.torch.create_block_mask(causal, None, None, q.shape[2], k.shape[2], device=options.device)
         return attune.torch.flex_attention(q, k, v, block_mask=mask, dropout_p=dropout)
     return attention
 
@@ -81,7 +83,7 @@ class Block(nn.Module):
 class GPT2(nn.Module):
     """GPT-2: learnt positions, pre-normalised blocks, the output layer tied to the token embedding. Initial weights are normal with
     deviation 0.02 at width 768, and those that add to the residual stream are divided by sqrt(2 layers). Positions start as sinusoids,
-    of which a fixed distance is a linear map, where GPT-2's are random: from those the task takes several times as many steps."""
+    of which a fixed distance is a linear map; GPT-2's start random."""
 
     def __init__(self, options, attention):
         super().__init__()
@@ -125,8 +127,16 @@ def learning_rate(step, options):
     return options.learning_rate * (0.55 + 0.45 * math.cos(math.pi * done))
 
 
+def length_of(step, options):
+    """SHORTEST, doubled at equal intervals until it is T at step options.grow."""
+    doublings = max(0, (options.context // SHORTEST).bit_length() - 1)
+    if step >= options.grow or not doublings:
+        return options.context
+    return options.context >> doublings - step * doublings // options.grow
+
+
 def train(options, attention, label, dropout_seed=0):
-    """One run: {"label", "loss": of each step, "step_ms", "peak_mib", "seconds"}. Weights and data depend on
+    """One run: {"label", "grow", "loss": of each step, "step_ms", "peak_mib", "seconds"}. Weights and data depend on
     options.seed alone; `dropout_seed` moves what dropout drops."""
     cuda = options.device == "cuda"
     torch.manual_seed(options.seed)
@@ -134,7 +144,6 @@ def train(options, attention, label, dropout_seed=0):
     optimizer = optimizer_of(model, options)
     data = torch.Generator(options.device).manual_seed(options.seed + 1)
     torch.manual_seed(options.seed + 1000 * (dropout_seed + 1))
-    half = options.context // 2
     synchronize = torch.cuda.synchronize if cuda else lambda: None
     if cuda:
         torch.cuda.reset_peak_memory_stats()
@@ -144,7 +153,9 @@ def train(options, attention, label, dropout_seed=0):
         start = time.perf_counter()
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, options)
-        first = torch.randint(options.vocabulary, (options.batch, half), device=options.device, generator=data)
+        length = length_of(step, options)
+        half, batch = length // 2, options.batch * options.context // length
+        first = torch.randint(options.vocabulary, (batch, half), device=options.device, generator=data)
         tokens = torch.cat([first, first], 1)                                           # [B, T]
         with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
             logits = model(tokens)[:, half - 1:-1]                                      # of the targets half .. T - 1
@@ -155,12 +166,13 @@ def train(options, attention, label, dropout_seed=0):
         optimizer.step()
         losses.append(loss.detach())
         synchronize()
-        if step >= WARM_STEPS:
+        if step >= max(WARM_STEPS, options.grow):
             times.append(time.perf_counter() - start)
         if options.log and (step + 1) % options.log == 0:
             recent = torch.stack(losses[-options.log:]).mean().item()
-            print(f"{label}: step {step + 1}, loss of second halves {recent:.4f}, {1e3 * (time.perf_counter() - start):.1f} ms", flush=True)
-    run = {"label": label, "loss": torch.stack(losses).tolist(), "step_ms": 1e3 * statistics.median(times or [float("nan")]),
+            ms = 1e3 * (time.perf_counter() - start)
+            print(f"{label}: step {step + 1}, length {length}, loss of second halves {recent:.4f}, {ms:.1f} ms", flush=True)
+    run = {"label": label, "grow": options.grow, "loss": torch.stack(losses).tolist(), "step_ms": 1e3 * statistics.median(times or [float("nan")]),
            "peak_mib": torch.cuda.max_memory_allocated() / 2 ** 20 if cuda else None, "seconds": time.perf_counter() - begin}
     del model, optimizer
     if cuda:
@@ -181,7 +193,8 @@ def smooth(curve):
 
 def summary(run):
     curve = smooth(run["loss"])
-    reached = next((step + WINDOW for step, loss in enumerate(curve) if loss < GOAL), None)
+    grown = run["grow"]    # what counts is the loss at full length
+    reached = next((step + WINDOW for step, loss in enumerate(curve) if loss < GOAL and step >= grown), None)
     memory = "" if run["peak_mib"] is None else f", peak memory {run['peak_mib']:.0f} MiB"
     goal = f"below {GOAL} from step {reached}" if reached else f"NOT below {GOAL}"
     return f"{run['label']}: loss of second halves {curve[-1]:.4f}, {goal}; {run['step_ms']:.1f} ms a step{memory}, {run['seconds']:.0f} s"
@@ -193,8 +206,9 @@ def within_spread(runs, title):
     spread, spread_step = max((max(losses) - min(losses), step) for step, losses in enumerate(zip(*references)))
     deviation, step = max((min(abs(loss - other) for other in others), step) for step, (loss, *others) in enumerate(zip(ours, *references)))
     within, learnt = deviation <= spread, all(curve[-1] < GOAL for curve in (*references, ours))
-    print(f"{title}: PyTorch's {len(references)} differ by at most {spread:.3g} (step {spread_step + WINDOW}); attune is at most {deviation:.3g} from "
-          f"the nearest (step {step + WINDOW}): {'within' if within else 'NOT within'} the spread{'' if learnt else f'; not every run reached {GOAL}'}")
+    print(f"{title}: PyTorch's {len(references)} differ by at most {spread:.3g} (step {spread_step + WINDOW}); attune is at most "
+          f"{deviation:.3g} from the nearest (step {step + WINDOW}): {'within' if within else 'NOT within'} the spread"
+          f"{'' if learnt else f'; not every run reached {GOAL}'}")
     print(f"{title}: last losses {', '.join(f'{curve[-1]:.4f}' for curve in references)} and attune's {ours[-1]:.4f}")
     return {"title": title, "spread": spread, "deviation": deviation, "within": within and learnt}
 
@@ -274,6 +288,7 @@ def main():
     add("--batch", type=int, default=16)
     add("--learning-rate", type=float, default=1e-3)
     add("--warmup", type=int, default=100, help="steps")
+    add("--grow", type=int, default=600, help="steps until sequences have length T; 0: from the first")
     add("--layers", type=int, default=12)
     add("--heads", type=int, default=12)
     add("--width", type=int, default=768)
@@ -284,9 +299,9 @@ def main():
     add("--log", type=int, default=50, help="steps between lines; 0: none")
     options = arguments.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("no GPU that PyTorch can use; --device cpu with --layers 2 --width 128 --context 64 runs in minutes")
-    if options.width % options.heads or options.width % 2 or options.context % 2:
-        sys.exit(f"width {options.width} must be even and a multiple of heads {options.heads}, and context {options.context} even")
+        sys.exit("no GPU that PyTorch can use; see --help for a size that a CPU trains in minutes")
+    if options.width % options.heads or options.width % 2 or options.context & (options.context - 1):
+        sys.exit(f"width {options.width} must be even and a multiple of heads {options.heads}, and context {options.context} a power of two")
     if options.compare:
         sys.exit(compare(options))
     attention = attune_attention(options) if options.attention == "attune" else torch_attention(options, options.sdpa)
