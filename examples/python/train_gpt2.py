@@ -172,7 +172,8 @@ def train(options, attention, label, dropout_seed=0):
             recent = torch.stack(losses[-options.log:]).mean().item()
             ms = 1e3 * (time.perf_counter() - start)
             print(f"{label}: step {step + 1}, length {length}, loss of second halves {recent:.4f}, {ms:.1f} ms", flush=True)
-    run = {"label": label, "grow": options.grow, "loss": torch.stack(losses).tolist(), "step_ms": 1e3 * statistics.median(times or [float("nan")]),
+    run = {"label": label, "grow": options.grow, "loss": torch.stack(losses).tolist(),
+           "step_ms": 1e3 * statistics.median(times or [float("nan")]),
            "peak_mib": torch.cuda.max_memory_allocated() / 2 ** 20 if cuda else None, "seconds": time.perf_counter() - begin}
     del model, optimizer
     if cuda:
@@ -280,7 +281,8 @@ def main():
     add("--attention", choices=("attune", "torch"), default="attune")
     add("--sdpa", choices=("flash", "efficient", "math", "cudnn"), default="flash", help="PyTorch's kernel, for --attention torch")
     add("--compare", action="store_true", help="all runs, and the measure of the spread; exits with 1 where attune is outside")
-    add("--runs", type=int, choices=(2, 3, 4), default=2, help="PyTorch's in each comparison: its kernels flash, efficient, cudnn, math, or seeds")
+    add("--runs", type=int, choices=(2, 3, 4), default=2,
+        help="PyTorch's in each comparison: its kernels flash, efficient, cudnn and math, or dropout seeds")
     add("--output", type=pathlib.Path, default=pathlib.Path("."), help="folder for --compare's files")
     add("--dropout", type=float, default=0.0, help="of embeddings, attention and both residual branches")
     add("--seed", type=int, default=0, help="of weights, data and dropout")
