@@ -12,8 +12,8 @@ Both sides get the same functions: FlexAttention under torch.compile with its cr
 empties the L2 cache; medians of CUDA events. A ratio is FlexAttention's time by attune's.
 
 The check is FlashAttention's: the largest error of an output or gradient, against a dense computation in float64, is at most twice that of
-the same computation in bf16 by PyTorch's operators, plus EPSILON of the largest value. Dense means that all scores are in memory. The column is the greatest of these quotients of errors over out, dq, dk, dv and learned
-parameters; up to 2 passes.
+the same computation in bf16 by PyTorch's operators, plus EPSILON of the largest value. Dense means that all scores are in memory. The column
+is the greatest quotient of these errors over out, dq, dk, dv and gradients of learned parameters; up to 2 passes.
 
 Exit code 1 where a check fails, or where attune refuses or fails at what FlexAttention computes.
 """
@@ -41,6 +41,7 @@ from torch.nn.attention import flex_attention as flex
 EPSILON = 1e-4
 DOCUMENTS = 8
 ROPE_DIM = 64
+UNROLL = {"unroll_reductions_threshold": ROPE_DIM + 1}  # Inductor computes a sum within a score or mask only where it unrolls it
 REST_SECONDS = 0.3  # as in peers.py
 
 
@@ -182,9 +183,9 @@ def edge_bias(gym, f, s):
 
 
 def rope(gym, f, s):
-    """The bias is a dot product of ROPE_DIM values, which Inductor unrolls up to a threshold."""
+    """The bias is a dot product of ROPE_DIM values."""
     query, key = s.random(s.B, s.H, s.S, ROPE_DIM).bfloat16(), s.random(s.B, 1, s.S, ROPE_DIM).bfloat16()
-    return Case(score=f(query, key, s.H, scale=ROPE_DIM ** -0.5), inductor={"unroll_reductions_threshold": ROPE_DIM + 1})
+    return Case(score=f(query, key, s.H, scale=ROPE_DIM ** -0.5), inductor=UNROLL)
 
 
 # The function of attention-gym -> its cases, each a label and what makes it of (gym, the function, sizes).
@@ -211,7 +212,8 @@ CASES = {
     "generate_sta_mask_mod_3d": [("STA 3D", sta_3d)],
     "generate_spatial_head_mask_mod": [("SVG spatial head", lambda gym, f, s: video(gym, f, s, attn_sink=True))],
     "generate_temporal_head_mask_mod": [("SVG temporal head", video)],
-    "generate_vsa_mask_mod": [("VSA top-k", lambda gym, f, s: Case(mask=f(s.tiles(64), 64, s.tile_sizes(64)), per_head=True))],
+    "generate_vsa_mask_mod": [("VSA top-k", lambda gym, f, s: Case(mask=f(s.tiles(64), 64, s.tile_sizes(64)), per_head=True,
+                                                                   inductor=UNROLL))],
     "generate_vsa_block_map_mask_mod": [("VSA block map", block_map)],
     "generate_vsa_padding_mask_mod": [("VSA padding", lambda gym, f, s: Case(mask=f(s.tile_sizes(64), 64)))],
     "create_vsa_block_mask": [("VSA, its own blocks", lambda gym, f, s: tile_blocks(gym, f, s, 128))],
