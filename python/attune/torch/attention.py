@@ -108,10 +108,11 @@ def _attend(query, key, value, score_mod, mask_mod, blocks, block_size, scale, d
 
 
 def _placed(tensor, name, device):
+    """A captured tensor as kernels take it: of one dimension at least."""
+    if tensor.dim() == 0:
+        return tensor.to(device, non_blocking=True).reshape(1)
     if tensor.device == device:
         return tensor
-    if tensor.dim() == 0:
-        return tensor.to(device, non_blocking=True)
     fail(f"captured tensor \"{name}\" is on {tensor.device}, but query is on {device}; move it there")
 
 

@@ -110,6 +110,8 @@ def _traced(score_mod, mask_mod, reads, definition, device):
     variant = Variant(score if score_mod is not None else None, mask if mask_mod is not None or has_blocks else None, scale=definition.scale,
                       sink=ex.tensor("sink", "f32", 1) if definition.sink else None, dropout=0.0 if definition.dropout else None,
                       normaliser=definition.normaliser)
+    if trace.exact:
+        variant._core.precise()
     return Program(variant, trace, {name: Source("leaf", len(reads.leaves) + i) for i, name in enumerate(own)})
 
 

@@ -4,7 +4,6 @@ A function is called once with scalar tensors that hold expressions. A function 
 tensor, reads of a shape, `if`), a dispatch mode the ATen operations; both know the real tensors that the function reads. What PyTorch computes
 from those alone is recorded, and computed by PyTorch again in each call.
 """
-import contextlib
 import math
 import operator
 import typing
@@ -68,9 +67,9 @@ class Read:
                 fail(f"tensor \"{self.name}\" is {self.tensor.dtype}, but captured tensors are float32, float16, bfloat16, int32, int64 or bool; convert it")
             if self.tensor.dim() > 4:
                 fail(f"tensor \"{self.name}\" has {self.tensor.dim()} dimensions, but captured tensors have at most 4; flatten it")
-            self.declared = ex.tensor(self.name, dtype, self.tensor.dim())
+            self.declared = ex.tensor(self.name, dtype, max(1, self.tensor.dim()))  # a scalar is passed as a vector of one element
         if not indices:
-            return self.declared.value()
+            return self.declared[0]
         wrapped, known = [], True
         for dim, index in enumerate(indices):
             index = as_expr(index)
@@ -96,6 +95,7 @@ class Trace:
         self.constants = {}  # by id: tensors that the function makes of numbers
         self.foreign = {}  # by id: tensors that none of the function's variables leads to
         self.reads = {}  # by id: Read
+        self.exact = False  # a whole number is taken of a float
         self.by_shape = False  # a Python number may have come of a tensor's shape
 
     # Tensors -------------------------------------------------------------
@@ -196,17 +196,9 @@ class Trace:
         """An operation of another library, where it is made of PyTorch's."""
         for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd"):
             if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key):
-                with self:
+                with torch._C.DisableTorchFunction(), _Operations(self):
                     return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
         fail(f"{func} is not part of attune's expressions; write it with PyTorch's scalar operations")
-
-    def __enter__(self):
-        self.stack = contextlib.ExitStack()
-        self.stack.enter_context(_Functions(self))
-        self.stack.enter_context(_Operations(self))
-
-    def __exit__(self, *_):
-        self.stack.close()
 
     def index(self, tensor, indices):
         """tensor[indices]: integers and traced scalars; others are whole dimensions."""
@@ -315,13 +307,15 @@ def _alike(a, b):
 def _arithmetic(function):
     def handler(trace, func, a, b, alpha=1):
         a, b = _number(trace.expr(a)), _number(trace.expr(b))
+        trace.exact |= function in _STEPS and not _integers(a, b)
         return function(*_alike(a, b if alpha == 1 else b * alpha))
     return handler
 
 
-def _unary(function, floating=True):
+def _unary(function, floating=True, steps=False):
     def handler(trace, func, x):
         x = trace.expr(x)
+        trace.exact |= steps and x.dtype == "f32"
         return function(_float(x) if floating else _number(x))
     return handler
 
@@ -344,7 +338,7 @@ def _bits(function):
 
 
 def _floor(x):
-    """Exact: a float beyond 2^23 is whole."""
+    """A float beyond 2^23 is whole."""
     whole = cast(cast(x, "i32"), "f32")
     return where(abs(x) < 2.0**23, whole - cast(whole > x, "f32"), x)
 
@@ -374,6 +368,10 @@ def _fmod(a, b):
     return ex._binary("%", a, b) if _integers(a, b) else a - _trunc(a / b) * b
 
 
+# Of a quotient that is a little less than a whole number they give the one below.
+_STEPS = (_floor_divide, _remainder, _fmod)
+
+
 def _truncating(a, b):
     return ex._binary("/", a, b) if _integers(a, b) else _trunc(a / b)
 
@@ -398,9 +396,10 @@ for _name, _function in {"exp": ex.exp, "exp2": ex.exp2, "log": ex.log, "log2": 
 for _name, _function in {"neg": operator.neg, "abs": abs, "square": lambda x: x * x, "positive": lambda x: x,
                          "relu": lambda x: where(x <= 0, 0, x) if x.dtype == "f32" else ex.maximum(x, 0),
                          "sign": lambda x: where(x > 0, *_alike(as_expr(1), x)[:1], where(x < 0, *_alike(as_expr(-1), x)[:1], x * 0)),
-                         "floor": lambda x: _floor(x) if x.dtype == "f32" else x, "ceil": lambda x: -_floor(-x) if x.dtype == "f32" else x,
-                         "trunc": lambda x: _trunc(x) if x.dtype == "f32" else x, "round": lambda x: _round(x) if x.dtype == "f32" else x}.items():
+                         }.items():
     OPERATIONS[_name] = _unary(_function, floating=False)
+for _name, _function in {"floor": _floor, "ceil": lambda x: -_floor(-x), "trunc": _trunc, "round": _round}.items():
+    OPERATIONS[_name] = _unary(lambda x, of_float=_function: of_float(x) if x.dtype == "f32" else x, floating=False, steps=True)
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     OPERATIONS[_name] = _comparison(getattr(operator, _name))
 for _name, _function in {"logical_and": operator.and_, "logical_or": operator.or_, "logical_xor": operator.xor}.items():
@@ -424,6 +423,7 @@ def _divide(trace, func, a, b, rounding_mode=None):
     a, b = _number(trace.expr(a)), _number(trace.expr(b))
     if rounding_mode is None:
         return _float(a) / _float(b)
+    trace.exact |= not _integers(a, b)
     return (_floor_divide if rounding_mode == "floor" else _truncating)(*_alike(a, b))
 
 
