@@ -204,8 +204,8 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   let summary = "compute each value once: for the block, the row or the column that it depends on";
   let description = [{
     Requires: maps.
-    Ensures: no map computes what depends on the block alone; costly values of one axis (loads, divisions, special functions)
-    come from a map over that axis; what a loop does not change stands before it. Values along the loop's axis in a conditional map stay in it;
+    Ensures: a quotient of a coordinate that is one for all of a tile is taken of its first; no map computes what depends on the block alone;
+    costly values of one axis (loads, divisions, special functions) come from a map over that axis; what a loop does not change stands before it. Values along the loop's axis in a conditional map stay in it;
     with `conditional-columns`, those that are loaded come from a conditional map of their own.
     Why here: before layouts, so that the vectors get theirs.
     Before: `map(q, k) { s + exp2(head[h]) * table[q] }`

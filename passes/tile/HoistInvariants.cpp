@@ -1,6 +1,7 @@
 //===- HoistInvariants.cpp - Compute each value once: for the block, the row, the column ---===//
 //
-// What a map computes from block values alone moves in front of the map (and of the loop, if nothing in it is needed);
+// A quotient of a coordinate that does not change within a tile is that of the tile's first. What a map computes from
+// block values alone moves in front of the map (and of the loop, if nothing in it is needed);
 // what depends on one axis only becomes a map over that axis, and what such a map needs from outside the loop moves it
 // there too. Row and column values that cost less to compute than to keep in a register stay.
 //
@@ -9,6 +10,7 @@
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 #include <algorithm>
@@ -87,14 +89,47 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     getOperation().walk([&](tile::MapOp map) { maps.push_back(map); });
     SmallVector<tile::ForBlocksOp> loops;
     getOperation().walk([&](tile::ForBlocksOp loop) { loops.push_back(loop); });
-    for (tile::MapOp map : maps)
+    for (tile::MapOp map : maps) {
+      takeQuotientsOfTile(map);
       hoistBlockValues(map);
+    }
     for (tile::ForBlocksOp loop : loops)
       hoistFromLoop(loop);
     for (tile::MapOp map : maps)
       splitByAxis(map);
     for (tile::ForBlocksOp loop : loops)
       hoistFromLoop(loop);
+  }
+
+  /// Whether the first index of a tile is a multiple of `factor` for every block and tile.
+  static bool isMultipleOf(Value origin, int64_t factor) {
+    if (auto index = origin.getDefiningOp<tile::BlockIndexOp>()) {
+      auto kernel = index->getParentOfType<tile::KernelOp>();
+      return cast<tile::AxisAttr>(kernel.getGrid()[index.getPosition()]).getBy() % factor == 0;
+    }
+    auto argument = dyn_cast<BlockArgument>(origin);
+    auto loop = argument ? dyn_cast<tile::ForBlocksOp>(argument.getOwner()->getParentOp()) : tile::ForBlocksOp();
+    auto domain =
+        loop && loop.getOrigin() == origin ? loop.getDomain().getDefiningOp<tile::DomainOp>() : tile::DomainOp();
+    return domain && int64_t(domain.getStep()) % factor == 0;
+  }
+
+  /// Quotients of coordinates by multiples of the tile's size, where tiles begin at multiples of that.
+  void takeQuotientsOfTile(tile::MapOp map) {
+    auto type = cast<TileType>(map.getResult().getType());
+    for (auto division : llvm::make_early_inc_range(map.getBody().front().getOps<arith::DivSIOp>())) {
+      auto coordinate = dyn_cast<BlockArgument>(division.getLhs());
+      APInt divisor;
+      if (!coordinate || coordinate.getOwner() != &map.getBody().front() ||
+          coordinate.getArgNumber() < map.getInputs().size() ||
+          !matchPattern(division.getRhs(), m_ConstantInt(&divisor)))
+        continue;
+      const unsigned position = coordinate.getArgNumber() - unsigned(map.getInputs().size());
+      const int64_t size = type.size(cast<StringAttr>(map.getAxes()[position]).getValue());
+      Value origin = map.getOrigins()[position];
+      if (divisor.isStrictlyPositive() && divisor.getSExtValue() % size == 0 && isMultipleOf(origin, size))
+        division.getLhsMutable().assign(origin);
+    }
   }
 
   /// Ops of the region that depend on no axis move in front of the map.

@@ -96,3 +96,73 @@ tile.kernel @conditional(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, 
   }
   tile.store %r, %lse[%b, %h, %q0] limit %Sq : !tile.tile<q 64, f32, register>, !tile.view<3, f32>
 }
+
+// A tile of 64 queries from a multiple of 64 has one quotient by 128, one of 32 keys one by 64; not by 80, nor by a quotient of another origin.
+// CHECK-LABEL: tile.kernel @quotients
+// CHECK:         %[[Q0:.*]] = tile.block_index "q"
+// CHECK:         %[[ROW:.*]] = arith.divsi %[[Q0]], %{{.*}} : i32
+// CHECK:         tile.for_blocks (%[[K0:.*]], %
+// CHECK:           %[[COLUMN:.*]] = arith.divsi %[[K0]], %{{.*}} : i32
+// CHECK:           %[[FLAG:.*]] = tile.element %{{.*}}[%[[ROW]], %[[COLUMN]]]
+// CHECK:           tile.map() at(k = %[[K0]])
+// CHECK:             arith.divsi
+// CHECK:             arith.addi %[[FLAG]]
+// CHECK:           tile.map(
+// CHECK-NOT:         arith.divsi
+// CHECK:           tile.map() at(k = %{{.*}})
+// CHECK:             arith.divsi
+tile.kernel @quotients
+// CHECK:         %[[Q0:.*]] = tile.block_index "q"
+// CHECK:         %[[ROW:.*]] = arith.divsi %[[Q0]], %{{.*}} : i32
+// CHECK:         tile.for_blocks (%[[K0:.*]], %
+// CHECK:           %[[COLUMN:.*]] = arith.divsi %[[K0]], %{{.*}} : i32
+// CHECK:           %[[FLAG:.*]] = tile.element %{{.*}}[%[[ROW]], %[[COLUMN]]]
+// CHECK:           tile.map() at(k = %{{.*}})
+// CHECK:             arith.divsi
+// CHECK:           tile.map() at(k = %{{.*}})
+// CHECK:             arith.divsi
+// CHECK:           tile.map(
+// CHECK-NOT:         arith.divsi
+// CHECK:             arith.addi %[[FLAG]]
+tile.kernel @quotients(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> attributes {tensors = [#attn.tensor<blocks, i32, rank 2>]} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %c80 = arith.constant 80 : i32
+  %c128 = arith.constant 128 : i32
+  %zero = arith.constant 0.0 : f32
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %end = tile.axis_extent "k" : i32
+  %blocks = tile.param "tensors.blocks" : !tile.view<2, i32>
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
+  %m = tile.splat %zero : f32 -> <q 64, f32, register>
+  %dom = tile.domain k by 32 [%c0, %end) partial
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%m0 = %m : !tile.tile<q 64, f32, register>) {
+    %shifted = arith.addi %k0, %c1 : i32
+    %x = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) at(q = %q0, k = %k0) -> !tile.tile<q 64 x k 32, f32, register> {
+    ^bb0(%v: f32, %q: i32, %k: i32):
+      %row = arith.divsi %q, %c128 : i32
+      %column = arith.divsi %k, %c64 : i32
+      %flag = tile.element %blocks[%row, %column] in_range [false, false] : !tile.view<2, i32> (i32, i32) -> i32
+      %other = arith.divsi %k, %c80 : i32
+      %sum = arith.addi %flag, %other : i32
+      %f = arith.sitofp %sum : i32 to f32
+      %0 = arith.addf %v, %f : f32
+      tile.yield %0 : f32
+    }
+    %y = tile.map(%x : !tile.tile<q 64 x k 32, f32, register>) at(k = %shifted) -> !tile.tile<q 64 x k 32, f32, register> {
+    ^bb0(%v: f32, %k: i32):
+      %column = arith.divsi %k, %c64 : i32
+      %f = arith.sitofp %column : i32 to f32
+      %0 = arith.addf %v, %f : f32
+      tile.yield %0 : f32
+    }
+    %m1 = tile.reduce max %y over "k" init %m0 : !tile.tile<q 64, f32, register>, <q 64 x k 32, f32, register> -> <q 64, f32, register>
+    tile.yield %m1 : !tile.tile<q 64, f32, register>
+  }
+  tile.store %r, %lse[%b, %h, %q0] limit %Sq : <q 64, f32, register>, <3, f32>
+}

@@ -90,7 +90,8 @@ def _attend(query, key, value, score_mod, mask_mod, blocks, block_size, scale, d
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
     if sink is not None and sink.dtype != torch.float32:
         sink = sink.float()
-    definition = Definition(block_size, sink is not None, scale, bool(dropout_p), normaliser)
+    shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
+    definition = Definition(block_size, shared, sink is not None, scale, bool(dropout_p), normaliser)
     own = [tensor for tensor in (blocks, sink) if tensor is not None]
     if torch.compiler.is_dynamo_compiling():
         text, names, captured = recorded_program(score_mod, mask_mod, definition, query.device.type, own)

@@ -17,6 +17,7 @@ class Definition(typing.NamedTuple):
     """What a variant is of beside functions."""
 
     block_size: tuple  # of PyTorch's BlockMask whose blocks count, else None
+    shared: tuple  # whether its batches, and its heads, have the same blocks
     sink: bool
     scale: float  # None: by the head dimension
     dropout: bool
@@ -101,7 +102,8 @@ def _traced(score_mod, mask_mod, reads, definition, device):
         if not has_blocks:
             return result
         rows, columns = definition.block_size
-        block = ex.broadcast(ex.tensor("blocks", "i32", 4)[b, h, q // rows, k // columns])
+        of_all = definition.shared
+        block = ex.tensor("blocks", "i32", 4)[0 if of_all[0] else b, 0 if of_all[1] else h, q // rows, k // columns]
         return (block == 2) | ((block == 1) & result)
 
     for traced, function in ((score, score_mod), (mask, mask_mod)):
