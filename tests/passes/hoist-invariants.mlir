@@ -107,23 +107,8 @@ tile.kernel @conditional(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, 
 // CHECK:           tile.map() at(k = %[[K0]])
 // CHECK:             arith.divsi
 // CHECK:             arith.addi %[[FLAG]]
-// CHECK:           tile.map(
-// CHECK-NOT:         arith.divsi
 // CHECK:           tile.map() at(k = %{{.*}})
 // CHECK:             arith.divsi
-tile.kernel @quotients
-// CHECK:         %[[Q0:.*]] = tile.block_index "q"
-// CHECK:         %[[ROW:.*]] = arith.divsi %[[Q0]], %{{.*}} : i32
-// CHECK:         tile.for_blocks (%[[K0:.*]], %
-// CHECK:           %[[COLUMN:.*]] = arith.divsi %[[K0]], %{{.*}} : i32
-// CHECK:           %[[FLAG:.*]] = tile.element %{{.*}}[%[[ROW]], %[[COLUMN]]]
-// CHECK:           tile.map() at(k = %{{.*}})
-// CHECK:             arith.divsi
-// CHECK:           tile.map() at(k = %{{.*}})
-// CHECK:             arith.divsi
-// CHECK:           tile.map(
-// CHECK-NOT:         arith.divsi
-// CHECK:             arith.addi %[[FLAG]]
 tile.kernel @quotients(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> attributes {tensors = [#attn.tensor<blocks, i32, rank 2>]} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
