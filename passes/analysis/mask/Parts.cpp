@@ -61,6 +61,7 @@ std::optional<std::pair<Value, Value>> RegionForms::partEnds(Value value) {
   const SmallVector<Linear> ofQ = partsOf(steps->first, axisOf(2)), ofK = partsOf(steps->second, axisOf(3));
   if (ofQ.size() * ofK.size() > mostParts)
     return std::nullopt;
+  asked.insert(value);
   SmallVector<Value> elements;
   const IRMapping uniform = cloned;
   Block &region = op.getMask().front();

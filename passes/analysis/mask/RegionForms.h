@@ -95,8 +95,8 @@ protected:
   /// The least and the greatest in a tile of both axes of an element that depends on quotients of q and k alone, which are
   /// constant in a few parts of the tile: the element of each is read. Nothing where the parts are too many.
   std::optional<std::pair<Value, Value>> partEnds(Value value);
-  /// Whether what is known of the value so far is by a table of something that depends on the axis.
-  bool asksTables(Value value, const Axis &axis);
+  /// Whether what is known of the value so far is by a table, or an element of the tile, that depends on the axis.
+  bool asksMemory(Value value, const Axis &axis);
 
   attn::AttentionOp op;
   BlockValues values;
@@ -150,7 +150,7 @@ private:
   std::map<std::string, Value> parameters;
   mlir::IRMapping cloned;
   llvm::DenseMap<Value, unsigned> dependence;         // argumentsOf
-  llvm::DenseSet<Value> tabled;                       // by tabledEnds
+  llvm::DenseSet<Value> asked;                        // by tabledEnds and partEnds
   llvm::DenseMap<std::pair<Value, Value>, bool> same; // isSame
   llvm::DenseMap<Value, Form> forms;
 };

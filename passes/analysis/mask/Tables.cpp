@@ -46,7 +46,7 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
   const bool ofFixed = dependsOn(value, fixedAxis), ofLooped = dependsOn(value, loopedAxis);
   if (!tables || !value.getDefiningOp() || (!ofFixed && !ofLooped) || (ofLooped && !loopedTile))
     return std::nullopt;
-  tabled.insert(value);
+  asked.insert(value);
   auto [same, name] = canonical(value);
   const bool ofQueries = dependsOn(value, axisOf(2)), ofKeys = dependsOn(value, axisOf(3));
   if (ofQueries)
@@ -95,14 +95,14 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
   return std::pair(least, read(1, isBool ? "any" : "max"));
 }
 
-bool RegionForms::asksTables(Value value, const Axis &axis) {
+bool RegionForms::asksMemory(Value value, const Axis &axis) {
   SmallVector<Value> pending = {value};
   llvm::DenseSet<Value> met;
   while (!pending.empty()) {
     Value next = pending.pop_back_val();
     if (!met.insert(next).second)
       continue;
-    if (tabled.contains(next)) {
+    if (asked.contains(next)) {
       if (dependsOn(next, axis))
         return true;
     } else if (Operation *definition = next.getDefiningOp()) {

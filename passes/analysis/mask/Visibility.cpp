@@ -64,14 +64,14 @@ bool Visibility::skipsByTile(const Conjunct &conjunct) {
   const Condition possible = visit<Verdict>(conjunct.first, conjunct.second).possible;
   // Tables of the fixed axis alone bound the loop, unless they hold what bounds can't be solved for.
   const bool boundsLoop =
-      asksTables(conjunct.first, fixedAxis) && !asksTables(conjunct.first, loopedAxis) &&
+      asksMemory(conjunct.first, fixedAxis) && !asksMemory(conjunct.first, loopedAxis) &&
       llvm::none_of(visit<Bounds>(conjunct.first, conjunct.second).hull, [](const Interval &x) { return x.isAll(); });
   return !boundsLoop && !matchPattern(toI1(possible), m_One());
 }
 
 bool Visibility::asksByTile(const Conjunct &conjunct) {
   visit<Verdict>(conjunct.first, conjunct.second);
-  return asksTables(conjunct.first, loopedAxis);
+  return asksMemory(conjunct.first, loopedAxis);
 }
 
 bool Visibility::holdsUnfollowed(Value value) {
