@@ -47,8 +47,8 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     with_lse = return_lse or return_aux is not None and return_aux.lse
     mask_mod, blocks, block_size = None, None, None
     if block_mask is not None:
-        _check_lengths(block_mask, query, key)
         mask_mod, blocks = mask_of(block_mask)
+        _check_lengths(block_mask, query, key)
         block_size = block_mask.BLOCK_SIZE if blocks is not None else None
     output, lse = _attend(query, key, value, score_mod, mask_mod, blocks, block_size, scale, dropout_p, deterministic, with_lse, normaliser, sink)
     if return_aux is not None:

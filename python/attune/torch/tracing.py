@@ -10,7 +10,7 @@ import typing
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .. import expressions as ex
 from ..expressions import Expr, as_expr, cast, fail, where
@@ -143,7 +143,7 @@ class Trace:
     def __call__(self, function, exprs, what):
         """The expression that the function returns for arguments with these expressions."""
         arguments = [self.traced(expr) for expr in exprs]
-        with torch.no_grad(), _Functions(self), _Operations(self):
+        with torch.no_grad(), _disable_current_modes(), _Functions(self), _Operations(self):
             result = function(*arguments)
         if result is None:
             fail(f"{what} returns nothing, but must return a scalar tensor; add return", _line_of(function))
