@@ -5,6 +5,7 @@
 //     rescaleFactor(map)                                       what a map multiplies a tile by
 //     exponentFactor(map)                                      c of a map exp2((x - m) * c)
 //     pacedOperand(map)                                        what its one special function waits for
+//     holdsRows(map, input)                                    whether an input has one element for each row
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -64,5 +65,8 @@ std::optional<float> exponentFactor(tile::MapOp map);
 /// that element and of something that is the same along a row: the latter. Of tiles of whole blocks of 16 columns.
 /// (PaceFunctions.cpp)
 std::optional<PacedOperand> pacedOperand(tile::MapOp map);
+
+/// Whether `input` of `map`, of two axes, is a vector in registers with an element for each row. (PairElements.cpp)
+bool holdsRows(tile::MapOp map, mlir::Value input);
 
 } // namespace attune

@@ -8,6 +8,7 @@
 #include "tests/numerics/GradientCases.h"
 
 #include <catch2/catch.hpp>
+#include <sstream>
 
 using namespace attune;
 using namespace attune::tests;
@@ -16,6 +17,11 @@ namespace {
 
 /// Whether some warps of the backward pass copy, and the others multiply by warpgroups.
 bool hasRoles(const std::string &text) { return text.find("sched.role ") != std::string::npos; }
+
+Launcher launcherOf(Simulation &simulation, uint64_t seed) {
+  return Launcher{Device{}, [&simulation](const LaunchArgs &args) { return simulation.workspaceBytes(args); },
+                  [&simulation, seed](const LaunchArgs &args) { return simulation.run(args, {.seed = seed}); }};
+}
 
 /// Runs the case under two orders of events, which give the same bits if these are asked for; gives its text.
 std::string simulateBackward(const Case &test, const std::string &arch, const Gradients &asked) {
@@ -32,10 +38,6 @@ std::string simulateBackward(const Case &test, const std::string &arch, const Gr
   Expected<Simulation> simulation = Simulation::load({*text, "backward.mlir"});
   if (!simulation)
     FAIL(simulation.error().text());
-  auto launcherOf = [](Simulation &simulation, uint64_t seed) {
-    return Launcher{Device{}, [&simulation](const LaunchArgs &args) { return simulation.workspaceBytes(args); },
-                    [&simulation, seed](const LaunchArgs &args) { return simulation.run(args, {.seed = seed}); }};
-  };
   SavedTensors saved;
   if (!asked.saving.save.empty()) {
     options.backward = false;
@@ -66,6 +68,17 @@ std::string simulateBackward(const Case &test, const std::string &arch, const Gr
     }
   }
   return *text;
+}
+
+/// Of a backward pass's text, which needs nothing saved.
+Verdict judgeText(const std::string &text, const Case &test, const Gradients &asked) {
+  const reference::BackwardProblem problem = backwardProblem(test, asked);
+  Expected<reference::GradientValues> exact = reference::gradients(problem);
+  REQUIRE(exact);
+  Expected<Simulation> simulation = Simulation::load({text, "backward.mlir"});
+  if (!simulation)
+    FAIL(simulation.error().text());
+  return judgeBackward(test, *exact, runBackward(launcherOf(*simulation, 0), test, problem, *exact));
 }
 
 } // namespace
@@ -147,5 +160,44 @@ TEST_CASE("gradients of captured tensors beside the backward pass", "[backward]"
       const Asked asked = cases[i]();
       if (asked.test.problem.q.dtype != DType::F32 || arch == "sm_80")
         simulateBackward(asked.test, arch, asked.gradients);
+    }
+}
+
+TEST_CASE("which gradients of dense tensors are written two columns at a time", "[backward]") {
+  struct Dense {
+    std::string label;
+    DType type;
+    std::vector<int64_t> extents;
+    int64_t keys;
+    bool inPairs;
+    Layout layout = {};
+  };
+  const Dense tensors[] = {{"of the sequence's length", bf16, {2, 70, 136}, 136, true},
+                           {"of an odd length", bf16, {2, 70, 135}, 135, false},
+                           {"longer, of odd keys", f32, {2, 70, 140}, 135, true},
+                           {"an odd element on", f16, {2, 70, 136}, 136, false, {.tensorShift = 1}},
+                           {"columns apart", f32, {2, 70, 136}, 136, false, {.reversedTensors = true}}};
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (const Dense &each : tensors) {
+      INFO(arch << ", " << each.label);
+      auto bias = captured("bias", each.type, rank(3));
+      const Variant variant = Variant("dense").mask(causal()).score(
+          [&](Score s, Index, Index h, Index q, Index k) { return s + bias[h][q][k]; });
+      Case test = makeCase(each.label, variant, bf16,
+                           {.batch = 2, .heads = 2, .headsKv = 1, .queries = 70, .keys = each.keys, .headDim = 64}, 5);
+      test.layout = each.layout;
+      test.problem.tensors["bias"] = reference::HostTensor::random(each.type, each.extents, 7);
+      const Gradients asked{.tensors = {"bias"}};
+      const std::string text = simulateBackward(test, arch, asked);
+      std::string without;
+      std::istringstream lines(text);
+      int pairs = 0;
+      for (std::string line; std::getline(lines, line);) {
+        const bool isPair = line.find("sched.store_elements") != std::string::npos;
+        pairs += isPair;
+        without += isPair ? "" : line + "\n";
+      }
+      CHECK(pairs > 0);
+      CHECK(judgeText(without, test, asked).pass == !each.inPairs);
     }
 }

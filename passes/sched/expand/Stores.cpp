@@ -270,20 +270,34 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
   return success();
 }
 
-LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
-  Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView());
-  Value inside = isWriter(buffer);
-  SmallVector<Value> extents;
-  auto require = [&](Value known, Value index, Value extent) -> Value {
-    // A negative index is a great unsigned one.
-    Value isWithin = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, extent);
-    return known ? arith::AndIOp::create(builder, loc, known, isWithin).getResult() : isWithin;
-  };
+Value KernelExpander::within(Value known, Value index, Value extent) {
+  // A negative index is a great unsigned one.
+  Value isWithin = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, extent);
+  return known ? arith::AndIOp::create(builder, loc, known, isWithin).getResult() : isWithin;
+}
+
+Value KernelExpander::scatters(tile::ScatterOp op, SmallVector<Value> &extents) {
+  Value view = mapping.lookup(op.getView()), inside = isWriter(buffers.lookup(op.getTile()));
   for (auto [dim, index] : llvm::enumerate(op.getIndices())) {
     extents.push_back(sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, int64_t(dim)));
     if (!isa<TileType>(index.getType()))
-      inside = require(inside, mapping.lookup(index), extents.back());
+      inside = within(inside, mapping.lookup(index), extents.back());
   }
+  return inside;
+}
+
+LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
+  if (Value inPairs = liesInPairs(op))
+    either(inPairs, [&] { scatterPairs(op); }, [&] { scatterElements(op); });
+  else
+    scatterElements(op);
+  return success();
+}
+
+void KernelExpander::scatterElements(tile::ScatterOp op) {
+  Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView());
+  SmallVector<Value> extents;
+  Value inside = scatters(op, extents);
   forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
     Value own = inside;
     SmallVector<Value> place;
@@ -291,7 +305,7 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
       const bool isTile = isa<TileType>(index.getType());
       place.push_back(isTile ? element(index, i, r, j, c) : mapping.lookup(index));
       if (isTile)
-        own = require(own, place.back(), extent);
+        own = within(own, place.back(), extent);
     }
     auto write = [&] {
       Value value = get(buffer, at);
@@ -304,7 +318,6 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
     };
     own ? onlyIf(own, write) : write();
   });
-  return success();
 }
 
 void KernelExpander::addByEngine(tile::AccumulateOp op, Value buffer) {
