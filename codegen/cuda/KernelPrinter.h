@@ -118,6 +118,8 @@ private:
   void declarePair(mlir::Operation *op, llvm::StringRef type, const Expr &pair);
   void printLoadElements(sched::LoadElementsOp op);
   void printInPairs(sched::InPairsOp op);
+  /// Of the first of two elements that lie in pairs.
+  Expr pairAddress(View view, mlir::ValueRange indices);
   void printStoreElement(sched::StoreElementOp op);
   void printStoreElements(sched::StoreElementsOp op);
   void printLoadByte(sched::LoadByteOp op);

@@ -153,7 +153,12 @@ void KernelPrinter::printLoadElements(LoadElementsOp op) {
   if (view.isWritten && !type.isF32())
     return fail(op,
                 "of " + text(type) + ", which the launch writes, has no printed form; only f32 is read in pairs there");
-  declarePair(op, "float2", primitive(load, {globalAddress(view, integers(op.getIndices()))}));
+  declarePair(op, "float2", primitive(load, {pairAddress(view, op.getIndices())}));
+}
+
+Expr KernelPrinter::pairAddress(View view, ValueRange indices) {
+  view.strides.back().clear(); // it is 1
+  return globalAddress(view, integers(indices));
 }
 
 void KernelPrinter::printInPairs(InPairsOp op) {
@@ -169,7 +174,7 @@ void KernelPrinter::printInPairs(InPairsOp op) {
 void KernelPrinter::printStoreElements(StoreElementsOp op) {
   Type type = op.getView().getType().getElementType();
   StringRef store = type.isF32() ? "store_f32_pair" : type.isBF16() ? "store_bf16_pair" : "store_f16_pair";
-  Expr address = globalAddress(views[op.getView()], integers(op.getIndices()));
+  Expr address = pairAddress(views[op.getView()], op.getIndices());
   statement(op, primitive(store, {address, value(op.getFirst()), value(op.getSecond())}).text + ";");
 }
 

@@ -6,9 +6,10 @@
 //     scatter g, dbias[h, q_index, k_index]           scatter g, dbias[h, q_index, k_index] {sched.pairs}
 //
 // A lane of an accumulator holds pairs of columns, an even one and the next. An element whose last index counts with the
-// columns, from a tile's origin on, stands beside that of the next column wherever the view's last dimension is dense: 32
-// lanes then touch half as many sectors of memory, twice the bytes of each, with half the instructions. Whether the view
-// lies so (stride 1, even strides, extent and address) is known at run time; one branch for all threads chooses.
+// columns, from a tile's origin on, stands beside that of the next column wherever the view's last dimension is dense: one
+// access then serves both. Where it counts with the rows, lanes 4 apart hold pairs of rows, and exchange one of two
+// elements (`sched.row_pairs`). Whether the view lies so (stride 1, even strides, extent and address) is known at run
+// time; one branch for all threads chooses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,14 +46,15 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
       kernel.walk([&](tile::MapOp map) {
         if (holdsPairs(map.getResult().getType()))
           for (auto element : map.getBody().getOps<tile::ElementOp>())
-            if (isInPairs(map, element))
-              element->setAttr(sched::pairsAttr, UnitAttr::get(map.getContext()));
+            mark(element, isInPairs(map, element, 1), isInPairs(map, element, 0));
       });
-      kernel.walk([&](tile::ScatterOp scatter) {
-        if (isInPairs(scatter))
-          scatter->setAttr(sched::pairsAttr, UnitAttr::get(scatter.getContext()));
-      });
+      kernel.walk([&](tile::ScatterOp scatter) { mark(scatter, isInPairs(scatter, 1), isInPairs(scatter, 0)); });
     }
+  }
+
+  static void mark(Operation *op, bool byColumns, bool byRows) {
+    if (byColumns || byRows)
+      op->setAttr(byColumns ? sched::pairsAttr : sched::rowPairsAttr, UnitAttr::get(op->getContext()));
   }
 
   static bool hasRole(TileType type, sched::FragmentRole role) {
@@ -96,48 +98,51 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     return false;
   }
 
-  static bool isInPairs(tile::MapOp map, tile::ElementOp element) {
+  /// Whether the last index of `element` counts along axis `along` of the map's tile, and the others stay the same.
+  static bool isInPairs(tile::MapOp map, tile::ElementOp element, unsigned along) {
     const TileType type = map.getResult().getType();
     if (!isFloat(element.getView().getType()) || element.getIndices().empty() ||
-        !isCoordinate(map, element.getIndices().back(), type.axis(1)))
+        !isCoordinate(map, element.getIndices().back(), type.axis(along)))
       return false;
-    auto isOfRow = [&](BlockArgument argument) {
+    auto isOther = [&](BlockArgument argument) {
       const size_t number = argument.getArgNumber(), inputs = map.getInputs().size();
-      return number < inputs ? holdsRows(map, map.getInputs()[number])
-                             : cast<StringAttr>(map.getAxes()[number - inputs]) == type.axis(0);
+      return number < inputs ? along == 1 && holdsRows(map, map.getInputs()[number])
+                             : cast<StringAttr>(map.getAxes()[number - inputs]) == type.axis(1 - along);
     };
     return llvm::all_of(element.getIndices().drop_back(), [&](Value index) {
-      return index.getType().isInteger(32) && followsOnlyFrom(index, map.getBody().front(), isOfRow);
+      return index.getType().isInteger(32) && followsOnlyFrom(index, map.getBody().front(), isOther);
     });
   }
 
-  /// Whether `index` counts with the columns of `type` up to an end, and is negative from there on.
-  static bool countsColumns(Value index, TileType type) {
-    auto vector = cast<TileType>(index.getType());
+  /// Whether `index` counts along an axis up to an end, and is negative from there on.
+  static bool counts(Value index, StringRef axis) {
     auto map = index.getDefiningOp<tile::MapOp>();
-    if (!map || vector.rank() != 1 || vector.axis(0) != type.axis(1) || !hasRole(vector, sched::FragmentRole::Columns))
+    if (!map || !givesPlaces(map) || map.getResult().getType().axis(0) != axis)
       return false;
     Value value = map.getYield().getValues().front();
-    if (isCoordinate(map, value, vector.axis(0)))
+    if (isCoordinate(map, value, axis))
       return true;
     auto choice = value.getDefiningOp<arith::SelectOp>();
     auto isBelow = choice ? choice.getCondition().getDefiningOp<arith::CmpIOp>() : arith::CmpIOp();
     APInt otherwise;
     return isBelow && isBelow.getPredicate() == arith::CmpIPredicate::slt &&
            isBelow.getLhs() == choice.getTrueValue() && isBelow.getRhs().getParentBlock() != &map.getBody().front() &&
-           isCoordinate(map, choice.getTrueValue(), vector.axis(0)) &&
+           isCoordinate(map, choice.getTrueValue(), axis) &&
            matchPattern(choice.getFalseValue(), m_ConstantInt(&otherwise)) && otherwise.isNegative();
   }
 
-  static bool isInPairs(tile::ScatterOp scatter) {
+  static bool isInPairs(tile::ScatterOp scatter, unsigned along) {
     TileType type = scatter.getTile().getType();
     if (scatter.getAdd() || !holdsPairs(type) || !type.getElementType().isF32() ||
         !isFloat(scatter.getView().getType()) || !isa<TileType>(scatter.getIndices().back().getType()) ||
-        !countsColumns(scatter.getIndices().back(), type))
+        !counts(scatter.getIndices().back(), type.axis(along)))
       return false;
+    // Of the other axis: for rows those that are the same along columns, whatever they are.
     return llvm::all_of(scatter.getIndices().drop_back(), [&](Value index) {
       auto vector = dyn_cast<TileType>(index.getType());
-      return !vector || (vector.rank() == 1 && hasRole(vector, sched::FragmentRole::Rows));
+      auto map = index.getDefiningOp<tile::MapOp>();
+      return !vector || (vector.rank() == 1 && vector.axis(0) == type.axis(1 - along) &&
+                         (along == 1 ? hasRole(vector, sched::FragmentRole::Rows) : map && givesPlaces(map)));
     });
   }
 };

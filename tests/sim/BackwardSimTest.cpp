@@ -81,6 +81,14 @@ Verdict judgeText(const std::string &text, const Case &test, const Gradients &as
   return judgeBackward(test, *exact, runBackward(launcherOf(*simulation, 0), test, problem, *exact));
 }
 
+std::string withoutLines(const std::string &text, const std::string &what) {
+  std::string without;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    without += line.find(what) == std::string::npos ? line + "\n" : "";
+  return without;
+}
+
 } // namespace
 
 TEST_CASE("the backward pass of every built-in variant", "[backward]") {
@@ -178,26 +186,56 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time", 
                            {"an odd element on", f16, {2, 70, 136}, 136, false, {.tensorShift = 1}},
                            {"columns apart", f32, {2, 70, 136}, 136, false, {.reversedTensors = true}}};
   for (const std::string arch : {"sm_80", "sm_90a"})
+    for (const Dense &each : tensors)
+      for (int64_t batch : {1, 2}) { // written by the loop over tiles, and by a kernel of its own
+        INFO(arch << ", " << each.label << ", B " << batch);
+        auto bias = captured("bias", each.type, rank(3));
+        const Variant variant = Variant("dense").mask(causal()).score(
+            [&](Score s, Index, Index h, Index q, Index k) { return s + bias[h][q][k]; });
+        Case test =
+            makeCase(each.label, variant, bf16,
+                     {.batch = batch, .heads = 2, .headsKv = 2, .queries = 70, .keys = each.keys, .headDim = 64}, 5);
+        test.layout = each.layout;
+        test.problem.tensors["bias"] = reference::HostTensor::random(each.type, each.extents, 7);
+        const Gradients asked{.tensors = {"bias"}};
+        const std::string text = simulateBackward(test, arch, asked);
+        const std::string without = withoutLines(text, "sched.store_elements");
+        CHECK(without != text);
+        CHECK(judgeText(without, test, asked).pass == !each.inPairs);
+      }
+}
+
+TEST_CASE("which gradients of dense tensors the loop over tiles writes", "[backward]") {
+  struct Dense {
+    std::string label;
+    std::vector<int64_t> extents; ///< of b, h, q and k
+    int64_t batch;
+    bool byLoop;
+    bool masked = true;
+  };
+  const Dense tensors[] = {
+      {"[b, h, q, k]", {2, 4, 100, 90}, 2, true},         {"[b, h, q, k], no mask", {2, 4, 100, 90}, 2, true, false},
+      {"one for all batches", {1, 4, 100, 90}, 2, false}, {"one for all batches of one", {1, 4, 100, 90}, 1, true},
+      {"one for all heads", {2, 1, 100, 90}, 2, false},   {"larger", {3, 5, 130, 96}, 2, true}};
+  for (const std::string arch : {"sm_80", "sm_90a"})
     for (const Dense &each : tensors) {
       INFO(arch << ", " << each.label);
-      auto bias = captured("bias", each.type, rank(3));
-      const Variant variant = Variant("dense").mask(causal()).score(
-          [&](Score s, Index, Index h, Index q, Index k) { return s + bias[h][q][k]; });
-      Case test = makeCase(each.label, variant, bf16,
-                           {.batch = 2, .heads = 2, .headsKv = 1, .queries = 70, .keys = each.keys, .headDim = 64}, 5);
-      test.layout = each.layout;
-      test.problem.tensors["bias"] = reference::HostTensor::random(each.type, each.extents, 7);
+      auto bias = captured("bias", f32, rank(4));
+      Variant variant = Variant("dense").score(
+          [&](Score s, Index b, Index h, Index q, Index k) { return s * 0.5f + broadcast(bias[b][h][q][k]) * s; });
+      if (each.masked)
+        variant = Variant(variant).mask(causal() && slidingWindow(30, 0));
+      Case test =
+          makeCase(each.label, variant, bf16,
+                   {.batch = each.batch, .heads = 4, .headsKv = 2, .queries = 100, .keys = 90, .headDim = 64}, 6);
+      test.problem.tensors["bias"] = reference::HostTensor::random(f32, each.extents, 7);
       const Gradients asked{.tensors = {"bias"}};
       const std::string text = simulateBackward(test, arch, asked);
-      std::string without;
-      std::istringstream lines(text);
-      int pairs = 0;
-      for (std::string line; std::getline(lines, line);) {
-        const bool isPair = line.find("sched.store_elements") != std::string::npos;
-        pairs += isPair;
-        without += isPair ? "" : line + "\n";
-      }
-      CHECK(pairs > 0);
-      CHECK(judgeText(without, test, asked).pass == !each.inPairs);
+      // Without what the tensor's own kernel writes.
+      const size_t own = text.find("sched.kernel @dense_grad_bias");
+      REQUIRE(own != std::string::npos);
+      const std::string without = text.substr(0, own) + withoutLines(text.substr(own), "sched.store_element");
+      CHECK(without != text);
+      CHECK(judgeText(without, test, asked).pass == each.byLoop);
     }
 }

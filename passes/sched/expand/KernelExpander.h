@@ -141,15 +141,27 @@ private:
   // Pairs.cpp
   /// Whether the views that `op` accesses in pairs lie so; null where it accesses none.
   Value liesInPairs(Operation *op);
+  /// An op of a map whose elements are accessed one by one here.
+  void cloneAlone(Operation &op, IRMapping &inner);
   /// The marked elements of `op`, each with registers for a pair of columns.
   SmallVector<ElementPairs> openPairs(tile::MapOp op);
   void loadPairs(tile::MapOp op, const ElementPairs &of, Value j);
-  /// What the indices of `element` follow from at place (i, r, j, 0) of `op`; clamped where they are not known to be in
-  /// range, but for the last.
-  SmallVector<Value> indicesOf(tile::MapOp op, tile::ElementOp element, Value i, Value r, Value j);
+  /// The indices of `element` at place (i, r, j, c) of `op`; clamped where they are not known to be in range, but for the
+  /// last.
+  SmallVector<Value> indicesOf(tile::MapOp op, tile::ElementOp element, Value i, Value r, Value j, Value c);
   /// The nearest index of a dimension.
   Value clamped(Value index, Value view, int64_t dim);
-  void scatterPairs(tile::ScatterOp op);
+  void scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents);
+  void scatterRowPairs(tile::ScatterOp op, ArrayRef<Value> extents);
+  /// Whether the lane's rows are the second ones of pairs.
+  Value isSecondRow();
+  /// Of an element of each of two rows that lanes 4 apart hold at the lane's two columns, the two rows' at one of them:
+  /// the first column in the lane of the first row. Or the other way round, which is the same exchange.
+  ///
+  ///     lane       holds                      gets
+  ///     l          (k, q), (k, q + 1)         (k, q), (k + 1, q)
+  ///     l + 4      (k + 1, q), (k + 1, q + 1) (k, q + 1), (k + 1, q + 1)
+  std::array<Value, 2> exchangePairs(Value first, Value second, Value isSecond);
 
   // MapInputs.cpp
   /// Where warpgroups take turns, what is read by distance lies in pairs: beside the element of each distance that of
@@ -375,10 +387,10 @@ private:
   LogicalResult expandOp(tile::AccumulateOp op);
   /// Element by element, each by its first holder.
   LogicalResult expandOp(tile::ScatterOp op);
-  void scatterElements(tile::ScatterOp op);
-  /// Whether the lane writes, and the indices of a scatter that are the same for all elements are in range; null where
-  /// nothing is to be asked. Adds the extent of each dimension to `extents`.
-  Value scatters(tile::ScatterOp op, SmallVector<Value> &extents);
+  /// Of place (i, r, j, c) of the tile that is scattered, an index; a number is that of all.
+  Value indexElement(Value index, Value i, Value r, Value j, Value c);
+  /// `extents` are those of the view.
+  void scatterElements(tile::ScatterOp op, ArrayRef<Value> extents);
   /// `known`, if that is not null, and that an index is at least 0 and below `extent`.
   Value within(Value known, Value index, Value extent);
   /// Through shared memory, the same for all tiles that go to the view in boxes of one kind.

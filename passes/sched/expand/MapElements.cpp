@@ -114,7 +114,7 @@ Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Valu
     else if (auto line = lineThroughColumns(op, nested))
       inner.map(nested.getResult(0), lineElement(op, *line, inner, j, c));
     else
-      builder.clone(nested, inner)->removeDiscardableAttr(sched::pairsAttr);
+      cloneAlone(nested, inner);
   }
   return inner.lookupOrDefault(op.getYield().getValues().front());
 }
@@ -212,6 +212,8 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
     chains[chain->convert] = *chain;
     return success();
   }
+  if (givesPlaces(op))
+    return success();
   const std::optional<PacedOperand> paced = op.getPaced() ? pacedOperand(op) : std::nullopt;
   if (op.getPaced() && !paced)
     return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and "
