@@ -546,6 +546,7 @@ private:
       Value isKept = arith::XOrIOp::create(builder, loc, clears, arith::ConstantIntOp::create(builder, loc, 1, 1));
       covered = both(covered, isKept);
     }
+    leaveOut(isWhole(covered, blockIndex(*dims[2]), blockIndex(*dims[3]), counts), dims, at);
     const TileType type = registers({{"row", blockRows}, {"column", zeroColumns}}, f32);
     auto indices = [&](StringRef name, bool ofRows) {
       auto map = tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange(),
@@ -567,6 +568,26 @@ private:
     tile::ScatterOp::create(builder, loc, tile::named(zeros, "zeros"), declare(gradient.declaration()), at,
                             /*add=*/false);
     return end();
+  }
+
+  /// Whether other kernels write all elements of the block, those of these batches and heads being `covered`.
+  Value isWhole(Value covered, Value row, Value column, const std::array<Value, 4> &counts) {
+    if (qOffset)
+      row = subtract(row, qOffset);
+    covered = both(covered, compare(arith::CmpIPredicate::sge, row, number(0)));
+    covered = both(covered, compare(arith::CmpIPredicate::sle, add(row, number(blockRows)), counts[2]));
+    covered = both(covered, compare(arith::CmpIPredicate::sle, add(column, number(zeroColumns)), counts[3]));
+    return tile::named(covered, "whole");
+  }
+
+  /// A block that has nothing to write asks no element: one of its places is none.
+  void leaveOut(Value isWhole, const CoordinateDims &dims, SmallVector<Value> &at) {
+    for (unsigned coordinate : {0u, 1u})
+      if (dims[coordinate]) {
+        Value &place = at[*dims[coordinate]];
+        place = arith::SelectOp::create(builder, loc, isWhole, number(-1), place);
+        return;
+      }
   }
 };
 
