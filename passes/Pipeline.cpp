@@ -146,6 +146,7 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createHoldMaxima());
   passes.addPass(createComputeAgain());
   passes.addPass(createPaceFunctions());
+  passes.addPass(createPairElements());
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
   passes.addPass(createExpandSearches());
   passes.addPass(createCanonicalizerPass());

@@ -7,6 +7,31 @@ __device__ __forceinline__ float load_f32(const float *address) { return __ldg(a
 /// Two floats side by side, at a multiple of eight bytes.
 __device__ __forceinline__ float2 load_f32_pair(const float *address) { return __ldg((const float2 *)address); }
 
+//@ load_bf16_pair
+/// Two bf16 side by side, at a multiple of four bytes, widened to float.
+__device__ __forceinline__ float2 load_bf16_pair(const unsigned short *address) {
+  const unsigned pair = __ldg((const unsigned *)address);
+  return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+}
+
+//@ load_f16_pair
+/// Two f16 side by side, at a multiple of four bytes, widened to float. PTX 9.7.9.21, cvt.f32.f16.
+__device__ __forceinline__ float2 load_f16_pair(const unsigned short *address) {
+  const unsigned pair = __ldg((const unsigned *)address);
+  float2 x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x.x) : "h"((unsigned short)pair));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x.y) : "h"((unsigned short)(pair >> 16)));
+  return x;
+}
+
+//@ in_pairs
+/// Whether an even index of the last dimension and the next are side by side, each pair at a multiple of its size: of the other strides and the last
+/// extent, whose bits are `or`-ed, none is odd, and the last stride is 1.
+template <typename Element>
+__device__ __forceinline__ bool in_pairs(const Element *address, long long even, long long stride) {
+  return stride == 1 && even % 2 == 0 && (unsigned long long)address % (2 * sizeof(Element)) == 0;
+}
+
 //@ load_bf16
 /// One bf16 widened to float.
 __device__ __forceinline__ float load_bf16(const unsigned short *address) {
@@ -110,6 +135,24 @@ __device__ __forceinline__ void store_bf16(unsigned short *address, float x) {
 /// One float rounded to f16.
 __device__ __forceinline__ void store_f16(unsigned short *address, float x) {
   *address = (unsigned short)pack_f16(x, 0.0f);
+}
+
+//@ store_f32_pair
+/// Two floats side by side, at a multiple of eight bytes.
+__device__ __forceinline__ void store_f32_pair(float *address, float x, float y) {
+  *(float2 *)address = make_float2(x, y);
+}
+
+//@ store_bf16_pair : pack_bf16
+/// Two floats rounded to bf16 side by side, at a multiple of four bytes.
+__device__ __forceinline__ void store_bf16_pair(unsigned short *address, float x, float y) {
+  *(unsigned *)address = pack_bf16(x, y);
+}
+
+//@ store_f16_pair : pack_f16
+/// Two floats rounded to f16 side by side, at a multiple of four bytes.
+__device__ __forceinline__ void store_f16_pair(unsigned short *address, float x, float y) {
+  *(unsigned *)address = pack_f16(x, y);
 }
 
 //@ add_f32

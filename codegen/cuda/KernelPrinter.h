@@ -117,7 +117,11 @@ private:
   /// The two results of `op`, as the members of a vector type's value.
   void declarePair(mlir::Operation *op, llvm::StringRef type, const Expr &pair);
   void printLoadElements(sched::LoadElementsOp op);
+  void printInPairs(sched::InPairsOp op);
+  /// Of the first of two elements that lie in pairs.
+  Expr pairAddress(View view, mlir::ValueRange indices);
   void printStoreElement(sched::StoreElementOp op);
+  void printStoreElements(sched::StoreElementsOp op);
   void printLoadByte(sched::LoadByteOp op);
   void printStoreByte(sched::StoreByteOp op);
   void printAddElements(sched::AddElementsOp op);

@@ -145,9 +145,37 @@ SmallVector<Expr> KernelPrinter::integers(ValueRange values) {
 
 void KernelPrinter::printLoadElements(LoadElementsOp op) {
   const View &view = views[op.getView()];
-  declarePair(op, "float2",
-              primitive(view.isWritten ? "load_written_pair" : "load_f32_pair",
-                        {globalAddress(view, integers(op.getIndices()))}));
+  Type type = op.getView().getType().getElementType();
+  StringRef load = view.isWritten  ? "load_written_pair"
+                   : type.isF32()  ? "load_f32_pair"
+                   : type.isBF16() ? "load_bf16_pair"
+                                   : "load_f16_pair";
+  if (view.isWritten && !type.isF32())
+    return fail(op,
+                "of " + text(type) + ", which the launch writes, has no printed form; only f32 is read in pairs there");
+  declarePair(op, "float2", primitive(load, {pairAddress(view, op.getIndices())}));
+}
+
+Expr KernelPrinter::pairAddress(View view, ValueRange indices) {
+  view.strides.back().clear(); // it is 1
+  return globalAddress(view, integers(indices));
+}
+
+void KernelPrinter::printInPairs(InPairsOp op) {
+  const View &view = views[op.getView()];
+  // What has to be even. Strides that are not written are 1 by the launch's own layout.
+  std::string even = view.extents.back();
+  for (const std::string &stride : ArrayRef(view.strides).drop_back())
+    even += " | " + stride;
+  const std::string last = view.strides.back().empty() ? "1" : view.strides.back();
+  declare(cast<OpResult>(op.getResult()), primitive("in_pairs", {{view.pointer}, {even, BitOr}, {last}}));
+}
+
+void KernelPrinter::printStoreElements(StoreElementsOp op) {
+  Type type = op.getView().getType().getElementType();
+  StringRef store = type.isF32() ? "store_f32_pair" : type.isBF16() ? "store_bf16_pair" : "store_f16_pair";
+  Expr address = pairAddress(views[op.getView()], op.getIndices());
+  statement(op, primitive(store, {address, value(op.getFirst()), value(op.getSecond())}).text + ";");
 }
 
 void KernelPrinter::declarePair(Operation *op, StringRef type, const Expr &pair) {
@@ -204,7 +232,9 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](SliceOp o) { printSlice(o); })
       .Case([&](tile::ElementOp o) { printElement(o); })
       .Case([&](LoadElementsOp o) { printLoadElements(o); })
+      .Case([&](InPairsOp o) { printInPairs(o); })
       .Case([&](StoreElementOp o) { printStoreElement(o); })
+      .Case([&](StoreElementsOp o) { printStoreElements(o); })
       .Case([&](LoadByteOp o) { printLoadByte(o); })
       .Case([&](StoreByteOp o) { printStoreByte(o); })
       .Case([&](AddElementsOp o) { printAddElements(o); })

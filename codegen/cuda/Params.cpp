@@ -121,10 +121,9 @@ Expr KernelPrinter::parameter(tile::ParamOp op) {
 static bool isStored(Value view) {
   return llvm::any_of(view.getUsers(), [](Operation *user) {
     auto slice = dyn_cast<SliceOp>(user);
-    return slice
-               ? isStored(slice.getResult())
-               : isa<StoreElementOp, StoreByteOp, CopyToGlobalOp, AddElementsOp, AddIntegerOp, AddRowsOp, TensorMapOp>(
-                     user);
+    return slice ? isStored(slice.getResult())
+                 : isa<StoreElementOp, StoreElementsOp, StoreByteOp, CopyToGlobalOp, AddElementsOp, AddIntegerOp,
+                       AddRowsOp, TensorMapOp>(user);
   });
 }
 

@@ -93,6 +93,7 @@ bool Decoder::elementOp(Operation *op) {
       .Case([&](sched::ExtentOp o) { emit(o, sim::extent, {}, {viewOf(o, o.getView())}, {int64_t(o.getDim())}); })
       .Case([&](sched::IsMappedOp o) { emit(o, sim::isMapped, {}, {mapOf(o, o.getMap())}); })
       .Case([&](sched::IsNullOp o) { emit(o, sim::isNull, {}, {viewOf(o, o.getView())}); })
+      .Case([&](sched::InPairsOp o) { emit(o, sim::inPairs, {}, {viewOf(o, o.getView())}); })
       .Case([&](tile::ElementOp o) {
         SmallVector<int64_t, 4> inRange(o.getInRange().begin(), o.getInRange().end());
         int wide = 0;
@@ -105,6 +106,10 @@ bool Decoder::elementOp(Operation *op) {
       })
       .Case([&](sched::StoreElementOp o) {
         emit(o, sim::storeElement, all({o.getValue(), o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
+      })
+      .Case([&](sched::StoreElementsOp o) {
+        emit(o, sim::storeElements, all({o.getFirst(), o.getSecond(), o.getView()}, o.getIndices()),
+             {viewOf(o, o.getView())});
       })
       .Case([&](sched::LoadByteOp o) {
         emit(o, sim::loadByte, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView()), o.getPair() ? 2 : 1});

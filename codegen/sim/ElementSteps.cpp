@@ -189,13 +189,70 @@ static Go forEachPlace(Machine &machine, Warp &warp, const Step &step, int first
   return Go::Next;
 }
 
+Go sim::inPairs(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  const sim::Tensor &tensor = machine.program.tensors[view.tensor];
+  const Memory &at = machine.launch.tensors[view.tensor];
+  const int last = tensor.rank - 1;
+  bool inPairs = at.strides[last] == 1 && at.extents[last] % 2 == 0 &&
+                 reinterpret_cast<uintptr_t>(at.data) % (2 * bytesOf(tensor.element)) == 0;
+  for (int d = 0; d < last; ++d)
+    inPairs &= at.strides[d] % 2 == 0;
+  warp.set(step.out[0], 0, inPairs);
+  return Go::Next;
+}
+
+/// As `forEachPlace`, of two elements by one access: `body(lane, address)`.
+template <typename Body>
+static Go forEachPair(Machine &machine, Warp &warp, const Step &step, int first, int laneCount, Body body) {
+  const sim::Tensor &tensor = machine.program.tensors[machine.program.views[step.at[0]].tensor];
+  const int64_t bytes = 2 * bytesOf(tensor.element);
+  if (machine.launch.tensors[machine.program.views[step.at[0]].tensor].strides[tensor.rank - 1] != 1)
+    return machine.fail(warp, step, fmt::format("accesses a pair of {}, whose columns are apart", tensor.name));
+  bool isAligned = true;
+  Go go = forEachPlace(machine, warp, step, first, 2, laneCount, [&](int lane, std::byte *at) {
+    isAligned &= reinterpret_cast<uintptr_t>(at) % bytes == 0;
+    body(lane, at);
+  });
+  if (go == Go::Next && !isAligned)
+    return machine.fail(warp, step,
+                        fmt::format("accesses a pair of {} at no multiple of its {} bytes", tensor.name, bytes));
+  return go;
+}
+
+static float widened(Element element, const std::byte *from) {
+  if (element == Element::F32) {
+    float value;
+    std::memcpy(&value, from, 4);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, from, 2);
+  return element == Element::BF16 ? fromBf16(bits) : fromF16(bits);
+}
+
+static void storeFloat(Element element, float value, std::byte *to) {
+  if (element == Element::F32) {
+    std::memcpy(to, &value, 4);
+    return;
+  }
+  const uint16_t bits = element == Element::BF16 ? toBf16(value) : toF16(value);
+  std::memcpy(to, &bits, 2);
+}
+
 Go sim::loadElements(Machine &machine, Warp &warp, const Step &step) {
-  return forEachPlace(machine, warp, step, 0, 2, step.out[0].varies ? lanes : 1, [&](int lane, const std::byte *from) {
-    for (int i = 0; i < 2; ++i) {
-      float value;
-      std::memcpy(&value, from + 4 * i, 4);
-      warp.set(step.out[i], lane, value);
-    }
+  const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
+  return forEachPair(machine, warp, step, 0, step.out[0].varies ? lanes : 1, [&](int lane, const std::byte *from) {
+    for (int i = 0; i < 2; ++i)
+      warp.set(step.out[i], lane, widened(element, from + i * bytesOf(element)));
+  });
+}
+
+Go sim::storeElements(Machine &machine, Warp &warp, const Step &step) {
+  const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
+  return forEachPair(machine, warp, step, 2, lanes, [&](int lane, std::byte *to) {
+    for (int i = 0; i < 2; ++i)
+      storeFloat(element, warp.get<float>(step.in[i], lane), to + i * bytesOf(element));
   });
 }
 
@@ -203,9 +260,7 @@ Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
   const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
   return forEachPlace(machine, warp, step, 1, 1, lanes, [&](int lane, std::byte *to) {
     if (element == Element::BF16 || element == Element::F16) {
-      float value = warp.get<float>(step.in[0], lane);
-      uint16_t bits = element == Element::BF16 ? toBf16(value) : toF16(value);
-      std::memcpy(to, &bits, 2);
+      storeFloat(element, warp.get<float>(step.in[0], lane), to);
     } else {
       const size_t bytes = size_t(bytesOf(element)); // a bool is a byte of the warp's, too
       std::memcpy(to, warp.value(step.in[0]) + (step.in[0].varies ? lane * bytes : 0), bytes);

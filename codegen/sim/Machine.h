@@ -270,16 +270,18 @@ Go slice(Machine &, Warp &, const Step &);    ///< in: view, indices; out: offse
 Go extent(Machine &, Warp &, const Step &);   ///< at[0]: view; number[0]: dimension
 Go isMapped(Machine &, Warp &, const Step &); ///< at[0]: map
 Go isNull(Machine &, Warp &, const Step &);   ///< at[0]: view
+Go inPairs(Machine &, Warp &, const Step &);  ///< at[0]: view
 Go loadElement(Machine &, Warp &,
                const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: index i is in range; at[1]:
                               ///< bit i: it is i64
-Go loadElements(Machine &, Warp &, const Step &); ///< in: view, indices; out: two values; at[0]: view
-Go storeElement(Machine &, Warp &, const Step &); ///< in: value, view, indices; at[0]: view
-Go loadByte(Machine &, Warp &, const Step &);     ///< in: view, indices; out: bits; at[0]: view, at[1]: how many bytes
-Go storeByte(Machine &, Warp &, const Step &);    ///< in: bits, view, indices; at[0]: view
-Go addElements(Machine &, Warp &, const Step &);  ///< in: values, view, indices; at: view, how many values
-Go addInteger(Machine &, Warp &, const Step &);   ///< in: value, view, indices; at: view
-Go copyToGlobal(Machine &, Warp &, const Step &); ///< in: row, column, view, view row; at: shared, view
+Go loadElements(Machine &, Warp &, const Step &);  ///< in: view, indices; out: two values; at[0]: view
+Go storeElement(Machine &, Warp &, const Step &);  ///< in: value, view, indices; at[0]: view
+Go storeElements(Machine &, Warp &, const Step &); ///< in: two values, view, indices; at[0]: view
+Go loadByte(Machine &, Warp &, const Step &);      ///< in: view, indices; out: bits; at[0]: view, at[1]: how many bytes
+Go storeByte(Machine &, Warp &, const Step &);     ///< in: bits, view, indices; at[0]: view
+Go addElements(Machine &, Warp &, const Step &);   ///< in: values, view, indices; at: view, how many values
+Go addInteger(Machine &, Warp &, const Step &);    ///< in: value, view, indices; at: view
+Go copyToGlobal(Machine &, Warp &, const Step &);  ///< in: row, column, view, view row; at: shared, view
 
 Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid; at: shared, view
 Go commitCopies(Machine &, Warp &, const Step &);

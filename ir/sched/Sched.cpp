@@ -748,7 +748,31 @@ template <typename ElementsOp> static LogicalResult verifyPlace(ElementsOp op, S
   return success();
 }
 
-LogicalResult LoadElementsOp::verify() { return verifyPlace(*this, "reads"); }
+/// Of floats in memory, two of which one access can serve.
+static bool hasFloats(ViewType view) {
+  const Type element = view.getElementType();
+  return element.isF32() || element.isBF16() || element.isF16();
+}
+
+LogicalResult InPairsOp::verify() {
+  ViewType view = getView().getType();
+  if (!hasFloats(view) || view.getRank() == 0)
+    return emitOpError() << "asks for pairs of f32, bf16 or f16 along a last dimension, got " << view;
+  return success();
+}
+
+/// The first of two elements of a view, which `op` `does`.
+template <typename PairOp> static LogicalResult verifyPair(PairOp op, StringRef does) {
+  ViewType view = op.getView().getType();
+  if (!hasFloats(view) || view.getRank() == 0 || view.getRank() != int64_t(op.getIndices().size()))
+    return op.emitOpError() << does << " pairs of f32, bf16 or f16 with one index for each dimension, got " << view
+                            << " and " << op.getIndices().size();
+  return success();
+}
+
+LogicalResult LoadElementsOp::verify() { return verifyPair(*this, "reads"); }
+
+LogicalResult StoreElementsOp::verify() { return verifyPair(*this, "writes"); }
 
 LogicalResult StoreElementOp::verify() {
   if (getView().getType().getRank() != int64_t(getIndices().size()))

@@ -141,11 +141,27 @@ def IsNullOp : SchedOp<"is_null", [Pure]> {
   let assemblyFormat = "$view attr-dict `:` type($view)";
 }
 
-def LoadElementsOp : SchedOp<"load_elements", [MemoryEffects<[MemRead]>]> {
-  let summary = "two floats of a float32 view, side by side";
+def InPairsOp : SchedOp<"in_pairs", [Pure]> {
+  let summary = "whether elements at an even index of a view's last dimension and the next lie side by side, each pair at a multiple of its size";
   let description = [{
-    Those at an even column and the next, by one access of eight bytes; all indices are in range. The view's rows begin at multiples of eight bytes, as those of
-    operands with a fixed last axis do. PTX ISA 9.7.9.8, ld.global.v2.f32.
+    The last stride is 1, the other strides and the last extent are even, and so is the address, counted in elements: an even index in range then has a next
+    one, and one access serves both. The same for all threads.
+
+    ```mlir
+    %0 = sched.in_pairs %bias : !tile.view<3, bf16>
+    ```
+  }];
+  let arguments = (ins ViewType:$view);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$view attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def LoadElementsOp : SchedOp<"load_elements", [MemoryEffects<[MemRead]>]> {
+  let summary = "two elements of a view of floats, side by side";
+  let description = [{
+    Those at an even column and the next, widened to float32, by one access; all indices are in range. The view is `sched.in_pairs`, as operands of float32 with
+    a fixed last axis always are. PTX ISA 9.7.9.8, ld.global.v2.f32 or ld.global.b32.
 
     ```mlir
     %0, %1 = sched.load_elements %part_o[%row, %column] : !tile.view<2, f32>
@@ -197,6 +213,21 @@ def StoreElementOp : SchedOp<"store_element", [MemoryEffects<[MemWrite]>]> {
   }];
   let arguments = (ins AnyTypeOf<[F32, I32, I64, I1]>:$value, ViewType:$view, Variadic<I32>:$indices);
   let assemblyFormat = "$value `,` $view `[` $indices `]` attr-dict `:` type($value) `,` type($view)";
+  let hasVerifier = 1;
+}
+
+def StoreElementsOp : SchedOp<"store_elements", [MemoryEffects<[MemWrite]>]> {
+  let summary = "write two elements of a view of floats, side by side";
+  let description = [{
+    At an even column and the next, rounded to nearest even, by one access; all indices are in range, and the view is `sched.in_pairs`. PTX ISA 9.7.9.11,
+    st.global.v2.f32 or st.global.b32.
+
+    ```mlir
+    sched.store_elements %x, %y, %dbias[%row, %column] : !tile.view<2, bf16>
+    ```
+  }];
+  let arguments = (ins F32:$first, F32:$second, ViewType:$view, Variadic<I32>:$indices);
+  let assemblyFormat = "$first `,` $second `,` $view `[` $indices `]` attr-dict `:` type($view)";
   let hasVerifier = 1;
 }
 

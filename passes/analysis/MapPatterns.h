@@ -5,6 +5,7 @@
 //     rescaleFactor(map)                                       what a map multiplies a tile by
 //     exponentFactor(map)                                      c of a map exp2((x - m) * c)
 //     pacedOperand(map)                                        what its one special function waits for
+//     holdsRows(map, input)                                    whether an input has one element for each row
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -64,5 +65,19 @@ std::optional<float> exponentFactor(tile::MapOp map);
 /// that element and of something that is the same along a row: the latter. Of tiles of whole blocks of 16 columns.
 /// (PaceFunctions.cpp)
 std::optional<PacedOperand> pacedOperand(tile::MapOp map);
+
+/// Whether `map` gives a vector of places, which follow from coordinates alone, for elements that are scattered: each is
+/// computed where it is used, in no registers before.
+inline bool givesPlaces(tile::MapOp map) {
+  auto type = map.getResult().getType();
+  return type.rank() == 1 && map.getInputs().empty() && !map.getOnlyIf() && !map.getResult().use_empty() &&
+         llvm::all_of(map.getResult().getUsers(), [&](mlir::Operation *user) {
+           auto scatter = mlir::dyn_cast<tile::ScatterOp>(user);
+           return scatter && scatter.getTile() != map.getResult();
+         });
+}
+
+/// Whether `input` of `map`, of two axes, is a vector in registers with an element for each row. (PairElements.cpp)
+bool holdsRows(tile::MapOp map, mlir::Value input);
 
 } // namespace attune

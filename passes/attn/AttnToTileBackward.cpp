@@ -18,7 +18,8 @@
 //     | NAME_queries | a tile of queries   | tiles of keys                            | dQ              |
 //
 // Those of captured tensors come with them or behind them, as CapturedGradients.h says: sums of rows from NAME_rows and
-// NAME_queries, of keys from NAME_keys, what is scattered from NAME_queries.
+// NAME_queries, of keys from NAME_keys, what is scattered from NAME_queries, dense ones from NAME_queries too where no
+// batches and heads share an element.
 //
 // Each of these has one block that adds it up in an order of its own, so that the results are the same bits in every
 // launch. S and dP are computed by both loops, seven products in place of five. Where a plan has copy warps, five are
@@ -28,7 +29,7 @@
 //     | NAME_keys    | a tile of keys      | the heads of its group, tiles of queries | dK, dV, sums    |
 //     | NAME_queries | a tile of queries   |                                          | dQ              |
 //
-// What loops over keys add to captured tensors has then a kernel of its own, NAME_elements.
+// What loops over keys add to captured tensors has then a kernel of its own, NAME_elements; dense ones come from NAME_keys.
 //
 //===----------------------------------------------------------------------===//
 
@@ -164,6 +165,7 @@ private:
     Value dk = ofKeys("dk", OperandRole::Out), dv = ofValues("dv", OperandRole::Out);
     const SmallVector<GradientSum> sums = sumsOfElements(/*ofKeys=*/true);
     const SmallVector<Value> sumViews = viewsOf(sums);
+    const SmallVector<DenseGradient> dense = addsQueries() ? denseGradients() : SmallVector<DenseGradient>();
     declareSaved();
     readSizes();
     zero = constant(0);
@@ -179,7 +181,7 @@ private:
       ofFirst.getTimesMutable().assign(group);
       carried = loopOver(ofFirst, none, [&](tile::ForBlocksOp loop) {
         setHead(tile::named(add(first, loop.getRound()), "h"));
-        return afterTile(loop, tiles, views, {});
+        return afterTile(loop, tiles, views, {}, dense);
       });
     } else {
       Value heads = tile::DomainOp::create(builder, loc, "h", 1, first, add(first, group));
@@ -187,8 +189,8 @@ private:
         setHead(ofHeads.getOrigin());
         Carried inits(ofHeads.getCarried());
         inits.append(sums.size(), noSum("k"));
-        Carried ofHead =
-            loopOver(domain(), inits, [&](tile::ForBlocksOp loop) { return afterTile(loop, tiles, views, sums); });
+        Carried ofHead = loopOver(domain(), inits,
+                                  [&](tile::ForBlocksOp loop) { return afterTile(loop, tiles, views, sums, dense); });
         for (auto [view, result] : llvm::zip(sumViews, ArrayRef(ofHead).drop_front(2)))
           tile::StoreOp::create(builder, loc, result, view, ValueRange{b, h, k0}, values.Sk, false);
         return Carried(ArrayRef(ofHead).take_front(2));
@@ -225,8 +227,16 @@ private:
     Value k, v;
   };
 
+  /// The gradient of a dense tensor, as the loop over tiles writes it where no batches and heads share an element.
+  struct DenseGradient {
+    const CapturedGradient *of;
+    CoordinateDims dims;
+    Value view;
+  };
+
   /// What is carried after a tile of queries; adds its share to dQ where that is summed here.
-  Carried afterTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views, ArrayRef<GradientSum> sums) {
+  Carried afterTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views, ArrayRef<GradientSum> sums,
+                    ArrayRef<DenseGradient> dense) {
     Value q0 = loop.getOrigin();
     const SmallVector<Value, 3> row{b, h, q0};
     // In the order in which they are read.
@@ -242,7 +252,16 @@ private:
     }
     const ScoreTile tile =
         scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
-    Value ds = rounded(scoreGradients(tile), "ds"), p = rounded(keptOf(tile, q0), "p");
+    Value gradients = scoreGradients(tile), p, ds;
+    auto roundWeights = [&] { p = rounded(keptOf(tile, q0), "p"); };
+    if (!dense.empty()) {
+      // Half the registers meanwhile.
+      roundWeights();
+      writeDense(dense, tile, gradients, q0);
+    }
+    ds = rounded(gradients, "ds");
+    if (dense.empty())
+      roundWeights();
     Value nextV = product("dv", "k", "dv", p, doTile, loop.getCarried()[1]);
     Value dq = views.dq ? product("dq", "q", "d", exchanged(ds, "ds"), of.k, Value()) : Value();
     Value nextK = product("dk", "k", "d", ds, qTile, loop.getCarried()[0]);
@@ -278,6 +297,7 @@ private:
     Value dq = withQueries ? ofQueries("dq", OperandRole::Out) : Value();
     const SmallVector<GradientSum> sums = sumsOfElements(/*ofKeys=*/false);
     const SmallVector<Value> sumViews = viewsOf(sums);
+    const SmallVector<DenseGradient> dense = withQueries ? denseGradients() : SmallVector<DenseGradient>();
     declareSaved();
     readSizes();
     setHead(head);
@@ -299,8 +319,11 @@ private:
             vTile = load("v_tile", "k", "dv", vs, row, values.Sk, plan.getStages());
       const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), ofRow);
       Carried next;
-      if (dq)
-        next.push_back(product("dq", "q", "d", rounded(scoreGradients(tile), "ds"), kTile, loop.getCarried().front()));
+      if (dq) {
+        Value gradients = scoreGradients(tile);
+        writeDense(dense, tile, gradients, q0);
+        next.push_back(product("dq", "q", "d", rounded(gradients, "ds"), kTile, loop.getCarried().front()));
+      }
       for (auto [sum, before] : llvm::zip(sums, loop.getCarried().take_back(sums.size())))
         next.push_back(addedTo(before, tile, sum.add, "k"));
       for (const CapturedGradient &gradient : captured)
@@ -315,6 +338,39 @@ private:
   }
 
   //===--- Captured tensors ---===//
+
+  SmallVector<DenseGradient> denseGradients() {
+    SmallVector<DenseGradient> dense;
+    for (const CapturedGradient &gradient : captured)
+      if (isWrittenByLoop(gradient))
+        dense.push_back({&gradient, dimsOfTile(gradient.tiles.front()), operand(gradient.declaration())});
+    return dense;
+  }
+
+  Value isUnsharedNow(const CapturedGradient &gradient) {
+    return isUnshared(builder, loc, gradient, {values.B, values.H},
+                      [&](unsigned dim) { return axisExtent(gradient.axis(dim), "extent"); });
+  }
+
+  /// What a tile adds to dense tensors, `gradients` being those of its scores.
+  void writeDense(ArrayRef<DenseGradient> dense, const ScoreTile &tile, Value gradients, Value q0) {
+    for (const DenseGradient &one : dense) {
+      Value sum;
+      for (attn::AddGradientOp add : one.of->tiles) {
+        const bool isOfScore =
+            add->getParentRegion() == &op.getScoreGrad() && add.getValue() == yieldOf(op.getScoreGrad());
+        Value added = isOfScore ? gradients : addedOf(tile, add);
+        sum = !sum ? added : map("gradient", scores(), {sum, added}, [&](ValueRange x) -> Value {
+          return arith::AddFOp::create(builder, loc, x[0], x[1]);
+        });
+      }
+      Value unshared = isUnsharedNow(*one.of);
+      std::array<Value, 2> places = {b, h};
+      for (Value &place : places)
+        place = arith::SelectOp::create(builder, loc, unshared, place, number(-1));
+      storeTile(sum, one.view, one.dims, places, q0, tile.k0);
+    }
+  }
 
   SmallVector<Value> viewsOf(ArrayRef<GradientSum> sums) {
     return llvm::map_to_vector(sums, [&](const GradientSum &sum) { return operand(sum.declaration()); });
@@ -420,6 +476,14 @@ private:
     std::array<Range, 2> all;
     for (unsigned i : {0u, 1u})
       all[i] = sharers(counts[i], places[i], places[i] ? extent(i) : Value());
+    if (isWrittenByLoop(gradient)) {
+      // The loop over tiles has written what no batches and heads share.
+      Value unshared = isUnsharedNow(gradient);
+      all[0].end = arith::SelectOp::create(builder, loc, unshared, all[0].begin, all[0].end);
+      for (Value &place : places)
+        if (place)
+          place = arith::SelectOp::create(builder, loc, unshared, number(-1), place);
+    }
     auto afterTile = [&](tile::ForBlocksOp tiles) {
       Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
       const SmallVector<Value, 3> ofQuery{b, h, q0}, ofKey{b, kvHead, tiles.getOrigin()};

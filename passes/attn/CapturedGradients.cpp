@@ -104,6 +104,25 @@ CoordinateDims attune::dimsOfTile(attn::AddGradientOp add) {
   return dims;
 }
 
+bool attune::isWrittenByLoop(const CapturedGradient &gradient) {
+  if (gradient.tiles.empty())
+    return false;
+  const CoordinateDims dims = dimsOfTile(gradient.tiles.front());
+  return dims[0] || dims[1];
+}
+
+Value attune::isUnshared(OpBuilder &builder, Location loc, const CapturedGradient &gradient,
+                         std::array<Value, 2> counts, function_ref<Value(unsigned)> extentOf) {
+  const CoordinateDims dims = dimsOfTile(gradient.tiles.front());
+  Value all;
+  for (unsigned coordinate : {0u, 1u}) {
+    Value most = dims[coordinate] ? extentOf(*dims[coordinate]) : arith::ConstantIntOp::create(builder, loc, 1, 32);
+    Value isOne = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, counts[coordinate], most);
+    all = all ? arith::AndIOp::create(builder, loc, all, isOne).getResult() : isOne;
+  }
+  return tile::named(all, "unshared");
+}
+
 namespace {
 
 /// What a value of a region of gradients follows from.
@@ -502,7 +521,7 @@ private:
     return end();
   }
 
-  /// All but the elements of a (b, h, q, k).
+  /// All but the elements of a (b, h, q, k); these, too, where the loop writes those of the tiles that it visits.
   tile::KernelOp writeMargins() {
     attn::AddGradientOp of = gradient.tiles.front();
     SmallVector<int64_t> by(rank, 1);
@@ -519,6 +538,15 @@ private:
         at[*dims[coordinate]] = blockIndex(*dims[coordinate]);
         covered = both(covered, compare(arith::CmpIPredicate::slt, at[*dims[coordinate]], counts[coordinate]));
       }
+    const bool hides = !op.getMask().empty() || op.getPatternAttr();
+    Value clears = hides && isWrittenByLoop(gradient) ? isUnshared(builder, loc, gradient, {counts[0], counts[1]},
+                                                                   [&](unsigned dim) { return extentOf(dim); })
+                                                      : Value();
+    if (clears) {
+      Value isKept = arith::XOrIOp::create(builder, loc, clears, arith::ConstantIntOp::create(builder, loc, 1, 1));
+      covered = both(covered, isKept);
+    }
+    leaveOut(isWhole(covered, blockIndex(*dims[2]), blockIndex(*dims[3]), counts), dims, at);
     const TileType type = registers({{"row", blockRows}, {"column", zeroColumns}}, f32);
     auto indices = [&](StringRef name, bool ofRows) {
       auto map = tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange(),
@@ -540,6 +568,26 @@ private:
     tile::ScatterOp::create(builder, loc, tile::named(zeros, "zeros"), declare(gradient.declaration()), at,
                             /*add=*/false);
     return end();
+  }
+
+  /// Whether other kernels write all elements of the block, those of these batches and heads being `covered`.
+  Value isWhole(Value covered, Value row, Value column, const std::array<Value, 4> &counts) {
+    if (qOffset)
+      row = subtract(row, qOffset);
+    covered = both(covered, compare(arith::CmpIPredicate::sge, row, number(0)));
+    covered = both(covered, compare(arith::CmpIPredicate::sle, add(row, number(blockRows)), counts[2]));
+    covered = both(covered, compare(arith::CmpIPredicate::sle, add(column, number(zeroColumns)), counts[3]));
+    return tile::named(covered, "whole");
+  }
+
+  /// A block that has nothing to write asks no element: one of its places is none.
+  void leaveOut(Value isWhole, const CoordinateDims &dims, SmallVector<Value> &at) {
+    for (unsigned coordinate : {0u, 1u})
+      if (dims[coordinate]) {
+        Value &place = at[*dims[coordinate]];
+        place = arith::SelectOp::create(builder, loc, isWhole, number(-1), place);
+        return;
+      }
   }
 };
 

@@ -8,7 +8,8 @@
 //     | b, h, q: not k            | slopes[h], bias[type[q]]  | a sum for each (b, h, q)   | one ordered sum of them   |
 //     | b, h, k: not q            | bias[b, k]                | a sum for each (b, h, k)   | for each element          |
 //     | q and k, each an index    | bias[h, q, k]             | a kernel of its own, a block for each tile of the        |
-//     |                           |                           | tensor, a loop over the b and h that it leaves out       |
+//     |                           |                           | tensor, a loop over the b and h that it leaves out; or   |
+//     |                           |                           | by the loop itself, in a launch that leaves none out     |
 //     | q and k in any other way  | table[h, q - k + n]       | atomic additions to float32 in the workspace, then       |
 //     |                           |                           | one conversion                                           |
 //     | the same, deterministic   |                           | atomic additions to long accumulators (LongAccumulator.h)|
@@ -68,6 +69,14 @@ mlir::Value placeOf(mlir::OpBuilder &builder, attn::AddGradientOp add, mlir::Val
 using CoordinateDims = std::array<std::optional<unsigned>, 4>;
 /// Of an addition each index of which is a coordinate.
 CoordinateDims dimsOfTile(attn::AddGradientOp add);
+
+/// Whether a loop over tiles can write a gradient that is formed by tiles, where no batches and heads share an element: b or
+/// h is an index, whose place says that it does not where they do.
+bool isWrittenByLoop(const CapturedGradient &gradient);
+/// Whether no batches and heads share an element in a launch of `counts` of b and h: each is an index that the tensor's
+/// extent does not clamp, or 1. `extentOf` gives the extent of a dimension.
+mlir::Value isUnshared(mlir::OpBuilder &builder, mlir::Location loc, const CapturedGradient &gradient,
+                       std::array<mlir::Value, 2> counts, llvm::function_ref<mlir::Value(unsigned dim)> extentOf);
 
 /// The kernel that adds up the sums and what was scattered, and writes the gradient. `like` is a kernel of the launch, of
 /// which it has scalars, tensors and the operands whose extents it reads.

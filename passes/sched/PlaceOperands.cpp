@@ -70,6 +70,8 @@ public:
           })
           .Case([&](tile::MmaOp mma) { weigh(mma); })
           .Case([&](tile::ReduceOp reduce) { weigh(reduce.getTile(), reduce.getAxis(), 1); })
+          // Each element goes to its own place, in any order.
+          .Case([&](tile::ScatterOp scatter) { tieAll(scatter.getIndices(), scatter.getTile()); })
           .Case<tile::SplatOp, tile::YieldOp>([](auto) {})
           .Default([&](Operation *other) { keepOrder(other); });
     });

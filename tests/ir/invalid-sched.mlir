@@ -352,8 +352,26 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %K = tile.param "k" : !tile.view<4, bf16>
-  // expected-error @+1 {{'sched.load_elements' op reads a view of f32 with one index for each dimension, got '!tile.view<4, bf16>' and 4}}
-  %x, %y = sched.load_elements %K[%i, %i, %i, %i] : !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.load_elements' op reads pairs of f32, bf16 or f16 with one index for each dimension, got '!tile.view<4, bf16>' and 3}}
+  %x, %y = sched.load_elements %K[%i, %i, %i] : !tile.view<4, bf16>
+}
+
+// -----
+
+sched.kernel @bad(counts: workspace [b, n] i64) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = sched.thread_id : i32
+  %x = arith.constant 0.0 : f32
+  %C = tile.param "counts" : !tile.view<2, i64>
+  // expected-error @+1 {{'sched.store_elements' op writes pairs of f32, bf16 or f16 with one index for each dimension, got '!tile.view<2, i64>' and 2}}
+  sched.store_elements %x, %x, %C[%i, %i] : !tile.view<2, i64>
+}
+
+// -----
+
+sched.kernel @bad(counts: workspace [b, n] i64) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %C = tile.param "counts" : !tile.view<2, i64>
+  // expected-error @+1 {{'sched.in_pairs' op asks for pairs of f32, bf16 or f16 along a last dimension, got '!tile.view<2, i64>'}}
+  %x = sched.in_pairs %C : !tile.view<2, i64>
 }
 
 // -----

@@ -111,7 +111,7 @@ Expected<GradientResults> attune::tests::runBackward(const Launcher &launcher, c
   for (const std::string &name : problem.tensors) {
     // In the tensor's own order of strides, with nothing in it.
     Placed &one = placed[std::string(gradientPrefix) + name] =
-        arrangeCaptured(problem.forward.tensors.at(name), test.layout.reversedTensors);
+        arrangeCaptured(problem.forward.tensors.at(name), test.layout);
     one.values = nullptr;
     arranged.push_back(one.place(device));
   }

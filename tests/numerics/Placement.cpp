@@ -36,7 +36,7 @@ Placed attune::tests::arrange(DType dtype, std::array<int64_t, 4> shape, const L
   return placed;
 }
 
-Placed attune::tests::arrangeCaptured(const HostTensor &tensor, bool reversed) {
+Placed attune::tests::arrangeCaptured(const HostTensor &tensor, const Layout &layout) {
   Placed placed;
   placed.values = &tensor;
   placed.dtype = tensor.dtype;
@@ -44,12 +44,12 @@ Placed attune::tests::arrangeCaptured(const HostTensor &tensor, bool reversed) {
   placed.strides.resize(tensor.shape.size());
   int64_t stride = 1;
   for (size_t i = 0; i < tensor.shape.size(); ++i) {
-    size_t d = reversed ? i : tensor.shape.size() - 1 - i;
+    size_t d = layout.reversedTensors ? i : tensor.shape.size() - 1 - i;
     placed.strides[d] = stride;
     stride *= std::max<int64_t>(tensor.shape[d], 1);
   }
-  placed.origin = 64;
-  placed.chunk = placed.chunkStride = tensor.size() + 128;
+  placed.origin = 64 + layout.tensorShift;
+  placed.chunk = placed.chunkStride = tensor.size() + 128 + layout.tensorShift;
   return placed;
 }
 
@@ -66,9 +66,9 @@ PlacedInputs::PlacedInputs(const Case &test)
   q.values = &test.problem.q;
   k.values = &test.problem.k;
   v.values = &test.problem.v;
-  seeds = arrangeCaptured(numbers, false);
+  seeds = arrangeCaptured(numbers, {});
   for (const auto &[name, tensor] : test.problem.tensors)
-    captured[name] = arrangeCaptured(tensor, test.layout.reversedTensors);
+    captured[name] = arrangeCaptured(tensor, test.layout);
 }
 
 Expected<void> PlacedInputs::place(const Device &device) {

@@ -147,7 +147,7 @@ struct Placed {
 /// Q, K, V, O, or LSE with one column. A `gap` is the layout's between batches.
 Placed arrange(DType dtype, std::array<int64_t, 4> shape, const Layout &layout, bool gap, bool lse = false);
 /// A captured tensor between two stretches of NaN.
-Placed arrangeCaptured(const reference::HostTensor &tensor, bool reversed);
+Placed arrangeCaptured(const reference::HostTensor &tensor, const Layout &layout);
 
 /// Q, K, V, captured tensors and the seeds of a case.
 class PlacedInputs {

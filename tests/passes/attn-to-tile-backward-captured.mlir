@@ -47,18 +47,36 @@ attn.attention @columns dtype bf16 head_dim 64 x 64 scale 0.125
 
 // -----
 
-// A dense bias: a kernel over its tiles, which adds up the batches that share them.
+// A dense bias: a kernel over its tiles, which adds up the batches that share them; or, where there is one batch, and no head beyond the tensor's, the loop over keys
+// writes what it has. Then the tiles that the mask hides are cleared, and the tensor's own kernel does nothing.
 // CHECK:       tile.launch @dense [@dense_zeros_t, @dense_rows, @dense_keys, @dense_queries, @dense_grad_t]
+// CHECK-LABEL: tile.kernel @dense_queries(
+// CHECK-SAME:    grads.t: out [tensors.t.0, tensors.t.1, tensors.t.2] bf16
+// CHECK:         tile.for_blocks
+// CHECK:           %[[DS:.*]] = tile.map(%dp
+// CHECK:           %[[HEAD:.*]] = arith.select %unshared, %h, %c-1
+// CHECK:           tile.scatter %[[DS]], %{{.*}}[%[[HEAD]], %q_index, %k_index]
+// CHECK:           tile.convert %[[DS]]
 // CHECK-LABEL: tile.kernel @dense_zeros_t(
 // CHECK-SAME:    grid [tensors.t.0, tensors.t.1 by 128, tensors.t.2 by 64]
-// CHECK:         tile.scatter %zeros
+// CHECK:         %[[ONE:.*]] = arith.cmpi sle, %B, %c1
+// CHECK:         %[[HEADS:.*]] = arith.cmpi sle, %H, %extent0
+// CHECK:         %unshared = arith.andi %[[ONE]], %[[HEADS]] {tile.name = "unshared"} : i1
+// CHECK:         %[[KEPT:.*]] = arith.xori %unshared, %true
+// CHECK:         arith.andi %{{.*}}, %[[KEPT]]
+// A block of which the others write all elements writes none.
+// CHECK:         %whole = arith.andi
+// CHECK:         %[[AT:.*]] = arith.select %whole, %c-1{{.*}}, %i0 : i32
+// CHECK:         tile.scatter %zeros, %{{.*}}[%[[AT]], %rows, %columns]
 // CHECK-LABEL: tile.kernel @dense_grad_t(
 // CHECK-SAME:    grads.t: out [tensors.t.0, tensors.t.1, tensors.t.2] bf16) grid [tensors.t.0, q by 64, k by 64]
+// CHECK:         %[[END:.*]] = arith.select %unshared, %c0
+// CHECK:         %[[PLACE:.*]] = arith.select %unshared, %c-1{{.*}}, %head_place
 // CHECK:         %[[TILE:.*]] = tile.domain k by 64 [%{{.*}}, %{{.*}}) full times %{{.*}}
 // CHECK:         tile.for_blocks (%{{.*}}, %{{.*}}, %[[ROUND:.*]]) in %[[TILE]]
 // CHECK:           arith.divsi %[[ROUND]]
 // CHECK:           tile.mma %q_tile, %k_tile
-// CHECK:         tile.scatter %{{.*}}, %{{.*}}[%head_place, %{{.*}}, %{{.*}}]
+// CHECK:         tile.scatter %{{.*}}, %{{.*}}[%[[PLACE]], %{{.*}}, %{{.*}}]
 attn.attention @dense dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {tensors = [#attn.tensor<t, bf16, rank 3>], gradients = #attn.gradients<["t"], deterministic>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):

@@ -1,23 +1,25 @@
 // Elements that go to places of their own, by a branch for each that has one.
 // RUN: attune-opt %s -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse | FileCheck %s
 
-// The number is compared once; the extents are the view's.
+// The number is compared once, in one branch for all elements; the extents are the view's.
 // CHECK-LABEL: sched.kernel @places
 // CHECK:         %[[ROWS:.*]] = sched.extent %{{.*}}, 0 : <2, f32>
 // CHECK:         %[[OWN:.*]] = arith.cmpi ult, %b, %[[ROWS]] : i32
 // CHECK:         %[[COLUMNS:.*]] = sched.extent %{{.*}}, 1 : <2, f32>
-// CHECK:         scf.for
-// CHECK:           %[[INDEX:.*]] = sched.get %{{.*}} : <q 64 x k 32, i32
-// CHECK:           %[[IN:.*]] = arith.cmpi ult, %[[INDEX]], %[[COLUMNS]] : i32
-// CHECK:           %[[BOTH:.*]] = arith.andi %[[OWN]], %[[IN]] : i1
-// CHECK:           scf.if %[[BOTH]] {
-// CHECK-NEXT:        %[[X:.*]] = sched.get %{{.*}} : <q 64 x k 32, f32
-// CHECK-NEXT:        sched.add_elements %[[X]] to %{{.*}}[%b, %[[INDEX]]] : <2, f32>
-// CHECK:         scf.for
-// CHECK:           sched.store_element %{{.*}}, %{{.*}}[%b, %{{.*}}] : f32, <2, bf16>
+// CHECK:         scf.if %[[OWN]] {
+// CHECK:           scf.for
+// CHECK:             %[[INDEX:.*]] = sched.get %{{.*}} : <q 64 x k 32, i32
+// CHECK:             %[[IN:.*]] = arith.cmpi ult, %[[INDEX]], %[[COLUMNS]] : i32
+// CHECK:             scf.if %[[IN]] {
+// CHECK-NEXT:          %[[X:.*]] = sched.get %{{.*}} : <q 64 x k 32, f32
+// CHECK-NEXT:          sched.add_elements %[[X]] to %{{.*}}[%b, %[[INDEX]]] : <2, f32>
+// CHECK:         scf.if
+// CHECK:           scf.for
+// CHECK:             sched.store_element %{{.*}}, %{{.*}}[%b, %{{.*}}] : f32, <2, bf16>
 // Integers by additions of their own.
-// CHECK:         scf.for
-// CHECK:           sched.add_integer %{{.*}} to %{{.*}}[%b, %{{.*}}] : <2, i64>
+// CHECK:         scf.if
+// CHECK:           scf.for
+// CHECK:             sched.add_integer %{{.*}} to %{{.*}}[%b, %{{.*}}] : <2, i64>
 
 !values = !tile.tile<q 64 x k 32, f32, register>
 !indices = !tile.tile<q 64 x k 32, i32, register>

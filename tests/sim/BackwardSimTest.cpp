@@ -8,6 +8,7 @@
 #include "tests/numerics/GradientCases.h"
 
 #include <catch2/catch.hpp>
+#include <sstream>
 
 using namespace attune;
 using namespace attune::tests;
@@ -16,6 +17,11 @@ namespace {
 
 /// Whether some warps of the backward pass copy, and the others multiply by warpgroups.
 bool hasRoles(const std::string &text) { return text.find("sched.role ") != std::string::npos; }
+
+Launcher launcherOf(Simulation &simulation, uint64_t seed) {
+  return Launcher{Device{}, [&simulation](const LaunchArgs &args) { return simulation.workspaceBytes(args); },
+                  [&simulation, seed](const LaunchArgs &args) { return simulation.run(args, {.seed = seed}); }};
+}
 
 /// Runs the case under two orders of events, which give the same bits if these are asked for; gives its text.
 std::string simulateBackward(const Case &test, const std::string &arch, const Gradients &asked) {
@@ -32,10 +38,6 @@ std::string simulateBackward(const Case &test, const std::string &arch, const Gr
   Expected<Simulation> simulation = Simulation::load({*text, "backward.mlir"});
   if (!simulation)
     FAIL(simulation.error().text());
-  auto launcherOf = [](Simulation &simulation, uint64_t seed) {
-    return Launcher{Device{}, [&simulation](const LaunchArgs &args) { return simulation.workspaceBytes(args); },
-                    [&simulation, seed](const LaunchArgs &args) { return simulation.run(args, {.seed = seed}); }};
-  };
   SavedTensors saved;
   if (!asked.saving.save.empty()) {
     options.backward = false;
@@ -66,6 +68,25 @@ std::string simulateBackward(const Case &test, const std::string &arch, const Gr
     }
   }
   return *text;
+}
+
+/// Of a backward pass's text, which needs nothing saved.
+Verdict judgeText(const std::string &text, const Case &test, const Gradients &asked) {
+  const reference::BackwardProblem problem = backwardProblem(test, asked);
+  Expected<reference::GradientValues> exact = reference::gradients(problem);
+  REQUIRE(exact);
+  Expected<Simulation> simulation = Simulation::load({text, "backward.mlir"});
+  if (!simulation)
+    FAIL(simulation.error().text());
+  return judgeBackward(test, *exact, runBackward(launcherOf(*simulation, 0), test, problem, *exact));
+}
+
+std::string withoutLines(const std::string &text, const std::string &what) {
+  std::string without;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    without += line.find(what) == std::string::npos ? line + "\n" : "";
+  return without;
 }
 
 } // namespace
@@ -147,5 +168,74 @@ TEST_CASE("gradients of captured tensors beside the backward pass", "[backward]"
       const Asked asked = cases[i]();
       if (asked.test.problem.q.dtype != DType::F32 || arch == "sm_80")
         simulateBackward(asked.test, arch, asked.gradients);
+    }
+}
+
+TEST_CASE("which gradients of dense tensors are written two columns at a time", "[backward]") {
+  struct Dense {
+    std::string label;
+    DType type;
+    std::vector<int64_t> extents;
+    int64_t keys;
+    bool inPairs;
+    Layout layout = {};
+  };
+  const Dense tensors[] = {{"of the sequence's length", bf16, {2, 70, 136}, 136, true},
+                           {"of an odd length", bf16, {2, 70, 135}, 135, false},
+                           {"longer, of odd keys", f32, {2, 70, 140}, 135, true},
+                           {"an odd element on", f16, {2, 70, 136}, 136, false, {.tensorShift = 1}},
+                           {"columns apart", f32, {2, 70, 136}, 136, false, {.reversedTensors = true}}};
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (const Dense &each : tensors)
+      for (int64_t batch : {1, 2}) { // written by the loop over tiles, and by a kernel of its own
+        INFO(arch << ", " << each.label << ", B " << batch);
+        auto bias = captured("bias", each.type, rank(3));
+        const Variant variant = Variant("dense").mask(causal()).score(
+            [&](Score s, Index, Index h, Index q, Index k) { return s + bias[h][q][k]; });
+        Case test =
+            makeCase(each.label, variant, bf16,
+                     {.batch = batch, .heads = 2, .headsKv = 2, .queries = 70, .keys = each.keys, .headDim = 64}, 5);
+        test.layout = each.layout;
+        test.problem.tensors["bias"] = reference::HostTensor::random(each.type, each.extents, 7);
+        const Gradients asked{.tensors = {"bias"}};
+        const std::string text = simulateBackward(test, arch, asked);
+        const std::string without = withoutLines(text, "sched.store_elements");
+        CHECK(without != text);
+        CHECK(judgeText(without, test, asked).pass == !each.inPairs);
+      }
+}
+
+TEST_CASE("which gradients of dense tensors the loop over tiles writes", "[backward]") {
+  struct Dense {
+    std::string label;
+    std::vector<int64_t> extents; ///< of b, h, q and k
+    int64_t batch;
+    bool byLoop;
+    bool masked = true;
+  };
+  const Dense tensors[] = {
+      {"[b, h, q, k]", {2, 4, 100, 90}, 2, true},         {"[b, h, q, k], no mask", {2, 4, 100, 90}, 2, true, false},
+      {"one for all batches", {1, 4, 100, 90}, 2, false}, {"one for all batches of one", {1, 4, 100, 90}, 1, true},
+      {"one for all heads", {2, 1, 100, 90}, 2, false},   {"larger", {3, 5, 130, 96}, 2, true}};
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (const Dense &each : tensors) {
+      INFO(arch << ", " << each.label);
+      auto bias = captured("bias", f32, rank(4));
+      Variant variant = Variant("dense").score(
+          [&](Score s, Index b, Index h, Index q, Index k) { return s * 0.5f + broadcast(bias[b][h][q][k]) * s; });
+      if (each.masked)
+        variant = Variant(variant).mask(causal() && slidingWindow(30, 0));
+      Case test =
+          makeCase(each.label, variant, bf16,
+                   {.batch = each.batch, .heads = 4, .headsKv = 2, .queries = 100, .keys = 90, .headDim = 64}, 6);
+      test.problem.tensors["bias"] = reference::HostTensor::random(f32, each.extents, 7);
+      const Gradients asked{.tensors = {"bias"}};
+      const std::string text = simulateBackward(test, arch, asked);
+      // Without what the tensor's own kernel writes.
+      const size_t own = text.find("sched.kernel @dense_grad_bias");
+      REQUIRE(own != std::string::npos);
+      const std::string without = text.substr(0, own) + withoutLines(text.substr(own), "sched.store_element");
+      CHECK(without != text);
+      CHECK(judgeText(without, test, asked).pass == each.byLoop);
     }
 }

@@ -15,6 +15,7 @@
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 
 using namespace attune;
 using namespace attune::tests;
@@ -424,6 +425,72 @@ TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]"
   CHECK(staged * 4 >= next * 3); // where shared memory has no room, lanes load their elements
   CHECK(boxes >= 10);
   CHECK(claimed >= 5);
+}
+
+TEST_CASE("which dense biases are read two columns at a time", "[biases]") {
+  using reference::HostTensor;
+  struct Dense {
+    std::string label;
+    DType type;
+    std::vector<int64_t> extents;
+    bool inPairs;
+    Layout layout = {};
+    int64_t qOffset = 0;
+  };
+  const Dense biases[] = {{"as long as the sequence", bf16, {2, 70, 136}, true},
+                          {"float32, longer than the sequence", f32, {2, 71, 140}, true},
+                          {"of fewer heads", f16, {1, 70, 136}, true},
+                          {"shorter, of an even length", bf16, {2, 50, 34}, true},
+                          {"shorter, of an odd length", bf16, {2, 50, 35}, false},
+                          {"two keys", f16, {2, 70, 2}, true},
+                          {"one key", bf16, {2, 70, 1}, false},
+                          {"an odd element on", bf16, {2, 70, 136}, false, {.tensorShift = 1}},
+                          {"two elements on", bf16, {2, 70, 136}, true, {.tensorShift = 2}},
+                          {"float32, an odd element on", f32, {2, 70, 136}, false, {.tensorShift = 3}},
+                          {"columns apart", bf16, {2, 70, 136}, false, {.reversedTensors = true}},
+                          {"queries from 33 on", bf16, {2, 103, 136}, true, {}, 33},
+                          {"queries before the first", bf16, {2, 70, 136}, true, {}, -3}};
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (const Dense &each : biases) {
+      auto bias = captured("bias", each.type, rank(3));
+      Variant variant =
+          Variant("dense")
+              .score([&](Score s, Index, Index h, Index q, Index k) { return s + clamped(bias[h][q][k]); })
+              .qOffset();
+      Case test = makeCase(each.label, variant, bf16,
+                           {.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 131, .headDim = 64}, 5);
+      test.layout = each.layout;
+      test.problem.qOffset = each.qOffset;
+      test.problem.tensors["bias"] = HostTensor::random(each.type, each.extents, 7);
+      test.options.stageBiases = false;
+      test.options.tileQ = 128;
+      Expected<std::string> text = emit(variant, optionsOf(test), Target::cuda(arch), Stage::Sched);
+      if (!text)
+        FAIL(text.error().text());
+      runText(test, arch, *text, {0});
+      // With the two elements of a pair exchanged, what is read in pairs is wrong.
+      std::string exchanged;
+      std::istringstream lines(*text);
+      int pairs = 0;
+      for (std::string line; std::getline(lines, line);) {
+        const size_t at = line.find("sched.load_elements"), comma = line.find(','), first = line.find('%');
+        if (at != std::string::npos) {
+          const size_t equals = line.find(" =");
+          line = line.substr(0, first) + line.substr(comma + 2, equals - comma - 2) + ", " +
+                 line.substr(first, comma - first) + line.substr(equals);
+          ++pairs;
+        }
+        exchanged += line + "\n";
+      }
+      CHECK(pairs > 0);
+      Expected<Simulation> simulation = Simulation::load({exchanged, "kernel.mlir"});
+      if (!simulation)
+        FAIL(simulation.error().text());
+      Expected<Expectation> expected = expect(test);
+      REQUIRE(expected);
+      INFO(arch << ", " << each.label);
+      CHECK(simulate(*simulation, test, *expected, 0).pass == !each.inPairs);
+    }
 }
 
 TEST_CASE("which dense biases the copy engine copies", "[biases]") {

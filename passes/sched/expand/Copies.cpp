@@ -200,12 +200,8 @@ LogicalResult KernelExpander::expandOp(sched::CopyWindowOp op) {
   Value view = mapping.lookup(op.getView()), stage = mapping.lookup(op.getStage());
   const int64_t rank = op.getView().getType().getRank();
   SmallVector<Value> leading;
-  for (int64_t dim = 0; dim < rank - 2; ++dim) {
-    Value extent = sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim);
-    Value last = arith::SubIOp::create(builder, loc, extent, i32(1), arith::IntegerOverflowFlags::nsw);
-    Value nearest = arith::MinSIOp::create(builder, loc, mapping.lookup(op.getIndices()[dim]), last);
-    leading.push_back(arith::MaxSIOp::create(builder, loc, nearest, i32(0)));
-  }
+  for (int64_t dim = 0; dim < rank - 2; ++dim)
+    leading.push_back(clamped(mapping.lookup(op.getIndices()[dim]), view, dim));
   Value row = mapping.lookup(op.getIndices()[rank - 2]), column = mapping.lookup(op.getIndices()[rank - 1]);
   Value buffer = buffers.lookup(op.getShared()), ring = mapping.lookup(op.getRing());
   if (!op.getMap()) {

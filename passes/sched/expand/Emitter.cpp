@@ -26,6 +26,15 @@ void Emitter::onlyIf(Value condition, function_ref<void()> body) {
   body();
 }
 
+void Emitter::either(Value condition, function_ref<void()> body, function_ref<void()> otherwise) {
+  auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  body();
+  builder.setInsertionPointToStart(branch.elseBlock());
+  otherwise();
+}
+
 Value Emitter::get(Value buffer, ValueRange indices) {
   Type element = cast<TileType>(buffer.getType()).getElementType();
   return sched::GetOp::create(builder, loc, element, buffer, indices);

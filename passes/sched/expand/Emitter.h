@@ -43,6 +43,7 @@ public:
   void repeat(Range range, StringRef name, function_ref<void(Value)> body);
   /// An if without else.
   void onlyIf(Value condition, function_ref<void()> body);
+  void either(Value condition, function_ref<void()> body, function_ref<void()> otherwise);
   Value get(Value buffer, ValueRange indices);
   void set(Value value, Value buffer, ValueRange indices);
   Value loadShared(Type type, Value shared, Value stage, Value row, Value column, Value rowStep = {},

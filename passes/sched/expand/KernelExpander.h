@@ -6,6 +6,7 @@
 //     Control.cpp             kernel, roles, work, branches, loops; which op goes where
 //     Phases.cpp              what a part computes, in words
 //     MapElements.cpp         the region of a map, for one element
+//     Pairs.cpp               two columns of a lane by one access to global memory
 //     MapInputs.cpp           what maps read from shared memory: by distance, by column, by window
 //     RowCuts.cpp             comparisons of columns with a bound of the row; paced maps
 //     Reductions.cpp          maxima, sums and votes
@@ -34,6 +35,12 @@ struct Diagonals {
 /// What lies by column in shared memory, as the pair of a lane's columns beside each other.
 struct ColumnPair {
   Value buffer, ring, stage;
+};
+
+/// A `tile.element` of a map that is read in pairs, as the elements of the lane's two columns at hand in all of its rows.
+struct ElementPairs {
+  tile::ElementOp element;
+  Value buffer;
 };
 
 /// A window of 16-bit elements, as `a` fragments of 16 columns: their pairs are those of a `c` fragment's place.
@@ -102,6 +109,10 @@ private:
   /// What `region` takes of `mapping`, which holds as many values as the kernel has maps: a copy of all for each map is
   /// quadratic in a mask's terms.
   IRMapping mappingFor(Region &region);
+  /// The elements of `op`, those of them in pairs that are marked so, or each by itself.
+  void writeElements(tile::MapOp op, Value buffer, const std::optional<PacedOperand> &paced, bool inPairs);
+  /// What the coordinates of `op` are at place (i, r, j, c).
+  void mapCoordinates(tile::MapOp op, IRMapping &inner, Value i, Value r, Value j, Value c);
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c);
   /// The element of an input of a map at place (i, r, j, c).
@@ -126,6 +137,31 @@ private:
   /// Whether an element depends on its column, and on more than which side of a cut it is on: on the coordinate or on a
   /// vector along the columns.
   bool readsColumns(tile::MapOp op);
+
+  // Pairs.cpp
+  /// Whether the views that `op` accesses in pairs lie so; null where it accesses none.
+  Value liesInPairs(Operation *op);
+  /// An op of a map whose elements are accessed one by one here.
+  void cloneAlone(Operation &op, IRMapping &inner);
+  /// The marked elements of `op`, each with registers for a pair of columns.
+  SmallVector<ElementPairs> openPairs(tile::MapOp op);
+  void loadPairs(tile::MapOp op, const ElementPairs &of, Value j);
+  /// The indices of `element` at place (i, r, j, c) of `op`; clamped where they are not known to be in range, but for the
+  /// last.
+  SmallVector<Value> indicesOf(tile::MapOp op, tile::ElementOp element, Value i, Value r, Value j, Value c);
+  /// The nearest index of a dimension.
+  Value clamped(Value index, Value view, int64_t dim);
+  void scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents);
+  void scatterRowPairs(tile::ScatterOp op, ArrayRef<Value> extents);
+  /// Whether the lane's rows are the second ones of pairs.
+  Value isSecondRow();
+  /// Of an element of each of two rows that lanes 4 apart hold at the lane's two columns, the two rows' at one of them:
+  /// the first column in the lane of the first row. Or the other way round, which is the same exchange.
+  ///
+  ///     lane       holds                      gets
+  ///     l          (k, q), (k, q + 1)         (k, q), (k + 1, q)
+  ///     l + 4      (k + 1, q), (k + 1, q + 1) (k, q + 1), (k + 1, q + 1)
+  std::array<Value, 2> exchangePairs(Value first, Value second, Value isSecond);
 
   // MapInputs.cpp
   /// Where warpgroups take turns, what is read by distance lies in pairs: beside the element of each distance that of
@@ -351,6 +387,12 @@ private:
   LogicalResult expandOp(tile::AccumulateOp op);
   /// Element by element, each by its first holder.
   LogicalResult expandOp(tile::ScatterOp op);
+  /// Of place (i, r, j, c) of the tile that is scattered, an index; a number is that of all.
+  Value indexElement(Value index, Value i, Value r, Value j, Value c);
+  /// `extents` are those of the view.
+  void scatterElements(tile::ScatterOp op, ArrayRef<Value> extents);
+  /// `known`, if that is not null, and that an index is at least 0 and below `extent`.
+  Value within(Value known, Value index, Value extent);
   /// Through shared memory, the same for all tiles that go to the view in boxes of one kind.
   void addByEngine(tile::AccumulateOp op, Value buffer);
   /// A tile in shared memory: by the copy engine, a lane of each warp its rows, or element by element.
@@ -380,6 +422,7 @@ private:
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   std::optional<Pacing> pacing;                    ///< of the map at hand
   llvm::DenseMap<Operation *, Value> columnsBelow; ///< comparisons of columns, to the word of the row that is at hand
+  llvm::DenseMap<Operation *, Value> elementPairs; ///< what is read in pairs, to the pairs that are at hand
   llvm::DenseMap<Value, Value> columnPairs;        ///< what is read by column, to the pair that is at hand
   llvm::DenseMap<Value, Value> windows;            ///< of 16-bit elements, to the fragments that they are read by
   llvm::DenseMap<Value, Value> exchanged;          ///< shared tiles that the kernel itself makes, to their buffers

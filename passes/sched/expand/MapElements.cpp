@@ -76,15 +76,7 @@ IRMapping KernelExpander::mappingFor(Region &region) {
   return inner;
 }
 
-Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
-  IRMapping inner = mappingFor(op.getBody());
-  for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
-    if (!argument.use_empty())
-      inner.map(argument, inputElement(op, input, i, r, j, c));
-  if (isByThread(layoutOf(op.getResult()).getRole())) {
-    mapLane(op, i, inner);
-    return inner.lookupOrDefault(op.getYield().getValues().front());
-  }
+void KernelExpander::mapCoordinates(tile::MapOp op, IRMapping &inner, Value i, Value r, Value j, Value c) {
   for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
                                                  op.getBody().getArguments().drop_front(op.getInputs().size()))) {
     if (argument.use_empty())
@@ -98,17 +90,31 @@ Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Valu
       inner.map(argument,
                 tile::named(add(mapping.lookup(origin), coordinateInTile(op.getResult(), axis, i, r, j, c)), axis));
   }
+}
+
+Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
+  IRMapping inner = mappingFor(op.getBody());
+  for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
+    if (!argument.use_empty())
+      inner.map(argument, inputElement(op, input, i, r, j, c));
+  if (isByThread(layoutOf(op.getResult()).getRole())) {
+    mapLane(op, i, inner);
+    return inner.lookupOrDefault(op.getYield().getValues().front());
+  }
+  mapCoordinates(op, inner, i, r, j, c);
   if (pacing)
     inner.map(pacing->operand.value, get(pacing->values, pacedAt(i, r)));
   for (Operation &nested : op.getBody().front().without_terminator()) {
     if (pacing && pacing->operand.value.getDefiningOp() == &nested)
       continue;
-    if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
+    if (Value pairs = elementPairs.lookup(&nested))
+      inner.map(nested.getResult(0), get(pairs, {i, i32(0), add(mul(r, 2), c)}));
+    else if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
       inner.map(compare.getResult(), columnComparison(op, compare, inner, j, c));
     else if (auto line = lineThroughColumns(op, nested))
       inner.map(nested.getResult(0), lineElement(op, *line, inner, j, c));
     else
-      builder.clone(nested, inner);
+      cloneAlone(nested, inner);
   }
   return inner.lookupOrDefault(op.getYield().getValues().front());
 }
@@ -152,6 +158,51 @@ bool KernelExpander::readsColumns(tile::MapOp op) {
   });
 }
 
+void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::optional<PacedOperand> &paced,
+                                   bool inPairs) {
+  // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay
+  // alive. So does what a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts
+  // row by row to better use. What lanes exchange serves four rows too.
+  const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
+  const bool readsShared = llvm::any_of(op.getInputs(), inShared);
+  const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || paced ||
+                              ((specialized || readsShared) && readsColumns(op));
+  if (paced)
+    openPacing(op, *paced);
+  SmallVector<ElementPairs> pairs = inPairs ? openPairs(op) : SmallVector<ElementPairs>();
+  SmallVector<Diagonals> byDistance = openDiagonals(op);
+  SmallVector<ColumnPair> byColumn = openColumns(op);
+  SmallVector<Window> read = openWindows(op);
+  auto loadWindows = [&](Value jj) {
+    for (const Window &one : read)
+      loadLeftFragments(one.input, one.buffer, jj, i32(0));
+  };
+  auto loadColumn = [&](Value j) {
+    for (const ElementPairs &one : pairs)
+      loadPairs(op, one, j);
+    for (const ColumnPair &one : byColumn)
+      loadColumns(one, j);
+    for (const Diagonals &one : byDistance) {
+      const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
+      loadDiagonal(one, add(j, before), before);
+    }
+  };
+  auto element = [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+    set(mapElement(op, i, r, j, c), buffer, at);
+  };
+  auto paceNext = [&](Value jj) { pace(buffer, jj); };
+  if (columnsOutside && layoutOf(buffer).getRole() == FragmentRole::C)
+    forEachColumn(buffer, pairsOf(op), element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows,
+                  pacing ? paceNext : function_ref<void(Value)>());
+  else
+    forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); }, pairsOf(op));
+  columnsBelow.clear();
+  elementPairs.clear();
+  columnPairs.clear();
+  windows.clear();
+  pacing.reset();
+}
+
 LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   if (std::optional<ProbabilityChain> chain = chainFrom(op)) {
     // Written where the chain ends: what it needs stands before, and nothing reads its parts until then.
@@ -161,6 +212,8 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
     chains[chain->convert] = *chain;
     return success();
   }
+  if (givesPlaces(op))
+    return success();
   const std::optional<PacedOperand> paced = op.getPaced() ? pacedOperand(op) : std::nullopt;
   if (op.getPaced() && !paced)
     return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and "
@@ -172,44 +225,12 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
     copyBuffer(buffers.lookup(op.getInputs().front()), buffer);
   else
     copyOtherColumns(op, buffer);
-  // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay
-  // alive. So does what a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts
-  // row by row to better use. What lanes exchange serves four rows too.
-  const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
-  const bool readsShared = llvm::any_of(op.getInputs(), inShared);
-  const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || paced ||
-                              ((specialized || readsShared) && readsColumns(op));
   auto write = [&] {
-    if (paced)
-      openPacing(op, *paced);
-    SmallVector<Diagonals> byDistance = openDiagonals(op);
-    SmallVector<ColumnPair> byColumn = openColumns(op);
-    SmallVector<Window> read = openWindows(op);
-    auto loadWindows = [&](Value jj) {
-      for (const Window &one : read)
-        loadLeftFragments(one.input, one.buffer, jj, i32(0));
-    };
-    auto loadColumn = [&](Value j) {
-      for (const ColumnPair &one : byColumn)
-        loadColumns(one, j);
-      for (const Diagonals &one : byDistance) {
-        const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
-        loadDiagonal(one, add(j, before), before);
-      }
-    };
-    auto element = [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
-      set(mapElement(op, i, r, j, c), buffer, at);
-    };
-    auto paceNext = [&](Value jj) { pace(buffer, jj); };
-    if (columnsOutside && layoutOf(buffer).getRole() == FragmentRole::C)
-      forEachColumn(buffer, pairsOf(op), element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows,
-                    pacing ? paceNext : function_ref<void(Value)>());
+    if (Value inPairs = liesInPairs(op))
+      either(
+          inPairs, [&] { writeElements(op, buffer, paced, true); }, [&] { writeElements(op, buffer, paced, false); });
     else
-      forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); }, pairsOf(op));
-    columnsBelow.clear();
-    columnPairs.clear();
-    windows.clear();
-    pacing.reset();
+      writeElements(op, buffer, paced, false);
   };
   if (op.getOnlyIf())
     onlyIf(mapping.lookup(op.getOnlyIf()), write);

@@ -270,28 +270,51 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
   return success();
 }
 
+Value KernelExpander::within(Value known, Value index, Value extent) {
+  // A negative index is a great unsigned one.
+  Value isWithin = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, extent);
+  return known ? arith::AndIOp::create(builder, loc, known, isWithin).getResult() : isWithin;
+}
+
+Value KernelExpander::indexElement(Value index, Value i, Value r, Value j, Value c) {
+  if (!isa<TileType>(index.getType()))
+    return mapping.lookup(index);
+  auto map = index.getDefiningOp<tile::MapOp>();
+  return map && givesPlaces(map) ? mapElement(map, i, r, j, c) : element(index, i, r, j, c);
+}
+
 LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
-  Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView());
-  Value inside = isWriter(buffer);
   SmallVector<Value> extents;
-  auto require = [&](Value known, Value index, Value extent) -> Value {
-    // A negative index is a great unsigned one.
-    Value isWithin = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, extent);
-    return known ? arith::AndIOp::create(builder, loc, known, isWithin).getResult() : isWithin;
-  };
+  Value inside;
   for (auto [dim, index] : llvm::enumerate(op.getIndices())) {
-    extents.push_back(sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, int64_t(dim)));
+    extents.push_back(
+        sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(op.getView()), int64_t(dim)));
     if (!isa<TileType>(index.getType()))
-      inside = require(inside, mapping.lookup(index), extents.back());
+      inside = within(inside, mapping.lookup(index), extents.back());
   }
+  Value inPairs = liesInPairs(op);
+  auto write = [&] {
+    if (!inPairs)
+      return scatterElements(op, extents);
+    either(
+        inPairs, [&] { op->hasAttr(sched::rowPairsAttr) ? scatterRowPairs(op, extents) : scatterPairs(op, extents); },
+        [&] { scatterElements(op, extents); });
+  };
+  // One branch for all of them.
+  inside ? onlyIf(inside, write) : write();
+  return success();
+}
+
+void KernelExpander::scatterElements(tile::ScatterOp op, ArrayRef<Value> extents) {
+  Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView()), writer = isWriter(buffer);
   forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
-    Value own = inside;
+    Value own = writer;
     SmallVector<Value> place;
     for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {
       const bool isTile = isa<TileType>(index.getType());
-      place.push_back(isTile ? element(index, i, r, j, c) : mapping.lookup(index));
+      place.push_back(indexElement(index, i, r, j, c));
       if (isTile)
-        own = require(own, place.back(), extent);
+        own = within(own, place.back(), extent);
     }
     auto write = [&] {
       Value value = get(buffer, at);
@@ -304,7 +327,6 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
     };
     own ? onlyIf(own, write) : write();
   });
-  return success();
 }
 
 void KernelExpander::addByEngine(tile::AccumulateOp op, Value buffer) {

@@ -1,0 +1,150 @@
+//===- PairElements.cpp - Two columns of a tile by one access to memory -------===//
+//
+//     before                                          after
+//     --------------------------------------------    -------------------------------------------------------
+//     map(s) at(q, k) { s + bias[h, q, k] }           map(s) at(q, k) { s + bias[h, q, k] {sched.pairs} }
+//     scatter g, dbias[h, q_index, k_index]           scatter g, dbias[h, q_index, k_index] {sched.pairs}
+//
+// A lane of an accumulator holds pairs of columns, an even one and the next. An element whose last index counts with the
+// columns, from a tile's origin on, stands beside that of the next column wherever the view's last dimension is dense: one
+// access then serves both. Where it counts with the rows, lanes 4 apart hold pairs of rows, and exchange one of two
+// elements (`sched.row_pairs`). Whether the view lies so (stride 1, even strides, extent and address) is known at run
+// time; one branch for all threads chooses.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Dependences.h"
+#include "passes/analysis/MapPatterns.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+namespace attune {
+#define GEN_PASS_DEF_PAIRELEMENTS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+bool attune::holdsRows(tile::MapOp map, Value input) {
+  auto type = cast<TileType>(input.getType());
+  return type.rank() == 1 && type.getSpace() == tile::MemorySpace::Register &&
+         type.axis(0) == map.getResult().getType().axis(0);
+}
+
+namespace {
+
+struct PairElements : attune::impl::PairElementsBase<PairElements> {
+  using PairElementsBase::PairElementsBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      kernel.walk([&](tile::MapOp map) {
+        if (holdsPairs(map.getResult().getType()))
+          for (auto element : map.getBody().getOps<tile::ElementOp>())
+            mark(element, isInPairs(map, element, 1), isInPairs(map, element, 0));
+      });
+      kernel.walk([&](tile::ScatterOp scatter) { mark(scatter, isInPairs(scatter, 1), isInPairs(scatter, 0)); });
+    }
+  }
+
+  static void mark(Operation *op, bool byColumns, bool byRows) {
+    if (byColumns || byRows)
+      op->setAttr(byColumns ? sched::pairsAttr : sched::rowPairsAttr, UnitAttr::get(op->getContext()));
+  }
+
+  static bool hasRole(TileType type, sched::FragmentRole role) {
+    auto layout = dyn_cast_or_null<sched::FragmentAttr>(type.getLayout());
+    return layout && layout.getRole() == role;
+  }
+
+  /// Of a tile's columns a lane holds pairs.
+  static bool holdsPairs(TileType type) {
+    return type.rank() == 2 && type.getSpace() == tile::MemorySpace::Register && hasRole(type, sched::FragmentRole::C);
+  }
+
+  static bool isFloat(tile::ViewType view) {
+    const Type element = view.getElementType();
+    return element.isF32() || element.isBF16() || element.isF16();
+  }
+
+  /// Whether `origin` is a tile's number times its size, which is even: then no origin is negative, either.
+  static bool isOrigin(Value origin) {
+    auto isEven = [](int64_t number) { return number >= 0 && number % 2 == 0; };
+    APInt number;
+    if (matchPattern(origin, m_ConstantInt(&number)))
+      return isEven(number.getSExtValue());
+    if (auto index = origin.getDefiningOp<tile::BlockIndexOp>()) {
+      auto grid = index->getParentOfType<tile::KernelOp>().getGrid().getAsRange<tile::AxisAttr>();
+      return llvm::any_of(grid, [&](tile::AxisAttr axis) {
+        return axis.getName() == index.getAxis() && axis.getBy() > 1 && isEven(axis.getBy());
+      });
+    }
+    auto product = origin.getDefiningOp<arith::MulIOp>();
+    return product && product.getType().isInteger(32) && matchPattern(product.getRhs(), m_ConstantInt(&number)) &&
+           number.getSExtValue() > 0 && isEven(number.getSExtValue());
+  }
+
+  /// Whether `value` is the coordinate of `map` along `axis`, whose tile begins at an even number.
+  static bool isCoordinate(tile::MapOp map, Value value, StringRef axis) {
+    for (auto [name, origin, argument] : llvm::zip(map.getAxes().getAsValueRange<StringAttr>(), map.getOrigins(),
+                                                   map.getBody().getArguments().drop_front(map.getInputs().size())))
+      if (argument == value)
+        return name == axis && isOrigin(origin);
+    return false;
+  }
+
+  /// Whether the last index of `element` counts along axis `along` of the map's tile, and the others stay the same.
+  static bool isInPairs(tile::MapOp map, tile::ElementOp element, unsigned along) {
+    const TileType type = map.getResult().getType();
+    if (!isFloat(element.getView().getType()) || element.getIndices().empty() ||
+        !isCoordinate(map, element.getIndices().back(), type.axis(along)))
+      return false;
+    auto isOther = [&](BlockArgument argument) {
+      const size_t number = argument.getArgNumber(), inputs = map.getInputs().size();
+      return number < inputs ? along == 1 && holdsRows(map, map.getInputs()[number])
+                             : cast<StringAttr>(map.getAxes()[number - inputs]) == type.axis(1 - along);
+    };
+    return llvm::all_of(element.getIndices().drop_back(), [&](Value index) {
+      return index.getType().isInteger(32) && followsOnlyFrom(index, map.getBody().front(), isOther);
+    });
+  }
+
+  /// Whether `index` counts along an axis up to an end, and is negative from there on.
+  static bool counts(Value index, StringRef axis) {
+    auto map = index.getDefiningOp<tile::MapOp>();
+    if (!map || !givesPlaces(map) || map.getResult().getType().axis(0) != axis)
+      return false;
+    Value value = map.getYield().getValues().front();
+    if (isCoordinate(map, value, axis))
+      return true;
+    auto choice = value.getDefiningOp<arith::SelectOp>();
+    auto isBelow = choice ? choice.getCondition().getDefiningOp<arith::CmpIOp>() : arith::CmpIOp();
+    APInt otherwise;
+    return isBelow && isBelow.getPredicate() == arith::CmpIPredicate::slt &&
+           isBelow.getLhs() == choice.getTrueValue() && isBelow.getRhs().getParentBlock() != &map.getBody().front() &&
+           isCoordinate(map, choice.getTrueValue(), axis) &&
+           matchPattern(choice.getFalseValue(), m_ConstantInt(&otherwise)) && otherwise.isNegative();
+  }
+
+  static bool isInPairs(tile::ScatterOp scatter, unsigned along) {
+    TileType type = scatter.getTile().getType();
+    if (scatter.getAdd() || !holdsPairs(type) || !type.getElementType().isF32() ||
+        !isFloat(scatter.getView().getType()) || !isa<TileType>(scatter.getIndices().back().getType()) ||
+        !counts(scatter.getIndices().back(), type.axis(along)))
+      return false;
+    // Of the other axis: for rows those that are the same along columns, whatever they are.
+    return llvm::all_of(scatter.getIndices().drop_back(), [&](Value index) {
+      auto vector = dyn_cast<TileType>(index.getType());
+      auto map = index.getDefiningOp<tile::MapOp>();
+      return !vector || (vector.rank() == 1 && vector.axis(0) == type.axis(1 - along) &&
+                         (along == 1 ? hasRole(vector, sched::FragmentRole::Rows) : map && givesPlaces(map)));
+    });
+  }
+};
+
+} // namespace
