@@ -546,17 +546,35 @@ private:
       Value isKept = arith::XOrIOp::create(builder, loc, clears, arith::ConstantIntOp::create(builder, loc, 1, 1));
       covered = both(covered, isKept);
     }
-    leaveOut(isWhole(covered, blockIndex(*dims[2]), blockIndex(*dims[3]), counts), dims, at);
+    const tile::OperandAttr declared = gradient.declaration();
+    Value view = declare(declared), row0 = blockIndex(*dims[2]), column0 = blockIndex(*dims[3]);
     const TileType type = registers({{"row", blockRows}, {"column", zeroColumns}}, f32);
+    Value zeros = tile::named(tile::SplatOp::create(builder, loc, type, constant(0)), "zeros");
+    if (covered) {
+      // Batches and heads of which no other kernel writes: all of the block.
+      SmallVector<Value> all = at;
+      leaveOut(covered, dims, all);
+      auto along = [&](StringRef axis, int64_t size, Value origin, StringRef name) {
+        auto map = tile::MapOp::create(builder, loc, registers({{axis, size}}, i32), ValueRange(), {{axis, origin}});
+        OpBuilder::InsertionGuard guard(builder);
+        builder.setInsertionPointToEnd(&map.getBody().front());
+        tile::YieldOp::create(builder, loc, Value(map.getCoordinate(axis)));
+        return tile::named(map.getResult(), name);
+      };
+      all[*dims[2]] = along("row", blockRows, row0, "all_rows");
+      all[*dims[3]] = along("column", zeroColumns, column0, "all_columns");
+      tile::ScatterOp::create(builder, loc, zeros, view, all, /*add=*/false);
+    }
+    // Of the others what lies beyond the sequences.
+    leaveOut(isNothingLeft(covered, isWhole(covered, row0, column0, counts)), dims, at);
     auto indices = [&](StringRef name, bool ofRows) {
       auto map = tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange(),
-                                     {{"row", blockIndex(*dims[2])}, {"column", blockIndex(*dims[3])}});
+                                     {{"row", row0}, {"column", column0}});
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToEnd(&map.getBody().front());
       Value row = map.getCoordinate("row"), column = map.getCoordinate("column");
-      Value isWritten =
-          both(covered, compare(arith::CmpIPredicate::ult, qOffset ? subtract(row, qOffset) : row, counts[2]));
-      isWritten = both(isWritten, compare(arith::CmpIPredicate::slt, column, counts[3]));
+      Value isWritten = both(compare(arith::CmpIPredicate::ult, qOffset ? subtract(row, qOffset) : row, counts[2]),
+                             compare(arith::CmpIPredicate::slt, column, counts[3]));
       tile::YieldOp::create(
           builder, loc,
           arith::SelectOp::create(builder, loc, isWritten, number(-1), ofRows ? row : column).getResult());
@@ -564,10 +582,16 @@ private:
     };
     at[*dims[2]] = indices("rows", true);
     at[*dims[3]] = indices("columns", false);
-    Value zeros = tile::SplatOp::create(builder, loc, type, constant(0));
-    tile::ScatterOp::create(builder, loc, tile::named(zeros, "zeros"), declare(gradient.declaration()), at,
-                            /*add=*/false);
+    tile::ScatterOp::create(builder, loc, zeros, view, at, /*add=*/false);
     return end();
+  }
+
+  /// Beside what was written for batches and heads that are not covered nothing is left, nor where others write the block.
+  Value isNothingLeft(Value covered, Value isWhole) {
+    if (!covered)
+      return isWhole;
+    Value isFree = arith::XOrIOp::create(builder, loc, covered, arith::ConstantIntOp::create(builder, loc, 1, 1));
+    return tile::named(arith::OrIOp::create(builder, loc, isFree, isWhole).getResult(), "nothing_left");
   }
 
   /// Whether other kernels write all elements of the block, those of these batches and heads being `covered`.
