@@ -63,10 +63,14 @@ attn.attention @columns dtype bf16 head_dim 64 x 64 scale 0.125
 // CHECK:         %[[HEADS:.*]] = arith.cmpi sle, %H, %extent0
 // CHECK:         %unshared = arith.andi %[[ONE]], %[[HEADS]] {tile.name = "unshared"} : i1
 // CHECK:         %[[KEPT:.*]] = arith.xori %unshared, %true
-// CHECK:         arith.andi %{{.*}}, %[[KEPT]]
-// A block of which the others write all elements writes none.
+// CHECK:         %[[COVERED:.*]] = arith.andi %{{.*}}, %[[KEPT]]
+// Of heads that the others do not write all of the block.
+// CHECK:         %[[ALL:.*]] = arith.select %[[COVERED]], %c-1{{.*}}, %i0 : i32
+// CHECK:         tile.scatter %zeros, %{{.*}}[%[[ALL]], %all_rows, %all_columns]
+// Of those that they do what lies beyond the sequences; a block of which they write all elements writes none.
 // CHECK:         %whole = arith.andi
-// CHECK:         %[[AT:.*]] = arith.select %whole, %c-1{{.*}}, %i0 : i32
+// CHECK:         %nothing_left = arith.ori %{{.*}}, %whole
+// CHECK:         %[[AT:.*]] = arith.select %nothing_left, %c-1{{.*}}, %i0 : i32
 // CHECK:         tile.scatter %zeros, %{{.*}}[%[[AT]], %rows, %columns]
 // CHECK-LABEL: tile.kernel @dense_grad_t(
 // CHECK-SAME:    grads.t: out [tensors.t.0, tensors.t.1, tensors.t.2] bf16) grid [tensors.t.0, q by 64, k by 64]

@@ -58,7 +58,7 @@ def main():
              "--config-settings", f"cmake.define.CMAKE_PREFIX_PATH={work / 'prefix'}"], env=environment)
         wheel = next(work.glob("attune-*.whl"))
         names = sorted(zipfile.ZipFile(wheel).namelist())
-        expected = r"attune/(\w+\.py|_core\.[\w.-]*so|libattune\.so\.0)|attune-[\w.]+\.dist-info/.*"
+        expected = r"attune/((torch/)?\w+\.py|_core\.[\w.-]*so|libattune\.so\.0)|attune-[\w.]+\.dist-info/.*"
         foreign = [name for name in names if not re.fullmatch(expected, name)]
         if foreign or "attune/libattune.so.0" not in names:
             sys.exit(f"{wheel.name} holds {names}")
