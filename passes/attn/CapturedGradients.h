@@ -58,6 +58,9 @@ mlir::FailureOr<llvm::SmallVector<CapturedGradient>> planCapturedGradients(attn:
 
 /// The coordinates b, h, q and k among the arguments of the region of gradients around `add`; null where it takes none.
 std::array<mlir::Value, 4> coordinatesAround(attn::AddGradientOp add);
+/// The first axis of a tensor's long accumulators (LongAccumulator.h).
+inline constexpr llvm::StringLiteral wordAxis = "word";
+
 /// Which coordinate (0 to 3: b, h, q, k) an index is; nothing where it is something else.
 std::optional<unsigned> coordinateOf(attn::AddGradientOp add, mlir::Value index);
 /// Whether an index follows from b and h alone.

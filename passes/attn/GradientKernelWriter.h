@@ -1,0 +1,89 @@
+//===- GradientKernelWriter.h - Kernels over a captured tensor's elements -===//
+//
+// What the kernels have in common that add up a captured tensor's gradient (GradientSums.cpp) and that clear what no
+// other kernel writes (GradientZeros.cpp).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "passes/attn/CapturedGradients.h"
+#include "passes/attn/TileWriter.h"
+
+namespace attune {
+
+/// Writes one kernel of 128 rows a block.
+class GradientKernelWriter : protected TileWriter {
+public:
+  GradientKernelWriter(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like)
+      : TileWriter(op), gradient(gradient), like(like), rank(unsigned(gradient.tensor.getRank())) {}
+
+protected:
+  /// A kernel over an operand, the tensor's dimensions its last ones, `by[dim]` of these each block. The body is written
+  /// next.
+  void begin(const llvm::Twine &suffix, tile::OperandAttr over, llvm::ArrayRef<int64_t> by, int64_t columns) {
+    builder.setInsertionPoint(op);
+    llvm::SmallVector<mlir::Attribute> grid(over.getAxes().begin(), over.getAxes().end());
+    for (unsigned dim = 0; dim < rank; ++dim)
+      grid[grid.size() - rank + dim] =
+          tile::AxisAttr::get(builder.getContext(), builder.getStringAttr(gradient.axis(dim)), 0, by[dim]);
+    auto plan = tile::PlanAttr::get(builder.getContext(), blockRows, columns, warps, /*blocksPerSm=*/1, /*dvWarps=*/1);
+    kernel = tile::KernelOp::create(
+        builder, loc, (op.getSymName() + suffix + gradient.tensor.getName().getValue()).str(), builder.getArrayAttr({}),
+        builder.getArrayAttr(grid), op.getDtype(), plan, op.getTensorsAttr(), op.getScalarsAttr(),
+        attn::BlockPatternAttr(), false, op.getPrecise(), op.getQOffset());
+    builder.createBlock(&kernel.getBody());
+  }
+
+  tile::KernelOp end() {
+    kernel.setOperandsAttr(builder.getArrayAttr(operands));
+    kernel.walk([&](tile::AxisExtentOp extent) { declareExtent(extent.getAxis()); });
+    return kernel;
+  }
+
+  mlir::Value declare(tile::OperandAttr operand) {
+    operands.push_back(operand);
+    return param(operand.getName(), operand.getViewType());
+  }
+
+  mlir::Value subtract(mlir::Value a, mlir::Value b) { return mlir::arith::SubIOp::create(builder, loc, a, b); }
+  mlir::Value multiply(mlir::Value a, mlir::Value b) { return mlir::arith::MulIOp::create(builder, loc, a, b); }
+  mlir::Value both(mlir::Value a, mlir::Value b) {
+    return a ? mlir::arith::AndIOp::create(builder, loc, a, b).getResult() : b;
+  }
+  mlir::Value positive(mlir::Value a) { return mlir::arith::MaxSIOp::create(builder, loc, a, number(0)); }
+  /// Of dimension `dim` of the tensor.
+  mlir::Value extentOf(unsigned dim) { return axisExtent(gradient.axis(dim), ("extent" + llvm::Twine(dim)).str()); }
+  mlir::Value blockIndex(unsigned dim) {
+    return tile::named(tile::BlockIndexOp::create(builder, loc, i32, gradient.axis(dim)),
+                       ("i" + llvm::Twine(dim)).str());
+  }
+  /// The extents of b, h, q and k.
+  std::array<mlir::Value, 4> coordinateExtents() {
+    return {axisExtent("b", "B"), axisExtent("h", "H"), axisExtent("q", "Sq"), axisExtent("k", "Sk")};
+  }
+  tile::TileType registers(std::initializer_list<std::pair<llvm::StringRef, int64_t>> axes, mlir::Type element) {
+    return shape(axes, element, tile::MemorySpace::Register);
+  }
+
+  const CapturedGradient &gradient;
+  tile::KernelOp like, kernel;
+  unsigned rank;
+  static constexpr int64_t warps = 8, blockRows = 16 * warps;
+  llvm::SmallVector<mlir::Attribute> operands;
+
+private:
+  /// By an operand of the other kernel that has the axis.
+  void declareExtent(llvm::StringRef axis) {
+    if (tile::hasExtent(kernel, axis))
+      return;
+    for (auto operand : like.getOperandsAttr().getAsRange<tile::OperandAttr>())
+      if (operand.getRole() == OperandRole::In &&
+          llvm::any_of(operand.getAxes(), [&](tile::AxisAttr each) { return each.getName() == axis; })) {
+        operands.push_back(operand);
+        break;
+      }
+    kernel.setOperandsAttr(builder.getArrayAttr(operands));
+  }
+};
+
+} // namespace attune

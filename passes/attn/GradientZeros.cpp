@@ -1,0 +1,138 @@
+//===- GradientZeros.cpp - The kernel that clears a captured tensor's gradient ===//
+
+#include "passes/attn/GradientKernelWriter.h"
+#include "passes/attn/LongAccumulator.h"
+
+using namespace mlir;
+using namespace attune;
+using tile::TileType;
+
+namespace {
+
+constexpr int64_t zeroEntries = 256, zeroColumns = 64;
+
+/// Sets to zero what no other kernel writes.
+class ZerosWriter : public GradientKernelWriter {
+public:
+  using GradientKernelWriter::GradientKernelWriter;
+
+  tile::KernelOp write() { return gradient.tiles.empty() ? writeAddends() : writeMargins(); }
+
+private:
+  tile::KernelOp writeAddends() {
+    SmallVector<int64_t> by(rank, 1);
+    by.back() = zeroEntries;
+    const tile::OperandAttr addends = gradient.addends();
+    begin("_zeros_", addends, by, 16);
+    SmallVector<Value> at;
+    if (gradient.inAnyOrder)
+      at.push_back(tile::named(tile::BlockIndexOp::create(builder, loc, i32, wordAxis), "word"));
+    for (unsigned dim = 0; dim < rank; ++dim)
+      at.push_back(blockIndex(dim));
+    const Type element = addends.getElementType();
+    Value zero = arith::ConstantOp::create(builder, loc, cast<TypedAttr>(builder.getZeroAttr(element)));
+    Value zeros = tile::SplatOp::create(builder, loc, registers({{"entry", zeroEntries}}, element), zero);
+    tile::StoreOp::create(builder, loc, tile::named(zeros, "zeros"), declare(addends), at, extentOf(rank - 1),
+                          /*optional=*/false);
+    return end();
+  }
+
+  /// All but the elements of a (b, h, q, k); these, too, where the loop writes those of the tiles that it visits.
+  tile::KernelOp writeMargins() {
+    attn::AddGradientOp of = gradient.tiles.front();
+    SmallVector<int64_t> by(rank, 1);
+    const CoordinateDims dims = dimsOfTile(of);
+    by[*dims[2]] = blockRows;
+    by[*dims[3]] = zeroColumns;
+    begin("_zeros_", gradient.declaration(), by, zeroColumns);
+    const std::array<Value, 4> counts = coordinateExtents();
+    readQueryOffset();
+    Value covered;
+    SmallVector<Value> at(rank);
+    for (unsigned coordinate : {0u, 1u})
+      if (dims[coordinate]) {
+        at[*dims[coordinate]] = blockIndex(*dims[coordinate]);
+        covered = both(covered, compare(arith::CmpIPredicate::slt, at[*dims[coordinate]], counts[coordinate]));
+      }
+    const bool hides = !op.getMask().empty() || op.getPatternAttr();
+    Value clears = hides && isWrittenByLoop(gradient) ? isUnshared(builder, loc, gradient, {counts[0], counts[1]},
+                                                                   [&](unsigned dim) { return extentOf(dim); })
+                                                      : Value();
+    if (clears) {
+      Value isKept = arith::XOrIOp::create(builder, loc, clears, arith::ConstantIntOp::create(builder, loc, 1, 1));
+      covered = both(covered, isKept);
+    }
+    const tile::OperandAttr declared = gradient.declaration();
+    Value view = declare(declared), row0 = blockIndex(*dims[2]), column0 = blockIndex(*dims[3]);
+    const TileType type = registers({{"row", blockRows}, {"column", zeroColumns}}, f32);
+    Value zeros = tile::named(tile::SplatOp::create(builder, loc, type, constant(0)), "zeros");
+    if (covered) {
+      // Batches and heads of which no other kernel writes: all of the block.
+      SmallVector<Value> all = at;
+      leaveOut(covered, dims, all);
+      auto along = [&](StringRef axis, int64_t size, Value origin, StringRef name) {
+        auto map = tile::MapOp::create(builder, loc, registers({{axis, size}}, i32), ValueRange(), {{axis, origin}});
+        OpBuilder::InsertionGuard guard(builder);
+        builder.setInsertionPointToEnd(&map.getBody().front());
+        tile::YieldOp::create(builder, loc, Value(map.getCoordinate(axis)));
+        return tile::named(map.getResult(), name);
+      };
+      all[*dims[2]] = along("row", blockRows, row0, "all_rows");
+      all[*dims[3]] = along("column", zeroColumns, column0, "all_columns");
+      tile::ScatterOp::create(builder, loc, zeros, view, all, /*add=*/false);
+    }
+    // Of the others what lies beyond the sequences.
+    leaveOut(isNothingLeft(covered, isWhole(covered, row0, column0, counts)), dims, at);
+    auto indices = [&](StringRef name, bool ofRows) {
+      auto map = tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange(),
+                                     {{"row", row0}, {"column", column0}});
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&map.getBody().front());
+      Value row = map.getCoordinate("row"), column = map.getCoordinate("column");
+      Value isWritten = both(compare(arith::CmpIPredicate::ult, qOffset ? subtract(row, qOffset) : row, counts[2]),
+                             compare(arith::CmpIPredicate::slt, column, counts[3]));
+      tile::YieldOp::create(
+          builder, loc,
+          arith::SelectOp::create(builder, loc, isWritten, number(-1), ofRows ? row : column).getResult());
+      return tile::named(map.getResult(), name);
+    };
+    at[*dims[2]] = indices("rows", true);
+    at[*dims[3]] = indices("columns", false);
+    tile::ScatterOp::create(builder, loc, zeros, view, at, /*add=*/false);
+    return end();
+  }
+
+  /// Beside what was written for batches and heads that are not covered nothing is left, nor where others write the block.
+  Value isNothingLeft(Value covered, Value isWhole) {
+    if (!covered)
+      return isWhole;
+    Value isFree = arith::XOrIOp::create(builder, loc, covered, arith::ConstantIntOp::create(builder, loc, 1, 1));
+    return tile::named(arith::OrIOp::create(builder, loc, isFree, isWhole).getResult(), "nothing_left");
+  }
+
+  /// Whether other kernels write all elements of the block, those of these batches and heads being `covered`.
+  Value isWhole(Value covered, Value row, Value column, const std::array<Value, 4> &counts) {
+    if (qOffset)
+      row = subtract(row, qOffset);
+    covered = both(covered, compare(arith::CmpIPredicate::sge, row, number(0)));
+    covered = both(covered, compare(arith::CmpIPredicate::sle, add(row, number(blockRows)), counts[2]));
+    covered = both(covered, compare(arith::CmpIPredicate::sle, add(column, number(zeroColumns)), counts[3]));
+    return tile::named(covered, "whole");
+  }
+
+  /// A block that has nothing to write asks no element: one of its places is none.
+  void leaveOut(Value isWhole, const CoordinateDims &dims, SmallVector<Value> &at) {
+    for (unsigned coordinate : {0u, 1u})
+      if (dims[coordinate]) {
+        Value &place = at[*dims[coordinate]];
+        place = arith::SelectOp::create(builder, loc, isWhole, number(-1), place);
+        return;
+      }
+  }
+};
+
+} // namespace
+
+tile::KernelOp attune::writeZerosKernel(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like) {
+  return ZerosWriter(op, gradient, like).write();
+}
