@@ -169,6 +169,94 @@ class Torch(unittest.TestCase):
             run(again)
         self.assertEqual((len(programs._programs), len(ops._kernels)), (traced + 1, kernels + 1))
 
+    def test_changes_are_noticed_wherever_they_are_read(self):
+        class Layer(torch.nn.Module):
+            shared = 1.0
+
+            def __init__(self, window):
+                super().__init__()
+                self.window = window
+
+            def inside(self, q, k):
+                return q - k < self.window
+
+            def mask(self, b, h, q, k):
+                return (q >= k) & self.inside(q, k)
+
+            def score(self, s, b, h, q, k):
+                return s * Layer.shared
+
+        class Factor:
+            def __init__(self, by):
+                self.by = by
+
+            def __mul__(self, other):
+                return other * self.by
+        layers = Layer(5), Layer(9)
+        factor, functions, named, listed = Factor(2.0), {"f": lambda x: x * 2}, {"get": 2.0}, {3.0}
+        def attributed(s, b, h, q, k):
+            return s * attributed.by
+        attributed.by = 2.0
+        get = named.get
+        cases = [
+            (lambda s, b, h, q, k: factor * s, lambda: setattr(factor, "by", 3.0)),
+            (lambda s, b, h, q, k: functions["f"](s), lambda: functions.update(f=lambda x: x * 3)),
+            (lambda s, b, h, q, k: s * getattr(factor, "by"), lambda: setattr(factor, "by", 4.0)),
+            (lambda s, b, h, q, k: s * get("get"), lambda: named.update(get=5.0)),
+            (lambda s, b, h, q, k: s * max(listed), lambda: listed.add(7.0)),
+            (layers[0].score, lambda: setattr(Layer, "shared", 2.0)),
+            (attributed, lambda: setattr(attributed, "by", 3.0)),
+        ]
+        q, k, v = inputs(grad=False)
+        for score_mod, change in cases:
+            for _ in range(2):
+                self.near(at.flex_attention(q, k, v, score_mod), dense(q, k, v, score_mod))
+                change()
+        for layer in layers:
+            mask = at.create_block_mask(layer.mask, None, None, SQ, SK, device=DEVICE)
+            self.near(at.flex_attention(q, k, v, block_mask=mask), dense(q, k, v, None, layer.mask))
+        self.assertTrue(torch.equal(mask.to_dense(), at.create_block_mask(layers[1].mask, None, None, SQ, SK, device=DEVICE).to_dense()))
+        mask.mask_mod = flex.noop_mask
+        self.assertTrue(mask.to_dense().all())
+        scale = torch.tensor(0.5)
+        for value in (0.5, 2.0):
+            scale.fill_(value)
+            self.near(at.flex_attention(q, k, v, scale=scale), dense(q, k, v, scale=value))
+
+    def test_powers_and_activations(self):
+        functional = torch.nn.functional
+        self.check(lambda s, b, h, q, k: s + 2.0**(-(h + 1)) + 3.0**(s * 0.1) + (s * s + 1)**0.5 + s**2)
+        self.check(lambda s, b, h, q, k: functional.softplus(s) + functional.elu(s) + functional.leaky_relu(s))
+        self.check(lambda s, b, h, q, k: s.masked_fill(q < k, -1e9))
+
+    def test_tensors_that_a_mask_reads_have_no_gradient(self):
+        weights = torch.rand(SK, device=DEVICE, requires_grad=True)
+        self.check(mask_mod=lambda b, h, q, k: weights[k] > 0.1)
+
+    def test_derivatives_that_are_refused(self):
+        q, k, v = inputs()
+        output = at.flex_attention(q, k, v)
+        gradient, = torch.autograd.grad(output.sum(), q, create_graph=True)
+        self.assertRaisesRegex(RuntimeError, "no second derivatives", (output.sum() + gradient.square().sum()).backward)
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(q.detach(), torch.ones_like(q))
+            self.assertRaisesRegex(attune.Error, "forward-mode", at.flex_attention, dual, k, v)
+        self.assertRaisesRegex(attune.Error, "torch.func", torch.func.vmap(lambda q: at.flex_attention(q, k, v)), torch.stack([q, q]))
+        self.assertRaisesRegex(ValueError, "one logit", at.flex_attention, q, k, v, sink=torch.zeros(H + 1, device=DEVICE))
+
+    def test_inference_mode(self):
+        with torch.inference_mode():
+            mask = flex.create_block_mask(causal, None, None, SQ, SK, device=DEVICE, BLOCK_SIZE=16)
+            q, k, v = inputs(grad=False)
+            self.near(at.flex_attention(q, k, v, block_mask=mask), dense(q, k, v, None, causal))
+
+    def test_compiled_graphs_of_any_size(self):
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda q, k, v, scale, p: at.flex_attention(q, k, v, scale=scale, dropout_p=p), backend="eager", dynamic=True)
+        for length, scale in ((30, 0.5), (40, 0.25), (50, 0.125)):
+            q, k, v = inputs(length, length)
+            self.near(compiled(q, k, v, scale, 0.0), dense(q, k, v, scale=scale))
+
     def test_block_masks_of_pytorch(self):
         ids = torch.randint(0, 3, (B, 256), device=DEVICE).sort(-1).values
         def documents(b, h, q, k):

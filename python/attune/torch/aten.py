@@ -177,7 +177,7 @@ def _power(trace, func, a, b):
         return result if not isinstance(b, float) else _float(result)
     if _integers(base, exponent):
         fail("integers are raised to constant powers from 0 to 4 alone; write x.float() ** y")
-    if b == 0.5:
+    if isinstance(b, float) and b == 0.5:
         return ex.sqrt(_float(base))
     return ex.exp2(_float(exponent)) if isinstance(a, (int, float)) and a == 2 else _float(base)**_float(exponent)
 
@@ -192,6 +192,29 @@ def _gelu(trace, func, x, approximate="none"):
 @_operation("where")
 def _where(trace, func, condition, a, b):
     return where(_truth(trace.expr(condition)), *_alike(trace.expr(a), trace.expr(b)))
+
+
+@_operation("masked_fill")
+def _masked_fill(trace, func, x, mask, value):
+    return where(_truth(trace.expr(mask)), *_alike(trace.expr(value), trace.expr(x)))
+
+
+@_operation("leaky_relu")
+def _leaky_relu(trace, func, x, negative_slope=0.01):
+    x = _float(trace.expr(x))
+    return where(x > 0, x, x * negative_slope)
+
+
+@_operation("elu")
+def _elu(trace, func, x, alpha=1, scale=1, input_scale=1):
+    x = _float(trace.expr(x))
+    return where(x > 0, x * scale, (ex.exp(x * input_scale) - 1) * (alpha * scale))
+
+
+@_operation("softplus")
+def _softplus(trace, func, x, beta=1, threshold=20):
+    x = _float(trace.expr(x))
+    return where(x * beta > threshold, x, ex.log(1 + ex.exp(x * beta)) * (1 / beta))
 
 
 @_operation("clamp", "clip", "clamp_min", "clamp_max", "hardtanh")

@@ -84,27 +84,35 @@ def _causal(b, h, q, k):
 
 def _attend(query, key, value, score_mod, mask_mod, blocks, block_size, scale, dropout_p, deterministic, with_lse, normaliser, sink):
     head_dim, head_dim_v = query.shape[3], value.shape[3]
+    if torch.compiler.is_dynamo_compiling():  # a kernel's constants, where shapes and numbers may be symbols
+        constant = torch.fx.experimental.symbolic_shapes.guard_scalar
+        head_dim, head_dim_v, scale = constant(head_dim), constant(head_dim_v), constant(scale) if scale is not None else None
+        block_size = tuple([constant(size) for size in block_size]) if block_size is not None else None
+    elif scale is not None:
+        scale = float(scale)
     if scale is None and head_dim % 8:
         scale = 1 / math.sqrt(head_dim)
     if not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
-    if sink is not None and sink.dtype != torch.float32:
+    if sink is not None:
+        if sink.shape != query.shape[1:2]:
+            raise ValueError(f"sink has shape {list(sink.shape)}, but must have one logit for each of query's {query.shape[1]} heads")
         sink = sink.float()
     shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
-    definition = Definition(block_size, shared, sink is not None, scale, bool(dropout_p), normaliser)
+    definition = Definition(block_size, shared, sink is not None, scale, True if dropout_p else False, normaliser)
     own = [tensor for tensor in (blocks, sink) if tensor is not None]
     if torch.compiler.is_dynamo_compiling():
-        text, names, captured = recorded_program(score_mod, mask_mod, definition, query.device.type, own)
+        text, names, learnable, captured = recorded_program(score_mod, mask_mod, definition, query.device.type, own)
     else:
         found, captured = program(score_mod, mask_mod, definition, query.device, own)
-        text, names = found.text, found.names
+        text, names, learnable = found.text, found.names, found.learnable
     if captured:
         captured = [_placed(x, name, query.device) for x, name in zip(captured, names)]
     if head_dim % 8:
         query, key = (torch.nn.functional.pad(x, (0, -head_dim % 8)) for x in (query, key))
     if head_dim_v % 8:
         value = torch.nn.functional.pad(value, (0, -head_dim_v % 8))
-    output, lse = attend(text, names, query, key, value, captured, dropout_p, deterministic, with_lse)
+    output, lse = attend(text, names, learnable, query, key, value, captured, dropout_p, deterministic, with_lse)
     return output[..., :head_dim_v] if head_dim_v % 8 else output, lse
 
 

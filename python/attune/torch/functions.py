@@ -1,22 +1,31 @@
 """What a Python function depends on, so that a trace serves as long as that stays.
 
 The key of a function holds its code, and of what it reads (defaults, closure, globals, attributes that it names, functions that it calls):
-numbers and texts by value, tensors by dtype and rank alone. The tensors themselves are its leaves, found anew in each call.
+numbers and texts by value, tensors by dtype and rank alone. The tensors themselves are its leaves, found anew in each call. Where the code may read
+what this does not see, the key is not certain, and a trace serves for its call alone.
 """
 import functools
+import sys
 import types
 
 import torch
 
 _BY_VALUE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), torch.dtype, torch.device, torch.Size)
-_OPAQUE = (type, types.BuiltinFunctionType, types.BuiltinMethodType, types.MethodDescriptorType, types.WrapperDescriptorType, torch._ops.OpOverload,
-           torch._ops.OpOverloadPacket)
+_OPAQUE = (type, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, types.ClassMethodDescriptorType,
+           torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _LIBRARIES = frozenset(("torch", "numpy", "math", "operator", "functools", "builtins", "attune"))
+_UNSEEN = frozenset(("getattr", "vars", "globals", "locals", "eval", "exec", "__import__", "__dict__"))
 _MISSING = object()
 
 
+def _is_library(value):
+    """Of a class, function or module: whether what it reads stays."""
+    name = value.__name__ if isinstance(value, types.ModuleType) else value.__module__
+    return (name or "").partition(".")[0] in _LIBRARIES
+
+
 class _Code:
-    """The names that a code object and those within it read."""
+    """The names that a code object and those within it read, and whether it may read others."""
 
     known = {}
 
@@ -27,6 +36,7 @@ class _Code:
             if isinstance(constant, types.CodeType):
                 names |= set(_Code.of(constant).names)
         self.names = tuple(sorted(names))
+        self.is_certain = not names & _UNSEEN
 
     @classmethod
     def of(cls, code):
@@ -43,12 +53,13 @@ class Reads:
     "item", or "root" for what was given first.
     """
 
-    __slots__ = ("leaves", "places", "values", "_known", "_seen", "_held")
+    __slots__ = ("leaves", "places", "values", "is_certain", "_known", "_seen", "_held")
 
     def __init__(self):
         self.leaves = []
         self.places = []  # of each leaf
         self.values = []  # (place, value) of what counts by value
+        self.is_certain = True
         self._known = {}
         self._seen = {}
         self._held = []  # what was made on the way, whose id must not be used again
@@ -61,7 +72,7 @@ class Reads:
         kind = type(value)
         if kind in _BY_VALUE:
             self.values.append((place, value))
-            return (kind, value)
+            return (kind, value if value == value else "nan")
         if kind is types.FunctionType:
             return self._function(value, place)
         if isinstance(value, torch.Tensor):
@@ -72,25 +83,33 @@ class Reads:
                 self.places.append(place)
                 return (value.dtype, value.dim(), value.device.type)
             return known
-        if isinstance(value, _OPAQUE) or isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _LIBRARIES:
-            return value
-        return self._compound(value, place, attributes)
+        if isinstance(value, (type, types.ModuleType)):
+            return value if _is_library(value) else self._compound(value, place, attributes)
+        if isinstance(value, types.BuiltinMethodType) and not isinstance(value.__self__, (types.ModuleType, type, type(None))):
+            return (value.__name__, self.key(value.__self__, (place, "attribute", "__self__"), attributes))  # such as d.get
+        return value if isinstance(value, _OPAQUE) else self._compound(value, place, attributes)
 
     def _function(self, function, place):
         seen = self._seen.get(id(function))
         if seen is not None:
             return ("seen", seen)
         self._seen[id(function)] = len(self._seen)
-        code = function.__code__
-        if function.__closure__ is None and (function.__module__ or "").partition(".")[0] in _LIBRARIES:
+        if function.__closure__ is None and _is_library(function):
             return function
-        names = _Code.of(code).names
+        code = function.__code__
+        read = _Code.of(code)
+        self.is_certain &= read.is_certain
+        names = read.names
         parts = [id(code)]
         scope = function.__globals__
         for name in names:
             value = scope.get(name, _MISSING)
+            if value is _MISSING:
+                value = sys.modules.get(name, _MISSING)  # which the function itself may import
             if value is not _MISSING:
                 parts.append((name, self.key(value, (place, "global", name), names)))
+            if name in function.__dict__:
+                parts.append((name, self.key(function.__dict__[name], (place, "attribute", name), names)))
         if function.__closure__:
             for i, (name, cell) in enumerate(zip(code.co_freevars, function.__closure__)):
                 try:
@@ -108,30 +127,36 @@ class Reads:
         return tuple(parts)
 
     def _compound(self, value, place, attributes):
-        seen = self._seen.get(id(value))
-        if seen is not None:
-            return ("seen", seen)
-        self._seen[id(value)] = len(self._seen)
-        self._held.append(value)
         kind = type(value)
+        attributes = frozenset((*attributes, *_names_of_methods(kind)))
+        known = self._seen.get(id(value))
+        if known is None:
+            known = self._seen[id(value)] = (len(self._seen), set())
+            self._held.append(value)
+        elif attributes <= known[1]:
+            return ("seen", known[0])
+        attributes -= known[1]
+        known[1].update(attributes)
         if isinstance(value, (tuple, list)):
             return (kind, *[self.key(item, (place, "item", i), attributes) for i, item in enumerate(value)])
         if isinstance(value, dict):
             return (kind, *[(repr(key), self.key(item, (place, "item", key), attributes)) for key, item in value.items()])
         if kind is types.MethodType:
-            names = _Code.of(value.__func__.__code__).names
+            names = _Code.of(value.__func__.__code__).names if isinstance(value.__func__, types.FunctionType) else attributes
             return (kind, self.key(value.__func__, (place, "attribute", "__func__")), self.key(value.__self__, (place, "attribute", "__self__"), names))
         if kind is functools.partial:
             return (kind, self.key(value.func, (place, "attribute", "func")),
                     *[self.key(item, ((place, "attribute", "args"), "item", i)) for i, item in enumerate(value.args)],
                     *[(key, self.key(item, ((place, "attribute", "keywords"), "item", key))) for key, item in value.keywords.items()])
+        if kind.__module__ == "numpy" and hasattr(value, "tobytes"):
+            return (kind, value.dtype.str, value.shape, value.tobytes())
         # An object: what it is by its type, and what of it the code names. A method of it is a function with the object.
-        parts = [kind]
+        parts = [value if isinstance(value, (type, types.ModuleType)) else kind]
         call = kind.forward if isinstance(value, torch.nn.Module) else getattr(kind, "__call__", None)
         if isinstance(call, types.FunctionType):
-            attributes = tuple(dict.fromkeys((*attributes, *_Code.of(call.__code__).names)))
+            attributes = attributes.union(_Code.of(call.__code__).names)
             parts.append(self.key(call, (place, "attribute", "__call__")))
-        for attribute in attributes:
+        for attribute in sorted(attributes):
             try:
                 found = getattr(value, attribute, _MISSING)
             except Exception:  # a property that does not apply
@@ -139,7 +164,18 @@ class Reads:
             if found is not _MISSING:
                 self._held.append(found)
                 parts.append((attribute, self.key(found, (place, "attribute", attribute), attributes)))
-        return tuple(parts) if len(parts) > 1 else (kind, _Same(value))
+        if len(parts) == 1 and not isinstance(value, (type, types.ModuleType)):
+            self.is_certain = False
+            return (kind, _Same(value))
+        return tuple(parts)
+
+
+@functools.lru_cache(maxsize=None)
+def _names_of_methods(kind):
+    """What the operators of a user's class read of its objects, in which no name says so."""
+    return frozenset([name for base in kind.__mro__ if not _is_library(base) for method, function in vars(base).items()
+                      if isinstance(function, types.FunctionType) and method.startswith("__") and method not in ("__init__", "__repr__", "__eq__", "__hash__")
+                      for name in _Code.of(function.__code__).names])
 
 
 class _Same:

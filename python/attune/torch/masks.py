@@ -1,4 +1,6 @@
 """Block masks: attune's, which keeps the function, and PyTorch's, which is honoured block by block."""
+import types
+
 import torch
 from torch.nn.attention import flex_attention as torch_flex
 
@@ -15,16 +17,29 @@ class BlockMask:
     """
 
     def __init__(self, mask_mod, shape, device, block_size):
-        self.mask_mod = mask_mod
+        self._mask_mod = mask_mod
         self.shape = shape
         self.seq_lengths = shape[2:]
         self.device = device
         self.BLOCK_SIZE = (block_size, block_size) if isinstance(block_size, int) else tuple(block_size)
 
+    @property
+    def mask_mod(self):
+        return self._mask_mod
+
+    @mask_mod.setter
+    def mask_mod(self, function):
+        self._mask_mod = function
+        self.__dict__.pop("_torch", None)
+
     def torch(self):
         """torch.nn.attention.flex_attention.BlockMask of the same function."""
         if "_torch" not in self.__dict__:
-            self._torch = torch_flex.create_block_mask(self.mask_mod, *self.shape, device=self.device, BLOCK_SIZE=self.BLOCK_SIZE)
+            function = self.mask_mod
+            if not isinstance(function, types.FunctionType):  # PyTorch takes plain functions alone
+                def function(b, h, q_idx, kv_idx, called=self.mask_mod):
+                    return called(b, h, q_idx, kv_idx)
+            self._torch = torch_flex.create_block_mask(function, *self.shape, device=self.device, BLOCK_SIZE=self.BLOCK_SIZE)
         return self._torch
 
     def to(self, device):
@@ -69,7 +84,7 @@ def mask_of(block_mask):
 
 def _blocks(block_mask):
     lists = (block_mask.kv_num_blocks, block_mask.kv_indices, block_mask.full_kv_num_blocks, block_mask.full_kv_indices)
-    if torch.compiler.is_dynamo_compiling():
+    if torch.compiler.is_dynamo_compiling() or any([x is not None and x.is_inference() for x in lists]):
         return _table(block_mask, lists)
     state = (block_mask.seq_lengths, block_mask.BLOCK_SIZE, *[(id(x), x._version) for x in lists if x is not None])
     known = block_mask.__dict__.get("_attune_blocks")
@@ -87,6 +102,6 @@ def _table(block_mask, lists):
     blocks = torch.zeros((*counts.shape, columns + 1), dtype=torch.int32, device=counts.device)
     for value, number, indices in ((1, *lists[:2]), (2, *lists[2:])):
         if number is not None:
-            listed = torch.arange(indices.shape[-1], device=counts.device) < number[..., None]
+            listed = (torch.arange(indices.shape[-1], device=counts.device) < number[..., None]) & (indices < columns)
             blocks.scatter_(-1, torch.where(listed, indices, columns).long(), value)
     return blocks[..., :columns].contiguous()

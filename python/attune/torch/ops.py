@@ -177,8 +177,18 @@ class Direct(torch.autograd.Function):
         return o, lse
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, grad_o, grad_lse):
+        is_recorded = torch.is_grad_enabled()  # for second derivatives, which are refused when they are asked for
+        with torch.no_grad():
+            gradients = Direct._gradients(ctx, grad_o, grad_lse)
+        if is_recorded:
+            made = [x for x in gradients if x is not None]
+            refused = iter(torch._C._functions.DelayedError("attune.torch has no second derivatives", len(made))(*[x.requires_grad_() for x in made]))
+            gradients = [next(refused) if x is not None else None for x in gradients]
+        return tuple(gradients)
+
+    @staticmethod
+    def _gradients(ctx, grad_o, grad_lse):
         q, k, v, o, lse, seeds, *captured = ctx.saved_tensors
         kernel, variant, dropout_p, gradients, deterministic = ctx.rest
         if grad_o is None:
@@ -193,19 +203,22 @@ class Direct(torch.autograd.Function):
         return (dq, dk, dv, None, None, None, None, None, *[by_name.get(name) for name in kernel.names])
 
 
-def attend(text, names, q, k, v, captured, dropout_p, deterministic, with_lse):
-    """O, and LSE or None, of the variant with this text, whose captured tensors have these names."""
+def attend(text, names, learnable, q, k, v, captured, dropout_p, deterministic, with_lse):
+    """O, and LSE or None, of the variant with this text, whose captured tensors have these names; of these the learnable have gradients."""
     seeds = None
     if dropout_p:
         seeds = torch.randint(-2**63, 2**63 - 1, (2,), dtype=torch.int64, device=q.device)
-    needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or any([x.requires_grad for x in captured]))
+    gradients = tuple([name for name, x in zip(names, captured) if x.requires_grad and name in learnable]) if captured else ()
+    needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or len(gradients) > 0)
     if needs:
-        gradients = tuple([name for name, x in zip(names, captured) if x.requires_grad]) if captured else ()
         deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
     if torch.compiler.is_compiling() or _watched(q):
+        _refuse_transforms()
         if needs:
             return Recorded.apply(q, k, v, seeds, text, names, dropout_p, gradients, deterministic, *captured)
         return torch.ops.attune.attention(q, k, v, captured, seeds, text, dropout_p)
+    if torch.autograd.forward_ad._current_level >= 0:
+        fail("attune.torch has no forward-mode derivatives; use torch.autograd.grad or backward()")
     q, k, v = aligned(q), aligned(k), aligned(v)
     if needs:
         return Direct.apply(q, k, v, seeds, text, dropout_p, gradients, deterministic, *captured)
@@ -215,3 +228,8 @@ def attend(text, names, q, k, v, captured, dropout_p, deterministic, with_lse):
 def _watched(q):
     """Whether a mode or a tensor that is more than memory has to see each operation."""
     return type(q) not in (torch.Tensor, torch.nn.Parameter) or torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _refuse_transforms():
+    if not torch.compiler.is_dynamo_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
+        fail("attune.torch cannot run under torch.func (vmap, grad, vjp, jvp); use torch.autograd, and batches as a dimension")

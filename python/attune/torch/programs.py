@@ -29,13 +29,15 @@ class Program:
 
     text       the variant as JSON, which names it wherever Python objects cannot go
     names      of the captured tensors, in the variant's order
+    learnable  those of them that a gradient may reach: that the score reads, or that are sinks
     inputs     a Source for each of them
     """
 
-    def __init__(self, variant, trace, own):
+    def __init__(self, variant, trace, of_score, own):
         self.text = variant.json()
         sources = {read.name: read.source for read in trace.reads.values()} | own
         self.names = tuple([name for name, _, _ in variant.tensors])
+        self.learnable = tuple([name for name in self.names if name in of_score or name == "sink"])
         self.inputs = [sources[name] for name in self.names]
         self.steps = trace.steps
         self.by_shape = trace.by_shape
@@ -59,6 +61,7 @@ class Program:
 
 
 _programs = {}
+_MOST_PROGRAMS = 4096  # the oldest go
 _ROOTS = ((None, "root", 0), (None, "root", 1))  # score_mod, mask_mod
 _OWN = ("blocks", "sink")  # tensors that arguments of flex_attention give; they follow the functions' own leaves
 
@@ -72,7 +75,9 @@ def program(score_mod, mask_mod, definition, device, own):
         found = found.get(_shapes(reads))
     if found is None:
         found = _traced(score_mod, mask_mod, reads, definition, device)
-        if found.lasting:
+        if found.lasting and reads.is_certain:
+            if len(_programs) >= _MOST_PROGRAMS:
+                del _programs[next(iter(_programs))]
             if found.by_shape:
                 _programs.setdefault(key, {})[_shapes(reads)] = found
             else:
@@ -90,8 +95,11 @@ def _traced(score_mod, mask_mod, reads, definition, device):
     has_blocks = definition.block_size is not None
     own = [name for name, has in zip(_OWN, (has_blocks, definition.sink)) if has]
 
+    of_score = []
+
     def score(s, b, h, q, k):
         result = trace(score_mod, (s, b, h, q, k), "score_mod")
+        of_score.extend([read.name for read in trace.reads.values()])
         return result if result.dtype == "f32" else cast(result, "f32")
 
     def mask(b, h, q, k):
@@ -114,7 +122,7 @@ def _traced(score_mod, mask_mod, reads, definition, device):
                       normaliser=definition.normaliser)
     if trace.exact:
         variant._core.precise()
-    return Program(variant, trace, {name: Source("leaf", len(reads.leaves) + i) for i, name in enumerate(own)})
+    return Program(variant, trace, of_score, {name: Source("leaf", len(reads.leaves) + i) for i, name in enumerate(own)})
 
 
 # Under torch.compile -----------------------------------------------------
@@ -128,6 +136,7 @@ class Recipe(typing.NamedTuple):
 
     text: str
     names: tuple
+    learnable: tuple
     inputs: tuple
     reads: tuple
     values: tuple
@@ -140,11 +149,12 @@ def _recipe(score_mod, mask_mod, definition, device):
     reads.key(mask_mod, _ROOTS[1])
     found = _traced(score_mod, mask_mod, reads, Definition(*definition), torch.device(device))
     refused = ""
-    if found.steps or found.by_shape or not found.lasting:
-        refused = "score_mod or mask_mod computes of whole tensors or of their shapes, or makes tensors of its own, which attune follows outside of torch.compile alone"
-    values = [(_steps(place), value) for place, value in reads.values if place[0] is not None and isinstance(value, (bool, int, float, str))]
+    if found.steps or found.by_shape or not found.lasting or not reads.is_certain:
+        refused = ("score_mod or mask_mod computes of whole tensors or of their shapes, makes tensors of its own, or reads what only running it tells, which attune "
+                   "follows outside of torch.compile alone")
+    values = [(_steps(place), value) for place, value in reads.values if place[0] is not None and isinstance(value, (bool, int, float, str, type(None), torch.dtype))]
     inputs = tuple([source.value if source.kind == "leaf" else -1 for source in found.inputs])
-    return tuple(Recipe(found.text, found.names, inputs, tuple([_steps(place) for place in reads.places]), tuple(values), refused))
+    return tuple(Recipe(found.text, found.names, found.learnable, inputs, tuple([_steps(place) for place in reads.places]), tuple(values), refused))
 
 
 _recipe._dynamo_marked_constant = True  # as torch.compiler.assume_constant_result does, which would import Dynamo
@@ -177,7 +187,7 @@ def _reached(roots, steps):
 
 
 def recorded_program(score_mod, mask_mod, definition, device, own):
-    """Text, names and captured tensors, in a graph that Dynamo records."""
+    """Text, names, learnable names and captured tensors, in a graph that Dynamo records."""
     for function in (score_mod, mask_mod):
         if function is not None and not isinstance(function, types.FunctionType):
             torch._dynamo.graph_break("score_mod and mask_mod must be plain functions inside of torch.compile; wrap methods, modules and partial objects in one")
@@ -191,4 +201,4 @@ def recorded_program(score_mod, mask_mod, definition, device, own):
         if _reached(roots, steps) != value:  # a guard
             raise AssertionError("a number that score_mod or mask_mod reads changed while it was traced")
     leaves = [_reached(roots, steps) for steps in recipe.reads] + own
-    return recipe.text, recipe.names, [leaves[i] for i in recipe.inputs]
+    return recipe.text, recipe.names, recipe.learnable, [leaves[i] for i in recipe.inputs]

@@ -182,7 +182,10 @@ class Trace:
         if handler is None:
             fail(f"{func} is not part of attune's expressions; write it with arithmetic, comparisons, torch.where, exp, log, tanh, sigmoid, sqrt, sin, cos "
                  "and the like, or compute it outside of the function and index the result")
-        expr = handler(self, func, *args, **kwargs)
+        try:
+            expr = handler(self, func, *args, **kwargs)
+        except TypeError:
+            fail(f"{func} with these arguments is not part of attune's expressions; write it with others")
         if not changes:
             return self.traced(expr)
         if not isinstance(args[0], Traced) or DTYPES[expr.dtype] != args[0].dtype:
