@@ -295,7 +295,7 @@ class Torch(unittest.TestCase):
 
     def test_lse_and_its_gradient(self):
         q, k, v = inputs()
-        output, lse = at.flex_attention(q, k, v, return_aux=flex.AuxRequest(lse=True))[0], at.flex_attention(q, k, v, return_lse=True)[1]
+        lse = at.flex_attention(q, k, v, return_aux=flex.AuxRequest(lse=True))[1].lse
         right = torch.logsumexp(q.double() @ k.double().transpose(-1, -2) / math.sqrt(D), -1)
         self.near(lse, right)
         both = at.flex_attention(q, k, v, return_lse=True)
@@ -378,6 +378,8 @@ class Torch(unittest.TestCase):
             seeds = torch.randint(0, 2**62, (2,), device=DEVICE) if dropout else None
             arguments = (q, k, v, captured, seeds, found.text, dropout)
             torch.library.opcheck(torch.ops.attune.attention.default, arguments)
+            turned = torch.randn(B, H, D, SQ, device=DEVICE).transpose(2, 3)
+            torch.library.opcheck(torch.ops.attune.attention.default, (turned, *arguments[1:]))
             o, lse = torch.ops.attune.attention(*arguments)
             torch.library.opcheck(torch.ops.attune.attention_backward.default,
                                   (o, None, q, k, v, o, lse, captured, seeds, found.text, dropout, ["slopes"], False))

@@ -135,8 +135,7 @@ for _name, _function in {"exp": ex.exp, "exp2": ex.exp2, "log": ex.log, "log2": 
     OPERATIONS[_name] = _unary(_function)
 for _name, _function in {"neg": operator.neg, "abs": abs, "square": lambda x: x * x, "positive": lambda x: x,
                          "relu": lambda x: where(x <= 0, 0, x) if x.dtype == "f32" else ex.maximum(x, 0),
-                         "sign": lambda x: where(x > 0, *_alike(as_expr(1), x)[:1], where(x < 0, *_alike(as_expr(-1), x)[:1], x * 0)),
-                         }.items():
+                         "sign": lambda x: cast(x > 0, x.dtype) - cast(x < 0, x.dtype)}.items():
     OPERATIONS[_name] = _unary(_function, floating=False)
 for _name, _function in {"floor": _floor, "ceil": lambda x: -_floor(-x), "trunc": _trunc, "round": _round}.items():
     OPERATIONS[_name] = _unary(lambda x, of_float=_function: of_float(x) if x.dtype == "f32" else x, floating=False, steps=True)

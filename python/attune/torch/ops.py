@@ -67,17 +67,22 @@ def launcher(text, dtype, head_dim, head_dim_v, device, gradients=None, lse_grad
     return found
 
 
-def aligned(x):
-    """x, or a copy whose rows a kernel can read: contiguous elements of a row, rows of 16 bytes."""
+def _has_rows(x):
+    """Whether a kernel can read the rows of x: contiguous elements, and multiples of 16 bytes between rows."""
     b, h, s, d = x.stride()
-    mask = 16 // x.element_size() - 1
-    if d == 1 and not (b | h | s) & mask and not x.data_ptr() & 15:
-        return x
-    return x.clone(memory_format=torch.contiguous_format)
+    return d == 1 and not (b | h | s) & (16 // x.element_size() - 1)
+
+
+def aligned(x):
+    """x, or a copy whose rows a kernel can read."""
+    return x if _has_rows(x) and not x.data_ptr() & 15 else x.clone(memory_format=torch.contiguous_format)
 
 
 def like(x, columns):
-    """Memory for [B, H, S, columns] with x's order of dimensions."""
+    """Memory for [B, H, S, columns] with x's order of dimensions, where kernels can write that. It follows from x's strides alone, so that tensors
+    without memory tell it, too."""
+    if not _has_rows(x):
+        return torch.empty((*x.shape[:3], columns), dtype=x.dtype, device=x.device)
     if x.shape[3] == columns:
         return torch.empty_like(x)
     order = sorted(range(3), key=lambda dim: -x.stride(dim))
@@ -87,7 +92,7 @@ def like(x, columns):
 def run_forward(kernel, q, k, v, captured, seeds, dropout, with_lse):
     """O, and LSE float32 [B, H, Sq] or None."""
     o = like(q, v.shape[3])
-    operands = {"q": q, "k": k, "v": v, "o": o}
+    operands = {"q": aligned(q), "k": aligned(k), "v": aligned(v), "o": o}
     lse = None
     if with_lse and kernel.has_lse:
         lse = operands["lse"] = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
@@ -97,8 +102,8 @@ def run_forward(kernel, q, k, v, captured, seeds, dropout, with_lse):
 
 def run_backward(kernel, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout):
     """dq, dk, dv, and those of the captured tensors in `gradients`."""
-    results = [torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)]
-    given = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "do": aligned(grad_o), "dlse": grad_lse, "dq": results[0], "dk": results[1], "dv": results[2]}
+    results = [like(q, q.shape[3]), like(k, k.shape[3]), like(v, v.shape[3])]
+    given = {"q": aligned(q), "k": aligned(k), "v": aligned(v), "o": aligned(o), "lse": lse, "do": aligned(grad_o), "dlse": grad_lse, "dq": results[0], "dk": results[1], "dv": results[2]}
     for name in gradients:
         made = given["grads." + name] = torch.empty_like(captured[kernel.names.index(name)])
         results.append(made)
@@ -115,7 +120,7 @@ _BACKWARD = ("attention_backward(Tensor grad_o, Tensor? grad_lse, Tensor q, Tens
 
 def _attention(q, k, v, captured, seeds, variant, dropout_p):
     kernel = launcher(variant, q.dtype, q.shape[3], v.shape[3], q.device)
-    o, lse = run_forward(kernel, aligned(q), aligned(k), aligned(v), captured, seeds, dropout_p, True)
+    o, lse = run_forward(kernel, q, k, v, captured, seeds, dropout_p, True)
     return o, lse if lse is not None else q.new_empty(0, dtype=torch.float32)
 
 
@@ -126,12 +131,12 @@ def _attention_fake(q, k, v, captured, seeds, variant, dropout_p):
 
 def _attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic):
     kernel = launcher(variant, q.dtype, q.shape[3], v.shape[3], q.device, tuple(gradients), grad_lse is not None, deterministic)
-    return run_backward(kernel, gradients, aligned(q), aligned(k), aligned(v), aligned(o), lse, grad_o, grad_lse, captured, seeds, dropout_p)
+    return run_backward(kernel, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
 
 
 def _attention_backward_fake(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic):
     names = [name for name, _, _ in (variants.get(variant) or Variant.from_json(variant)).tensors]
-    return [torch.empty_like(x) for x in (q, k, v, *[captured[names.index(name)] for name in gradients])]
+    return [*[like(x, x.shape[3]) for x in (q, k, v)], *[torch.empty_like(captured[names.index(name)]) for name in gradients]]
 
 
 for _schema, _run, _fake in ((_FORWARD, _attention, _attention_fake), (_BACKWARD, _attention_backward, _attention_backward_fake)):
@@ -219,8 +224,8 @@ def attend(text, names, learnable, q, k, v, captured, dropout_p, deterministic, 
         return torch.ops.attune.attention(q, k, v, captured, seeds, text, dropout_p)
     if torch.autograd.forward_ad._current_level >= 0:
         fail("attune.torch has no forward-mode derivatives; use torch.autograd.grad or backward()")
-    q, k, v = aligned(q), aligned(k), aligned(v)
     if needs:
+        q, k, v = aligned(q), aligned(k), aligned(v)  # what the backward pass keeps
         return Direct.apply(q, k, v, seeds, text, dropout_p, gradients, deterministic, *captured)
     return run_forward(launcher(text, q.dtype, q.shape[3], v.shape[3], q.device), q, k, v, captured, seeds, dropout_p, with_lse)
 
