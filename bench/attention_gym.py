@@ -38,6 +38,8 @@ import torch.nn.functional as F
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.nn.attention import flex_attention as flex
 
+from shards import add_shard
+
 EPSILON = 1e-4
 DOCUMENTS = 8
 ROPE_DIM = 64
@@ -486,11 +488,6 @@ def print_left_out(makers):
             print(f"- left out: {name}: this program's table has no parameters for it")
 
 
-def pair(text):
-    index, count = map(int, text.split("/"))
-    return index - 1, count
-
-
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = arguments.add_argument
@@ -500,7 +497,7 @@ def main():
     add("--check", default="attune", metavar="SIDES", help="flex, attune, both by a comma, or nothing")
     add("--no-time", dest="time", action="store_false")
     add("--only", default="", metavar="REGEX", help="cases whose name or function it finds")
-    add("--shard", type=pair, default=(0, 1), metavar="I/N", help="every Nth case from the Ith")
+    add_shard(arguments, "case")
     add("--milliseconds", type=float, default=300, help="to spend on timing one direction of a case")
     add("--device", choices=("cuda", "cpu"), default="cuda", help="cpu is for trials; FlexAttention has no compiled backward there")
     add("--module", default="attune.torch", help="where attune's flex_attention and create_block_mask come from")
@@ -514,7 +511,7 @@ def main():
             sys.exit(f"length {length} is not a power of two from 512 on, which the parameters of images and tiles are made for")
     gym, makers = load(options.gym)
     chosen = [(name, label, factory) for name, cases in CASES.items() if name in makers for label, factory in cases
-              if re.search(options.only, f"{label} {name}")][options.shard[0]::options.shard[1]]
+              if re.search(options.only, f"{label} {name}")][options.shard]
     if options.list:
         for name, label, _ in chosen:
             print(f"{label}: {name}")

@@ -35,6 +35,8 @@ import tempfile
 import time
 import unittest
 
+from shards import add_shard
+
 MODULE = "test_flex_attention"
 FILE = f"test/inductor/{MODULE}.py"
 
@@ -190,7 +192,7 @@ def worker(options):
              and case.__module__ == MODULE]
     names = [(case, name) for case in cases for name in unittest.defaultTestLoader.getTestCaseNames(case)]
     chosen = [(case, name) for case, name in names if re.search(options.filter, f"{case.__name__}.{name}")]
-    chosen = chosen[options.shard[0]::options.shard[1]]
+    chosen = chosen[options.shard]
     with results.open("a") as out:
         def say(test, **line):
             print(json.dumps({"test": test, **line}), file=out, flush=True)
@@ -253,11 +255,6 @@ def print_tables(outcomes):
         print(f"| {status} | {len(tests)} | {message.replace('|', '/')} | {tests[0]} |")
 
 
-def pair(text):
-    index, count = map(int, text.split("/"))
-    return index - 1, count
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
@@ -266,7 +263,7 @@ def main():
     add("--device", choices=("cuda", "cpu"), help="default: cuda where there is one")
     add("--block-mask", choices=("attune", "torch"), default="attune", help="whose create_block_mask attune's calls get masks from")
     add("--module", default="attune.torch", help="where attune's flex_attention and create_block_mask come from")
-    add("--shard", type=pair, default=(0, 1), metavar="I/N", help="every Nth test from the Ith")
+    add_shard(parser, "test")
     add("--seconds", type=float, default=float("inf"), help="starts no test after so long")
     add("--json", metavar="FILE", help="every test's outcome as JSON, too")
     add("--verbose", action="store_true", help="a line for each test")

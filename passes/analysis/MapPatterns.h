@@ -6,11 +6,14 @@
 //     exponentFactor(map)                                      c of a map exp2((x - m) * c)
 //     pacedOperand(map)                                        what its one special function waits for
 //     holdsRows(map, input)                                    whether an input has one element for each row
+//     isMultipleOf(origin, 64)                                 whether tiles begin at multiples of a number
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "ir/tile/Tile.h"
+
+#include "mlir/IR/Matchers.h"
 
 namespace attune {
 
@@ -75,6 +78,27 @@ inline bool givesPlaces(tile::MapOp map) {
            auto scatter = mlir::dyn_cast<tile::ScatterOp>(user);
            return scatter && scatter.getTile() != map.getResult();
          });
+}
+
+/// Whether `origin`, where a tile begins along an axis, is a multiple of `factor` for every block and tile: a constant,
+/// where a block or a loop's tile begins, or a tile's number times its size. Then it is not negative, either.
+inline bool isMultipleOf(mlir::Value origin, int64_t factor) {
+  auto fits = [&](int64_t number) { return number >= 0 && number % factor == 0; };
+  mlir::APInt number;
+  if (mlir::matchPattern(origin, mlir::m_ConstantInt(&number)))
+    return fits(number.getSExtValue());
+  if (auto index = origin.getDefiningOp<tile::BlockIndexOp>()) {
+    auto kernel = index->getParentOfType<tile::KernelOp>();
+    return fits(mlir::cast<tile::AxisAttr>(kernel.getGrid()[index.getPosition()]).getBy());
+  }
+  if (auto product = origin.getDefiningOp<mlir::arith::MulIOp>())
+    return product.getType().isInteger(32) && mlir::matchPattern(product.getRhs(), mlir::m_ConstantInt(&number)) &&
+           number.isStrictlyPositive() && fits(number.getSExtValue());
+  auto argument = mlir::dyn_cast<mlir::BlockArgument>(origin);
+  auto loop = argument ? mlir::dyn_cast<tile::ForBlocksOp>(argument.getOwner()->getParentOp()) : tile::ForBlocksOp();
+  auto domain =
+      loop && loop.getOrigin() == origin ? loop.getDomain().getDefiningOp<tile::DomainOp>() : tile::DomainOp();
+  return domain && fits(domain.getStep());
 }
 
 /// Whether `input` of `map`, of two axes, is a vector in registers with an element for each row. (PairElements.cpp)

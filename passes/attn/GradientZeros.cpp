@@ -1,7 +1,6 @@
 //===- GradientZeros.cpp - The kernel that clears a captured tensor's gradient ===//
 
 #include "passes/attn/GradientKernelWriter.h"
-#include "passes/attn/LongAccumulator.h"
 
 using namespace mlir;
 using namespace attune;
@@ -58,12 +57,9 @@ private:
     Value clears = hides && isWrittenByLoop(gradient) ? isUnshared(builder, loc, gradient, {counts[0], counts[1]},
                                                                    [&](unsigned dim) { return extentOf(dim); })
                                                       : Value();
-    if (clears) {
-      Value isKept = arith::XOrIOp::create(builder, loc, clears, arith::ConstantIntOp::create(builder, loc, 1, 1));
-      covered = both(covered, isKept);
-    }
-    const tile::OperandAttr declared = gradient.declaration();
-    Value view = declare(declared), row0 = blockIndex(*dims[2]), column0 = blockIndex(*dims[3]);
+    if (clears)
+      covered = both(covered, opposite(clears));
+    Value view = declare(gradient.declaration()), row0 = blockIndex(*dims[2]), column0 = blockIndex(*dims[3]);
     const TileType type = registers({{"row", blockRows}, {"column", zeroColumns}}, f32);
     Value zeros = tile::named(tile::SplatOp::create(builder, loc, type, constant(0)), "zeros");
     if (covered) {
@@ -106,8 +102,11 @@ private:
   Value isNothingLeft(Value covered, Value isWhole) {
     if (!covered)
       return isWhole;
-    Value isFree = arith::XOrIOp::create(builder, loc, covered, arith::ConstantIntOp::create(builder, loc, 1, 1));
-    return tile::named(arith::OrIOp::create(builder, loc, isFree, isWhole).getResult(), "nothing_left");
+    return tile::named(arith::OrIOp::create(builder, loc, opposite(covered), isWhole).getResult(), "nothing_left");
+  }
+
+  Value opposite(Value flag) {
+    return arith::XOrIOp::create(builder, loc, flag, arith::ConstantIntOp::create(builder, loc, 1, 1));
   }
 
   /// Whether other kernels write all elements of the block, those of these batches and heads being `covered`.

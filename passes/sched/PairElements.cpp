@@ -19,7 +19,6 @@
 #include "passes/analysis/MapPatterns.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/Matchers.h"
 
 namespace attune {
 #define GEN_PASS_DEF_PAIRELEMENTS
@@ -72,29 +71,12 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     return element.isF32() || element.isBF16() || element.isF16();
   }
 
-  /// Whether `origin` is a tile's number times its size, which is even: then no origin is negative, either.
-  static bool isOrigin(Value origin) {
-    auto isEven = [](int64_t number) { return number >= 0 && number % 2 == 0; };
-    APInt number;
-    if (matchPattern(origin, m_ConstantInt(&number)))
-      return isEven(number.getSExtValue());
-    if (auto index = origin.getDefiningOp<tile::BlockIndexOp>()) {
-      auto grid = index->getParentOfType<tile::KernelOp>().getGrid().getAsRange<tile::AxisAttr>();
-      return llvm::any_of(grid, [&](tile::AxisAttr axis) {
-        return axis.getName() == index.getAxis() && axis.getBy() > 1 && isEven(axis.getBy());
-      });
-    }
-    auto product = origin.getDefiningOp<arith::MulIOp>();
-    return product && product.getType().isInteger(32) && matchPattern(product.getRhs(), m_ConstantInt(&number)) &&
-           number.getSExtValue() > 0 && isEven(number.getSExtValue());
-  }
-
   /// Whether `value` is the coordinate of `map` along `axis`, whose tile begins at an even number.
   static bool isCoordinate(tile::MapOp map, Value value, StringRef axis) {
     for (auto [name, origin, argument] : llvm::zip(map.getAxes().getAsValueRange<StringAttr>(), map.getOrigins(),
                                                    map.getBody().getArguments().drop_front(map.getInputs().size())))
       if (argument == value)
-        return name == axis && isOrigin(origin);
+        return name == axis && isMultipleOf(origin, 2);
     return false;
   }
 

@@ -9,8 +9,8 @@
 
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
+#include "passes/analysis/MapPatterns.h"
 
-#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 #include <algorithm>
@@ -99,19 +99,6 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
       splitByAxis(map);
     for (tile::ForBlocksOp loop : loops)
       hoistFromLoop(loop);
-  }
-
-  /// Whether the first index of a tile is a multiple of `factor` for every block and tile.
-  static bool isMultipleOf(Value origin, int64_t factor) {
-    if (auto index = origin.getDefiningOp<tile::BlockIndexOp>()) {
-      auto kernel = index->getParentOfType<tile::KernelOp>();
-      return cast<tile::AxisAttr>(kernel.getGrid()[index.getPosition()]).getBy() % factor == 0;
-    }
-    auto argument = dyn_cast<BlockArgument>(origin);
-    auto loop = argument ? dyn_cast<tile::ForBlocksOp>(argument.getOwner()->getParentOp()) : tile::ForBlocksOp();
-    auto domain =
-        loop && loop.getOrigin() == origin ? loop.getDomain().getDefiningOp<tile::DomainOp>() : tile::DomainOp();
-    return domain && int64_t(domain.getStep()) % factor == 0;
   }
 
   /// Quotients of coordinates by multiples of the tile's size, where tiles begin at multiples of that.

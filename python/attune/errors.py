@@ -4,23 +4,19 @@ import linecache
 import os
 import sys
 
-_LIBRARIES = [os.path.dirname(os.path.abspath(__file__)) + os.sep]  # whose frames are never the user's
+_LIBRARIES = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)  # whose frames are never the user's
 
 
 def library(folder):
     """Frames of files in this folder are not the user's either."""
-    global _SKIPPED
-    _LIBRARIES.append(os.path.join(os.path.abspath(folder), ""))
-    _SKIPPED = tuple(_LIBRARIES)
-
-
-_SKIPPED = tuple(_LIBRARIES)
+    global _LIBRARIES
+    _LIBRARIES += (os.path.join(os.path.abspath(folder), ""),)
 
 
 def here():
     """File, line and column of the innermost caller outside this package and the libraries below it; the column is 0 before Python 3.11."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_SKIPPED):
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         frame = frame.f_back
     if frame is None:
         return ("", 0, 0)

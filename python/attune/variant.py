@@ -134,7 +134,7 @@ def _functions(given):
     return () if given is None else tuple(given) if isinstance(given, (list, tuple)) else (given,)
 
 
-def _line_of(function):
+def line_of(function):
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
     return (code.co_filename, code.co_firstlineno, 0) if code else here()
 
@@ -147,12 +147,12 @@ def _result(function, arguments, what):
         if inspected and not inspected.co_flags & 0x04:
             required = inspected.co_argcount - len(function.__defaults__ or ())
             if not required <= len(arguments) <= inspected.co_argcount:
-                fail(f"{what} takes {inspected.co_argcount} arguments, but is called with {len(arguments)}: {', '.join(arguments)}", _line_of(function))
+                fail(f"{what} takes {inspected.co_argcount} arguments, but is called with {len(arguments)}: {', '.join(arguments)}", line_of(function))
         result = function(*arguments.values())
     except RecursionError:
-        raise Error(f"{what} calls itself without end; a traced value cannot end it", *_line_of(function)) from None
+        raise Error(f"{what} calls itself without end; a traced value cannot end it", *line_of(function)) from None
     if result is None:
-        fail(f"{what} returns nothing, but must return an expression; add return", _line_of(function))
+        fail(f"{what} returns nothing, but must return an expression; add return", line_of(function))
     return result
 
 
@@ -225,12 +225,12 @@ class Variant:
     def _trace(self, scores, masks, arguments, captures):
         for function in scores:
             result = as_expr(_result(captures.function(function), arguments, "score"))
-            self._core.score(result.node, _line_of(function))
+            self._core.score(result.node, line_of(function))
             arguments = {**arguments, "s": result}
         coordinates = {key: value for key, value in arguments.items() if key != "s"}
         for function in masks:
             result = as_expr(_result(captures.function(function), coordinates, "mask"))
-            self._core.mask(result.node, _line_of(function))
+            self._core.mask(result.node, line_of(function))
 
     def _normalise(self, normaliser, sink, captures, where):
         if isinstance(normaliser, Normaliser):

@@ -150,7 +150,7 @@ Form RegionForms::anything(Range range) {
 Form RegionForms::opaque(Value value, Range range) {
   if (!isUniform(value)) {
     Form result = anything(range);
-    if (auto ends = dependsOnOneAxis(value) ? tabledEnds(value) : partEnds(value)) {
+    if (auto ends = endsInMemory(value)) {
       result.lo = base(ends->first, range);
       result.hi = base(ends->second, range);
     }

@@ -89,6 +89,11 @@ protected:
   void collapseFixed(Form &x);
   Form collapsed(Form x);
 
+  /// The least and the greatest of a value that is not uniform in the tile, from memory: by a table, or of both axes by
+  /// elements.
+  std::optional<std::pair<Value, Value>> endsInMemory(Value value) {
+    return dependsOnOneAxis(value) ? tabledEnds(value) : partEnds(value);
+  }
   /// The least and the greatest of the value in the tile, by a table; of bool, whether all and any are true. Of what
   /// depends on the looped axis where there is a tile of it.
   std::optional<std::pair<Value, Value>> tabledEnds(Value value);

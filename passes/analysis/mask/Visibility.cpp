@@ -177,7 +177,7 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   if (auto compare = dyn_cast<arith::CmpFOp>(definition); compare && !comparesByTable(compare))
     return compareFloats<Set>(compare, negate);
   if (!uniform)
-    if (std::optional<Set> known = byEnds(dependsOnOneAxis(value) ? tabledEnds(value) : partEnds(value)))
+    if (std::optional<Set> known = byEnds(endsInMemory(value)))
       return *known;
   // Only a numeric evaluation gets here with a uniform value: one that it does not know.
   return uniform ? everything<Set>() : unknown<Set>();

@@ -6,7 +6,7 @@ import torch
 from torch.nn.attention import flex_attention as torch_flex
 
 from ..expressions import fail
-from .masks import mask_of
+from .masks import UNLIMITED, mask_of
 from .ops import attend
 from .programs import Definition, program, recorded_program
 
@@ -156,7 +156,7 @@ def _checked(query, key, value, enable_gqa):
 
 def _check_lengths(block_mask, query, key):
     lengths = block_mask.shape[-2:]
-    if tuple(lengths) != (query.shape[2], key.shape[2]) and min(block_mask.BLOCK_SIZE) < 1 << 30:
+    if tuple(lengths) != (query.shape[2], key.shape[2]) and min(block_mask.BLOCK_SIZE) < UNLIMITED:
         raise ValueError(f"block_mask is of {lengths[0]} queries and {lengths[1]} keys, but query and key have {query.shape[2]} and {key.shape[2]}; make a mask "
                          "of these lengths")
     for what, extent, size in (("batch", block_mask.shape[0], query.shape[0]), ("number of heads", block_mask.shape[1], query.shape[1])):

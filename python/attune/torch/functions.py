@@ -11,7 +11,7 @@ import types
 import torch
 
 _BY_VALUE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), torch.dtype, torch.device, torch.Size)
-_OPAQUE = (type, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, types.ClassMethodDescriptorType,
+_OPAQUE = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, types.ClassMethodDescriptorType,
            torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _LIBRARIES = frozenset(("torch", "numpy", "math", "operator", "functools", "builtins", "attune"))
 _UNSEEN = frozenset(("getattr", "vars", "globals", "locals", "eval", "exec", "__import__", "__dict__"))

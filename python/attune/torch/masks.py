@@ -6,7 +6,7 @@ from torch.nn.attention import flex_attention as torch_flex
 
 from ..expressions import fail
 
-_UNLIMITED = 1 << 30  # PyTorch's block size of a mask that hides nothing
+UNLIMITED = 1 << 30  # PyTorch's block size of a mask that hides nothing
 
 
 class BlockMask:
@@ -77,7 +77,7 @@ def mask_of(block_mask):
         return block_mask.mask_mod, None
     if not isinstance(block_mask, torch_flex.BlockMask):
         fail(f"block_mask is of type {type(block_mask).__name__}, but must be a BlockMask; make one by create_block_mask")
-    if min(block_mask.BLOCK_SIZE) >= _UNLIMITED:
+    if min(block_mask.BLOCK_SIZE) >= UNLIMITED:
         return block_mask.mask_mod, None
     return block_mask.mask_mod, _blocks(block_mask)
 

@@ -103,7 +103,7 @@ def run_forward(kernel, q, k, v, captured, seeds, dropout, with_lse):
 def run_backward(kernel, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout):
     """dq, dk, dv, and those of the captured tensors in `gradients`."""
     results = [like(q, q.shape[3]), like(k, k.shape[3]), like(v, v.shape[3])]
-    given = {"q": aligned(q), "k": aligned(k), "v": aligned(v), "o": aligned(o), "lse": lse, "do": aligned(grad_o), "dlse": grad_lse, "dq": results[0], "dk": results[1], "dv": results[2]}
+    given = {"q": aligned(q), "k": aligned(k), "v": aligned(v), "o": aligned(o), "lse": lse, "do": aligned(grad_o), "dlse": grad_lse.contiguous() if grad_lse is not None else None, "dq": results[0], "dk": results[1], "dv": results[2]}
     for name in gradients:
         made = given["grads." + name] = torch.empty_like(captured[kernel.names.index(name)])
         results.append(made)
@@ -164,20 +164,19 @@ class Recorded(torch.autograd.Function):
         variant, names, dropout_p, gradients, deterministic = ctx.rest
         if grad_o is None:
             grad_o = torch.zeros_like(o)
-        dq, dk, dv, *rest = torch.ops.attune.attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic)
-        by_name = dict(zip(gradients, rest))
-        return (dq, dk, dv, None, None, None, None, None, None, *[by_name.get(name) for name in names])
+        made = torch.ops.attune.attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic)
+        return _by_argument(made, gradients, names)
 
 
 class Direct(torch.autograd.Function):
     """The same, without PyTorch's dispatcher."""
 
     @staticmethod
-    def forward(ctx, q, k, v, seeds, variant, dropout_p, gradients, deterministic, *captured):
+    def forward(ctx, q, k, v, seeds, variant, names, dropout_p, gradients, deterministic, *captured):
         kernel = launcher(variant, q.dtype, q.shape[3], v.shape[3], q.device, gradients, False, deterministic)
         o, lse = run_forward(kernel, q, k, v, captured, seeds, dropout_p, True)
         ctx.save_for_backward(q, k, v, o, lse, seeds, *captured)
-        ctx.rest = (kernel, variant, dropout_p, gradients, deterministic)
+        ctx.rest = (kernel, variant, names, dropout_p, gradients, deterministic)
         ctx.set_materialize_grads(False)
         return o, lse
 
@@ -195,17 +194,20 @@ class Direct(torch.autograd.Function):
     @staticmethod
     def _gradients(ctx, grad_o, grad_lse):
         q, k, v, o, lse, seeds, *captured = ctx.saved_tensors
-        kernel, variant, dropout_p, gradients, deterministic = ctx.rest
+        kernel, variant, names, dropout_p, gradients, deterministic = ctx.rest
         if grad_o is None:
             grad_o = torch.zeros_like(o)
         if grad_lse is not None:
             kernel = launcher(variant, q.dtype, q.shape[3], v.shape[3], q.device, gradients, True, deterministic)
-            grad_lse = grad_lse.contiguous()
-        dq, dk, dv, *rest = run_backward(kernel, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
-        if not captured:
-            return dq, dk, dv, None, None, None, None, None
-        by_name = dict(zip(gradients, rest))
-        return (dq, dk, dv, None, None, None, None, None, *[by_name.get(name) for name in kernel.names])
+        return _by_argument(run_backward(kernel, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p), gradients, names)
+
+
+def _by_argument(made, gradients, names):
+    """What backward returns for forward's arguments: of q, k and v, of the six that have none, and of the captured tensors."""
+    if not names:
+        return (*made, None, None, None, None, None, None)
+    by_name = dict(zip(gradients, made[3:]))
+    return (*made[:3], None, None, None, None, None, None, *[by_name.get(name) for name in names])
 
 
 def attend(text, names, learnable, q, k, v, captured, dropout_p, deterministic, with_lse):
@@ -225,8 +227,7 @@ def attend(text, names, learnable, q, k, v, captured, dropout_p, deterministic, 
     if torch.autograd.forward_ad._current_level >= 0:
         fail("attune.torch has no forward-mode derivatives; use torch.autograd.grad or backward()")
     if needs:
-        q, k, v = aligned(q), aligned(k), aligned(v)  # what the backward pass keeps
-        return Direct.apply(q, k, v, seeds, text, dropout_p, gradients, deterministic, *captured)
+        return Direct.apply(q, k, v, seeds, text, names, dropout_p, gradients, deterministic, *captured)
     return run_forward(launcher(text, q.dtype, q.shape[3], v.shape[3], q.device), q, k, v, captured, seeds, dropout_p, with_lse)
 
 

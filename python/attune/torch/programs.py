@@ -68,8 +68,8 @@ _OWN = ("blocks", "sink")  # tensors that arguments of flex_attention give; they
 
 def program(score_mod, mask_mod, definition, device, own):
     """The Program, and its captured tensors of this call. `own` are the tensors of _OWN that the definition has."""
-    reads = Reads()
-    key = (reads.key(score_mod, _ROOTS[0]), reads.key(mask_mod, _ROOTS[1]), definition, device.type)
+    reads, of_functions = _read(score_mod, mask_mod)
+    key = (of_functions, definition, device.type)
     found = _programs.get(key)
     if type(found) is dict:  # another for other shapes of what is read
         found = found.get(_shapes(reads))
@@ -86,6 +86,12 @@ def program(score_mod, mask_mod, definition, device, own):
     return found, found.captured(reads.leaves + own)
 
 
+def _read(score_mod, mask_mod):
+    """The Reads of both, and their key."""
+    reads = Reads()
+    return reads, (reads.key(score_mod, _ROOTS[0]), reads.key(mask_mod, _ROOTS[1]))
+
+
 def _shapes(reads):
     return tuple([leaf.shape for leaf in reads.leaves])
 
@@ -94,7 +100,6 @@ def _traced(score_mod, mask_mod, reads, definition, device):
     trace = Trace(reads.leaves, reads.names(), device)
     has_blocks = definition.block_size is not None
     own = [name for name, has in zip(_OWN, (has_blocks, definition.sink)) if has]
-
     of_score = []
 
     def score(s, b, h, q, k):
@@ -144,9 +149,7 @@ class Recipe(typing.NamedTuple):
 
 
 def _recipe(score_mod, mask_mod, definition, device):
-    reads = Reads()
-    reads.key(score_mod, _ROOTS[0])
-    reads.key(mask_mod, _ROOTS[1])
+    reads = _read(score_mod, mask_mod)[0]
     found = _traced(score_mod, mask_mod, reads, Definition(*definition), torch.device(device))
     refused = ""
     if found.steps or found.by_shape or not found.lasting or not reads.is_certain:

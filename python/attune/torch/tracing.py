@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from .. import expressions as ex
 from ..expressions import Expr, as_expr, cast, fail, where
+from ..variant import line_of
 from .aten import OPERATIONS
 
 DTYPES = {"f32": torch.float32, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
@@ -144,9 +145,9 @@ class Trace:
         with torch.no_grad(), _disable_current_modes(), _Functions(self), _Operations(self):
             result = function(*arguments)
         if result is None:
-            fail(f"{what} returns nothing, but must return a scalar tensor; add return", _line_of(function))
+            fail(f"{what} returns nothing, but must return a scalar tensor; add return", line_of(function))
         if isinstance(result, torch.Tensor) and result.dim():
-            fail(f"{what} returns a tensor of shape {list(result.shape)}, but must return a scalar; index it", _line_of(function))
+            fail(f"{what} returns a tensor of shape {list(result.shape)}, but must return a scalar; index it", line_of(function))
         return self.expr(result)
 
     def real(self, func, args, kwargs):
@@ -230,11 +231,6 @@ class Trace:
             return self.traced(as_expr(read.element(before)))
         shape = [size for size, index in zip(read.tensor.shape, before) if index is None]
         return Traced(shape, read.tensor.dtype, self.device, read=read, indices=tuple(before))
-
-
-def _line_of(function):
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return (code.co_filename, code.co_firstlineno, 0) if code else ex.here()
 
 
 _DECIDES = {torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__, torch.Tensor.__index__, torch.Tensor.item, torch.Tensor.tolist,
