@@ -209,6 +209,8 @@ Expected<CompileOptions> optionsOf(const attune_options *given) {
   result.turns = flag(options->turns);
   result.overlap = flag(options->overlap);
   result.stageBiases = flag(options->stage_biases);
+  result.packGroups = flag(options->pack_groups);
+  result.splitKeys = flag(options->split_keys);
   static constexpr Tuning tunings[] = {Tuning::Cached, Tuning::Off, Tuning::Measure};
   if (size_t(options->tuning) >= std::size(tunings))
     return Error{fmt::format("attune_options.tuning is {}, but must be one of attune_tuning, 0 to {}",

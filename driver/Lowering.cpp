@@ -213,6 +213,10 @@ template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
   plan.persistent = kernel->hasAttr(sched::persistentAttr);
   plan.turns = kernel->hasAttr(sched::turnsAttr);
   plan.overlap = kernel->hasAttr(sched::overlapAttr);
+  for (tile::DerivedAxisAttr axis : tile::derivedAxes(kernel)) {
+    plan.packGroups |= axis.getName() == tile::rowsAxis;
+    plan.splitKeys |= axis.getName() == tile::sharesAxis;
+  }
   return plan;
 }
 
@@ -724,6 +728,7 @@ void describeTile(ModuleOp module, const Request &request, Lowered &result) {
   result.planned = kernel.getSymName().str();
   result.entries = entriesOf(kernels);
   result.summary.signature.operands = signature.operands;
+  result.summary.signature.derived = signature.derived;
   if (request.stage > Stage::Tile && request.target.isCuda())
     result.schedule = describeTiles(kernel);
 }

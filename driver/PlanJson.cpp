@@ -146,6 +146,8 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"turns", plan.turns},
                          {"overlap", plan.overlap},
                          {"stageBiases", plan.stageBiases},
+                         {"packGroups", plan.packGroups},
+                         {"splitKeys", plan.splitKeys},
                          {"text", planText(plan, target)}};
   result["shared"] = {{"bytes", sharedBytes},
                       {"budget", options.sramBudget ? options.sramBudget
@@ -216,7 +218,7 @@ static const ordered_json &planExample() {
     for (const char *count :
          {"tileQ", "tileK", "warps", "threads", "stages", "dvWarps", "blocksPerSm", "copyWarps", "queryStages"})
       plan[count] = 0;
-    for (const char *flag : {"qRegisters", "longestFirst", "persistent", "turns", "overlap", "stageBiases"})
+    for (const char *flag : {"qRegisters", "longestFirst", "persistent", "turns", "overlap", "stageBiases", "packGroups", "splitKeys"})
       plan[flag] = false;
     plan["shared"] = {{"bytes", 0}, {"budget", 0}, {"buffers", ordered_json::array({buffer})}};
     plan["schedule?"] = {{"*", ""}};

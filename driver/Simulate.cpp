@@ -46,11 +46,13 @@ std::vector<ProblemSizes> Simulation::exampleSizes() const {
   return {segments, ahead};
 }
 
-size_t Simulation::workspaceBytes(const LaunchArgs &args) const { return workspaceSize(state->image.signature, args); }
+size_t Simulation::workspaceBytes(const LaunchArgs &args, const SimulationOptions &options) const {
+  return workspaceSize(state->image, options.multiprocessors, args);
+}
 
 Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &options) const {
   PackedLaunch packed;
-  if (Expected<void> good = packLaunch(state->image, Device{}, state->dropout, args, packed); !good)
+  if (Expected<void> good = packLaunch(state->image, Device{}, options.multiprocessors, state->dropout, args, packed); !good)
     return good;
   if (!packed.hasWork(state->image))
     return {};

@@ -63,7 +63,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
     After: `... attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
 
-    A plan comes from the cost model (passes/analysis/cost/CostModel.h). Options from tile-q to stage-biases fix fields, and
+    A plan comes from the cost model (passes/analysis/cost/CostModel.h). Options from tile-q to split-keys fix fields, and
     are held to the same limits. The sizes rank candidates only: the kernel is correct for every size.
   }];
   let options = [
@@ -82,6 +82,8 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Option<"turns", "turns", "std::string", "\"auto\"", "warpgroups that start their products in turn: true, false or auto">,
     Option<"overlap", "overlap", "std::string", "\"auto\"", "the product with V beside the next softmax: true, false or auto">,
     Option<"stageBiases", "stage-biases", "std::string", "\"auto\"", "dense biases through shared memory: true, false or auto">,
+    Option<"packGroups", "pack-groups", "std::string", "\"auto\"", "the query heads of a key head share a tile's rows: true, false or auto">,
+    Option<"splitKeys", "split-keys", "std::string", "\"auto\"", "several blocks share the keys of a tile of rows: true, false or auto">,
     Option<"queries", "sq", "int64_t", "4096", "queries to rank for">,
     Option<"keys", "sk", "int64_t", "4096", "keys to rank for">,
     Option<"heads", "heads", "int64_t", "0", "heads to rank for; 0 is 2048 / head_dim">,

@@ -61,7 +61,7 @@ Expected<Problem> checkArguments(const Variant &variant, const LaunchArgs &args)
   if (Expected<void> good = checkSignature(image); !good)
     return good.error();
   PackedLaunch packed;
-  if (Expected<void> good = packLaunch(image, Device{}, 0, args, packed); !good)
+  if (Expected<void> good = packLaunch(image, Device{}, 1, 0, args, packed); !good)
     return good.error();
   return Problem{packed.sizes, packed.params().qOffset, packed.params().group};
 }

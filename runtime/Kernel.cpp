@@ -36,7 +36,6 @@ struct LoadedModule {
   CudaContext context;
   CudaModule module;
   std::vector<CudaFunction> functions; ///< of the image's entries
-  int64_t multiprocessors;             ///< of a persistent kernel's device, else 0
 };
 
 /// Makes a context current for a scope where it is not already.
@@ -69,6 +68,7 @@ struct Kernel::State {
 
   // A CUDA target.
   const CudaDriver *cuda = nullptr;
+  int64_t multiprocessors = 1; ///< of the device; of the CPU its threads
   CudaContext primary = nullptr;
   mutable std::mutex mutex = {};                                   // guards modules
   mutable std::vector<std::unique_ptr<LoadedModule>> modules = {}; // entries stay until the end
@@ -124,7 +124,7 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
   // Loading may synchronise, which a stream under capture forbids other than in relaxed mode.
   int mode = captureModeRelaxed;
   cuda->cuThreadExchangeStreamCaptureMode(&mode);
-  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, {}, 0});
+  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, {}});
   Expected<void> done = [&]() -> Expected<void> {
     int code = cuda->cuModuleLoadData(&loaded->module, image.binary.data());
     if (code == errorInvalidImage || code == errorNoBinaryForGpu || code == errorUnsupportedPtxVersion)
@@ -135,12 +135,6 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
     for (const KernelEntry &entry : image.entries)
       if (Expected<void> found = loadEntry(entry, *loaded); !found)
         return found;
-    if (std::ranges::none_of(image.entries, &KernelEntry::persistent))
-      return {};
-    Expected<CudaDeviceInfo> info = cuda->device(device.ordinal);
-    if (!info)
-      return info.error();
-    loaded->multiprocessors = info->smCount;
     return {};
   }();
   if (!done && loaded->module)
@@ -244,7 +238,7 @@ Expected<void> Kernel::State::launchEntry(Stream stream, PackedLaunch &packed, c
     return {};
   void *arguments[] = {packed.bytes};
   const int64_t blocks = entry.persistent
-                             ? persistentBlocks(packed.blocks[index], loaded.multiprocessors, entry.claimsWork)
+                             ? persistentBlocks(packed.blocks[index], multiprocessors, entry.claimsWork)
                              : packed.blocks[index];
   logLaunch(image, entry, packed.sizes, blocks);
   int code = 0;
@@ -370,6 +364,7 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
     return primary.error();
   auto state = std::make_shared<Kernel::State>(std::move(image), Device::cuda(device));
   state->cuda = *cuda;
+  state->multiprocessors = info->smCount;
   state->primary = *primary;
   if (!state->image.signature.tensorMaps.empty())
     state->tensorMaps = std::make_unique<TensorMapCache>();
@@ -394,6 +389,7 @@ Kernel attune::makeHostKernel(KernelImage image, std::vector<HostEntry> entries,
   assert(entries.size() == image.entries.size() && "a host kernel has a function for each entry");
   auto state = std::make_shared<Kernel::State>(std::move(image), Device::cpu());
   state->host = std::move(entries);
+  state->multiprocessors = ThreadPool::process().threads();
   state->owner = std::move(owner);
   return Kernel(std::move(state));
 }
@@ -434,7 +430,7 @@ Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
   assert(valid() && "launch of an empty kernel handle");
   const State &of = chosen(args);
   PackedLaunch packed;
-  if (Expected<void> good = packLaunch(of.image, of.device, defaultDropout, args, packed); !good)
+  if (Expected<void> good = packLaunch(of.image, of.device, of.multiprocessors, defaultDropout, args, packed); !good)
     return good;
   if (!packed.hasWork(of.image))
     return {};
@@ -458,12 +454,13 @@ Expected<void> Kernel::check(const LaunchArgs &args) const {
   assert(valid() && "check with an empty kernel handle");
   const State &of = chosen(args);
   PackedLaunch packed;
-  return packLaunch(of.image, of.device, defaultDropout, args, packed);
+  return packLaunch(of.image, of.device, of.multiprocessors, defaultDropout, args, packed);
 }
 
 size_t Kernel::workspaceBytes(const LaunchArgs &args) const {
   assert(valid() && "workspaceBytes of an empty kernel handle");
-  return workspaceSize(chosen(args).image.signature, args);
+  const State &of = chosen(args);
+  return workspaceSize(of.image, of.multiprocessors, args);
 }
 
 Expected<void> Kernel::load() const {

@@ -220,8 +220,18 @@ public:
   explicit Axes(const KernelSignature &signature) {
     for (const OperandParam &operand : signature.operands)
       for (const AxisParam &axis : operand.axes)
-        if (axis.isShared() && !find(axis.name) && count < std::size(all))
-          all[count++].axis = axis.name;
+        if (axis.isShared())
+          addName(axis.name);
+    for (const DerivedAxis &axis : signature.derived)
+      addName(axis.name);
+  }
+
+  /// The extent of a derived axis.
+  void derive(std::string_view axis, int64_t extent) {
+    if (Axis *known = find(axis)) {
+      known->operand = known->axis;
+      known->extent = extent;
+    }
   }
 
   /// Takes the extents of `tensor`, or compares them with those known.
@@ -264,6 +274,11 @@ private:
     std::string_view axis, operand; ///< no operand: none of the launch has had it so far
     int64_t extent = 0;
   };
+
+  void addName(std::string_view axis) {
+    if (!find(axis) && count < std::size(all))
+      all[count++].axis = axis;
+  }
 
   Axis *find(std::string_view axis) {
     for (size_t i = 0; i < count; ++i)
@@ -612,6 +627,33 @@ static int64_t tilesIn(const AxisParam &axis, Axes &axes, const LaunchArgs &args
   return ceilDiv(axis.size ? axis.size : extentIn(axis.name, axes, args).value_or(0), axis.by);
 }
 
+/// Query heads for each key head, 1 where there are none.
+static int64_t groupOf(Axes &axes) {
+  const int64_t kvHeads = axes.extent("hkv").value_or(0);
+  return kvHeads == 0 ? 1 : axes.extent("h").value_or(1) / kvHeads;
+}
+
+/// Computes the extents of derived axes from those of operands. Shares come last: grids count the others.
+static void deriveAxes(const KernelImage &image, int64_t multiprocessors, const LaunchArgs &args, Axes &axes) {
+  for (const DerivedAxis &axis : image.signature.derived)
+    if (axis.rule == DerivedAxis::Rule::Rows)
+      axes.derive(axis.name, saturatingProduct(axes.extent("q").value_or(0), groupOf(axes)));
+  for (const DerivedAxis &axis : image.signature.derived) {
+    if (axis.rule != DerivedAxis::Rule::Shares)
+      continue;
+    int64_t rowTiles = 1;
+    for (const KernelEntry &entry : image.entries)
+      if (std::ranges::find(entry.grid, axis.name, &AxisParam::name) != entry.grid.end()) {
+        for (const AxisParam &other : entry.grid)
+          if (other.name != axis.name)
+            rowTiles = saturatingProduct(rowTiles, tilesIn(other, axes, args));
+        break;
+      }
+    axes.derive(axis.name, keyShares(rowTiles, ceilDiv(axes.extent("k").value_or(0), axis.by),
+                                     axis.blocksPerSm * std::max<int64_t>(multiprocessors, 1)));
+  }
+}
+
 /// An operand, dense, at no address.
 static Tensor denseTensor(const OperandParam &operand, Axes &axes, const LaunchArgs &args) {
   Tensor tensor;
@@ -658,10 +700,11 @@ Expected<Tensor> attune::denseOperand(const KernelSignature &signature, const Op
   return tensor;
 }
 
-size_t attune::workspaceSize(const KernelSignature &signature, const LaunchArgs &args) {
-  Axes axes = axesOf(signature, args);
+size_t attune::workspaceSize(const KernelImage &image, int64_t multiprocessors, const LaunchArgs &args) {
+  Axes axes = axesOf(image.signature, args);
+  deriveAxes(image, multiprocessors, args, axes);
   size_t bytes = 0;
-  for (const OperandParam &operand : signature.operands)
+  for (const OperandParam &operand : image.signature.operands)
     if (operand.role == OperandRole::Workspace)
       bytes += bytesOf(denseTensor(operand, axes, args));
   return bytes;
@@ -801,8 +844,8 @@ static Expected<void> checkCountedTiles(const OperandParam &operand, const Tenso
                  tiles, most);
 }
 
-Expected<void> attune::packLaunch(const KernelImage &image, Device device, float defaultDropout, const LaunchArgs &args,
-                                  PackedLaunch &packed) {
+Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64_t multiprocessors, float defaultDropout,
+                                  const LaunchArgs &args, PackedLaunch &packed) {
   const KernelSignature &signature = image.signature;
   auto &params = *new (packed.bytes) LaunchParams;
   Axes axes(signature);
@@ -811,7 +854,9 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, float
   packed.sizes = {axes.extent("b").value_or(1), axes.extent("h").value_or(1), axes.extent("hkv").value_or(1),
                   axes.extent("q").value_or(1), axes.extent("k").value_or(1)};
   const LaunchSizes &sizes = packed.sizes;
-  params.group = sizes.kvHeads == 0 ? 1 : int32_t(sizes.heads / sizes.kvHeads);
+  params.group = int32_t(groupOf(axes));
+  if (!signature.derived.empty())
+    deriveAxes(image, multiprocessors, args, axes);
 
   SlotWriter slots(packed.bytes + sizeof(LaunchParams));
   axes.forEach([&](int64_t extent) { slots.put(extent); });

@@ -55,12 +55,13 @@ struct AxisWords {
 AxisWords wordsFor(const AxisParam &axis);
 
 /// Checks `args` against the kernel and fills `packed`. Allocates only for an error's text.
-Expected<void> packLaunch(const KernelImage &image, Device device, float defaultDropout, const LaunchArgs &args,
-                          PackedLaunch &packed);
+/// `multiprocessors` of the device, or threads of the CPU, are those among which keys are shared.
+Expected<void> packLaunch(const KernelImage &image, Device device, int64_t multiprocessors, float defaultDropout,
+                          const LaunchArgs &args, PackedLaunch &packed);
 
 /// Bytes of all workspace operands, each from a multiple of 16 on. A tensor that `args` lacks, or has with another
 /// rank, counts as empty.
-size_t workspaceSize(const KernelSignature &signature, const LaunchArgs &args);
+size_t workspaceSize(const KernelImage &image, int64_t multiprocessors, const LaunchArgs &args);
 
 /// An operand as a launch of these arguments takes it, dense, at no address. Error where an extent of it is that of a
 /// tensor which `args` lacks, or has with another rank.

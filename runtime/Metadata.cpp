@@ -70,6 +70,11 @@ static json toJson(const KernelSignature &signature) {
                                     {"rows", map.rows},
                                     {"columns", map.columns},
                                     {"swizzle", map.swizzle}});
+  for (const DerivedAxis &axis : signature.derived)
+    result["derived"].push_back({{"name", axis.name},
+                                 {"rule", name(axis.rule)},
+                                 {"by", axis.by},
+                                 {"blocksPerSm", axis.blocksPerSm}});
   if (signature.blockPattern)
     result["blockPattern"] = {{"tensor", signature.blockPattern->tensor},
                               {"rows", signature.blockPattern->rows},
@@ -293,6 +298,20 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
         reader.read(map, "rows", param.rows, boxSides);
         reader.read(map, "columns", param.columns, boxSides);
         reader.read(map, "swizzle", param.swizzle, {32, 128});
+      }
+  if (from.contains("derived"))
+    if (const json *derived = reader.array(from, "derived", maxGridAxes))
+      for (const json &axis : *derived) {
+        DerivedAxis &param = to.derived.emplace_back();
+        std::string rule;
+        reader.read(axis, "name", param.name);
+        reader.read(axis, "rule", rule);
+        reader.read(axis, "by", param.by, sizes);
+        reader.read(axis, "blocksPerSm", param.blocksPerSm, {1, 64});
+        if (const std::optional<DerivedAxis::Rule> known = parseDerivedRule(rule))
+          param.rule = *known;
+        else
+          reader.fail(fmt::format("derives axis '{}' by '{}', which is no rule", param.name, rule));
       }
   if (from.contains("blockPattern"))
     if (const json *pattern = reader.object(from, "blockPattern")) {

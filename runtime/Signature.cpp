@@ -38,6 +38,15 @@ std::optional<OperandRole> attune::parseOperandRole(std::string_view text) {
   return std::nullopt;
 }
 
+const char *attune::name(DerivedAxis::Rule rule) { return rule == DerivedAxis::Rule::Rows ? "rows" : "shares"; }
+
+std::optional<DerivedAxis::Rule> attune::parseDerivedRule(std::string_view text) {
+  for (DerivedAxis::Rule rule : {DerivedAxis::Rule::Rows, DerivedAxis::Rule::Shares})
+    if (text == name(rule))
+      return rule;
+  return std::nullopt;
+}
+
 std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int headDimV, bool withLse) {
   const AxisParam b{"b"}, h{"h"}, hkv{"hkv"}, q{"q"}, k{"k"}, d{"d", headDim}, dv{"dv", headDimV};
   std::vector<OperandParam> operands = {{"q", dtype, OperandRole::In, false, {b, h, q, d}},
@@ -102,11 +111,21 @@ std::vector<std::string> KernelSignature::axes() const {
     for (const AxisParam &axis : operand.axes)
       if (axis.isShared() && std::ranges::find(names, axis.name) == names.end())
         names.push_back(axis.name);
+  for (const DerivedAxis &axis : derived)
+    if (std::ranges::find(names, axis.name) == names.end())
+      names.push_back(axis.name);
   return names;
 }
 
 /// How many axes() there are, without a list of them: launches ask.
-static size_t countAxes(const std::vector<OperandParam> &operands) {
+static size_t countAxes(const std::vector<OperandParam> &operands, const std::vector<DerivedAxis> &derived) {
+  auto isOfOperand = [&](const DerivedAxis &axis) {
+    for (const OperandParam &operand : operands)
+      for (const AxisParam &other : operand.axes)
+        if (sameName(other.name, axis.name))
+          return true;
+    return false;
+  };
   auto isFirst = [&](const OperandParam &operand, const AxisParam &axis) {
     for (const OperandParam *before = operands.data(); before != &operand; ++before)
       for (const AxisParam &other : before->axes)
@@ -118,12 +137,14 @@ static size_t countAxes(const std::vector<OperandParam> &operands) {
   for (const OperandParam &operand : operands)
     for (const AxisParam &axis : operand.axes)
       count += axis.isShared() && isFirst(operand, axis);
+  for (const DerivedAxis &axis : derived)
+    count += !isOfOperand(axis);
   return count;
 }
 
 size_t KernelSignature::extentOffset(size_t axis) const { return sizeof(LaunchParams) + 8 * axis; }
 
-size_t KernelSignature::scalarOffset(size_t scalar) const { return extentOffset(countAxes(operands)) + 8 * scalar; }
+size_t KernelSignature::scalarOffset(size_t scalar) const { return extentOffset(countAxes(operands, derived)) + 8 * scalar; }
 
 size_t KernelSignature::operandOffset(size_t operand) const {
   size_t offset = scalarOffset(scalars.size());

@@ -43,6 +43,8 @@ Value Lowering::readScalar(StringRef name, Type type) {
 }
 
 const Memory &Lowering::memoryOf(Value view) {
+  if (auto rows = view.getDefiningOp<GroupRowsOp>())
+    view = rows.getView();
   auto param = view.getDefiningOp<ParamOp>();
   assert(param && "a view is a parameter");
   auto [found, isNew] = memories.try_emplace(param.getName().str());
@@ -87,6 +89,19 @@ void Lowering::readAsZeroIfEmpty(Memory &memory) {
   memory.base = LLVM::SelectOp::create(b, empty, offsetBytes(scratch, emptyTensor), memory.base);
   for (Value &stride : memory.strides)
     stride = select(empty, constI64(0), stride);
+}
+
+Value Lowering::rowAddress(Value view, ValueRange indices, Value i) {
+  const Memory &memory = memoryOf(view);
+  auto rows = view.getDefiningOp<GroupRowsOp>();
+  if (!rows)
+    return offsetElements(addressOf(memory, indices), memory.element, mul(i, memory.strides[indices.size() - 1]));
+  Value group = toI64(lookup(rows.getGroup())), row = add(toI64(indices.back()), i);
+  SmallVector<Value> at(indices);
+  const size_t head = at.size() - 2;
+  at[head] = add(mul(toI64(at[head]), group), arith::RemUIOp::create(b, row, group));
+  at[head + 1] = arith::DivUIOp::create(b, row, group);
+  return addressOf(memory, at);
 }
 
 Value Lowering::addressOf(const Memory &memory, ValueRange indices) {

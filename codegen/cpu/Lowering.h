@@ -147,6 +147,8 @@ private:
   void readAsZeroIfEmpty(Memory &memory);
   /// Address of `view[indices...]` with the later dimensions at 0.
   Value addressOf(const Memory &memory, ValueRange indices);
+  /// The address of row `i` behind the last of `indices`, of a view that is read or of a group's rows of one.
+  Value rowAddress(Value view, ValueRange indices, Value i);
 
   // Scalars and the regions of maps: Scalars.cpp.
   /// The lowered form of a scalar, or of a value inside a map.
@@ -231,7 +233,7 @@ private:
   /// Whether products sum over the columns of `op`'s tile.
   bool runsAlongRows(tile::LoadOp op);
   /// The first `valid` rows of a view's tile to scratch memory, and zeros below and right of them.
-  void copyRows(tile::LoadOp op, const Memory &memory, Value base, Value rowStride, Value valid, int64_t offset);
+  void copyRows(tile::LoadOp op, const Memory &memory, ValueRange indices, Value valid, int64_t offset);
   /// i8 in memory is a bool where the tile says i1.
   Value widenElement(Value value, Type element);
   /// Whether a product reads `value` one element at a time.

@@ -69,6 +69,8 @@ void Lowering::lowerScalarOp(Operation *op) {
       values[param] = scalarParam(param);
     return;
   }
+  if (isa<GroupRowsOp>(op)) // rowAddress
+    return;
   if (auto extent = dyn_cast<AxisExtentOp>(op)) {
     values[extent] = axisExtent(extent);
     return;

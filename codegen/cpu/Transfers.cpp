@@ -32,13 +32,12 @@ void Lowering::lowerLoad(tile::LoadOp op) {
   SmallVector<Value> indices;
   for (Value index : op.getIndices())
     indices.push_back(lookup(index));
-  Value base = addressOf(memory, indices);
   int64_t rows = type.getShape()[0];
   Value valid = validRows(lookup(op.getLimit()), indices.back(), rows);
   Type element = type.getElementType();
-  Value rowStride = memory.strides[indices.size() - 1];
   int64_t offset = allocate(bytesOf(type));
   if (readsInPlace(op, memory)) {
+    Value base = addressOf(memory, indices), rowStride = memory.strides[indices.size() - 1];
     // Whole tiles are read where they are. Where a product runs down the rows, distant rows would share the sets of
     // the cache: they are packed.
     Value whole = compare(arith::CmpIPredicate::eq, valid, constI64(rows));
@@ -51,7 +50,7 @@ void Lowering::lowerLoad(tile::LoadOp op) {
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPoint(copied.thenBlock()->getTerminator());
-      copyRows(op, memory, base, rowStride, valid, offset);
+      copyRows(op, memory, indices, valid, offset);
     }
     define(op, offset, Listed);
     Storage &tile = storage[op.getResult()];
@@ -61,15 +60,14 @@ void Lowering::lowerLoad(tile::LoadOp op) {
   }
   if (type.rank() == 1) {
     loop(constI64(0), valid, [&](Value i) {
-      storeScratch(widenElement(loadGlobal(offsetElements(base, memory.element, mul(i, rowStride)), memory.element, 1),
-                                memory.element),
+      storeScratch(widenElement(loadGlobal(rowAddress(op.getView(), indices, i), memory.element, 1), memory.element),
                    offset, element, i, 1);
     });
     loop(valid, constI64(rows), [&](Value i) { storeScratch(zeroOf(valueType(element)), offset, element, i, 1); });
     define(op, offset, Listed);
     return;
   }
-  copyRows(op, memory, base, rowStride, valid, offset);
+  copyRows(op, memory, indices, valid, offset);
   define(op, offset, Listed);
   // Where only the reverse order is needed, the listed one was a step on the way.
   if (needed.lookup(op) == (1u << Reversed) && !usedInAnyOrder(op)) {
@@ -79,7 +77,7 @@ void Lowering::lowerLoad(tile::LoadOp op) {
 }
 
 bool Lowering::readsInPlace(tile::LoadOp op, const Memory &memory) {
-  return op.getType().rank() == 2 && memory.unitStride && memory.columns == op.getType().getShape()[1] &&
+  return op.getType().rank() == 2 && op.getView().getDefiningOp<ParamOp>() && memory.unitStride && memory.columns == op.getType().getShape()[1] &&
          memory.element.isF32() && needed.lookup(op) == 0 && usedInAnyOrder(op);
 }
 
@@ -88,8 +86,7 @@ bool Lowering::runsAlongRows(tile::LoadOp op) {
                       [&](Operation *user) { return !cast<MmaOp>(user).getType().hasAxis(op.getType().axis(1)); });
 }
 
-void Lowering::copyRows(tile::LoadOp op, const Memory &memory, Value base, Value rowStride, Value valid,
-                        int64_t offset) {
+void Lowering::copyRows(tile::LoadOp op, const Memory &memory, ValueRange indices, Value valid, int64_t offset) {
   TileType type = op.getType();
   Type element = type.getElementType(), stored = storedType(element);
   int64_t rows = type.getShape()[0], columns = type.getShape()[1];
@@ -103,7 +100,7 @@ void Lowering::copyRows(tile::LoadOp op, const Memory &memory, Value base, Value
   if (memory.unitStride && memory.columns >= 0) {
     int64_t filled = std::min(memory.columns, columns);
     loop(constI64(0), valid, [&](Value i) {
-      Value row = offsetElements(base, memory.element, mul(i, rowStride));
+      Value row = rowAddress(op.getView(), indices, i);
       forPieces(0, filled, [&](Value column, int64_t lanes) {
         Value value = loadGlobal(offsetElements(row, memory.element, column), memory.element, lanes);
         storeAt(value, scratchAt(offset, stored, add(mul(i, columnCount), column)), bytesOf(stored));
@@ -114,7 +111,7 @@ void Lowering::copyRows(tile::LoadOp op, const Memory &memory, Value base, Value
     Value filled = arith::MinSIOp::create(b, memory.extents.back(), columnCount);
     filled = arith::MaxSIOp::create(b, filled, constI64(0));
     loop(constI64(0), valid, [&](Value i) {
-      Value row = offsetElements(base, memory.element, mul(i, rowStride));
+      Value row = rowAddress(op.getView(), indices, i);
       loop(constI64(0), filled, [&](Value column) {
         Value address = offsetElements(row, memory.element, mul(column, memory.strides.back()));
         storeScratch(widenElement(loadGlobal(address, memory.element, 1), memory.element), offset, element,
@@ -158,9 +155,7 @@ void Lowering::lowerStore(Operation *op, Value tileValue, Value view, ValueRange
   SmallVector<Value> indices;
   for (Value index : indexOperands)
     indices.push_back(lookup(index));
-  Value base = addressOf(memory, indices);
   Value valid = validRows(lookup(limit), indices.back(), type.getShape()[0]);
-  Value rowStride = memory.strides[indices.size() - 1];
   Type element = type.getElementType();
   int64_t offset = ensure(tileValue, Listed);
   auto write = [&](Value value, Value address) {
@@ -173,14 +168,14 @@ void Lowering::lowerStore(Operation *op, Value tileValue, Value view, ValueRange
   };
   if (type.rank() == 1) {
     loop(constI64(0), valid, [&](Value i) {
-      write(loadScratch(offset, element, i, 1), offsetElements(base, memory.element, mul(i, rowStride)));
+      write(loadScratch(offset, element, i, 1), rowAddress(view, indices, i));
     });
     return;
   }
   int64_t columns = type.getShape()[1];
   bool vectors = memory.unitStride && memory.columns >= 0 && !atomic;
   loop(constI64(0), valid, [&](Value i) {
-    Value row = offsetElements(base, memory.element, mul(i, rowStride));
+    Value row = rowAddress(view, indices, i);
     Value start = mul(i, constI64(columns));
     if (vectors) {
       forPieces(0, std::min(memory.columns, columns), [&](Value column, int64_t lanes) {

@@ -200,6 +200,22 @@ OperandParam savedOperand(std::string_view what, OperandRole role);
 std::array<int64_t, 5> savedShape(const OperandParam &operand, int64_t batch, int64_t heads, int64_t queries,
                                   int64_t keys);
 
+/// An axis whose extent a launch computes. Workspace operands and grids may have it.
+struct DerivedAxis {
+  enum class Rule : uint8_t {
+    Rows,  ///< queries of all query heads of a key head: the extent of q times LaunchParams::group
+    Shares ///< of the keys of a tile of rows: keyShares() of LaunchParams.h, for the kernel whose grid has the axis
+  };
+  std::string name;
+  Rule rule = Rule::Rows;
+  int by = 1;          ///< of shares: keys of a tile
+  int blocksPerSm = 1; ///< of shares: blocks that share a multiprocessor
+  friend bool operator==(const DerivedAxis &, const DerivedAxis &) = default;
+};
+/// "rows" or "shares"
+const char *name(DerivedAxis::Rule rule);
+std::optional<DerivedAxis::Rule> parseDerivedRule(std::string_view text);
+
 /// Says that the captured bool tensor `tensor` is a mask of blocks of rows x columns: its last two extents
 /// cover ceil(Sq / rows) x ceil(Sk / columns), the one before (rank 3 and 4) is 1 or H, and the first of
 /// rank 4 is 1 or B.
@@ -236,8 +252,10 @@ struct KernelSignature {
   std::vector<TensorParam> tensors = {};
   std::optional<BlockPatternParam> blockPattern = {};
   std::vector<TensorMapParam> tensorMaps = {};
+  std::vector<DerivedAxis> derived = {};
 
-  /// Names of the axes without a fixed size, each once, in the order in which operands name them.
+  /// Names of the axes without a fixed size, each once, in the order in which operands name them, and behind them those
+  /// of derived axes that no operand has.
   std::vector<std::string> axes() const;
 
   /// Where LaunchParams.h puts things, in bytes: the extent of the n-th of axes(), the n-th scalar, operand and
@@ -447,8 +465,9 @@ public:
   Expected<void> check(const LaunchArgs &args) const;
 
   /// Bytes of workspace that launch needs for these arguments, of which q, k and the captured tensors are looked at: 0
-  /// unless tables say which tiles the mask visits. A few bytes for each tile of the sequence; for each tile of queries
-  /// and keys where conditions of both are counted (docs/design.md).
+  /// unless tables say which tiles the mask visits, or blocks share the keys of a tile of rows. Of tables a few bytes
+  /// for each tile of the sequence; for each tile of queries and keys where conditions of both are counted
+  /// (docs/design.md). Of shares a float32 row of O and its statistics for each row and share.
   size_t workspaceBytes(const LaunchArgs &args) const;
 
   /// Loads the module now, for the context that a launch from this thread would use; otherwise the first

@@ -48,5 +48,23 @@ constexpr int64_t persistentBlocks(int64_t tiles, int64_t multiprocessors, bool 
   return tiles <= multiprocessors ? tiles : tiles < 2 * multiprocessors && !claims ? (tiles + 1) / 2 : multiprocessors;
 }
 
+/// Into how many shares the `keyTiles` tiles of keys of each of `rowTiles` tiles of rows are divided, one to a block, where
+/// `slots` blocks run at a time: the number that is expected to be done first. A block takes as long as its tiles and
+/// `blockTiles` more, and blocks run in waves; of two numbers that are as good, the less.
+constexpr int64_t keyShares(int64_t rowTiles, int64_t keyTiles, int64_t slots) {
+  constexpr int64_t blockTiles = 2;
+  int64_t best = 1, least = 0;
+  const int64_t most = rowTiles ? (2 * slots + rowTiles - 1) / rowTiles : 1;
+  for (int64_t shares = 1; shares <= most && shares <= keyTiles; ++shares) {
+    const int64_t waves = (rowTiles * shares + slots - 1) / slots, each = (keyTiles + shares - 1) / shares;
+    const int64_t time = waves * (each + blockTiles);
+    if (shares == 1 || time < least) {
+      best = shares;
+      least = time;
+    }
+  }
+  return best;
+}
+
 } // namespace attune
 #pragma GCC visibility pop

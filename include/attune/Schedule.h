@@ -34,6 +34,8 @@ template <typename Visit, typename... Structures> void visitSchedule(Visit visit
   visit("turns", "whether warpgroups start their products in turn", of.turns...);
   visit("overlap", "whether a tile's product with V runs beside the softmax of the next", of.overlap...);
   visit("stageBiases", "whether dense biases go through shared memory", of.stageBiases...);
+  visit("packGroups", "whether the query heads of a key head share a tile's rows", of.packGroups...);
+  visit("splitKeys", "whether several blocks share the keys of a tile of rows", of.splitKeys...);
 }
 
 /// All fields of `to` become those of `from`.

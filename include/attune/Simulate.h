@@ -28,7 +28,7 @@ namespace attune {
 
 struct SimulationOptions {
   uint64_t seed = 0;           ///< draws the order of warps and copies; even seeds let copies land as late as they can
-  int64_t multiprocessors = 2; ///< for a persistent kernel's grid: persistentBlocks of LaunchParams.h
+  int64_t multiprocessors = 2; ///< for grids: persistentBlocks and keyShares of LaunchParams.h
 };
 
 /// A scheduled kernel ready to run. Cheap to copy; const members may be called from any number of threads at once.
@@ -53,7 +53,7 @@ public:
   std::vector<ProblemSizes> exampleSizes() const;
 
   /// Bytes of workspace that a launch with these sizes needs, as Kernel::workspaceBytes.
-  size_t workspaceBytes(const LaunchArgs &args) const;
+  size_t workspaceBytes(const LaunchArgs &args, const SimulationOptions &options = {}) const;
 
   /// One launch with tensors in host memory, checked as Kernel::launch does. An unset dropout is the variant's where
   /// the text names it, else 0. The error is the first finding, at its line of the text; O and LSE then hold anything.

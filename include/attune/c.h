@@ -167,6 +167,7 @@ typedef struct attune_options {
   size_t shape_count;
   const attune_gradients *gradients; /* the backward pass is compiled, too (attune_kernel_backward); NULL: it is not */
   int backward; /* 1: the backward pass alone, of `gradients`, also in attune_emit and attune_explain */
+  int pack_groups, split_keys; /* 0 or 1; -1: chosen */
 } attune_options;
 /* bf16, and everything chosen; head_dim is left to set. */
 static inline attune_options attune_options_init(void) {
@@ -175,7 +176,7 @@ static inline attune_options attune_options_init(void) {
   options.size = sizeof options;
   options.dtype = ATTUNE_BF16;
   options.q_registers = options.longest_first = options.persistent = options.turns = options.overlap =
-      options.stage_biases = -1;
+      options.stage_biases = options.pack_groups = options.split_keys = -1;
   return options;
 }
 

@@ -416,7 +416,7 @@ LogicalResult ExtentOp::verify() {
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
                                int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool, int64_t dvWarps,
                                int64_t copyWarps, bool persistent, int64_t queryStages, bool turns, bool overlap,
-                               bool stageBiases) {
+                               bool stageBiases, bool, bool) {
   if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
     return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
   if (warps <= 0 || stages <= 0 || blocksPerSm <= 0)

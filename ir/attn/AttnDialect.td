@@ -117,6 +117,8 @@ def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
     run beside another's softmax; with both the first half of the exponentials of a softmax whose maximum is held runs beside its warpgroup's own product with V as well, in
     registers beside P's; with neither they do as they come. With `stage_biases`
     copy warps bring dense biases (bias[h, q, k]) to shared memory with the K tile; without, each lane loads its elements.
+    With `pack_groups` the rows of a tile are the queries of all query heads of a key head, so that K and V are read once for all of them; with `split_keys` several blocks
+    share the keys of a tile of rows, and a second kernel combines what they leave.
 
     ```mlir
     #attn.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
@@ -128,7 +130,8 @@ def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
                         DefaultValuedParameter<"int64_t", "1">:$dv_warps, DefaultValuedParameter<"int64_t", "0">:$copy_warps,
                         DefaultValuedParameter<"bool", "false">:$persistent, DefaultValuedParameter<"int64_t", "1">:$q_stages,
                         DefaultValuedParameter<"bool", "false">:$turns, DefaultValuedParameter<"bool", "false">:$overlap,
-                        DefaultValuedParameter<"bool", "false">:$stage_biases);
+                        DefaultValuedParameter<"bool", "false">:$stage_biases,
+                        DefaultValuedParameter<"bool", "false">:$pack_groups, DefaultValuedParameter<"bool", "false">:$split_keys);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

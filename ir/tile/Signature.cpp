@@ -115,6 +115,9 @@ static void addDeclarations(Operation *kernel, KernelSignature &signature) {
             TensorParam{tensor.getName().str(), dtypeOf(tensor.getElementType()), int(tensor.getRank())});
   if (auto pattern = kernel->getAttrOfType<BlockPatternAttr>("pattern"))
     signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
+  for (DerivedAxisAttr axis : derivedAxes(kernel))
+    addOnce(signature.derived, DerivedAxis{axis.getName().str(), *parseDerivedRule(axis.getRule().getValue()),
+                                           int(axis.getBy()), int(axis.getBlocksPerSm())});
   signature.dropout = signature.dropout || kernel->hasAttr("dropout");
   signature.qOffset = signature.qOffset || kernel->hasAttr("q_offset");
 }

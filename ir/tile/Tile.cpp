@@ -58,6 +58,8 @@ OperandAttr tile::findOperand(Operation *kernel, StringRef name) {
 }
 
 OperandAttr tile::operandOf(Value view) {
+  if (auto rows = view.getDefiningOp<GroupRowsOp>())
+    view = rows.getView();
   auto param = view.getDefiningOp<ParamOp>();
   return param ? findOperand(kernelAround(param), param.getName()) : OperandAttr();
 }
@@ -232,6 +234,11 @@ LogicalResult KernelOp::verify() {
     return emitOpError() << "dtype " << type << " is not f16, bf16 or f32";
   if (failed(verifyOperands(*this, getOperandsAttr())))
     return failure();
+  if (Attribute derived = (*this)->getAttr(derivedAttr)) {
+    auto axes = dyn_cast<ArrayAttr>(derived);
+    if (!axes || !llvm::all_of(axes, llvm::IsaPred<DerivedAxisAttr>))
+      return emitOpError() << "has " << derivedAttr << ", which is no list of #tile.derived";
+  }
   return verifyGrid(*this, getGridAttr());
 }
 
@@ -277,7 +284,14 @@ LogicalResult ParamOp::verify() {
   return success();
 }
 
+SmallVector<DerivedAxisAttr> tile::derivedAxes(Operation *kernel) {
+  auto derived = kernel->getAttrOfType<ArrayAttr>(derivedAttr);
+  return derived ? llvm::to_vector(derived.getAsRange<DerivedAxisAttr>()) : SmallVector<DerivedAxisAttr>();
+}
+
 bool tile::hasExtent(Operation *kernel, StringRef axis) {
+  if (llvm::any_of(derivedAxes(kernel), [&](DerivedAxisAttr derived) { return derived.getName() == axis; }))
+    return true;
   for (auto operand : kernel->getAttrOfType<ArrayAttr>("operands").getAsRange<OperandAttr>())
     for (AxisAttr of : operand.getAxes())
       if (of.getName() == axis && !of.isFixed())
@@ -285,6 +299,15 @@ bool tile::hasExtent(Operation *kernel, StringRef axis) {
   const std::optional<TensorDimension> of = tensorDimension(axis);
   CapturedTensorAttr tensor = of ? findTensor(kernel, of->tensor) : CapturedTensorAttr();
   return tensor && of->dim < tensor.getRank();
+}
+
+LogicalResult GroupRowsOp::verify() {
+  if (!getView().getDefiningOp<ParamOp>())
+    return emitOpError("takes a view that tile.param reads");
+  if (getView().getType().getRank() < 3)
+    return emitOpError() << "takes a view of at least three dimensions, batches, heads and queries, got "
+                         << getView().getType();
+  return success();
 }
 
 LogicalResult AxisExtentOp::verify() {
@@ -373,6 +396,20 @@ static LogicalResult verifySameDeclarations(LaunchOp launch, Operation *a, Opera
   for (auto operand : a->getAttrOfType<ArrayAttr>("operands").getAsRange<OperandAttr>())
     if (OperandAttr other = findOperand(b, operand.getName()); other && other != operand)
       return launch.emitOpError() << "its kernels declare operand " << operand.getName() << " in two ways";
+  for (DerivedAxisAttr axis : derivedAxes(a))
+    for (DerivedAxisAttr other : derivedAxes(b))
+      if (axis.getName() == other.getName() && axis != other)
+        return launch.emitOpError() << "its kernels derive axis " << axis.getName() << " in two ways";
+  return success();
+}
+
+LogicalResult DerivedAxisAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, StringAttr rule,
+                                       int64_t by, int64_t blocksPerSm) {
+  if (!parseDerivedRule(rule.getValue()))
+    return emitError() << "axis " << name << " is derived by " << rule << ", which is not \"rows\" or \"shares\"";
+  if (by < 1 || by > INT32_MAX || blocksPerSm < 1 || blocksPerSm > 64)
+    return emitError() << "axis " << name << " is derived by tiles of " << by << " and " << blocksPerSm
+                       << " blocks a multiprocessor; both are positive";
   return success();
 }
 

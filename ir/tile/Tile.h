@@ -76,6 +76,12 @@ inline constexpr llvm::StringLiteral workCounter = "work_counter";
 /// its operands' names.
 inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "scalars.";
 
+/// On a kernel: an array of the axes whose extents a launch computes, each a #tile.derived.
+inline constexpr llvm::StringLiteral derivedAttr = "tile.derived";
+/// The axis of the rows of a group's query heads, and that of the shares of keys.
+inline constexpr llvm::StringLiteral rowsAxis = "row", sharesAxis = "split";
+llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
+
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
 OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);
 /// Whether a launch gives the extent of an axis: of one of `kernel`'s operands, or of a captured tensor's dimension.

@@ -145,6 +145,28 @@ def OperandAttr : AttrDef<TileDialect, "Operand"> {
   }];
 }
 
+def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
+  let mnemonic = "derived";
+  let summary = "an axis whose extent a launch computes from those of operands";
+  let description = [{
+    An entry of a kernel's `tile.derived`. Its grid and its workspace operands may have the axis; the kernels of a launch derive the same ones.
+
+        | rule   | extent                                                                                                           |
+        |--------|------------------------------------------------------------------------------------------------------------------|
+        | rows   | queries of all query heads of a key head: that of q times `group`                                                |
+        | shares | into how many shares the keys of a tile of rows are divided, tiles of `by` keys, one share to a block, for as many blocks as multiprocessors have room for, `blocks_per_sm` each (keyShares, attune/LaunchParams.h) |
+
+    ```mlir
+    #tile.derived<name = "row", rule = "rows">
+    #tile.derived<name = "split", rule = "shares", by = 64, blocks_per_sm = 2>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$rule, DefaultValuedParameter<"int64_t", "1">:$by,
+                        DefaultValuedParameter<"int64_t", "1">:$blocks_per_sm);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let mnemonic = "plan";
   let summary = "sizes of tiles, and how warps share them";

@@ -83,6 +83,26 @@ def ParamOp : TileOp<"param", [Pure]> {
   }];
 }
 
+def GroupRowsOp : TileOp<"group_rows", [Pure, AllTypesMatch<["view", "result"]>]> {
+  let summary = "the queries of all query heads of a key head as rows of one view";
+  let description = [{
+    Of a view of [b, h, q, ...] the result is one of [b, hkv, row, ...]:
+
+        result[b, hkv, r, ...] = view[b, hkv * group + r % group, r / group, ...]
+
+    A tile of few queries so has a row for each query head that reads the same keys. Read and written are tiles in registers.
+
+    ```mlir
+    %rows = tile.group_rows %Q by %group : !tile.view<4, bf16>
+    %q = tile.load %rows[%b, %kv_head, %row0] limit %row : !tile.view<4, bf16> -> !tile.tile<q 64 x d 128, f32, register>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, I32:$group);
+  let results = (outs ViewType:$result);
+  let assemblyFormat = "$view `by` $group attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
 def AxisExtentOp : TileOp<"axis_extent", [Pure]> {
   let summary = "the extent of an axis in this launch";
   let description = [{

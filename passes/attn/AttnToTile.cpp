@@ -16,12 +16,12 @@
 #include "passes/analysis/TileSequence.h"
 #include "passes/analysis/WarpgroupRows.h"
 #include "passes/attn/BoundsKernel.h"
-#include "passes/attn/TileWriter.h"
+#include "passes/attn/NormaliserWriter.h"
+#include "passes/attn/SplitKeys.h"
 
 #include "mlir/Transforms/RegionUtils.h"
 
 #include <algorithm>
-#include <map>
 
 namespace attune {
 #define GEN_PASS_DEF_ATTNTOTILE
@@ -36,10 +36,10 @@ using tile::TileType;
 namespace {
 
 /// Writes one kernel; its members are the values that several parts share.
-class KernelWriter : TileWriter {
+class KernelWriter : NormaliserWriter {
 public:
   KernelWriter(attn::AttentionOp op, attn::PlanAttr plan, int64_t granularity)
-      : TileWriter(op), plan(plan), depth(llvm::alignTo(op.getHeadDim(), granularity)),
+      : NormaliserWriter(op), plan(plan), depth(llvm::alignTo(op.getHeadDim(), granularity)),
         depthV(llvm::alignTo(op.getHeadDimV(), granularity * plan.getDvWarps())) {}
 
   void write() {
@@ -47,15 +47,15 @@ public:
       writeSoftmax(op);
     auto sizes = tile::PlanAttr::get(builder.getContext(), plan.getTileQ(), plan.getTileK(), plan.getWarps(),
                                      plan.getBlocksPerSm(), plan.getDvWarps());
-    kernel = tile::KernelOp::create(builder, loc, op.getSymName(), builder.getArrayAttr({}), gridOfQueries(),
-                                    op.getDtype(), sizes, op.getTensorsAttr(), op.getScalarsAttr(), op.getPatternAttr(),
-                                    op.getDropout(), op.getPrecise(), op.getQOffset());
+    const std::string name = (op.getSymName() + (plan.getSplitKeys() ? "_shares" : "")).str();
+    kernel = tile::KernelOp::create(builder, loc, name, builder.getArrayAttr({}), gridOfRows(), op.getDtype(), sizes,
+                                    op.getTensorsAttr(), op.getScalarsAttr(), op.getPatternAttr(), op.getDropout(),
+                                    op.getPrecise(), op.getQOffset());
     annotate();
     builder.createBlock(&kernel.getBody());
     writeBlock();
     kernel.setOperandsAttr(operands());
-    if (!bounds.empty())
-      writeBoundsLaunch(builder, op, kernel, bounds);
+    writeKernelsBeside();
   }
 
 private:
@@ -72,13 +72,39 @@ private:
     mark(plan.getStageBiases(), sched::stageBiasesAttr);
     if (plan.getCopyWarps())
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
+    SmallVector<Attribute> derived;
+    auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1) {
+      derived.push_back(tile::DerivedAxisAttr::get(op.getContext(), builder.getStringAttr(name),
+                                                   builder.getStringAttr(attune::name(rule)), by, blocksPerSm));
+    };
+    if (plan.getPackGroups())
+      derive(tile::rowsAxis, DerivedAxis::Rule::Rows);
+    if (plan.getSplitKeys())
+      derive(tile::sharesAxis, DerivedAxis::Rule::Shares, plan.getTileK(), plan.getBlocksPerSm());
+    if (!derived.empty())
+      kernel->setAttr(tile::derivedAttr, builder.getArrayAttr(derived));
+  }
+
+  /// What is launched beside the kernel: in front of it one that fills tables, behind it one that combines shares.
+  void writeKernelsBeside() {
+    SmallVector<tile::KernelOp> kernels{kernel};
+    builder.setInsertionPointAfter(kernel);
+    if (plan.getSplitKeys())
+      kernels.push_back(writeCombineKernel(builder, op, kernel, op.getSymName(), axes));
+    if (!bounds.empty())
+      kernels.insert(kernels.begin(), writeBoundsKernel(builder, op, kernel, bounds));
+    builder.setInsertionPoint(kernel);
+    writeLaunch(builder, kernels);
   }
 
   ArrayAttr operands() {
     SmallVector<Attribute> declared;
     for (const OperandParam &operand : attune::forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()),
                                                                int(op.getHeadDimV()), op.hasLse()))
-      declared.push_back(tile::declarationOf(builder.getContext(), operand));
+      if (operand.role == OperandRole::In || !plan.getSplitKeys())
+        declared.push_back(tile::declarationOf(builder.getContext(), operand));
+    if (plan.getSplitKeys())
+      llvm::append_range(declared, shareOperands(op, axes));
     for (StringRef what : op.getSaves().getAsValueRange<StringAttr>())
       declared.push_back(savedDeclaration(what, OperandRole::Out));
     for (const BoundsTable &table : bounds)
@@ -88,12 +114,15 @@ private:
     return builder.getArrayAttr(declared);
   }
 
-  /// A block for each tile of queries of a head.
-  ArrayAttr gridOfQueries() {
+  /// A block for each tile of rows of a head, and share of its keys.
+  ArrayAttr gridOfRows() {
     auto axis = [&](StringRef name, int64_t by = 1) -> Attribute {
       return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, by);
     };
-    return builder.getArrayAttr({axis("b"), axis("h"), axis("q", plan.getTileQ())});
+    SmallVector<Attribute> grid{axis("b"), axis(axes.heads), axis(axes.rows, plan.getTileQ())};
+    if (plan.getSplitKeys())
+      grid.push_back(axis(tile::sharesAxis));
+    return builder.getArrayAttr(grid);
   }
 
   /// Whether a tile of keys ends past `end`. Where two warpgroups compute, it is compared with the first such tile, a
@@ -119,7 +148,7 @@ private:
   Value maskTile(Value x, Value k0, Value partial) {
     for (const MaskCut &cut : mask.cuts) {
       Value crossed = cut.fullBegin ? compare(arith::CmpIPredicate::slt, k0, cut.fullBegin) : isPast(k0, cut.fullEnd);
-      x = hide(x, qOrigin, number(0), crossed, [&](Value q, Value column) {
+      x = hide(x, rowOrigin, number(0), crossed, [&](Value q, Value column) {
         BlockValues row = block;
         row.q0 = rowOf(q);
         row.tileQ = 1;
@@ -129,7 +158,7 @@ private:
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
     if (mask.rest.empty() && !lookUp)
       return x;
-    return hide(x, qOrigin, k0, partial, [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); });
+    return hide(x, rowOrigin, k0, partial, [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); });
   }
 
   /// What the domain's questions read of the block.
@@ -195,7 +224,7 @@ private:
       tiles.setReverse(true);
     // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
     BlockValues part = block;
-    if (int64_t rows = rowsOfWarpgroup(kernel); rows && rows < plan.getTileQ()) {
+    if (int64_t rows = rowsOfWarpgroup(kernel); rows && rows < plan.getTileQ() && !group) {
       part.tileQ = rows;
       part.part = true;
       part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
@@ -212,17 +241,30 @@ private:
   void writeBlock() {
     Type dtype = op.getDtype();
     auto index = [&](StringRef axis) {
-      return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), axis == "q" ? "q0" : axis);
+      StringRef name = axis == "q" ? "q0" : axis == tile::rowsAxis ? "row0" : axis;
+      return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), name);
     };
     b = index("b");
-    h = index("h");
-    q0 = index("q");
+    Value headIndex = index(axes.heads);
+    row0 = index(axes.rows);
     Value queryLength = axisExtent("q", "Sq");
     keyLength = axisExtent("k", "Sk");
     Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
     readQueryOffset();
-    qOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
-    Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+    Value kvHead = headIndex, rowLength = queryLength;
+    if (plan.getPackGroups()) {
+      group = param("group", i32);
+      h = tile::named(arith::MulIOp::create(builder, loc, kvHead, group), "first_head");
+      q0 = tile::named(arith::DivUIOp::create(builder, loc, row0, group), "q0");
+      rowLength = axisExtent(axes.rows, "rows");
+      rowOrigin = row0;
+    } else {
+      h = headIndex;
+      q0 = row0;
+      rowOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
+      kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+    }
+    kvHeadOfRows = kvHead;
     auto saved = [&](StringRef what) {
       const tile::OperandAttr declared = savedDeclaration(what, OperandRole::Out);
       return op.saves(what) ? param(declared.getName(), declared.getViewType()) : Value();
@@ -232,17 +274,19 @@ private:
     Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     SmallVector<Value, 2> within;
+    Value shares;
+    if (plan.getSplitKeys()) {
+      share = index(tile::sharesAxis);
+      shares = axisExtent(tile::sharesAxis, "shares");
+    }
     Value domain = visibleTiles(within);
+    if (shares)
+      takeShare(builder, domain.getDefiningOp<tile::DomainOp>(), share, shares);
 
     const int64_t rows = plan.getTileQ();
     rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
     outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
-    Value qTile = copy(shape({{"q", rows}, {"d", depth}}, dtype, MemorySpace::Shared), queries, ValueRange{b, h, q0},
-                       queryLength, plan.getQStages(), "q_tile");
-    if (plan.getQRegisters())
-      qTile = tile::named(tile::ConvertOp::create(
-                              builder, loc, cast<TileType>(qTile.getType()).withSpace(MemorySpace::Register), qTile),
-                          "q_tile_fragment");
+    Value qTile = queryTile(queries, rowLength);
     floatConstant(-std::numeric_limits<float>::infinity()); // where maxima start
     zero = floatConstant(0);
     const SmallVector<Value> inits = initialValues();
@@ -260,8 +304,31 @@ private:
       builder.setInsertionPointToEnd(&loop.getBody().front());
       writeKeys(loop, qTile, {keys, values, kvHead});
     }
-    finish(loop.getResults(), queryLength);
+    finish(loop.getResults(), rowLength);
   }
+
+  /// Rows of several heads are loaded to registers by those who read them: the copy engine takes rows of one.
+  Value queryTile(Value queries, Value rowLength) {
+    Type dtype = op.getDtype();
+    TileType type = shape({{"q", plan.getTileQ()}, {"d", depth}}, dtype, MemorySpace::Shared);
+    if (group) {
+      type = type.withSpace(MemorySpace::Register);
+      auto load = tile::LoadOp::create(builder, loc, type.withElementType(f32), rowsOf(queries),
+                                       ValueRange{b, headOfRows(), row0}, rowLength);
+      return rounded(tile::named(load, "q_rows"), "q_tile");
+    }
+    Value qTile = copy(type, queries, ValueRange{b, h, q0}, rowLength, plan.getQStages(), "q_tile");
+    if (plan.getQRegisters())
+      qTile = tile::named(tile::ConvertOp::create(builder, loc, type.withSpace(MemorySpace::Register), qTile),
+                          "q_tile_fragment");
+    return qTile;
+  }
+
+  /// The view with the block's rows, and the index of their head.
+  Value rowsOf(Value view) {
+    return group ? tile::named(tile::GroupRowsOp::create(builder, loc, view, group), tile::nameOf(view)) : view;
+  }
+  Value headOfRows() { return group ? kvHeadOfRows : h; }
 
   /// K and V, and which of their heads.
   struct KeyViews {
@@ -271,10 +338,9 @@ private:
   /// The statistics and the accumulator before the first tile.
   SmallVector<Value> initialValues() {
     SmallVector<Value> inits;
-    for (auto statistic : statistics()) {
-      Value start = floatConstant(statistic.getInitial().getValue().convertToFloat());
-      inits.push_back(tile::named(tile::SplatOp::create(builder, loc, rowType, start), statistic.getName().getValue()));
-    }
+    for (auto statistic : statistics())
+      inits.push_back(tile::named(tile::SplatOp::create(builder, loc, rowType, initialOf(statistic)),
+                                  statistic.getName().getValue()));
     inits.push_back(tile::named(tile::SplatOp::create(builder, loc, outType, zero), "acc"));
     return inits;
   }
@@ -311,53 +377,13 @@ private:
   /// x of a tile, of which what the backward pass asks for is saved.
   Value savingScore(Value s, Value k0) {
     if (!op.saves("score"))
-      return scoreTile(s, qOrigin, k0);
-    Value saved = scoreMap("saved", s, op.getSavedScore(), qOrigin, k0);
+      return scoreTile(s, rowOrigin, k0);
+    Value saved = scoreMap("saved", s, op.getSavedScore(), rowOrigin, k0);
     tile::StoreBlocksOp::create(builder, loc, saved, savedScore, b, h, q0, k0);
-    return scoreFromSaved(saved, readsProductBesideSaved() ? s : Value(), qOrigin, k0);
+    return scoreFromSaved(saved, readsProductBesideSaved() ? s : Value(), rowOrigin, k0);
   }
 
   //===--- The normaliser ---===//
-
-  SmallVector<attn::RowStatisticAttr> statistics() {
-    return llvm::to_vector(op.getStatistics().getAsRange<attn::RowStatisticAttr>());
-  }
-
-  /// A constant of the kernel's block, made once.
-  Value floatConstant(float value) {
-    Value &known = floats[llvm::bit_cast<uint32_t>(value)];
-    if (!known) {
-      OpBuilder::InsertionGuard guard(builder);
-      if (Operation *loop = builder.getInsertionBlock()->getParentOp(); isa<tile::ForBlocksOp>(loop))
-        builder.setInsertionPoint(loop);
-      known = constant(value);
-    }
-    return known;
-  }
-
-  /// A map by one of the normaliser's regions; `values` stand for what it takes behind b and h. `finish` adds to it.
-  Value mapByRegion(
-      StringRef name, TileType type, Region &region, ValueRange values,
-      function_ref<Value(Value)> finish = [](Value result) { return result; }) {
-    Block &body = region.front();
-    IRMapping mapping;
-    mapping.map(body.getArgument(0), b);
-    mapping.map(body.getArgument(1), h);
-    for (auto constant : body.getOps<arith::ConstantOp>())
-      if (auto value = dyn_cast<FloatAttr>(constant.getValue()))
-        mapping.map(constant.getResult(), floatConstant(value.getValue().convertToFloat()));
-    SmallVector<Value> inputs, read;
-    for (auto [argument, value] : llvm::zip(body.getArguments().drop_front(2), values))
-      if (!argument.use_empty()) {
-        inputs.push_back(value);
-        read.push_back(argument);
-      }
-    return map(name, type, inputs, [&](ValueRange elements) {
-      mapping.map(read, elements);
-      cloneOps(body, mapping);
-      return finish(mapping.lookup(cast<attn::YieldOp>(body.back()).getValue()));
-    });
-  }
 
   /// p of a tile of scores, and the accumulator times the rescale. `carried` are the statistics and the accumulator;
   /// `next` gets the statistics with this tile in them.
@@ -393,43 +419,39 @@ private:
     return tile::named(tile::ReduceOp::create(builder, loc, rowType, kind, tile, "k", init, false), name);
   }
 
-  /// O of the accumulator: divided by the divisor, 0 where that is 0, and scaled as dropout's survivors are.
-  Value output(ValueRange statistics, Value acc, Value keepScale) {
-    Region &divisor = op.getDivisor();
-    if (divisor.empty())
-      return keepScale ? scaledBy("out", acc, keepScale) : acc;
-    Value numerator = keepScale ? keepScale : constant(1);
-    // That of a single statistic is called by it.
-    auto named = dyn_cast<BlockArgument>(cast<attn::YieldOp>(divisor.front().back()).getValue());
-    std::string name = named ? op.normaliserArgument(divisor, named.getArgNumber()) : "divisor";
-    Value inverse = mapByRegion("inverse_" + name, rowType, divisor, statistics, [&](Value value) -> Value {
-      Value none = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, value, zero);
-      return arith::SelectOp::create(builder, loc, none, zero, arith::DivFOp::create(builder, loc, numerator, value));
-    });
-    return times("out", acc, inverse);
-  }
-
-  /// O and LSE from what the loop leaves.
-  void finish(ValueRange results, Value queryLength) {
+  /// O and LSE from what the loop leaves, or that itself where other blocks have shares of the keys.
+  void finish(ValueRange results, Value rowLength) {
+    if (plan.getSplitKeys())
+      return leaveShare(results, rowLength);
     ValueRange statistics = results.drop_back();
-    Value out = output(statistics, results.back(), op.getDropout() ? param("keep_scale", f32) : Value());
+    const SmallVector<Value> place{b, headOfRows(), row0};
+    Value out = results.back();
+    if (Value inverse = inverseOf(statistics, op.getDropout() ? param("keep_scale", f32) : Value()))
+      out = op.getDivisor().empty() ? scaledBy("out", out, inverse) : times("out", out, inverse);
     if (op.hasLse()) {
       Value lse = mapByRegion("lse", rowType, op.getLse(), statistics);
-      tile::StoreOp::create(builder, loc, lse, param("lse", view(3, f32)), ValueRange{b, h, q0}, queryLength, true);
+      tile::StoreOp::create(builder, loc, lse, rowsOf(param("lse", view(3, f32))), place, rowLength, true);
     }
-    tile::StoreOp::create(builder, loc, out, param("o", view(4, op.getDtype())), ValueRange{b, h, q0}, queryLength,
-                          false);
+    tile::StoreOp::create(builder, loc, out, rowsOf(param("o", view(4, op.getDtype()))), place, rowLength, false);
+  }
+
+  void leaveShare(ValueRange results, Value rowLength) {
+    for (auto [operand, result] : llvm::zip(shareOperands(op, axes), results))
+      tile::StoreOp::create(builder, loc, result, param(operand.getName(), operand.getViewType()),
+                            ValueRange{b, headOfRows(), share, row0}, rowLength, /*optional=*/false);
   }
 
   attn::PlanAttr plan;
   tile::KernelOp kernel;
   int64_t depth, depthV;
   TileType rowType, scoreType, outType;
-  Value q0, qOrigin, keyLength;
+  RowAxes axes = plan.getPackGroups() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
+  Value q0, keyLength;
+  Value rowOrigin;    ///< where the coordinate of a tile's rows begins: q0 with the query offset, or row0 of several heads
+  Value kvHeadOfRows; ///< the key head
+  Value share;        ///< of the keys; null where the block has all
   Value head, seed, offset, threshold; ///< of dropout
   Value savedDropout, savedScore;      ///< views; null where it is not saved
-  Value zero;
-  std::map<uint32_t, Value> floats; ///< by their bits
   BlockValues block;
   MaskSplit mask;
   SmallVector<BoundsTable> bounds;

@@ -48,8 +48,11 @@ public:
     for (const BoundsTable &table : bounds)
       operands.push_back(table.declaration());
     kernel.setOperandsAttr(builder.getArrayAttr(operands));
-    if (!bounds.empty())
-      writeBoundsLaunch(builder, op, kernel, bounds);
+    if (bounds.empty())
+      return;
+    tile::KernelOp inFront = writeBoundsKernel(builder, op, kernel, bounds);
+    builder.setInsertionPoint(kernel);
+    writeLaunch(builder, {inFront, kernel});
   }
 
 private:

@@ -305,12 +305,15 @@ tile::KernelOp attune::writeBoundsKernel(OpBuilder builder, attn::AttentionOp op
   return BoundsKernelWriter(builder, op, kernel).write(tables);
 }
 
-void attune::writeBoundsLaunch(OpBuilder builder, attn::AttentionOp op, tile::KernelOp kernel,
-                               ArrayRef<BoundsTable> tables) {
-  auto symbol = [](tile::KernelOp of) -> Attribute { return FlatSymbolRefAttr::get(of.getSymNameAttr()); };
-  tile::KernelOp inFront = writeBoundsKernel(builder, op, kernel, tables);
-  builder.setInsertionPoint(kernel);
-  tile::LaunchOp::create(builder, kernel.getLoc(), StringAttr(),
-                         builder.getArrayAttr({symbol(inFront), symbol(kernel)}),
-                         builder.getDenseBoolArrayAttr({false, true}));
+void attune::writeLaunch(OpBuilder builder, ArrayRef<tile::KernelOp> kernels) {
+  if (kernels.size() == 1)
+    return;
+  SmallVector<Attribute> symbols;
+  SmallVector<bool> dependent;
+  for (tile::KernelOp kernel : kernels) {
+    dependent.push_back(!symbols.empty());
+    symbols.push_back(FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
+  }
+  tile::LaunchOp::create(builder, tile::KernelOp(kernels.front()).getLoc(), StringAttr(), builder.getArrayAttr(symbols),
+                         builder.getDenseBoolArrayAttr(dependent));
 }

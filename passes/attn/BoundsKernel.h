@@ -12,8 +12,7 @@ tile::OperandAttr workCounterOperand(mlir::MLIRContext *context);
 /// it has one, to 0.
 tile::KernelOp writeBoundsKernel(mlir::OpBuilder builder, attn::AttentionOp op, tile::KernelOp kernel,
                                  llvm::ArrayRef<BoundsTable> tables);
-/// The same, and in front of `kernel` the launch of both.
-void writeBoundsLaunch(mlir::OpBuilder builder, attn::AttentionOp op, tile::KernelOp kernel,
-                       llvm::ArrayRef<BoundsTable> tables);
+/// Writes at `builder` the launch of several kernels, each dependent on the one in front of it; none of a single one.
+void writeLaunch(mlir::OpBuilder builder, llvm::ArrayRef<tile::KernelOp> kernels);
 
 } // namespace attune

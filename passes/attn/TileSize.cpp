@@ -321,6 +321,19 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
   }
 }
 
+/// Why rows of a tile cannot be of several heads: what a block knows of them is one for all of its rows.
+static std::string packFaultOf(attn::AttentionOp op) {
+  if (op.getDropout())
+    return "dropout draws numbers for 16 queries of a head at a time";
+  if (op.getPattern())
+    return "blocks of a pattern are of the queries of one head";
+  if (!op.getSaves().empty())
+    return "what is saved for the backward pass is of the queries of one head";
+  if (!op.getMask().empty() && !op.getMask().getArgument(1).use_empty())
+    return "the mask depends on the head, of which the heads of a group would visit other keys each";
+  return "";
+}
+
 PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const SizeHints &hints) {
   PlanRequest request;
   request.arch = arch.str();
@@ -332,6 +345,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.loopsByHead = op.getPattern() || (!op.getMask().empty() && !op.getMask().getArgument(1).use_empty());
   if (op.getGradients())
     readGradients(op, request);
+  request.packFault = packFaultOf(op);
   request.precise = op.getPrecise();
   request.queries = hints.queries;
   request.keys = hints.keys;
@@ -399,6 +413,12 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     else
       request.mask = rowsOfMask(op, request);
   }
+  // Fewer queries than keys are the last of them.
+  const int64_t offset = op.getQOffset() ? std::max<int64_t>(0, request.keys - request.queries) : 0;
+  if (request.mask.kind == MaskShape::Kind::Band && offset)
+    for (auto [bound, by] : {std::pair(&request.mask.left, -offset), {&request.mask.right, offset}})
+      if (std::abs(*bound) < MaskShape::unlimited)
+        *bound += by;
   if (attn::BlockPatternAttr pattern = op.getPatternAttr()) {
     request.patternRows = pattern.getRows();
     request.patternColumns = pattern.getColumns();
@@ -409,7 +429,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 attn::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return attn::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
                              plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent,
-                             plan.queryStages, plan.turns, plan.overlap, plan.stageBiases);
+                             plan.queryStages, plan.turns, plan.overlap, plan.stageBiases, plan.packGroups, plan.splitKeys);
 }
 
 Plan attune::planOf(attn::PlanAttr attr) {
@@ -428,6 +448,8 @@ Plan attune::planOf(attn::PlanAttr attr) {
   plan.turns = attr.getTurns();
   plan.overlap = attr.getOverlap();
   plan.stageBiases = attr.getStageBiases();
+  plan.packGroups = attr.getPackGroups();
+  plan.splitKeys = attr.getSplitKeys();
   return plan;
 }
 
@@ -441,7 +463,8 @@ struct TileSize : attune::impl::TileSizeBase<TileSize> {
   // For visitSchedule.
   using TileSizeBase::tileQ, TileSizeBase::tileK, TileSizeBase::warps, TileSizeBase::stages, TileSizeBase::qRegisters,
       TileSizeBase::dvWarps, TileSizeBase::blocksPerSm, TileSizeBase::longestFirst, TileSizeBase::persistent,
-      TileSizeBase::queryStages, TileSizeBase::turns, TileSizeBase::overlap, TileSizeBase::stageBiases;
+      TileSizeBase::queryStages, TileSizeBase::turns, TileSizeBase::overlap, TileSizeBase::stageBiases,
+      TileSizeBase::packGroups, TileSizeBase::splitKeys;
 
   void runOnOperation() override {
     PlanChoice fixed;

@@ -112,6 +112,18 @@ protected:
     return mlir::arith::MulFOp::create(builder, loc, element, constant(op.getScale().convertToFloat()));
   }
 
+  /// What a row of a tile of scores stands for: a query's position, and its head.
+  struct QueryPlace {
+    mlir::Value query, head;
+  };
+  QueryPlace queryPlace(mlir::Value row) {
+    if (!group)
+      return {row, h};
+    mlir::Value query = mlir::arith::DivUIOp::create(builder, loc, row, group);
+    mlir::Value inGroup = mlir::arith::RemUIOp::create(builder, loc, row, group);
+    return {qOffset ? add(query, qOffset) : query, add(h, inGroup)};
+  }
+
   /// x of a tile s of products of Q and K.
   mlir::Value scoreTile(mlir::Value s, mlir::Value qOrigin, mlir::Value k0) {
     return scoreMap("x", s, op.getScore().empty() ? mlir::Value() : yieldOf(op.getScore()), qOrigin, k0);
@@ -124,7 +136,8 @@ protected:
     builder.setInsertionPointToEnd(&map.getBody().front());
     mlir::Value x = scaled(map.getElement(0));
     if (value) {
-      mlir::IRMapping mapping = cloneRegion(op.getScore(), {x, b, h, map.getCoordinate("q"), map.getCoordinate("k")});
+      const QueryPlace at = queryPlace(map.getCoordinate("q"));
+      mlir::IRMapping mapping = cloneRegion(op.getScore(), {x, b, at.head, at.query, map.getCoordinate("k")});
       x = mapping.lookup(value);
     }
     tile::YieldOp::create(builder, loc, x);
@@ -186,7 +199,7 @@ protected:
     auto map = tile::MapOp::create(builder, loc, tile.getType(), tile, {{"q", qFrom}, {"k", kFrom}}, onlyIf);
     mlir::OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
-    mlir::Value seen = visible(map.getCoordinate("q"), map.getCoordinate("k"));
+    mlir::Value seen = visible(queryPlace(map.getCoordinate("q")).query, map.getCoordinate("k"));
     tile::YieldOp::create(
         builder, loc,
         mlir::Value(mlir::arith::SelectOp::create(builder, loc, seen, map.getElement(0), constant(hidden))));
@@ -226,7 +239,8 @@ protected:
   mlir::OpBuilder builder;
   mlir::Location loc;
   mlir::Type f32, i32;
-  mlir::Value b, h;    ///< of the block, or of the loop around what is written
+  mlir::Value b, h;    ///< of the block, or of the loop around what is written; the first where rows are of several heads
+  mlir::Value group;   ///< query heads of a key head, where rows are those of all of them (tile.group_rows); else null
   mlir::Value qOffset; ///< null where the variant has none
 };
 

@@ -115,7 +115,8 @@ private:
       const RoleRegisters registers =
           roleRegisters(int(computes.getWarps()), int(fills.getWarps()), searches,
                         int(std::max(computed.size() + 2 * windows.size(), size_t(!vectors.empty()))),
-                        warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)));
+                        warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)),
+                        int(plan.getBlocksPerSm()));
       fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
       computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);
       kernel->setAttr(sched::rolesAttr, ArrayAttr::get(kernel.getContext(), {fills, computes}));
@@ -126,7 +127,7 @@ private:
     const int64_t threads = 32 * (fills.getWarps() + computes.getWarps()),
                   registers =
                       32 * (fills.getWarps() * fills.getRegisters() + computes.getWarps() * computes.getRegisters()),
-                  atLaunch = 65536 / threads / 8 * 8 * threads;
+                  atLaunch = 65536 / (threads * plan.getBlocksPerSm()) / 8 * 8 * threads;
     if (registers > atLaunch)
       return kernel.emitOpError() << "roles take " << registers << " registers, of which a block of " << threads
                                   << " threads has " << atLaunch << "; give a role fewer";

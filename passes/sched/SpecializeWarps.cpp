@@ -58,7 +58,8 @@ LogicalResult WarpSpecializer::findRings() {
   auto isRing = [](const Ring &ring) { return bool(ring.is); };
   if (!kernel->hasAttr(sched::rolesAttr) || !llvm::all_of(llvm::concat<Ring>(once, streamed), isRing))
     return kernel.emitError("has copies without a sched.ring, or no sched.roles, which tile-assign-roles writes");
-  if (once.empty() || streamed.empty())
+  auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
+  if ((once.empty() && (persistent || domain.skips())) || streamed.empty())
     return kernel.emitError() << "copies " << once.size() << " tiles before its loop over tiles and " << streamed.size()
                               << " in it; warps are specialised around one of each at least";
   for (auto convert : body.getOps<tile::ConvertOp>())

@@ -606,6 +606,8 @@ void bindOptions(nb::module_ &m) {
       .def_rw("turns", &CompileOptions::turns)
       .def_rw("overlap", &CompileOptions::overlap)
       .def_rw("stage_biases", &CompileOptions::stageBiases)
+      .def_rw("pack_groups", &CompileOptions::packGroups)
+      .def_rw("split_keys", &CompileOptions::splitKeys)
       .def_rw("shapes", &CompileOptions::shapes)
       .def_rw("gradients", &CompileOptions::gradients)
       .def_rw("cache_dir", &CompileOptions::cacheDir)

@@ -483,7 +483,7 @@ TEST_CASE("an exported kernel launches what the library launches", "[fake][.]") 
         (wanted.error.empty() ? good : refused) += 1;
         size_t most = 0;
         for (const KernelImage &other : images)
-          most = std::max(most, attune::workspaceSize(other.signature, args));
+          most = std::max(most, attune::workspaceSize(other, 1, args));
         // Of extents that a launch refuses, none is the right number.
         if (wanted.error.empty())
           CHECK(exported.workspaceBytes(p) == most);

@@ -78,7 +78,8 @@ Launcher attune::tests::launcher(const Simulation &simulation, const Case &test,
   const int64_t multiprocessors =
       seed % 4 == 3 ? tiles - seed / 4 % 2 : std::clamp<int64_t>(tiles / 2, 1, 1 + int64_t(seed % 4));
   return {
-      Device{}, [=](const LaunchArgs &args) { return simulation.workspaceBytes(args); },
+      Device{},
+      [=](const LaunchArgs &args) { return simulation.workspaceBytes(args, {.multiprocessors = multiprocessors}); },
       [=](const LaunchArgs &args) { return simulation.run(args, {.seed = seed, .multiprocessors = multiprocessors}); }};
 }
 

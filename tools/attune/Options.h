@@ -93,7 +93,7 @@ struct Flags {
   std::string arch, target;
   size_t sramBudget = 0;
   std::optional<int> tileQ, tileK, warps, stages, dvWarps, blocksPerSm, queryStages;
-  std::optional<bool> qRegisters, longestFirst, persistent, turns, overlap, stageBiases;
+  std::optional<bool> qRegisters, longestFirst, persistent, turns, overlap, stageBiases, packGroups, splitKeys;
   std::string shape;
   std::string cuda;
   bool backward = false, gradLse = false, deterministic = false;

@@ -3,6 +3,7 @@
 #include "passes/analysis/cost/CostModel.h"
 
 #include "arch/ArchInfo.h"
+#include "attune/LaunchParams.h"
 #include "ir/sched/SwizzledLayout.h"
 #include "passes/analysis/cost/PlanSeconds.h"
 #include "passes/analysis/cost/Rounding.h"
@@ -53,24 +54,38 @@ static double biasBytesOfTile(const PlanRequest &request, const Plan &plan) {
   return double(plan.tileQ) * plan.tileK * request.biasBytes;
 }
 
+int64_t attune::sharesOf(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
+  if (!plan.splitKeys)
+    return 1;
+  const int64_t rowTiles = request.batch * request.rowHeads(plan) * request.rowTiles(plan);
+  // A launch counts the tiles of all keys, whatever the mask leaves.
+  return keyShares(rowTiles, ceilDiv(request.keys, plan.tileK), int64_t(arch.smCount) * std::max(plan.blocksPerSm, 1));
+}
+
 static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                      const ArchInfo &arch) {
   const double B = request.batch, H = request.heads, Hkv = request.headsKv;
   const double Sq = request.queries, Sk = request.keys, e = request.elementBytes;
   const double columns = request.headDim + request.headDimV;
-  const double keyBytes = B * H * tiles.keyRows * columns * e;
+  const double keyBytes = B * double(request.rowHeads(plan)) * tiles.keyRows * columns * e;
   const double queryBytes = B * H * Sq * request.headDim * e;
   cost.readBytes = queryBytes + keyBytes + B * H * tiles.visited * biasBytesOfTile(request, plan);
   cost.writtenBytes = B * H * Sq * (request.headDimV * e + 4);
+  if (plan.splitKeys) {
+    // Each share's accumulator and statistics are written, and read again.
+    const double bytes = B * H * Sq * double(sharesOf(request, plan, arch)) * (request.headDimV + 2) * 4;
+    cost.readBytes += bytes;
+    cost.writtenBytes += bytes;
+  }
   cost.trafficBytes = cost.readBytes + cost.writtenBytes;
   cost.standardAttentionBytes = B * H * 4 * Sq * Sk * e + B * H * Sq * columns * e + B * Hkv * Sk * columns * e;
 
   // Blocks of one head run side by side and walk K together. While K and V of the running heads stay in L2 they
   // come from HBM once; else once for each wave of blocks.
   constexpr double l2Share = 0.6; // that K and V of running heads may fill
-  const double queryTiles = double(ceilDiv(request.queries, plan.tileQ));
+  const double queryTiles = double(request.rowTiles(plan));
   const double running = double(arch.smCount) * std::max(plan.blocksPerSm, 1);
-  const double group = std::max(1.0, H / Hkv);
+  const double group = plan.packGroups ? 1 : std::max(1.0, H / Hkv);
   const double headBytes = tiles.distinctKeys.value_or(Sk) * columns * e;
   double runningHeads = std::min(B * Hkv, std::ceil(running / (queryTiles * group)) + 1), atOnce = headBytes;
   double waves = std::ceil(queryTiles * group / running);
@@ -114,20 +129,21 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   const int d = int(roundUp(request.headDim, 16)), dv = int(request.paddedHeadDimV(plan)) / plan.dvWarps;
   if (plan.copyWarps)
     return warpgroupTileRegisters(plan.tileK, request.headDimV) + (plan.turns && plan.overlap ? plan.tileK / 4 : 0) +
-           (request.precise ? 4 : 0);
+           (plan.packGroups ? d / 4 : 0) + (request.precise ? 4 : 0);
   const int split = request.elementBytes == 4 ? 2 : 1;  // 3xTF32 holds a high and a low part
   int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, then P in its place; O
-  if (plan.qRegisters)
+  if (plan.qRegisters || plan.packGroups)
     registers += rowTiles * (d / 4) * split;
   registers += 4 * rowTiles;               // m, l
   registers += (4 * rowTiles + 8) * split; // fragments of A, and of B two deep
   return registers + (request.precise ? 4 : 0);
 }
 
-RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles) {
+RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles,
+                                    int blocksPerSm) {
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
-  const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32) / 8 * 8, all = atLaunch * (consumers + producers);
+  const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32 * blocksPerSm) / 8 * 8, all = atLaunch * (consumers + producers);
   auto share = [&](int least) -> RoleRegisters {
     const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
     return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
@@ -147,7 +163,7 @@ int attune::warpgroupTileRegisters(int64_t tileK, int64_t headDimV) {
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
   return roleRegisters(plan.warps, plan.copyWarps, request.searches(),
                        request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0),
-                       warpgroupTileRegisters(plan.tileK, request.headDimV))
+                       warpgroupTileRegisters(plan.tileK, request.headDimV), std::max(plan.blocksPerSm, 1))
       .consumer;
 }
 
@@ -195,7 +211,9 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   // The copy engine takes whole panels.
   auto columns = [&](int64_t padded) { return plan.copyWarps ? sched::boxRowBytes(padded * e) / e : padded; };
   const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(request.paddedHeadDimV(plan));
-  std::vector<SharedBuffer> buffers = {{"Q", plan.queryStages * plan.tileQ * d * e},
+  // Rows of several heads are loaded to registers.
+  const int64_t queryBytes = plan.packGroups ? 0 : plan.queryStages * plan.tileQ * d * e;
+  std::vector<SharedBuffer> buffers = {{"Q", queryBytes},
                                        {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
                                        {"V", roundUp(plan.stages * plan.tileK * dv * e, sched::swizzledAlignment)}};
   if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage; of a search it says
@@ -205,7 +223,9 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
                                              plan.stages * (3 + request.stagedColumns + request.distanceValues +
                                                             (plan.stageBiases ? request.biases : 0)))});
   // With copy warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive.
-  if (plan.persistent || (plan.copyWarps && (dv > d || sched::panelForBoxes(dv * e) != sched::panelForBoxes(d * e))))
+  if (plan.splitKeys)
+    ; // pairs of float32 go from registers to memory, or take the place of what is no longer alive
+  else if (plan.persistent || plan.packGroups || (plan.copyWarps && (dv > d || sched::panelForBoxes(dv * e) != sched::panelForBoxes(d * e))))
     buffers.push_back({"O", plan.tileQ * dv * e});
   else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
@@ -316,7 +336,12 @@ static std::optional<Error> checkForms(const PlanRequest &request, const ArchInf
     return Error{"stage-biases has no bias to stage: the score adds no floats of a captured tensor at [.., q, k] that "
                  "copy warps can bring; leave it out"};
   const bool warpgroups = usesWarpgroups(request, arch);
-  if (warpgroups && fixed.blocksPerSm.value_or(1) != 1)
+  const bool shares = fixed.packGroups.value_or(false) || fixed.splitKeys.value_or(false);
+  if (fixed.packGroups.value_or(false) && !request.packFault.empty())
+    return Error{fmt::format("pack-groups is not available: {}; leave it out", request.packFault)};
+  if (shares && fixed.persistent.value_or(false))
+    return Error{"persistent blocks take no packed groups and no shares of keys; leave it out"};
+  if (warpgroups && fixed.blocksPerSm.value_or(1) != 1 && !(shares && *fixed.blocksPerSm == 2))
     return Error{fmt::format("blocks-per-sm {} is not available on {}, where one block fills a multiprocessor; use 1",
                              *fixed.blocksPerSm, arch.name)};
   if (warpgroups && fixed.queryStages.value_or(1) == 2 && !fixed.persistent.value_or(true))
@@ -430,7 +455,56 @@ static int patternMisses(const PlanRequest &request, const Plan &plan) {
   return misses;
 }
 
-static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &arch) {
+/// How the heads of a group and blocks share rows and keys.
+struct Sharing {
+  bool packGroups, splitKeys;
+};
+
+/// Sharing is for launches whose tiles of rows leave multiprocessors idle: it is looked at for given sizes alone.
+static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo &arch) {
+  const PlanChoice &fixed = request.fixed;
+  const bool asked = fixed.packGroups || fixed.splitKeys;
+  std::vector<Sharing> result;
+  if (!fixed.packGroups.value_or(false) && !fixed.splitKeys.value_or(false))
+    result.push_back({false, false});
+  constexpr int64_t rows = 64; // of a warpgroup, and of four warps
+  const int64_t blocks = request.batch * request.heads * ceilDiv(request.queries, rows);
+  const bool few = request.theseSizes && !arch.isCpu() &&
+                   (request.queries * request.group() <= 2 * rows || blocks < int64_t(arch.smCount));
+  if (!few && !asked)
+    return result;
+  const bool packs = request.packFault.empty() && (request.group() > 1 || fixed.packGroups.value_or(false));
+  for (bool pack : choices(fixed.packGroups, packs ? std::vector{true, false} : std::vector{false}))
+    for (bool split : choices(fixed.splitKeys, {true, false}))
+      if (pack || split)
+        result.push_back({pack, split});
+  return result;
+}
+
+/// The plans of blocks that share: deep rings keep memory busy, and two blocks a multiprocessor hide where each begins
+/// and ends.
+static void addSharing(std::vector<Plan> &plans, const PlanRequest &request, Sharing sharing, bool longestFirst) {
+  const PlanChoice &fixed = request.fixed;
+  for (int warps : choices(fixed.warps, {4, 8}))
+    if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
+      for (int tileK : choices(fixed.tileK, {32, 64, 128}))
+        for (int stages : choices(fixed.stages, {2, 3, 4, 6}))
+          for (int blocksPerSm : choices(fixed.blocksPerSm, {1, 2})) {
+            plans.push_back({16 * warps, tileK, warps, stages, false, blocksPerSm, longestFirst, 1, 4});
+            plans.back().packGroups = sharing.packGroups;
+            plans.back().splitKeys = sharing.splitKeys;
+          }
+}
+
+static std::vector<Plan> shared(std::vector<Plan> plans, Sharing sharing) {
+  for (Plan &plan : plans) {
+    plan.packGroups = sharing.packGroups;
+    plan.splitKeys = sharing.splitKeys;
+  }
+  return plans;
+}
+
+static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &arch, Sharing sharing) {
   const PlanChoice &fixed = request.fixed;
   // With a bound on k - q the last tile of rows has the most keys.
   const bool longestFirst = fixed.longestFirst.value_or(
@@ -438,6 +512,11 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
       (request.mask.kind == MaskShape::Kind::Band && request.mask.right < MaskShape::unlimited &&
        request.mask.left >= MaskShape::unlimited));
   std::vector<Plan> plans;
+  const bool shares = sharing.packGroups || sharing.splitKeys;
+  if (usesWarpgroups(request, arch) && shares) {
+    addSharing(plans, request, sharing, longestFirst);
+    return plans;
+  }
   if (usesWarpgroups(request, arch)) {
     // Four warpgroups, where they are not asked for: not beside a mask whose tiles few of 256 rows may see (+3 to +20%
     // measured), nor with dropout (+11%), nor with fewer than 64 keys, nor beside copies of biases by element, which
@@ -462,7 +541,7 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
     for (int tileQ : choices(fixed.tileQ, {16, 32, 48, 64, 96, 128}))
       for (int tileK : choices(fixed.tileK, {16, 32, 64, 128, 192, 256}))
         plans.push_back({tileQ, tileK, 1, 1, false, 1, longestFirst});
-    return plans;
+    return shared(plans, sharing);
   }
   for (int warps : warpChoices(request))
     for (int dvWarps : dvWarpChoices(request))
@@ -473,9 +552,10 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
         for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}))
           for (int stages : choices(fixed.stages, {1, 2, 3}))
             for (bool qRegisters : choices(fixed.qRegisters, {false, true}))
-              plans.push_back({tileQ, tileK, warps, stages, qRegisters, 0, longestFirst, dvWarps});
+              if (!sharing.packGroups || !qRegisters)
+                plans.push_back({tileQ, tileK, warps, stages, qRegisters, 0, longestFirst, dvWarps});
       }
-  return plans;
+  return shared(plans, sharing);
 }
 
 std::vector<std::pair<int64_t, int64_t>> attune::rankedLengths(const PlanRequest &request) {
@@ -536,7 +616,8 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   plan.turns = fixed.turns.value_or(plan.turns);
   plan.overlap = fixed.overlap.value_or(plan.overlap);
   // Persistent where O has room beside Q, with Q copied ahead where that has room twice.
-  plan.persistent = plan.copyWarps && fixed.persistent.value_or(true);
+  const bool shares = plan.packGroups || plan.splitKeys;
+  plan.persistent = plan.copyWarps && !shares && fixed.persistent.value_or(true);
   plan.queryStages = plan.persistent ? fixed.queryStages.value_or(2) : 1;
   count();
   if (plan.persistent && !fixed.queryStages && cost.sharedBytes > budget) {
@@ -558,10 +639,23 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
     cost.registers = cost.spills ? limit : needed;
   }
   if (ranked.accepted()) {
-    const int most =
-        arch.isCpu() || plan.copyWarps ? 1 : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
+    // With copy warps registers are shared out by the plan's number of blocks.
+    const int most = arch.isCpu() || (plan.copyWarps && !shares) ? 1
+                     : plan.copyWarps
+                         ? std::min(plan.blocksPerSm, arch.blocksPerSM(plan.threads(), 1, size_t(cost.sharedBytes)))
+                         : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
+    // One instruction holds a warpgroup's part of O, and what it takes beside that, within the registers of the launch.
+    const int64_t ofProduct = roundUp(request.headDimV, 16) / 2 + leastWarpgroupRegisters;
+    if (shares && plan.copyWarps && ofProduct > arch.registersPerSM / (plan.blocksPerSm * plan.threads()))
+      ranked.rejected = fmt::format("a product takes {} registers, above what {} blocks of {} threads begin with",
+                                    ofProduct, plan.blocksPerSm, plan.threads());
+    else if (shares && plan.copyWarps && most < plan.blocksPerSm)
+      ranked.rejected = fmt::format("{} bytes of shared memory leave no room for {} blocks on a multiprocessor",
+                                    cost.sharedBytes, plan.blocksPerSm);
     plan.blocksPerSm = std::min(fixed.blocksPerSm.value_or(most), most);
-    if (most == 0)
+    if (!ranked.accepted())
+      ;
+    else if (most == 0)
       ranked.rejected =
           fmt::format("{} threads with about {} registers do not fit one SM", plan.threads(), cost.registers);
     else if (fixed.blocksPerSm && *fixed.blocksPerSm > most)
@@ -577,11 +671,11 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   else if (!arch.isCpu())
     cost.registerLimit =
         std::min(arch.maxRegistersPerThread, arch.registersPerSM / (plan.blocksPerSm * plan.threads()) / 8 * 8);
-  TileCount tiles = countTiles(request, plan.tileQ, plan.tileK);
-  const double heads = double(request.batch) * request.heads;
+  TileCount tiles = countTiles(request, int(request.tileQueries(plan)), plan.tileK);
+  const double heads = double(request.batch * request.rowHeads(plan));
   cost.visitedTiles = heads * tiles.visited;
   cost.partialTiles = heads * tiles.partial;
-  cost.allTiles = heads * double(ceilDiv(request.queries, plan.tileQ) * ceilDiv(request.keys, plan.tileK));
+  cost.allTiles = heads * double(ceilDiv(request.queries, request.tileQueries(plan)) * ceilDiv(request.keys, plan.tileK));
   setBytes(cost, request, plan, tiles, arch);
   PlanRequest these = request;
   these.theseSizes = true;
@@ -621,15 +715,18 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 //===----------------------------------------------------------------------===//
 
 std::string Plan::text() const {
+  const std::string sharing = std::string(packGroups ? ", groups packed" : "") + (splitKeys ? ", keys split" : "");
   if (copyWarps)
     return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}{}", tileQ, tileK, warps / 4,
                        warps == 4 ? "" : "s", stages, turns ? ", in turn" : "", overlap ? ", overlapped" : "",
                        persistent ? ", persistent" : "") +
-           (stageBiases ? ", biases staged" : "");
+           (stageBiases ? ", biases staged" : "") + (blocksPerSm > 1 ? fmt::format(", {} blocks per SM", blocksPerSm) : "") +
+           sharing;
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}{}", tileQ, tileK, warps, warps == 1 ? "" : "s",
                      dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages, stages == 1 ? "" : "s",
-                     qRegisters ? "registers" : "shared memory",
-                     blocksPerSm ? fmt::format(", {} block{} per SM", blocksPerSm, blocksPerSm == 1 ? "" : "s") : "");
+                     qRegisters || packGroups ? "registers" : "shared memory",
+                     blocksPerSm ? fmt::format(", {} block{} per SM", blocksPerSm, blocksPerSm == 1 ? "" : "s") : "") +
+         sharing;
 }
 
 int64_t PlanRequest::paddedHeadDimV(const Plan &plan) const { return roundUp(headDimV, 16 * plan.dvWarps); }
@@ -655,8 +752,9 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
   const int64_t budget = request.sramBudget ? request.sramBudget : int64_t(arch.sharedBytesPerBlock);
 
   std::vector<RankedPlan> plans;
-  for (const Plan &plan : candidates(request, arch))
-    plans.push_back(evaluate(request, plan, arch, budget));
+  for (Sharing sharing : sharings(request, arch))
+    for (const Plan &plan : candidates(request, arch, sharing))
+      plans.push_back(evaluate(request, plan, arch, budget));
   if (std::none_of(plans.begin(), plans.end(), [](const RankedPlan &p) { return p.accepted(); }))
     return nothingFits(request, plans, arch, budget);
   const int headDim = std::max(request.headDim, request.headDimV);

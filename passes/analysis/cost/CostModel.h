@@ -56,6 +56,7 @@
 #include "attune/Schedule.h"
 #include "attune/TileMap.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -89,6 +90,8 @@ struct Plan {
   bool turns = false;       ///< warpgroups start their products in turn
   bool overlap = false;     ///< the product with V of a tile runs beside the softmax of the next
   bool stageBiases = false; ///< copy warps bring dense biases to shared memory; else lanes load their elements
+  bool packGroups = false;  ///< rows are those of all query heads of a key head
+  bool splitKeys = false;   ///< blocks share the keys of a tile of rows; a second kernel combines their parts
 
   int threads() const { return (warps + copyWarps) * 32; }
   /// Warps that split the rows.
@@ -108,7 +111,7 @@ struct Plan {
 struct RoleRegisters {
   int producer, consumer;
 };
-RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles);
+RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles, int blocksPerSm = 1);
 /// Registers of S, P beside it, and O, without those of the exponentials that `turns` with `overlap` keep beside P.
 int warpgroupTileRegisters(int64_t tileK, int64_t headDimV);
 
@@ -119,7 +122,7 @@ struct PlanChoice {
   std::optional<int> dvWarps = {}, blocksPerSm = {};
   std::optional<bool> longestFirst = {}, persistent = {};
   std::optional<int> queryStages = {};
-  std::optional<bool> turns = {}, overlap = {}, stageBiases = {};
+  std::optional<bool> turns = {}, overlap = {}, stageBiases = {}, packGroups = {}, splitKeys = {};
 
   /// What `other` fixes stands in the place of what was fixed.
   template <typename Structure> void overrule(const Structure &other) {
@@ -203,6 +206,7 @@ struct PlanRequest {
   bool elementGradients = false; ///< loops give captured tensors something for each element of S
   bool denseGradients = false;   ///< tiles of some have a kernel of their own
   bool loopsByHead = false;      ///< heads of a group see other keys, or sum by key what is theirs alone
+  std::string packFault = {};    ///< why the query heads of a key head cannot share a tile's rows, or ""
   bool precise = false;          ///< exp2 and the score's functions to float32 accuracy
   double specialPerElement = 0;  ///< special-function results of the score, besides the normaliser's
   double normaliserSpecial = 1;  ///< those of the normaliser for each element of S: softmax's exp2
@@ -227,6 +231,18 @@ struct PlanRequest {
   bool theseSizes = false; ///< rank for these sizes alone, not for shorter and longer sequences of as many tokens, too
   PlanChoice fixed;
 
+  /// Query heads for each key head.
+  int64_t group() const { return headsKv > 0 ? std::max<int64_t>(1, heads / headsKv) : 1; }
+  /// Heads of a batch whose rows a plan's tiles hold, and queries of a tile.
+  int64_t rowHeads(const Plan &plan) const { return plan.packGroups ? headsKv : heads; }
+  int64_t tileQueries(const Plan &plan) const {
+    return plan.packGroups ? std::max<int64_t>(1, plan.tileQ / group()) : plan.tileQ;
+  }
+  /// Tiles of rows of such a head.
+  int64_t rowTiles(const Plan &plan) const {
+    const int64_t rows = queries * (plan.packGroups ? group() : 1);
+    return (rows + plan.tileQ - 1) / plan.tileQ;
+  }
   /// Special-function results for each element of S, the normaliser's included.
   double specialResults() const { return normaliserSpecial + specialPerElement; }
   /// Columns of V and O as tiles hold them: 16, the matrix instruction's, for each of the warps that split them.

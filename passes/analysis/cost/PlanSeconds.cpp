@@ -38,6 +38,7 @@ struct Calibration {
   double float32Shared;    ///< V has no transposed 32-bit ldmatrix
   double lastRows;         ///< of a tile of rows: what the multiprocessors wait for the last
   double launchSeconds;
+  double combineSeconds; ///< of the kernel that combines shares of keys, beside what it reads
 };
 /// The same with copy warps.
 struct WarpgroupCalibration {
@@ -88,6 +89,7 @@ static constexpr Calibration calibration = {
     .float32Shared = 1.5,
     .lastRows = 0.25,
     .launchSeconds = 3e-6,
+    .combineSeconds = 3e-6,
 };
 
 // A random search over timings of one H200: 41 cases with all their plans (odd lengths, D 40 to 256, masks, biases,
@@ -163,9 +165,23 @@ static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const Ti
   return own;
 }
 
+/// The same of blocks that share rows and keys, in waves. Blocks of one multiprocessor with copy warps hide each other's
+/// latencies, of which a tile's time mostly is; without, a tile's time counts those that share the multiprocessor.
+static double sharedCycles(const PlanRequest &request, const Plan &plan, const TileCount &tiles, const ArchInfo &arch,
+                           const TileCycles &of) {
+  const double rows = double(request.batch * request.rowHeads(plan) * request.rowTiles(plan));
+  const double keyTiles = tiles.visited / double(ceilDiv(request.queries, request.tileQueries(plan)));
+  const double shares = double(sharesOf(request, plan, arch)), beside = std::max(plan.blocksPerSm, 1);
+  const double waves = std::ceil(rows * shares / (arch.smCount * beside));
+  const double atOnce = plan.copyWarps ? 1 : std::min(beside, std::ceil(rows * shares / arch.smCount));
+  return waves * (std::ceil(keyTiles / shares) * of.tile * atOnce + of.block);
+}
+
 /// Cycles that the busiest multiprocessor takes for the tiles of all blocks, each given as cycles of one multiprocessor.
 static double busiestCycles(const PlanRequest &request, const Plan &plan, const TileCount &tiles, const ArchInfo &arch,
                             const TileCycles &of) {
+  if (plan.packGroups || plan.splitKeys)
+    return sharedCycles(request, plan, tiles, arch, of);
   const double heads = double(request.batch) * request.heads, rows = double(ceilDiv(request.queries, plan.tileQ));
   const double blocks = heads * rows, sms = arch.smCount;
   const TileCount own = ownTiles(request, plan, tiles);
@@ -197,7 +213,7 @@ static double busiestCycles(const PlanRequest &request, const Plan &plan, const 
 /// Seconds of each unit, and of all.
 static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                           const ArchInfo &arch, const TileCycles &of) {
-  const double clock = arch.clockGHz * 1e9, heads = double(request.batch) * request.heads;
+  const double clock = arch.clockGHz * 1e9, heads = double(request.batch * request.rowHeads(plan));
   auto spread = [&](double perTile) { return heads * tiles.visited * perTile / (arch.smCount * clock); };
   cost.mmaSeconds = spread(of.mma);
   cost.specialSeconds = spread(of.special);
@@ -205,7 +221,8 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   cost.sharedSeconds = spread(of.shared);
   cost.hbmSeconds = cost.hbmBytes / arch.memoryBytesPerSecond;
   const double cycles = busiestCycles(request, plan, tiles, arch, of);
-  cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + calibration.launchSeconds;
+  cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + calibration.launchSeconds +
+                      (plan.splitKeys ? calibration.combineSeconds : 0);
   setBusy(cost, arch);
 }
 

@@ -13,6 +13,9 @@ namespace attune {
 void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                 const ArchInfo &arch);
 
+/// Into how many shares a launch divides the keys of a tile of rows.
+int64_t sharesOf(const PlanRequest &request, const Plan &plan, const ArchInfo &arch);
+
 /// Cycles of each unit for a tile, with copy warps.
 struct WarpgroupCycles {
   double mma, special, alu, shared;

@@ -41,7 +41,7 @@ LogicalResult KernelExpander::run() {
   target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
   target.setSharedBytes(bytes);
   for (StringRef name :
-       {StringRef(tile::remarksAttr), StringRef(sched::persistentAttr), StringRef(sched::longestFirstAttr),
+       {StringRef(tile::remarksAttr), StringRef(tile::derivedAttr), StringRef(sched::persistentAttr), StringRef(sched::longestFirstAttr),
         StringRef(sched::turnsAttr), StringRef(sched::overlapAttr)})
     if (Attribute mark = kernel->getAttr(name))
       target->setAttr(name, mark);
@@ -162,6 +162,11 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
       })
       .Case<sched::ThreadIdOp>([&](auto id) {
         mapping.map(id.getResult(), workBlock ? thread : sched::ThreadIdOp::create(builder, loc).getResult());
+        return success();
+      })
+      .Case<tile::GroupRowsOp>([&](auto rows) {
+        // Where a row is says headRow.
+        mapping.map(rows.getResult(), mapping.lookup(rows.getView()));
         return success();
       })
       .Case<tile::PartRowOp>([&](auto part) {

@@ -9,6 +9,8 @@ LogicalResult KernelExpander::expandOp(sched::SlotOp op) {
 }
 
 std::string KernelExpander::nameOfView(Value view) {
+  if (auto rows = view.getDefiningOp<tile::GroupRowsOp>())
+    view = rows.getView();
   auto parameter = view.getDefiningOp<tile::ParamOp>();
   return (parameter ? parameter.getOwnName() : tile::nameOf(view)).str();
 }
@@ -36,47 +38,68 @@ Value KernelExpander::slice(Value view, ValueRange indices, StringRef name) {
   return result;
 }
 
+KernelExpander::HeadRow KernelExpander::headRow(Value view, ValueRange indices, Value row) {
+  auto rows = view.getDefiningOp<tile::GroupRowsOp>();
+  if (!rows)
+    return {slice(view, indices, nameOfView(view) + "_head"), row};
+  Value group = mapping.lookup(rows.getGroup());
+  SmallVector<Value> leading;
+  for (Value index : indices.drop_back())
+    leading.push_back(mapping.lookup(index));
+  Value first = arith::MulIOp::create(builder, loc, leading.back(), group, arith::IntegerOverflowFlags::nsw);
+  leading.back() = tile::named(add(first, arith::RemUIOp::create(builder, loc, row, group)), "row_head");
+  Value source = mapping.lookup(rows.getView());
+  auto type = cast<tile::ViewType>(source.getType());
+  auto headType = tile::ViewType::get(type.getContext(), type.getRank() - leading.size(), type.getElementType());
+  Value head = sched::SliceOp::create(builder, loc, headType, source, leading);
+  return {tile::named(head, nameOfView(view) + "_head"),
+          tile::named(arith::DivUIOp::create(builder, loc, row, group), "row_query")};
+}
+
 void KernelExpander::forEachInside(Value buffer, Value view, ValueRange indices, Value limit,
                                    function_ref<Value(Value)> condition,
-                                   function_ref<void(ValueRange, SmallVector<Value>)> body) {
+                                   function_ref<void(Value, ValueRange, SmallVector<Value>)> body) {
   auto type = cast<TileType>(buffer.getType());
   tile::OperandAttr operand = tile::operandOf(view);
   const int64_t columns = operand ? operand.getColumns() : 0;
-  Value row0 = mapping.lookup(indices.back()), end = mapping.lookup(limit);
   Value lastColumn = type.rank() == 1 ? Value()
                      : columns ? (columns < type.getShape()[1] ? i32(columns) : Value())
                                : Value(sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(view),
                                                                cast<tile::ViewType>(view.getType()).getRank() - 1));
-  auto atPlace = [&](Value row, Value inside, Value i, Value r, Value j, Value c, SmallVector<Value> at) {
-    SmallVector<Value> place{row};
+  auto atPlace = [&](HeadRow row, Value inside, Value i, Value r, Value j, Value c, SmallVector<Value> at) {
+    SmallVector<Value> place{row.row};
     if (type.rank() == 2)
       place.push_back(tile::named(coordinateInTile(buffer, type.axis(1), i, r, j, c), "column"));
     if (lastColumn) {
       Value hasColumn = below(place[1], lastColumn);
       inside = inside ? Value(arith::AndIOp::create(builder, loc, inside, hasColumn)) : hasColumn;
     }
-    inside ? onlyIf(inside, [&] { body(place, at); }) : body(place, at);
+    inside ? onlyIf(inside, [&] { body(row.head, place, at); }) : body(row.head, place, at);
   };
   if (layoutOf(buffer).getRole() != FragmentRole::C) {
+    Value row0 = mapping.lookup(indices.back()), end = mapping.lookup(limit);
     forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
       Value row = tile::named(add(row0, coordinateInTile(buffer, type.axis(0), i, r, j, c)), "row");
-      atPlace(row, condition(below(row, end)), i, r, j, c, at);
+      Value inside = condition(below(row, end));
+      atPlace(headRow(view, indices, row), inside, i, r, j, c, at);
     });
     return;
   }
   // One branch for all columns of a row, so that their accesses are under way together.
-  forEachRow(buffer, row0, end, condition, [&](Value i, Value r, Value row) {
+  forEachRow(buffer, view, indices, limit, condition, [&](Value i, Value r, HeadRow row) {
     repeat(laneShape(buffer)[1], "j",
            [&](Value j) { repeat(2, "e", [&](Value c) { atPlace(row, {}, i, r, j, c, {i, j, add(mul(r, 2), c)}); }); });
   });
 }
 
-void KernelExpander::forEachRow(Value buffer, Value row0, Value end, function_ref<Value(Value)> condition,
-                                function_ref<void(Value, Value, Value)> body) {
+void KernelExpander::forEachRow(Value buffer, Value view, ValueRange indices, Value limit,
+                                function_ref<Value(Value)> condition,
+                                function_ref<void(Value, Value, HeadRow)> body) {
+  Value row0 = mapping.lookup(indices.back()), end = mapping.lookup(limit);
   repeat(laneShape(buffer)[0], "i", [&](Value i) {
     repeat(2, "r", [&](Value r) {
       Value row = tile::named(add(row0, rowInTile(buffer, i, r)), "row");
-      onlyIf(condition(below(row, end)), [&] { body(i, r, row); });
+      onlyIf(condition(below(row, end)), [&] { body(i, r, headRow(view, indices, row)); });
     });
   });
 }
@@ -84,25 +107,24 @@ void KernelExpander::forEachRow(Value buffer, Value row0, Value end, function_re
 bool KernelExpander::hasPairs(Value buffer, Value view) {
   tile::OperandAttr operand = tile::operandOf(view);
   return layoutOf(buffer).getRole() == FragmentRole::C && operand && operand.isTiled() &&
-         cast<tile::ViewType>(view.getType()).getElementType().isF32();
+         isa<FloatType>(cast<tile::ViewType>(view.getType()).getElementType());
 }
 
 void KernelExpander::forEachPair(Value buffer, Value view, ValueRange indices, Value limit,
                                  function_ref<Value(Value)> condition,
-                                 function_ref<void(ValueRange, const PairAt &)> body) {
+                                 function_ref<void(Value, ValueRange, const PairAt &)> body) {
   auto type = cast<TileType>(buffer.getType());
   const int64_t columns = tile::operandOf(view).getColumns();
-  forEachRow(buffer, mapping.lookup(indices.back()), mapping.lookup(limit), condition,
-             [&](Value i, Value r, Value row) {
-               repeat(laneShape(buffer)[1], "j", [&](Value j) {
-                 Value column = tile::named(columnInTile(type, j, i32(0)), "column");
-                 auto atPair = [&] {
-                   body({row, column},
-                        PairAt{SmallVector<Value>{i, j, mul(r, 2)}, SmallVector<Value>{i, j, add(mul(r, 2), 1)}});
-                 };
-                 columns < type.getShape()[1] ? onlyIf(below(column, i32(columns)), atPair) : atPair();
-               });
-             });
+  forEachRow(buffer, view, indices, limit, condition, [&](Value i, Value r, HeadRow row) {
+    repeat(laneShape(buffer)[1], "j", [&](Value j) {
+      Value column = tile::named(columnInTile(type, j, i32(0)), "column");
+      auto atPair = [&] {
+        body(row.head, {row.row, column},
+             PairAt{SmallVector<Value>{i, j, mul(r, 2)}, SmallVector<Value>{i, j, add(mul(r, 2), 1)}});
+      };
+      columns < type.getShape()[1] ? onlyIf(below(column, i32(columns)), atPair) : atPair();
+    });
+  });
 }
 
 LogicalResult KernelExpander::expandOp(tile::LoadOp op) {
@@ -113,23 +135,24 @@ LogicalResult KernelExpander::expandOp(tile::LoadOp op) {
     return op.emitError() << "gives " << type.getElementType() << " of a view of "
                           << op.getView().getType().getElementType() << ", whose elements are "
                           << attn::valueType(op.getView().getType().getElementType()) << " in registers";
-  tile::remark(tile::kernelAround(op), nameOfView(op.getView()) + " is loaded to registers, element by element");
   Value buffer = newBuffer(op.getResult());
   buffers.map(op.getResult(), buffer);
   fillBuffer(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type.getElementType())), buffer);
-  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   auto always = [](Value inside) { return inside; };
   if (hasPairs(buffer, op.getView())) {
-    forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), always, [&](ValueRange place, const PairAt &at) {
-      auto pair = sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(), view, place);
-      set(pair.getFirst(), buffer, at[0]);
-      set(pair.getSecond(), buffer, at[1]);
-    });
+    forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), always,
+                [&](Value head, ValueRange place, const PairAt &at) {
+                  const Type element = builder.getF32Type();
+                  auto pair = sched::LoadElementsOp::create(builder, loc, element, element, head, place);
+                  set(pair.getFirst(), buffer, at[0]);
+                  set(pair.getSecond(), buffer, at[1]);
+                });
     return success();
   }
+  tile::remark(tile::kernelAround(op), nameOfView(op.getView()) + " is loaded to registers, element by element");
   forEachInside(buffer, op.getView(), op.getIndices(), op.getLimit(), always,
-                [&](ValueRange place, SmallVector<Value> at) {
-                  set(tile::ElementOp::create(builder, loc, type.getElementType(), view, place,
+                [&](Value head, ValueRange place, SmallVector<Value> at) {
+                  set(tile::ElementOp::create(builder, loc, type.getElementType(), head, place,
                                               SmallVector<bool>(place.size(), true)),
                       buffer, at);
                 });

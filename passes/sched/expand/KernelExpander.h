@@ -309,20 +309,26 @@ private:
   LogicalResult expandOp(sched::SlotOp op);
   /// A tile, or a vector, from global memory to registers, by pairs or element by element.
   LogicalResult expandOp(tile::LoadOp op);
-  /// Calls `body(place, at)` for each element of `buffer` whose place in the view is below `limit` and within it, if
-  /// what `condition` makes of that holds.
+  /// Calls `body(head, place, at)` for each element of `buffer` whose place in the view is below `limit` and within it, if
+  /// what `condition` makes of that holds; `place` counts in `head`, the view without its leading dimensions.
   void forEachInside(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
-                     function_ref<void(ValueRange place, SmallVector<Value> at)> body);
-  /// For each row of a lane's `c` fragment below `end`, in one branch: `body(i, r, row)`, row from `row0` on.
-  void forEachRow(Value buffer, Value row0, Value end, function_ref<Value(Value)> condition,
-                  function_ref<void(Value, Value, Value)> body);
+                     function_ref<void(Value head, ValueRange place, SmallVector<Value> at)> body);
+  /// A row of a view without its leading dimensions, and that view.
+  struct HeadRow {
+    Value head, row;
+  };
+  /// Where row `row` of the view is at these leading indices; of a group's rows (tile.group_rows) in a head of its own.
+  HeadRow headRow(Value view, ValueRange indices, Value row);
+  /// For each row of a lane's `c` fragment below `limit`, in one branch: `body(i, r, row)`, from the last index on.
+  void forEachRow(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
+                  function_ref<void(Value i, Value r, HeadRow row)> body);
   /// Whether a lane's elements of `buffer` stand in pairs in memory, eight bytes that begin at a multiple of eight.
   bool hasPairs(Value buffer, Value view);
   /// Where the two floats of a pair are in a fragment.
   using PairAt = std::array<SmallVector<Value>, 2>;
   /// As `forEachInside`, two columns at a time; `place` is that of the first. For what `hasPairs`.
   void forEachPair(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
-                   function_ref<void(ValueRange place, const PairAt &at)> body);
+                   function_ref<void(Value head, ValueRange place, const PairAt &at)> body);
   LogicalResult expandOp(sched::CopyTileOp op);
   /// By the copy engine or element by element; leading indices are clamped.
   LogicalResult expandOp(sched::CopyWindowOp op);
@@ -381,7 +387,10 @@ private:
   void writeMatrices(Value buffer, Value shared, Value stage, TileType held);
   /// A `c` fragment into a staged tile, two columns at a time, from one j on.
   void writeFragments(Value buffer, Value shared, Value stage, TileType held, int64_t firstJ = 0);
-  /// Each element by its first holder: a vector, or a tile of a view whose columns do not lie side by side.
+  /// Whether lanes store their pairs of a tile of float32 themselves: of a row four write whole sectors of 32 bytes, and
+  /// no shared memory is kept for it beside the rings.
+  bool isStoredInPairs(tile::StoreOp op);
+  /// Each element, or pair, by its first holder: a vector, or a tile of a view whose columns do not lie side by side.
   LogicalResult storeElements(tile::StoreOp op);
   /// From registers by the copy engine, element by element, or, from sm_90 on, two columns at a time.
   LogicalResult expandOp(tile::AccumulateOp op);

@@ -158,8 +158,11 @@ void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
 
 LogicalResult KernelExpander::expandOp(tile::CombineLanesOp op) {
   Value buffer = bufferFor(op, op.getResult(), op.getTile()), source = buffers.lookup(op.getTile());
+  // Sums over rows are whole in every lane: the lanes that hold a column are combined at once.
+  const bool isWhole = layoutOf(source).getRole() != FragmentRole::Rows;
   forEachPlace(buffer, [&](Value, Value, Value, Value, SmallVector<Value> at) {
-    set(combineQuad(op.getKind(), get(source, at)), buffer, at);
+    Value part = get(source, at);
+    set(isWhole ? part : combineQuad(op.getKind(), part), buffer, at);
   });
   buffers.map(op.getResult(), buffer);
   return success();

@@ -11,7 +11,7 @@ LogicalResult KernelExpander::expandOp(tile::StoreOp op) {
   if (isStoredByEngine(op))
     return storeByEngine(op);
   auto store = [&] {
-    if (type.rank() == 1 || !operand.isTiled())
+    if (type.rank() == 1 || !operand.isTiled() || isStoredInPairs(op))
       return storeElements(op);
     return inShared(op.getTile()) ? storeShared(op) : storeThroughShared(op);
   };
@@ -44,6 +44,11 @@ bool KernelExpander::takesBoxes(Value tile, Value view, Value limit) {
   return layout.getRole() == FragmentRole::C && layout.getWarps() * layout.getColumnWarps() == plan.getWarps() &&
          type.getShape()[0] == 16 * layout.getWarps() && operand && operand.isTiled() &&
          operand.getAxes().size() == 4 && isWhole(operand, limit);
+}
+
+bool KernelExpander::isStoredInPairs(tile::StoreOp op) {
+  return specialized && !inShared(op.getTile()) && op.getView().getType().getElementType().isF32() &&
+         hasPairs(buffers.lookup(op.getTile()), op.getView());
 }
 
 bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
@@ -183,13 +188,19 @@ LogicalResult KernelExpander::storeElements(tile::StoreOp op) {
     return op.emitError(
         "stores a shared tile to a view whose columns do not lie side by side; store it from registers");
   Value buffer = buffers.lookup(op.getTile());
-  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   Value writer = isWriter(buffer);
-  forEachInside(
-      buffer, op.getView(), op.getIndices(), op.getLimit(), [&](Value inside) { return ofWriter(writer, inside); },
-      [&](ValueRange place, SmallVector<Value> at) {
-        sched::StoreElementOp::create(builder, loc, get(buffer, at), view, place);
-      });
+  auto condition = [&](Value inside) { return ofWriter(writer, inside); };
+  if (hasPairs(buffer, op.getView())) {
+    forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
+                [&](Value head, ValueRange place, const PairAt &at) {
+                  sched::StoreElementsOp::create(builder, loc, get(buffer, at[0]), get(buffer, at[1]), head, place);
+                });
+    return success();
+  }
+  forEachInside(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
+                [&](Value head, ValueRange place, SmallVector<Value> at) {
+                  sched::StoreElementOp::create(builder, loc, get(buffer, at), head, place);
+                });
   return success();
 }
 
@@ -227,7 +238,6 @@ void KernelExpander::copyToGlobal(tile::StoreOp op, Value shared, bool byWarpgro
   const int64_t rows = byWarpgroups ? 64 : cast<TileType>(op.getTile().getType()).getShape()[0],
                 bytes = op.getView().getType().getElementType().getIntOrFloatBitWidth() / 8,
                 columns = tile::operandOf(op.getView()).getColumns(), threads = byWarpgroups ? 128 : 32 * warps;
-  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
   Value own = byWarpgroups ? rem(thread, 128) : thread;
   forEachChunk(rows, columns, bytes, own, threads, [&](Value row, Value column, Value inside) {
@@ -237,7 +247,10 @@ void KernelExpander::copyToGlobal(tile::StoreOp op, Value shared, bool byWarpgro
     Value valid = below(viewRow, limit);
     if (inside)
       valid = arith::AndIOp::create(builder, loc, inside, valid);
-    onlyIf(valid, [&] { sched::CopyToGlobalOp::create(builder, loc, shared, row, column, view, viewRow); });
+    onlyIf(valid, [&] {
+      const HeadRow at = headRow(op.getView(), op.getIndices(), viewRow);
+      sched::CopyToGlobalOp::create(builder, loc, shared, row, column, at.head, at.row);
+    });
   });
 }
 
@@ -251,21 +264,20 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
     addByEngine(op, buffer);
     return success();
   }
-  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   Value writer = isWriter(buffer);
   auto condition = [&](Value inside) { return ofWriter(writer, inside); };
   const ArchInfo *info = findArch(arch);
   if (info && info->computeMajor >= 9 && hasPairs(buffer, op.getView())) {
     forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
-                [&](ValueRange place, const PairAt &at) {
+                [&](Value head, ValueRange place, const PairAt &at) {
                   Value pair[] = {get(buffer, at[0]), get(buffer, at[1])};
-                  sched::AddElementsOp::create(builder, loc, pair, view, place);
+                  sched::AddElementsOp::create(builder, loc, pair, head, place);
                 });
     return success();
   }
   forEachInside(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
-                [&](ValueRange place, SmallVector<Value> at) {
-                  sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), view, place);
+                [&](Value head, ValueRange place, SmallVector<Value> at) {
+                  sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), head, place);
                 });
   return success();
 }

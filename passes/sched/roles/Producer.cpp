@@ -31,26 +31,35 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
       }
     });
   };
-  return walkTiles(original, copyOnce, [&](IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value> visit) {
-    if (!columns.empty())
-      copyWithColumns(mapping, in(at, streamed.front()), visit, one);
-    // In the order of their first use, which is that of their release.
-    SmallVector<Ring *> rings;
-    for (Ring &ring : llvm::concat<Ring>(streamed, windows))
-      if (&ring == &streamed.front() ? columns.empty() : !ring.is.getFirstWarp() || isa<tile::WindowOp>(ring.tile))
-        rings.push_back(&ring);
-    if (rings.empty())
-      return;
-    onlyIf(one, [&] {
-      llvm::sort(rings, [](Ring *a, Ring *b) { return a->tile->isBeforeInBlock(b->tile); });
-      for (Ring *ring : rings) {
-        if (ring->map)
-          onlyIf(mapped, [&] { copyWindow(*ring, mapping, in(at, *ring), ring->map); });
-        else
-          copyStreamed(*ring, mapping, in(at, *ring), visit);
-      }
+  // Where no other lane has anything to do, one walks the tiles by itself: a lane elected around the loop stays the same.
+  // In the loop alone ptxas may elect it there, in each turn anew.
+  const bool alone = once.empty() && columns.empty();
+  auto byOne = [&](function_ref<void()> body) { alone ? body() : onlyIf(one, body); };
+  LogicalResult result = success();
+  auto walk = [&] {
+    result = walkTiles(original, copyOnce, [&](IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value> visit) {
+      if (!columns.empty())
+        copyWithColumns(mapping, in(at, streamed.front()), visit, one);
+      // In the order of their first use, which is that of their release.
+      SmallVector<Ring *> rings;
+      for (Ring &ring : llvm::concat<Ring>(streamed, windows))
+        if (&ring == &streamed.front() ? columns.empty() : !ring.is.getFirstWarp() || isa<tile::WindowOp>(ring.tile))
+          rings.push_back(&ring);
+      if (rings.empty())
+        return;
+      byOne([&] {
+        llvm::sort(rings, [](Ring *a, Ring *b) { return a->tile->isBeforeInBlock(b->tile); });
+        for (Ring *ring : rings) {
+          if (ring->map)
+            onlyIf(mapped, [&] { copyWindow(*ring, mapping, in(at, *ring), ring->map); });
+          else
+            copyStreamed(*ring, mapping, in(at, *ring), visit);
+        }
+      });
     });
-  });
+  };
+  alone ? onlyIf(one, walk) : walk();
+  return result;
 }
 
 void WarpSpecializer::copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit) {

@@ -1,0 +1,98 @@
+//===- NormaliserWriter.h - A normaliser's regions in kernels -----------------===//
+//
+// A normaliser is a definition (attn.attention): row statistics, their base and rescale, p, divisor and LSE. What the
+// kernel that visits keys and the one that combines its shares write of it in the same way.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "passes/attn/TileWriter.h"
+
+#include <map>
+
+namespace attune {
+
+class NormaliserWriter : protected TileWriter {
+protected:
+  using TileWriter::TileWriter;
+
+  llvm::SmallVector<attn::RowStatisticAttr> statistics() {
+    return llvm::to_vector(op.getStatistics().getAsRange<attn::RowStatisticAttr>());
+  }
+
+  /// A constant of the kernel's block, made once.
+  mlir::Value floatConstant(float value) {
+    mlir::Value &known = floats[llvm::bit_cast<uint32_t>(value)];
+    if (!known) {
+      mlir::OpBuilder::InsertionGuard guard(builder);
+      if (mlir::Operation *loop = builder.getInsertionBlock()->getParentOp(); mlir::isa<tile::ForBlocksOp>(loop))
+        builder.setInsertionPoint(loop);
+      known = constant(value);
+    }
+    return known;
+  }
+
+  /// What a statistic is before any key.
+  mlir::Value initialOf(attn::RowStatisticAttr statistic) {
+    return floatConstant(statistic.getInitial().getValue().convertToFloat());
+  }
+
+  /// A map by one of the normaliser's regions; `values` stand for what it takes behind b and h. `finish` adds to it.
+  mlir::Value mapByRegion(
+      llvm::StringRef name, tile::TileType type, mlir::Region &region, mlir::ValueRange values,
+      llvm::function_ref<mlir::Value(mlir::Value)> finish = [](mlir::Value result) { return result; }) {
+    mlir::Block &body = region.front();
+    mlir::IRMapping mapping;
+    mapping.map(body.getArgument(0), b);
+    mapping.map(body.getArgument(1), h);
+    for (auto constant : body.getOps<mlir::arith::ConstantOp>())
+      if (auto value = mlir::dyn_cast<mlir::FloatAttr>(constant.getValue()))
+        mapping.map(constant.getResult(), floatConstant(value.getValue().convertToFloat()));
+    llvm::SmallVector<mlir::Value> inputs, read;
+    for (auto [argument, value] : llvm::zip(body.getArguments().drop_front(2), values))
+      if (!argument.use_empty()) {
+        inputs.push_back(value);
+        read.push_back(argument);
+      }
+    // Of rows of several heads each has its own.
+    llvm::SmallVector<std::pair<llvm::StringRef, mlir::Value>> coordinates;
+    if (group && !body.getArgument(1).use_empty())
+      coordinates.emplace_back("q", row0);
+    auto map = tile::MapOp::create(builder, loc, type, inputs, coordinates);
+    mlir::OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    mapping.map(read, map.getBody().getArguments().take_front(inputs.size()));
+    if (!coordinates.empty())
+      mapping.map(body.getArgument(1), queryPlace(map.getCoordinate("q")).head);
+    cloneOps(body, mapping);
+    tile::YieldOp::create(builder, loc, finish(mapping.lookup(mlir::cast<attn::YieldOp>(body.back()).getValue())));
+    return tile::named(map.getResult(), name);
+  }
+
+  /// What makes O of the accumulator: the inverse of the divisor, 0 where that is 0, times `keepScale` of dropout's
+  /// survivors if that is not null. Null where the normaliser divides by nothing and nothing is scaled, `keepScale` itself
+  /// where it divides by nothing.
+  mlir::Value inverseOf(mlir::ValueRange statistics, mlir::Value keepScale) {
+    mlir::Region &divisor = op.getDivisor();
+    if (divisor.empty())
+      return keepScale;
+    mlir::Value numerator = keepScale ? keepScale : constant(1);
+    // That of a single statistic is called by it.
+    auto named = mlir::dyn_cast<mlir::BlockArgument>(yieldOf(divisor));
+    std::string name = named ? op.normaliserArgument(divisor, named.getArgNumber()) : "divisor";
+    auto type = mlir::cast<tile::TileType>(statistics.front().getType());
+    return mapByRegion("inverse_" + name, type, divisor, statistics, [&](mlir::Value value) -> mlir::Value {
+      mlir::Value none = mlir::arith::CmpFOp::create(builder, loc, mlir::arith::CmpFPredicate::OEQ, value, zero);
+      return mlir::arith::SelectOp::create(builder, loc, none, zero,
+                                           mlir::arith::DivFOp::create(builder, loc, numerator, value));
+    });
+  }
+
+  mlir::Value row0; ///< first row of a tile whose rows are of several heads
+  mlir::Value zero; ///< of the block, float32
+
+private:
+  std::map<uint32_t, mlir::Value> floats; ///< by their bits
+};
+
+} // namespace attune

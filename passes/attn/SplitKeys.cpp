@@ -1,0 +1,305 @@
+//===- SplitKeys.cpp - The keys of a tile of rows, shared by several blocks ---===//
+//
+// The combining kernel has a block, of one warp, for 32 columns of each row: shares are the rows of its tiles, 16 at a
+// time, and are read side by side. A first loop over shares finds the row's statistics, a second one adds up the
+// accumulators, each times its weight. A statistic, one number a share, is held in a tile of eight equal columns, of
+// which reductions over shares give eight equal numbers, and a sum over one column a number for each share:
+//
+//     part_m  split 16 x copy 8  -- max over split -->  m  copy 8
+//     weight  split 16 x copy 8  -- column 0 -->        weight  split 16        part_acc  split 16 x dv 32
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/attn/SplitKeys.h"
+#include "ir/tile/Signature.h"
+#include "passes/attn/NormaliserWriter.h"
+
+using namespace mlir;
+using namespace attune;
+using tile::MemorySpace;
+using tile::TileType;
+
+static constexpr llvm::StringLiteral partPrefix = "part_";
+
+SmallVector<tile::OperandAttr> attune::shareOperands(attn::AttentionOp op, RowAxes axes) {
+  SmallVector<tile::OperandAttr> operands;
+  auto add = [&](StringRef name, int columns) {
+    OperandParam operand = {.name = (partPrefix + name).str(), .dtype = DType::F32, .role = OperandRole::Workspace};
+    for (StringRef axis : {StringRef("b"), axes.heads, StringRef(tile::sharesAxis), axes.rows})
+      operand.axes.push_back({axis.str()});
+    if (columns)
+      operand.axes.push_back({"dv", columns});
+    operands.push_back(tile::declarationOf(op.getContext(), operand));
+  };
+  for (auto statistic : op.getStatistics().getAsRange<attn::RowStatisticAttr>())
+    add(statistic.getName().getValue(), 0);
+  add("acc", int(op.getHeadDimV()));
+  return operands;
+}
+
+void attune::takeShare(OpBuilder builder, tile::DomainOp domain, Value share, Value shares) {
+  const Location loc = domain.getLoc();
+  builder.setInsertionPoint(domain);
+  auto number = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+  auto add = [&](Value a, Value b) -> Value { return arith::AddIOp::create(builder, loc, a, b); };
+  auto sub = [&](Value a, Value b) -> Value { return arith::SubIOp::create(builder, loc, a, b); };
+  auto notNegative = [&](Value a) -> Value { return arith::MaxSIOp::create(builder, loc, a, number(0)); };
+  // Tiles are counted through all segments.
+  SmallVector<Value> counts;
+  Value all;
+  for (auto [begin, end] : llvm::zip(domain.getBegins(), domain.getEnds())) {
+    counts.push_back(notNegative(sub(end, begin)));
+    all = all ? add(all, counts.back()) : counts.back();
+  }
+  Value each = tile::named(
+      arith::DivSIOp::create(builder, loc, sub(add(all, shares), number(1)), shares), "tiles_each");
+  Value first = tile::named(arith::MulIOp::create(builder, loc, share, each), "share_begin"),
+        last = tile::named(add(first, each), "share_end"), before;
+  SmallVector<Value> begins, ends;
+  for (auto [begin, end, count] : llvm::zip(domain.getBegins(), domain.getEnds(), counts)) {
+    Value from = before ? notNegative(sub(first, before)) : first, to = before ? sub(last, before) : last;
+    begins.push_back(add(begin, from));
+    ends.push_back(arith::MinSIOp::create(builder, loc, add(begin, to), end));
+    before = before ? add(before, count) : count;
+  }
+  domain.getBeginsMutable().assign(begins);
+  domain.getEndsMutable().assign(ends);
+}
+
+namespace {
+
+class CombineWriter : NormaliserWriter {
+public:
+  CombineWriter(OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial, RowAxes axes)
+      : NormaliserWriter(op), partial(partial), axes(axes) {
+    this->builder = builder;
+  }
+
+  tile::KernelOp write(StringRef name) {
+    auto axis = [&](StringRef of, int64_t size = 0) -> Attribute {
+      return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(of), size, 1);
+    };
+    const int64_t panels = llvm::divideCeil(op.getHeadDimV(), columns);
+    auto plan = tile::PlanAttr::get(op.getContext(), sharesAtOnce, columns, /*warps=*/1, /*blocksPerSm=*/8, /*dvWarps=*/1);
+    auto kernel = tile::KernelOp::create(
+        builder, loc, name, operands(),
+        builder.getArrayAttr({axis("b"), axis(axes.heads), axis(axes.rows), axis("panel", panels)}), op.getDtype(), plan,
+        op.getTensorsAttr(), op.getScalarsAttr(), attn::BlockPatternAttr(), op.getDropout(), /*precise=*/true, false);
+    kernel->setAttr(tile::derivedAttr, partial->getAttr(tile::derivedAttr));
+    builder.createBlock(&kernel.getBody());
+    writeBlock();
+    return kernel;
+  }
+
+private:
+  /// O and LSE, the shares, and what gives the axes their extents.
+  ArrayAttr operands() {
+    SmallVector<Attribute> declared;
+    for (auto operand : partial.getOperandsAttr().getAsRange<tile::OperandAttr>())
+      if (operand.getRole() == OperandRole::Out || operand.getName().getValue().starts_with(partPrefix))
+        declared.push_back(operand);
+    for (const OperandParam &operand :
+         forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()), int(op.getHeadDimV()), op.hasLse()))
+      if (operand.role == OperandRole::Out)
+        declared.push_back(tile::declarationOf(op.getContext(), operand));
+    return builder.getArrayAttr(declared);
+  }
+
+  Value index(StringRef axis) { return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), axis); }
+
+  void writeBlock() {
+    b = index("b");
+    places = {b, index(axes.heads)};
+    row = index(axes.rows);
+    h = places[1];
+    Value q = row;
+    if (axes.rows != "q") {
+      Value heads = param("group", i32);
+      h = tile::named(add(arith::MulIOp::create(builder, loc, h, heads),
+                          arith::RemUIOp::create(builder, loc, row, heads)),
+                      "h");
+      q = tile::named(arith::DivUIOp::create(builder, loc, row, heads), "q");
+    }
+    zero = floatConstant(0);
+    Value panel = index("panel");
+    firstColumn = tile::named(arith::MulIOp::create(builder, loc, panel, number(columns)), "first_column");
+    shares = axisExtent(tile::sharesAxis, "shares");
+    Value tiles = arith::DivSIOp::create(builder, loc, add(shares, number(sharesAtOnce - 1)), number(sharesAtOnce));
+    domain = tile::DomainOp::create(builder, loc, tile::sharesAxis, sharesAtOnce, number(0), tiles);
+    for (const tile::OperandAttr &operand : shareOperands(op, axes))
+      views.push_back(param(operand.getName(), operand.getViewType()));
+    copies = shape({{"copy", 8}}, f32, MemorySpace::Register);
+    ofShares = shape({{"split", sharesAtOnce}, {"copy", 8}}, f32, MemorySpace::Register);
+    weights = shape({{"split", sharesAtOnce}}, f32, MemorySpace::Register);
+    column = shape({{"dv", columns}}, f32, MemorySpace::Register);
+
+    const SmallVector<Value> ends = rowStatistics();
+    Value keepScale = op.getDropout() ? param("keep_scale", f32) : Value();
+    Value inverse = inverseOf(ends, keepScale), out = output(ends, inverse);
+    if (op.hasLse()) {
+      // By the blocks of the first columns.
+      Value isFirst = arith::ExtUIOp::create(builder, loc, i32, compare(arith::CmpIPredicate::eq, panel, number(0)));
+      Value lse = mapByRegion("lse", copies, op.getLse(), ends);
+      tile::StoreOp::create(builder, loc, lse, param("lse", view(3, f32)), ValueRange{b, h, q}, add(q, isFirst),
+                            /*optional=*/true);
+    }
+    tile::StoreOp::create(builder, loc, out, param("o", view(4, op.getDtype())), ValueRange{b, h, q, firstColumn},
+                          number(op.getHeadDimV()), /*optional=*/false);
+  }
+
+  /// A loop over shares; `body` gets the first of a tile's and what is carried, and returns its next values.
+  ValueRange forShares(ValueRange inits, function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+    auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), inits);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&loop.getBody().front());
+    tile::YieldOp::create(builder, loc, body(loop.getOrigin(), loop.getCarried()));
+    return loop.getResults();
+  }
+
+  /// The row's statistics, of all shares.
+  SmallVector<Value> rowStatistics() {
+    const SmallVector<attn::RowStatisticAttr> all = statistics();
+    SmallVector<Value> inits;
+    for (attn::RowStatisticAttr statistic : all)
+      inits.push_back(tile::named(tile::SplatOp::create(builder, loc, copies, initialOf(statistic)),
+                                  statistic.getName().getValue()));
+    if (all.empty())
+      return {};
+    return llvm::to_vector(forShares(inits, [&](Value share, ValueRange before) {
+      SmallVector<Value> parts = partsOf(share), next(before);
+      for (auto [statistic, part, value] : llvm::zip(all, parts, next))
+        if (statistic.getIsMax())
+          value = reduce((statistic.getName().getValue() + "_next").str(), tile::Reduction::Max, part, value);
+      Value base = baseOf(next), weight = rescaled("weight", ofShares, parts, base),
+            alpha = rescaled("alpha", copies, before, base);
+      for (auto [statistic, part, value] : llvm::zip(all, parts, next))
+        if (!statistic.getIsMax()) {
+          StringRef name = statistic.getName().getValue();
+          value = reduce(name, tile::Reduction::Sum, product(name, part, weight), product(name, value, alpha));
+        }
+      return next;
+    }));
+  }
+
+  /// The sum of the shares' accumulators, each times its weight.
+  Value output(ValueRange ends, Value inverse) {
+    Value base = baseOf(ends), start = tile::named(tile::SplatOp::create(builder, loc, column, zero), "acc");
+    const bool divides = !op.getDivisor().empty();
+    Value sum = forShares(start, [&](Value share, ValueRange before) -> SmallVector<Value> {
+      Value weight = rescaled("weight", ofShares, partsOf(share), base);
+      if (divides)
+        weight = weight ? product("weight", weight, inverse) : broadcast("weight", inverse);
+      Value part = accumulatorOf(share);
+      if (weight)
+        part = times("part_acc", part, firstOf(weight));
+      return {tile::named(tile::ReduceOp::create(builder, loc, column, tile::Reduction::Sum, part, tile::sharesAxis,
+                                                 before.front(), false),
+                          "acc")};
+    }).front();
+    return inverse && !divides ? scaledBy("out", sum, inverse) : sum;
+  }
+
+  Value baseOf(ValueRange statistics) {
+    return op.getBase().empty() ? Value() : mapByRegion("base", copies, op.getBase(), statistics);
+  }
+
+  /// What the normaliser multiplies by where statistics were `of` and have this base now; null where it does not.
+  Value rescaled(StringRef name, TileType type, ValueRange of, Value base) {
+    if (op.getRescale().empty())
+      return {};
+    SmallVector<Value> read(of);
+    if (base)
+      read.push_back(base);
+    return mapByRegion(name, type, op.getRescale(), read);
+  }
+
+  Value product(StringRef name, Value value, Value factor) {
+    return factor ? createMap(builder, loc, name, value.getType(), {value, factor},
+                              [&](ValueRange x) -> Value { return arith::MulFOp::create(builder, loc, x[0], x[1]); })
+                  : value;
+  }
+
+  Value broadcast(StringRef name, Value value) {
+    return createMap(builder, loc, name, ofShares, value, [](ValueRange x) { return x[0]; });
+  }
+
+  /// Of equal columns the first: a number for each share.
+  Value firstOf(Value tile) {
+    auto map = tile::MapOp::create(builder, loc, ofShares, tile, {{"copy", number(0)}});
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&map.getBody().front());
+      Value isFirst = compare(arith::CmpIPredicate::eq, map.getCoordinate("copy"), number(0));
+      tile::YieldOp::create(builder, loc,
+                            Value(arith::SelectOp::create(builder, loc, isFirst, map.getElement(0), zero)));
+    }
+    return tile::named(tile::ReduceOp::create(builder, loc, weights, tile::Reduction::Sum,
+                                              tile::named(map.getResult(), "weight"), "copy", Value(), false),
+                       "weight_of_share");
+  }
+
+  Value reduce(StringRef name, tile::Reduction kind, Value of, Value init) {
+    return tile::named(tile::ReduceOp::create(builder, loc, copies, kind, of, tile::sharesAxis, init, false), name);
+  }
+
+  /// The statistics of some shares.
+  SmallVector<Value> partsOf(Value share) {
+    SmallVector<Value> parts;
+    for (auto [i, statistic] : llvm::enumerate(statistics()))
+      parts.push_back(statisticOf(views[i], statistic, share));
+    return parts;
+  }
+
+  /// A share's number of a map; past the last, `none`.
+  Value elementOf(Value from, Value share, ArrayRef<Value> behind, Value none) {
+    Value exists = compare(arith::CmpIPredicate::slt, share, shares);
+    Value last = arith::SubIOp::create(builder, loc, shares, number(1));
+    SmallVector<Value> at{places[0], places[1], arith::MinSIOp::create(builder, loc, share, last), row};
+    llvm::append_range(at, behind);
+    Value element =
+        tile::ElementOp::create(builder, loc, f32, from, at, SmallVector<bool>(at.size(), /*in range=*/true));
+    return arith::SelectOp::create(builder, loc, exists, element, none);
+  }
+
+  /// A statistic of some shares, the same in all columns.
+  Value statisticOf(Value from, attn::RowStatisticAttr statistic, Value share) {
+    const StringRef name = statistic.getName().getValue();
+    Value none = initialOf(statistic);
+    auto map = tile::MapOp::create(builder, loc, weights, {}, {{"split", share}});
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&map.getBody().front());
+      tile::YieldOp::create(builder, loc, elementOf(from, map.getCoordinate("split"), {}, none));
+    }
+    return broadcast(("part_" + name).str(), tile::named(map.getResult(), ("shares_" + name).str()));
+  }
+
+  Value accumulatorOf(Value share) {
+    auto map = tile::MapOp::create(builder, loc,
+                                   shape({{"split", sharesAtOnce}, {"dv", columns}}, f32, MemorySpace::Register), {},
+                                   {{"split", share}, {"dv", firstColumn}});
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    Value at = map.getCoordinate("dv");
+    if (op.getHeadDimV() % columns)
+      at = arith::MinSIOp::create(builder, loc, at, number(op.getHeadDimV() - 1));
+    tile::YieldOp::create(builder, loc, elementOf(views.back(), map.getCoordinate("split"), at, zero));
+    return tile::named(map.getResult(), "part_acc");
+  }
+
+  static constexpr int64_t sharesAtOnce = 16, columns = 32;
+
+  tile::KernelOp partial;
+  RowAxes axes;
+  TileType copies, ofShares, weights, column;
+  SmallVector<Value, 2> places; ///< batch and heads, as the shares count them
+  Value row, shares, domain, firstColumn;
+  SmallVector<Value> views; ///< of the shares
+};
+
+} // namespace
+
+tile::KernelOp attune::writeCombineKernel(OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial,
+                                          StringRef name, RowAxes axes) {
+  return CombineWriter(builder, op, partial, axes).write(name);
+}

@@ -1,0 +1,82 @@
+//===- DecodeSimTest.cpp - Few queries over many keys, in the simulator -----===//
+//
+// Rows of several heads in a tile, and keys that several blocks share: on both paths, for groups that divide a tile and
+// that do not, more rows than a tile has, lengths of nothing, shares that are empty.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/sim/Schedules.h"
+
+#include "tests/numerics/Cases.h"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+using namespace attune;
+using namespace attune::tests;
+
+namespace {
+
+struct Sharing {
+  bool packGroups, splitKeys;
+};
+
+/// Runs the case under `seeds` orders of events, each with another number of multiprocessors and so of shares.
+void runShared(Case test, const std::string &arch, Sharing sharing, std::initializer_list<uint64_t> seeds) {
+  test.problem.threads = 1;
+  test.options.packGroups = sharing.packGroups;
+  test.options.splitKeys = sharing.splitKeys;
+  if (!test.options.tileQ)
+    test.options.tileQ = 64;
+  INFO(arch << ", " << test.describe() << (sharing.packGroups ? ", packed" : "") << (sharing.splitKeys ? ", split" : ""));
+  Expected<std::string> text = emit(*test.variant, optionsOf(test), Target::cuda(arch), Stage::Sched);
+  if (!text)
+    FAIL(text.error().text());
+  Expected<Simulation> simulation = Simulation::load({*text, "kernel.mlir"});
+  if (!simulation)
+    FAIL(simulation.error().text());
+  Expected<Expectation> expected = expect(test);
+  REQUIRE(expected);
+  for (uint64_t seed : seeds) {
+    const SimulationOptions options{.seed = seed, .multiprocessors = int64_t(1 + 7 * seed)};
+    const Launcher launcher{Device{},
+                            [&](const LaunchArgs &args) { return simulation->workspaceBytes(args, options); },
+                            [&](const LaunchArgs &args) { return simulation->run(args, options); }};
+    const Verdict verdict = judge(test, *expected, tests::run(launcher, test));
+    INFO("seed " << seed << ": " << verdict.text);
+    CHECK(verdict.pass);
+  }
+}
+
+Variant shifted() { return Variant("shifted").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1)))).qOffset(); }
+
+} // namespace
+
+TEST_CASE("few queries: groups and lengths", "[decode]") {
+  struct Sizes {
+    int64_t batch, heads, headsKv, queries, keys;
+  };
+  uint64_t seed = 0;
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (auto [batch, heads, headsKv, queries, keys] :
+         {Sizes{2, 8, 2, 1, 300}, {1, 6, 2, 3, 257}, {1, 4, 4, 5, 64}, {1, 16, 1, 9, 500}, {1, 4, 2, 1, 1},
+          {1, 4, 2, 2, 0}, {1, 14, 2, 33, 333}})
+      for (Sharing sharing : {Sharing{true, true}, {true, false}, {false, true}}) {
+        Case test = makeCase("few queries", shifted(), seed % 3 ? bf16 : f16,
+                             {.batch = batch, .heads = heads, .headsKv = headsKv, .queries = queries, .keys = keys, .headDim = 64},
+                             4);
+        test.problem.qOffset = std::max<int64_t>(0, keys - queries);
+        runShared(test, arch, sharing, {seed % 4});
+        ++seed;
+      }
+}
+
+TEST_CASE("few queries: tiles of two warpgroups", "[decode]") {
+  for (Sharing sharing : {Sharing{true, true}, {true, false}, {false, true}}) {
+    Case test = makeCase("two warpgroups", shifted(), bf16,
+                         {.batch = 1, .heads = 8, .headsKv = 1, .queries = 20, .keys = 300, .headDim = 64}, 4);
+    test.problem.qOffset = 280;
+    test.options.tileQ = 128;
+    runShared(test, "sm_90a", sharing, {0, 1, 2});
+  }
+}
