@@ -794,6 +794,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(expressionGroup());
   all.push_back(dropoutGroup());
   all.push_back(normaliserGroup(gpu));
+  all.push_back(fewQueriesGroup());
   return all;
 }
 

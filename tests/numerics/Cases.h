@@ -16,7 +16,7 @@ struct Group {
 };
 
 /// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns",
-/// "bounds", "captured", "scalars", "expressions", "dropout", "normalisers". `gpu` leaves out the head dims that take a
+/// "bounds", "captured", "scalars", "expressions", "dropout", "normalisers", "few-queries". `gpu` leaves out the head dims that take a
 /// GPU compiler long, and adds long sequences.
 std::vector<Group> groups(bool gpu);
 
@@ -25,6 +25,8 @@ bool forEachCase(const std::string &group, const std::function<void(const Case &
 
 /// "normalisers": those that come with attune, and definitions from outside.
 Group normaliserGroup(bool gpu);
+/// Few queries over many keys, by packed groups and shares of keys.
+Group fewQueriesGroup();
 
 /// A small choice for compute-sanitizer: every kind of code, short sequences.
 Group smallGroup();
