@@ -5,6 +5,7 @@ import typing
 
 import torch
 
+from .. import _core
 from .. import expressions as ex
 from ..expressions import as_expr, cast
 from ..variant import Variant
@@ -60,30 +61,70 @@ class Program:
         return [place(source) for source in self.inputs]
 
 
-_programs = {}
-_MOST_PROGRAMS = 4096  # the oldest go
+class _Programs:
+    """The programs of functions whose key is one."""
+
+    __slots__ = ("of", "walked")
+
+    def __init__(self):
+        self.of = {}  # by definition and kind of device; of programs that shapes decide, a dict by the shapes of leaves
+        self.walked = set()  # types of leaves with which the functions are known to _walks
+
+
+_programs = {}  # by the key of functions
+_walks = _core.Walks()  # to the same _Programs, where what functions depend on can be looked up as before
+_MOST_PROGRAMS = 4096  # of functions, and of definitions for each; the oldest go
 _ROOTS = ((None, "root", 0), (None, "root", 1))  # score_mod, mask_mod
 _OWN = ("blocks", "sink")  # tensors that arguments of flex_attention give; they follow the functions' own leaves
 
 
 def program(score_mod, mask_mod, definition, device, own):
     """The Program, and its captured tensors of this call. `own` are the tensors of _OWN that the definition has."""
-    reads, of_functions = _read(score_mod, mask_mod)
-    key = (of_functions, definition, device.type)
-    found = _programs.get(key)
+    known = _walks.find(score_mod, mask_mod)
+    programs, leaves = known or _walked(score_mod, mask_mod)
+    key = (definition, device.type)
+    found = programs.of.get(key)
     if type(found) is dict:  # another for other shapes of what is read
-        found = found.get(_shapes(reads))
+        found = found.get(_shapes(leaves))
     if found is None:
-        found = _traced(score_mod, mask_mod, reads, definition, device)
-        if found.lasting and reads.is_certain:
-            if len(_programs) >= _MOST_PROGRAMS:
-                del _programs[next(iter(_programs))]
-            if found.by_shape:
-                _programs.setdefault(key, {})[_shapes(reads)] = found
-            else:
-                _programs[key] = found
-            found.held = (score_mod, mask_mod, reads)  # what the key knows by its id stays
-    return found, found.captured(reads.leaves + own)
+        found = _added(score_mod, mask_mod, definition, device)
+    return found, found.captured(leaves + own if own else leaves)
+
+
+def _walked(score_mod, mask_mod):
+    """The programs of the functions, and their leaves."""
+    reads, of_functions = _read(score_mod, mask_mod)
+    programs = _programs.get(of_functions)
+    if programs is None:
+        return _Programs(), reads.leaves
+    kinds = tuple([type(leaf) for leaf in reads.leaves])
+    if kinds not in programs.walked:
+        programs.walked.add(kinds)
+        steps = reads.walk()
+        if steps is not None:
+            _walks.add(score_mod, mask_mod, steps, programs)
+    return programs, reads.leaves
+
+
+def _added(score_mod, mask_mod, definition, device):
+    """A program that is not known yet."""
+    reads, of_functions = _read(score_mod, mask_mod)
+    found = _traced(score_mod, mask_mod, reads, definition, device)
+    if found.lasting and reads.is_certain:
+        found.held = (score_mod, mask_mod, reads)  # what the key knows by its id stays
+        programs, key = kept(_programs, of_functions, _Programs()).of, (definition, device.type)
+        if found.by_shape:
+            kept(programs, key, {})[_shapes(reads.leaves)] = found
+        else:
+            kept(programs, key, found)
+    return found
+
+
+def kept(table, key, value):
+    """The value of the key, this one where there was none."""
+    if key not in table and len(table) >= _MOST_PROGRAMS:
+        del table[next(iter(table))]
+    return table.setdefault(key, value)
 
 
 def _read(score_mod, mask_mod):
@@ -92,8 +133,8 @@ def _read(score_mod, mask_mod):
     return reads, (reads.key(score_mod, _ROOTS[0]), reads.key(mask_mod, _ROOTS[1]))
 
 
-def _shapes(reads):
-    return tuple([leaf.shape for leaf in reads.leaves])
+def _shapes(leaves):
+    return tuple([leaf.shape for leaf in leaves])
 
 
 def _traced(score_mod, mask_mod, reads, definition, device):
@@ -190,7 +231,7 @@ def _reached(roots, steps):
 
 
 def recorded_program(score_mod, mask_mod, definition, device, own):
-    """Text, names, learnable names and captured tensors, in a graph that Dynamo records."""
+    """The Recipe, and the captured tensors, in a graph that Dynamo records."""
     for function in (score_mod, mask_mod):
         if function is not None and not isinstance(function, types.FunctionType):
             torch._dynamo.graph_break("score_mod and mask_mod must be plain functions inside of torch.compile; wrap methods, modules and partial objects in one")
@@ -204,4 +245,4 @@ def recorded_program(score_mod, mask_mod, definition, device, own):
         if _reached(roots, steps) != value:  # a guard
             raise AssertionError("a number that score_mod or mask_mod reads changed while it was traced")
     leaves = [_reached(roots, steps) for steps in recipe.reads] + own
-    return recipe.text, recipe.names, recipe.learnable, [leaves[i] for i in recipe.inputs]
+    return recipe, [leaves[i] for i in recipe.inputs]
