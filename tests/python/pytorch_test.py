@@ -151,23 +151,23 @@ class Torch(unittest.TestCase):
             return s * cap + slopes[h] * j
         def globally(s, b, h, i, j):
             return s * CAP
-        first = len(programs._programs)
+        first = len(programs._functions)
         self.near(run(local), dense(q, k, v, local))
         slopes = torch.rand(H, device=DEVICE)
         self.near(run(local), dense(q, k, v, local))
-        self.assertEqual(len(programs._programs), first + 1)  # another tensor: the same trace
+        self.assertEqual(len(programs._functions), first + 1)  # another tensor: the same trace
         cap = 5.0
         self.near(run(local), dense(q, k, v, local))
-        self.assertEqual(len(programs._programs), first + 2)  # another number: another
+        self.assertEqual(len(programs._functions), first + 2)  # another number: another
         self.near(run(globally), dense(q, k, v, globally))
         CAP = 0.5
         self.near(run(globally), dense(q, k, v, globally))
-        traced, kernels = len(programs._programs), len(ops._kernels)
+        traced, kernels = len(programs._functions), len(ops._kernels)
         for _ in range(3):  # defined again in each step: one trace
             def again(s, b, h, i, j):
                 return s + slopes[h] * i
             run(again)
-        self.assertEqual((len(programs._programs), len(ops._kernels)), (traced + 1, kernels + 1))
+        self.assertEqual((len(programs._functions), len(ops._kernels)), (traced + 1, kernels + 1))
 
     def test_changes_are_noticed_wherever_they_are_read(self):
         class Layer(torch.nn.Module):

@@ -10,7 +10,7 @@ from .. import _core
 from ..expressions import fail
 from .masks import UNLIMITED, mask_of
 from .ops import Layout, attend, is_recorded
-from .programs import Definition, kept, program, recorded_program
+from .programs import Definition, Program, functions, kept, program, recorded_program
 
 _warned = set()
 
@@ -79,64 +79,84 @@ def _causal(b, h, q, k):
 
 
 class _Case(typing.NamedTuple):
-    """What follows from the options of a call, and from the dtypes, devices, extents and strides of its tensors."""
+    """What follows from the options of a call, its functions, and the dtypes, devices, extents and strides of its tensors."""
 
-    definition: Definition
+    program: Program
     fits: bool  # whether _fitted leaves query, key and value as they are
     layout: Layout  # of what it gives; None where operations are recorded
 
 
-_cases = {}
-
-
 def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink):
     device = query.device
-    if torch.is_autocast_enabled(device.type) and query.dtype != (dtype := torch.get_autocast_dtype(device.type)):
+    kind = device.type
+    if torch.is_autocast_enabled(kind) and query.dtype != (dtype := torch.get_autocast_dtype(kind)):
         query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     if not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
+    own = [] if blocks is None else [blocks]
     if sink is not None:
         sink = sink.float()
+        own.append(sink)
     dropout = True if dropout_p else False
-    if is_recorded(query):
-        case = _case(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink, False)
+    layouts = None if is_recorded(query) else _core.layouts(query, key, value, blocks, sink)
+    if layouts is None:
+        definition = _definition(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink)
+        if torch.compiler.is_dynamo_compiling():
+            found, captured = recorded_program(score_mod, mask_mod, definition, kind, own)
+        else:
+            found, captured = program(score_mod, mask_mod, definition, device, own)
+        fits, layout = False, None
     else:
         scale = float(scale) if scale is not None else None
-        layouts = _core.layouts(query, key, value, blocks, sink)
-        known = (layouts, not enable_gqa, scale, dropout, normaliser, None if block_mask is None else (block_mask.shape, tuple(block_mask.BLOCK_SIZE)))
-        case = _cases.get(known)
+        mask = (block_mask.shape, tuple(block_mask.BLOCK_SIZE)) if block_mask is not None else None
+        of, leaves = functions(score_mod, mask_mod)
+        known = (layouts, mask, not enable_gqa, scale, dropout, normaliser, of.shapes(leaves))
+        case = of.cases.get(known)
         if case is None:
-            case = _case(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink, True)
-            if layouts is not None:
-                kept(_cases, known, case)
-    definition, fits, layout = case
-    own = [x for x in (blocks, sink) if x is not None]
-    if torch.compiler.is_dynamo_compiling():
-        found, captured = recorded_program(score_mod, mask_mod, definition, device.type, own)
-    else:
-        found, captured = program(score_mod, mask_mod, definition, device, own)
+            definition = _definition(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink)
+            fitted = _fitted(query, key, value)
+            found, captured = program(score_mod, mask_mod, definition, device, own)
+            fits, layout = fitted[0] is query and fitted[1] is key and fitted[2] is value, Layout(*fitted)
+            if found.lasting:
+                kept(of.cases, known, _Case(found, fits, layout))
+        else:
+            found, fits, layout = case
+            captured = found.captured(leaves + own if own else leaves)
     if captured:
-        captured = [_placed(x, name, device) for x, name in zip(captured, found.names)]
+        captured = _placed(captured, found.names, device)
     if fits:
         return attend(found, layout, query, key, value, captured, dropout_p, deterministic, with_lse)
-    columns = value.shape[3]
+    columns = _constant(value.shape[3])
     output, lse = attend(found, layout, *_fitted(query, key, value), captured, dropout_p, deterministic, with_lse)
-    return output[..., :columns], lse
+    return output[..., :columns] if columns % 8 else output, lse
 
 
-def _case(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink, has_layout):
+def _placed(tensors, names, device):
+    """Captured tensors as kernels take them: of one dimension at least."""
+    placed = tensors
+    for i, tensor in enumerate(tensors):
+        if tensor.dim() == 0:
+            placed = [*placed[:i], tensor.to(device, non_blocking=True).reshape(1), *placed[i + 1:]]
+        elif tensor.device != device:
+            fail(f"captured tensor \"{names[i]}\" is on {tensor.device}, but query is on {device}; move it there")
+    return placed
+
+
+def _definition(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink):
+    """The Definition for these arguments, which are checked."""
     _check(query, key, value, enable_gqa)
     if block_mask is not None:
         _check_lengths(block_mask, query, key)
     if sink is not None and sink.shape != query.shape[1:2]:
         raise ValueError(f"sink has shape {list(sink.shape)}, but must have one logit for each of query's {query.shape[1]} heads")
     head_dim = _constant(query.shape[3])
-    scale = _constant(scale) if scale is not None else 1 / math.sqrt(head_dim) if head_dim % 8 else None
+    if scale is not None:
+        scale = _constant(scale) if torch.compiler.is_dynamo_compiling() else float(scale)
+    elif head_dim % 8:
+        scale = 1 / math.sqrt(head_dim)
     block_size = tuple([_constant(size) for size in block_mask.BLOCK_SIZE]) if blocks is not None else None
     shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
-    fitted = _fitted(query, key, value)
-    fits = fitted[0] is query and fitted[1] is key and fitted[2] is value
-    return _Case(Definition(block_size, shared, sink is not None, scale, dropout, normaliser), fits, Layout(*fitted) if has_layout else None)
+    return Definition(block_size, shared, sink is not None, scale, dropout, normaliser)
 
 
 def _constant(number):
@@ -154,15 +174,6 @@ def _fitted(query, key, value):
     if columns_v % 8:
         value = torch.nn.functional.pad(value, (0, -columns_v % 8))
     return query, key, value
-
-
-def _placed(tensor, name, device):
-    """A captured tensor as kernels take it: of one dimension at least."""
-    if tensor.dim() == 0:
-        return tensor.to(device, non_blocking=True).reshape(1)
-    if tensor.device == device:
-        return tensor
-    fail(f"captured tensor \"{name}\" is on {tensor.device}, but query is on {device}; move it there")
 
 
 def _check(query, key, value, enable_gqa):

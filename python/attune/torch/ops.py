@@ -233,9 +233,11 @@ def attend(program, layout, q, k, v, captured, dropout_p, deterministic, with_ls
     seeds = None
     if dropout_p:
         seeds = torch.randint(-2**63, 2**63 - 1, (2,), dtype=torch.int64, device=q.device)
-    gradients = tuple([name for name, x in zip(names, captured) if x.requires_grad and name in program.learnable]) if captured else ()
-    needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or len(gradients) > 0)
-    if needs:
+    gradients, needs = (), False
+    if torch.is_grad_enabled():
+        if program.learnable:
+            gradients = tuple([name for i, name in program.learnable if captured[i].requires_grad])
+        needs = q.requires_grad or k.requires_grad or v.requires_grad or len(gradients) > 0
         deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
     if layout is None:
         if needs:
@@ -249,11 +251,12 @@ def attend(program, layout, q, k, v, captured, dropout_p, deterministic, with_ls
 
 def is_recorded(q):
     """Whether a graph, a mode or a tensor that is more than memory has to see each operation."""
-    if torch.compiler.is_dynamo_compiling():
+    is_compiling = torch.compiler.is_compiling()
+    if is_compiling and torch.compiler.is_dynamo_compiling():
         return True
     if torch._C._functorch.peek_interpreter_stack() is not None:
         fail("attune.torch cannot run under torch.func (vmap, grad, vjp, jvp); use torch.autograd, and batches as a dimension")
-    if torch.compiler.is_compiling() or type(q) not in (torch.Tensor, torch.nn.Parameter) or torch._C._len_torch_dispatch_stack():
+    if is_compiling or type(q) not in (torch.Tensor, torch.nn.Parameter) or torch._C._len_torch_dispatch_stack():
         return True
     if torch.autograd.forward_ad._current_level >= 0:
         fail("attune.torch has no forward-mode derivatives; use torch.autograd.grad or backward()")

@@ -30,16 +30,18 @@ class Program:
 
     text       the variant as JSON, which names it wherever Python objects cannot go
     names      of the captured tensors, in the variant's order
-    learnable  those of them that a gradient may reach: that the score reads, or that are sinks
+    learnable  (index, name) of those that a gradient may reach: that the score reads, or that are sinks
     inputs     a Source for each of them
+    lasting    whether it serves other calls
     """
 
-    def __init__(self, variant, trace, of_score, own):
+    def __init__(self, variant, trace, of_score, own, leaves):
         self.text = variant.json()
         sources = {read.name: read.source for read in trace.reads.values()} | own
         self.names = tuple([name for name, _, _ in variant.tensors])
-        self.learnable = tuple([name for name in self.names if name in of_score or name == "sink"])
+        self.learnable = tuple([(i, name) for i, name in enumerate(self.names) if name in of_score or name == "sink"])
         self.inputs = [sources[name] for name in self.names]
+        self.are_leaves = self.inputs == [Source("leaf", i) for i in range(leaves)]
         self.steps = trace.steps
         self.by_shape = trace.by_shape
         self.lasting = not trace.foreign
@@ -47,6 +49,8 @@ class Program:
 
     def captured(self, leaves):
         """The captured tensors of a call, whose leaves these are."""
+        if self.are_leaves:
+            return leaves
         if not self.steps:
             return [leaves[value] if kind == "leaf" else value for kind, value in self.inputs]
         results = []
@@ -61,68 +65,70 @@ class Program:
         return [place(source) for source in self.inputs]
 
 
-class _Programs:
-    """The programs of functions whose key is one."""
+class Functions:
+    """What is kept for functions of one key."""
 
-    __slots__ = ("of", "walked")
+    __slots__ = ("programs", "cases", "by_shape", "walked")
 
     def __init__(self):
-        self.of = {}  # by definition and kind of device; of programs that shapes decide, a dict by the shapes of leaves
+        self.programs = {}  # by definition, kind of device, and shapes()
+        self.cases = {}  # attention.py's
+        self.by_shape = False
         self.walked = set()  # types of leaves with which the functions are known to _walks
 
+    def shapes(self, leaves):
+        """Those of the leaves, where programs differ by them."""
+        return tuple([leaf.shape for leaf in leaves]) if self.by_shape else None
 
-_programs = {}  # by the key of functions
-_walks = _core.Walks()  # to the same _Programs, where what functions depend on can be looked up as before
-_MOST_PROGRAMS = 4096  # of functions, and of definitions for each; the oldest go
+
+_functions = {}  # by key
+_walks = _core.Walks()  # to the same Functions, where what they depend on can be looked up as before
+_MOST_KEPT = 4096  # functions, and programs and cases of each; the oldest go
 _ROOTS = ((None, "root", 0), (None, "root", 1))  # score_mod, mask_mod
 _OWN = ("blocks", "sink")  # tensors that arguments of flex_attention give; they follow the functions' own leaves
 
 
-def program(score_mod, mask_mod, definition, device, own):
-    """The Program, and its captured tensors of this call. `own` are the tensors of _OWN that the definition has."""
-    known = _walks.find(score_mod, mask_mod)
-    programs, leaves = known or _walked(score_mod, mask_mod)
-    key = (definition, device.type)
-    found = programs.of.get(key)
-    if type(found) is dict:  # another for other shapes of what is read
-        found = found.get(_shapes(leaves))
-    if found is None:
-        found = _added(score_mod, mask_mod, definition, device)
-    return found, found.captured(leaves + own if own else leaves)
+def functions(score_mod, mask_mod):
+    """The Functions of both, and their leaves."""
+    return _walks.find(score_mod, mask_mod) or _walked(score_mod, mask_mod)
 
 
 def _walked(score_mod, mask_mod):
-    """The programs of the functions, and their leaves."""
-    reads, of_functions = _read(score_mod, mask_mod)
-    programs = _programs.get(of_functions)
-    if programs is None:
-        return _Programs(), reads.leaves
+    reads, key = _read(score_mod, mask_mod)
+    known = _functions.get(key)
+    if known is None:
+        return Functions(), reads.leaves
     kinds = tuple([type(leaf) for leaf in reads.leaves])
-    if kinds not in programs.walked:
-        programs.walked.add(kinds)
+    if kinds not in known.walked:
+        known.walked.add(kinds)
         steps = reads.walk()
         if steps is not None:
-            _walks.add(score_mod, mask_mod, steps, programs)
-    return programs, reads.leaves
+            _walks.add(score_mod, mask_mod, steps, known)
+    return known, reads.leaves
+
+
+def program(score_mod, mask_mod, definition, device, own):
+    """The Program, and its captured tensors of this call. `own` are the tensors of _OWN that the definition has."""
+    known, leaves = functions(score_mod, mask_mod)
+    found = known.programs.get((definition, device.type, known.shapes(leaves))) or _added(score_mod, mask_mod, definition, device)
+    return found, found.captured(leaves + own)
 
 
 def _added(score_mod, mask_mod, definition, device):
-    """A program that is not known yet."""
-    reads, of_functions = _read(score_mod, mask_mod)
+    reads, key = _read(score_mod, mask_mod)
     found = _traced(score_mod, mask_mod, reads, definition, device)
-    if found.lasting and reads.is_certain:
+    found.lasting &= reads.is_certain
+    if found.lasting:
         found.held = (score_mod, mask_mod, reads)  # what the key knows by its id stays
-        programs, key = kept(_programs, of_functions, _Programs()).of, (definition, device.type)
-        if found.by_shape:
-            kept(programs, key, {})[_shapes(reads.leaves)] = found
-        else:
-            kept(programs, key, found)
+        known = kept(_functions, key, Functions())
+        known.by_shape |= found.by_shape
+        kept(known.programs, (definition, device.type, known.shapes(reads.leaves)), found)
     return found
 
 
 def kept(table, key, value):
     """The value of the key, this one where there was none."""
-    if key not in table and len(table) >= _MOST_PROGRAMS:
+    if key not in table and len(table) >= _MOST_KEPT:
         del table[next(iter(table))]
     return table.setdefault(key, value)
 
@@ -131,10 +137,6 @@ def _read(score_mod, mask_mod):
     """The Reads of both, and their key."""
     reads = Reads()
     return reads, (reads.key(score_mod, _ROOTS[0]), reads.key(mask_mod, _ROOTS[1]))
-
-
-def _shapes(leaves):
-    return tuple([leaf.shape for leaf in leaves])
 
 
 def _traced(score_mod, mask_mod, reads, definition, device):
@@ -168,7 +170,8 @@ def _traced(score_mod, mask_mod, reads, definition, device):
                       normaliser=definition.normaliser)
     if trace.exact:
         variant._core.precise()
-    return Program(variant, trace, of_score, {name: Source("leaf", len(reads.leaves) + i) for i, name in enumerate(own)})
+    return Program(variant, trace, of_score, {name: Source("leaf", len(reads.leaves) + i) for i, name in enumerate(own)},
+                   len(reads.leaves) + len(own))
 
 
 # Under torch.compile -----------------------------------------------------
