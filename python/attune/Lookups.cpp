@@ -163,7 +163,8 @@ struct Met {
   std::vector<Reached> values; ///< of each step
   std::vector<PyObject *> seen;
   nb::list leaves;
-  std::vector<PyObject *> tensors; ///< the leaves
+  std::vector<PyObject *> tensors;         ///< the leaves
+  std::vector<nb::dlpack::device> devices; ///< of those that are no scalars
 
   static bool isNew(std::vector<PyObject *> &known, nb::handle value) {
     if (std::find(known.begin(), known.end(), value.ptr()) != known.end())
@@ -289,7 +290,7 @@ private:
     case Is::Sequence:
       return length(value) == count && Met::isNew(met.seen, value);
     case Is::Tensor:
-      return isTensor(value) && Met::isNew(met.tensors, value) && (met.leaves.append(value), true);
+      return isTensor(value, met) && Met::isNew(met.tensors, value);
     default: {
       const int equal = PyObject_RichCompareBool(value.ptr(), expected.ptr(), Py_EQ);
       PyErr_Clear();
@@ -309,10 +310,15 @@ private:
            attribute(reached.value, names().keywords).is_none() && PyDict_Size(attributes.ptr()) == 0;
   }
 
-  bool isTensor(nb::handle value) const {
+  bool isTensor(nb::handle value, Met &met) const {
     const std::optional<nb::dlpack::dltensor> view = viewOf(value);
-    return view && view->dtype.code == layout.dtype.code && view->dtype.bits == layout.dtype.bits &&
-           view->ndim == layout.ndim && view->device.device_type == layout.device.device_type;
+    if (!view || view->dtype.code != layout.dtype.code || view->dtype.bits != layout.dtype.bits ||
+        view->ndim != layout.ndim || view->device.device_type != layout.device.device_type)
+      return false;
+    met.leaves.append(value);
+    if (view->ndim > 0)
+      met.devices.push_back(view->device);
+    return true;
   }
 
   By by;
@@ -333,14 +339,16 @@ private:
 
 struct Walk {
   std::vector<Step> steps;
-  nb::object key;
+  nb::dict cases; ///< by (layouts, options): what is kept for functions from which a walk goes this way
 };
 
 /// Walks by the code of their two roots. The oldest go.
 class Walks {
 public:
-  /// (key, leaves) of a walk from these roots, None where it is not known.
-  nb::object find(nb::object score, nb::object mask) const {
+  /// (case, leaves) of a call of these roots with these options and arrays. None where the case is not known, or a leaf
+  /// lies on another device than the query: but for scalars.
+  nb::object find(nb::object score, nb::object mask, nb::handle options, nb::handle query, nb::handle key,
+                  nb::handle value, nb::handle blocks, nb::handle sink) const {
     const nb::object roots[2] = {std::move(score), std::move(mask)};
     const auto found = byCode.find(codesOf(roots));
     if (found == byCode.end())
@@ -348,17 +356,18 @@ public:
     for (const Walk &walk : found->second) {
       Met met;
       met.values.reserve(walk.steps.size());
-      if (std::all_of(walk.steps.begin(), walk.steps.end(), [&](const Step &step) { return step.holds(roots, met); }))
-        return nb::make_tuple(walk.key, met.leaves);
+      const auto holds = [&](const Step &step) { return step.holds(roots, met); };
+      if (std::all_of(walk.steps.begin(), walk.steps.end(), holds))
+        return caseOf(walk, met, nb::make_tuple(layouts(query, key, value, blocks, sink), options), query);
     }
     return nb::none();
   }
 
   void add(nb::object score, nb::object mask,
            const std::vector<std::tuple<std::string, int, nb::object, std::string, nb::object>> &steps,
-           nb::object key) {
+           nb::dict cases) {
     Walk walk;
-    walk.key = std::move(key);
+    walk.cases = std::move(cases);
     for (const auto &[by, from, name, is, found] : steps)
       if (!walk.steps.emplace_back(by, from, name, is, found).canHold)
         return;
@@ -371,6 +380,21 @@ public:
   }
 
 private:
+  static nb::object caseOf(const Walk &walk, const Met &met, nb::object call, nb::handle query) {
+    PyObject *known = PyDict_GetItemWithError(walk.cases.ptr(), call.ptr());
+    if (!known && PyErr_Occurred())
+      throw nb::python_error();
+    if (!known)
+      return nb::none();
+    if (!met.devices.empty()) {
+      const std::optional<nb::dlpack::dltensor> view = viewOf(query);
+      for (const nb::dlpack::device &device : met.devices)
+        if (!view || device.device_type != view->device.device_type || device.device_id != view->device.device_id)
+          return nb::none();
+    }
+    return nb::make_tuple(nb::handle(known), met.leaves);
+  }
+
   static constexpr size_t mostCodes = 4096; ///< pairs of them
   static constexpr size_t mostWalks = 8;    ///< of one pair, which differ by what the functions read
 
@@ -396,7 +420,8 @@ private:
 void bindLookups(nb::module_ &m) {
   nb::class_<Walks>(m, "Walks")
       .def(nb::init<>())
-      .def("find", &Walks::find, "score_mod"_a.none(), "mask_mod"_a.none())
-      .def("add", &Walks::add, "score_mod"_a.none(), "mask_mod"_a.none(), "steps"_a, "key"_a);
+      .def("find", &Walks::find, "score_mod"_a.none(), "mask_mod"_a.none(), "options"_a, "query"_a, "key"_a, "value"_a,
+           "blocks"_a.none(), "sink"_a.none())
+      .def("add", &Walks::add, "score_mod"_a.none(), "mask_mod"_a.none(), "steps"_a, "cases"_a);
   m.def("layouts", &layouts, nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none());
 }

@@ -373,7 +373,7 @@ class Torch(unittest.TestCase):
         slopes = torch.rand(H, device=DEVICE)
         for dropout in (0.0, 0.3):
             definition = programs.Definition(None, None, False, None, bool(dropout), None)
-            found, captured = programs.program(lambda s, b, h, q, k: s + slopes[h] * (k - q), causal, definition, torch.device(DEVICE), [])
+            found, captured = programs.program(lambda s, b, h, q, k: s + slopes[h] * (k - q), causal, definition, torch.device(DEVICE)), [slopes]
             q, k, v = inputs(grad=False)
             seeds = torch.randint(0, 2**62, (2,), device=DEVICE) if dropout else None
             arguments = (q, k, v, captured, seeds, found.text, dropout)

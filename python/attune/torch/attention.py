@@ -10,7 +10,7 @@ from .. import _core
 from ..expressions import fail
 from .masks import UNLIMITED, mask_of
 from .ops import Layout, attend, is_recorded
-from .programs import Definition, Program, functions, kept, program, recorded_program
+from .programs import Definition, Program, functions, kept, program, recorded_program, walks
 
 _warned = set()
 
@@ -83,52 +83,63 @@ class _Case(typing.NamedTuple):
 
     program: Program
     fits: bool  # whether _fitted leaves query, key and value as they are
-    layout: Layout  # of what it gives; None where operations are recorded
+    layout: Layout  # of what it gives; None where PyTorch sees the operation
 
 
 def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink):
-    device = query.device
-    kind = device.type
-    if torch.is_autocast_enabled(kind) and query.dtype != (dtype := torch.get_autocast_dtype(kind)):
-        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    if torch.compiler.is_compiling() or torch._C._is_any_autocast_enabled():
+        kind = query.device.type
+        if torch.is_autocast_enabled(kind) and query.dtype != (dtype := torch.get_autocast_dtype(kind)):
+            query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     if not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
-    own = [] if blocks is None else [blocks]
     if sink is not None:
         sink = sink.float()
-        own.append(sink)
-    dropout = True if dropout_p else False
-    layouts = None if is_recorded(query) else _core.layouts(query, key, value, blocks, sink)
-    if layouts is None:
-        definition = _definition(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink)
-        if torch.compiler.is_dynamo_compiling():
-            found, captured = recorded_program(score_mod, mask_mod, definition, kind, own)
-        else:
-            found, captured = program(score_mod, mask_mod, definition, device, own)
-        fits, layout = False, None
-    else:
-        scale = float(scale) if scale is not None else None
+    known, options = None, None
+    if not is_recorded(query):
         mask = (block_mask.shape, tuple(block_mask.BLOCK_SIZE)) if block_mask is not None else None
-        of, leaves = functions(score_mod, mask_mod)
-        known = (layouts, mask, not enable_gqa, scale, dropout, normaliser, of.shapes(leaves))
-        case = of.cases.get(known)
-        if case is None:
-            definition = _definition(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink)
-            fitted = _fitted(query, key, value)
-            found, captured = program(score_mod, mask_mod, definition, device, own)
-            fits, layout = fitted[0] is query and fitted[1] is key and fitted[2] is value, Layout(*fitted)
-            if found.lasting:
-                kept(of.cases, known, _Case(found, fits, layout))
-        else:
-            found, fits, layout = case
-            captured = found.captured(leaves + own if own else leaves)
-    if captured:
-        captured = _placed(captured, found.names, device)
+        options = (float(scale) if scale is not None else None, mask, not enable_gqa, True if dropout_p else False, normaliser)
+        known = walks.find(score_mod, mask_mod, options, query, key, value, blocks, sink)
+    (found, fits, layout), captured = known or _case(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, normaliser, sink,
+                                                     options)
+    if blocks is not None or sink is not None:
+        captured = captured + [x for x in (blocks, sink) if x is not None]
+    if not found.are_leaves:
+        captured = _placed(found.captured(captured), found.names, query.device)
     if fits:
         return attend(found, layout, query, key, value, captured, dropout_p, deterministic, with_lse)
     columns = _constant(value.shape[3])
     output, lse = attend(found, layout, *_fitted(query, key, value), captured, dropout_p, deterministic, with_lse)
     return output[..., :columns] if columns % 8 else output, lse
+
+
+def _case(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, normaliser, sink, options):
+    """The case of a call, and the leaves of its functions. `options` are None where operations are recorded."""
+    layouts = None if options is None else _core.layouts(query, key, value, blocks, sink)
+    is_dynamo = torch.compiler.is_dynamo_compiling()
+    if not is_dynamo:
+        of, leaves = functions(score_mod, mask_mod)
+        known = (layouts, options, *of.shapes(leaves))
+        case = of.cases.get(known)
+        if case is not None:
+            if case.program.are_leaves:
+                _placed(leaves, case.program.names, query.device)
+            return case, leaves
+    definition = _definition(query, key, value, block_mask, blocks, enable_gqa, scale, True if dropout_p else False, normaliser, sink)
+    if is_dynamo:
+        found, leaves = recorded_program(score_mod, mask_mod, definition, query.device.type)
+    else:
+        found = program(score_mod, mask_mod, definition, query.device)
+    if layouts is None:
+        return _Case(found, False, None), leaves
+    if found.are_leaves:
+        _placed(leaves + [x for x in (blocks, sink) if x is not None], found.names, query.device)
+    fitted = _fitted(query, key, value)
+    fits = fitted[0] is query and fitted[1] is key and fitted[2] is value
+    case = _Case(found, fits, Layout(*fitted))
+    if found.lasting:
+        kept(of.cases, known, case)
+    return case, leaves
 
 
 def _placed(tensors, names, device):

@@ -33,6 +33,7 @@ class Program:
     learnable  (index, name) of those that a gradient may reach: that the score reads, or that are sinks
     inputs     a Source for each of them
     lasting    whether it serves other calls
+    are_leaves whether the captured tensors are the leaves as they are
     """
 
     def __init__(self, variant, trace, of_score, own, leaves):
@@ -41,16 +42,14 @@ class Program:
         self.names = tuple([name for name, _, _ in variant.tensors])
         self.learnable = tuple([(i, name) for i, name in enumerate(self.names) if name in of_score or name == "sink"])
         self.inputs = [sources[name] for name in self.names]
-        self.are_leaves = self.inputs == [Source("leaf", i) for i in range(leaves)]
+        self.are_leaves = all(leaf.dim() for leaf in leaves) and self.inputs == [Source("leaf", i) for i in range(len(leaves) + len(own))]
         self.steps = trace.steps
         self.by_shape = trace.by_shape
         self.lasting = not trace.foreign
         variants.setdefault(self.text, variant)
 
     def captured(self, leaves):
-        """The captured tensors of a call, whose leaves these are."""
-        if self.are_leaves:
-            return leaves
+        """The captured tensors of a call, whose leaves, and after them those of _OWN, these are."""
         if not self.steps:
             return [leaves[value] if kind == "leaf" else value for kind, value in self.inputs]
         results = []
@@ -72,17 +71,17 @@ class Functions:
 
     def __init__(self):
         self.programs = {}  # by definition, kind of device, and shapes()
-        self.cases = {}  # attention.py's
+        self.cases = {}  # attention.py's, by layouts, options, and shapes()
         self.by_shape = False
-        self.walked = set()  # types of leaves with which the functions are known to _walks
+        self.walked = set()  # types of leaves with which the functions are known to `walks`
 
     def shapes(self, leaves):
         """Those of the leaves, where programs differ by them."""
-        return tuple([leaf.shape for leaf in leaves]) if self.by_shape else None
+        return [leaf.shape for leaf in leaves] if self.by_shape else ()
 
 
 _functions = {}  # by key
-_walks = _core.Walks()  # to the same Functions, where what they depend on can be looked up as before
+walks = _core.Walks()  # to the cases of Functions, where what they depend on can be looked up as before
 _MOST_KEPT = 4096  # functions, and programs and cases of each; the oldest go
 _ROOTS = ((None, "root", 0), (None, "root", 1))  # score_mod, mask_mod
 _OWN = ("blocks", "sink")  # tensors that arguments of flex_attention give; they follow the functions' own leaves
@@ -90,28 +89,23 @@ _OWN = ("blocks", "sink")  # tensors that arguments of flex_attention give; they
 
 def functions(score_mod, mask_mod):
     """The Functions of both, and their leaves."""
-    return _walks.find(score_mod, mask_mod) or _walked(score_mod, mask_mod)
-
-
-def _walked(score_mod, mask_mod):
     reads, key = _read(score_mod, mask_mod)
     known = _functions.get(key)
     if known is None:
         return Functions(), reads.leaves
     kinds = tuple([type(leaf) for leaf in reads.leaves])
-    if kinds not in known.walked:
+    if kinds not in known.walked and not known.by_shape:
         known.walked.add(kinds)
         steps = reads.walk()
         if steps is not None:
-            _walks.add(score_mod, mask_mod, steps, known)
+            walks.add(score_mod, mask_mod, steps, known.cases)
     return known, reads.leaves
 
 
-def program(score_mod, mask_mod, definition, device, own):
-    """The Program, and its captured tensors of this call. `own` are the tensors of _OWN that the definition has."""
+def program(score_mod, mask_mod, definition, device):
+    """The Program of the functions."""
     known, leaves = functions(score_mod, mask_mod)
-    found = known.programs.get((definition, device.type, known.shapes(leaves))) or _added(score_mod, mask_mod, definition, device)
-    return found, found.captured(leaves + own)
+    return known.programs.get((definition, device.type, *known.shapes(leaves))) or _added(score_mod, mask_mod, definition, device)
 
 
 def _added(score_mod, mask_mod, definition, device):
@@ -122,7 +116,7 @@ def _added(score_mod, mask_mod, definition, device):
         found.held = (score_mod, mask_mod, reads)  # what the key knows by its id stays
         known = kept(_functions, key, Functions())
         known.by_shape |= found.by_shape
-        kept(known.programs, (definition, device.type, known.shapes(reads.leaves)), found)
+        kept(known.programs, (definition, device.type, *known.shapes(reads.leaves)), found)
     return found
 
 
@@ -171,7 +165,7 @@ def _traced(score_mod, mask_mod, reads, definition, device):
     if trace.exact:
         variant._core.precise()
     return Program(variant, trace, of_score, {name: Source("leaf", len(reads.leaves) + i) for i, name in enumerate(own)},
-                   len(reads.leaves) + len(own))
+                   reads.leaves)
 
 
 # Under torch.compile -----------------------------------------------------
@@ -190,6 +184,10 @@ class Recipe(typing.NamedTuple):
     reads: tuple
     values: tuple
     refused: str
+    are_leaves: bool = False
+
+    def captured(self, leaves):
+        return [leaves[i] for i in self.inputs]
 
 
 def _recipe(score_mod, mask_mod, definition, device):
@@ -233,8 +231,8 @@ def _reached(roots, steps):
     return value
 
 
-def recorded_program(score_mod, mask_mod, definition, device, own):
-    """The Recipe, and the captured tensors, in a graph that Dynamo records."""
+def recorded_program(score_mod, mask_mod, definition, device):
+    """The Recipe, and the leaves of the functions, in a graph that Dynamo records."""
     for function in (score_mod, mask_mod):
         if function is not None and not isinstance(function, types.FunctionType):
             torch._dynamo.graph_break("score_mod and mask_mod must be plain functions inside of torch.compile; wrap methods, modules and partial objects in one")
@@ -247,5 +245,4 @@ def recorded_program(score_mod, mask_mod, definition, device, own):
     for steps, value in recipe.values:
         if _reached(roots, steps) != value:  # a guard
             raise AssertionError("a number that score_mod or mask_mod reads changed while it was traced")
-    leaves = [_reached(roots, steps) for steps in recipe.reads] + own
-    return recipe, [leaves[i] for i in recipe.inputs]
+    return recipe, [_reached(roots, steps) for steps in recipe.reads]
