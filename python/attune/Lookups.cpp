@@ -191,9 +191,10 @@ nb::object itemOf(nb::handle items, Py_ssize_t index) {
 /// Of a global variable, or of a module that the function itself may import.
 nb::object globalOf(nb::handle globals, nb::handle name) {
   PyObject *found = PyDict_GetItemWithError(globals.ptr(), name.ptr());
-  nb::object value = found ? nb::borrow(found) : nb::steal(PyImport_GetModule(name.ptr()));
+  if (!found)
+    found = PyDict_GetItemWithError(PyImport_GetModuleDict(), name.ptr());
   PyErr_Clear();
-  return value;
+  return found ? nb::borrow(found) : nb::object();
 }
 
 class Step {
@@ -358,7 +359,7 @@ public:
       met.values.reserve(walk.steps.size());
       const auto holds = [&](const Step &step) { return step.holds(roots, met); };
       if (std::all_of(walk.steps.begin(), walk.steps.end(), holds))
-        return caseOf(walk, met, nb::make_tuple(layouts(query, key, value, blocks, sink), options), query);
+        return caseOf(walk.cases, met, nb::make_tuple(layouts(query, key, value, blocks, sink), options), query);
     }
     return nb::none();
   }
@@ -380,11 +381,11 @@ public:
   }
 
 private:
-  static nb::object caseOf(const Walk &walk, const Met &met, nb::object call, nb::handle query) {
-    PyObject *known = PyDict_GetItemWithError(walk.cases.ptr(), call.ptr());
-    if (!known && PyErr_Occurred())
+  static nb::object caseOf(nb::dict cases, const Met &met, nb::object call, nb::handle query) {
+    nb::object known = nb::borrow(PyDict_GetItemWithError(cases.ptr(), call.ptr()));
+    if (PyErr_Occurred())
       throw nb::python_error();
-    if (!known)
+    if (!known.is_valid())
       return nb::none();
     if (!met.devices.empty()) {
       const std::optional<nb::dlpack::dltensor> view = viewOf(query);
@@ -392,7 +393,7 @@ private:
         if (!view || device.device_type != view->device.device_type || device.device_id != view->device.device_id)
           return nb::none();
     }
-    return nb::make_tuple(nb::handle(known), met.leaves);
+    return nb::make_tuple(known, met.leaves);
   }
 
   static constexpr size_t mostCodes = 4096; ///< pairs of them

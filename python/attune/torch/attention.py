@@ -87,7 +87,8 @@ class _Case(typing.NamedTuple):
 
 
 def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink):
-    if torch.compiler.is_compiling() or torch._C._is_any_autocast_enabled():
+    is_compiling = torch.compiler.is_compiling()
+    if is_compiling or torch._C._is_any_autocast_enabled():
         kind = query.device.type
         if torch.is_autocast_enabled(kind) and query.dtype != (dtype := torch.get_autocast_dtype(kind)):
             query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
@@ -96,7 +97,7 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_g
     if sink is not None:
         sink = sink.float()
     known, options = None, None
-    if not is_recorded(query):
+    if not is_recorded(query, is_compiling):
         mask = (block_mask.shape, tuple(block_mask.BLOCK_SIZE)) if block_mask is not None else None
         options = (float(scale) if scale is not None else None, mask, not enable_gqa, True if dropout_p else False, normaliser)
         known = walks.find(score_mod, mask_mod, options, query, key, value, blocks, sink)

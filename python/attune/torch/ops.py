@@ -85,15 +85,24 @@ def like(x, columns):
 
 
 class Layout:
-    """What follows from the dtypes, devices, extents and strides of q, k and v: memory for results, and of each variant the kernel."""
+    """What follows from the dtypes, devices, extents and strides of q, k and v: memory for results, and kernels."""
 
     def __init__(self, q, k, v):
-        self.kind = (q.dtype, q.shape[3], v.shape[3], q.device)
+        self._kind = (q.dtype, q.shape[3], v.shape[3], q.device)
+        self._kernels = {}
         self.o = like(q, v.shape[3])
         self.gradients = (like(q, q.shape[3]), like(k, k.shape[3]), like(v, v.shape[3]))
         batch, heads, queries = q.shape[:3]
         rows = max(queries, 1)
         self.lse = functools.partial(torch.empty_strided, (batch, heads, queries), (max(heads, 1) * rows, rows, 1), dtype=torch.float32, device=q.device)
+
+    def kernel(self, text, gradients=None, lse_gradient=False, deterministic=False):
+        """As launcher() finds it."""
+        key = (text, gradients, lse_gradient, deterministic)
+        found = self._kernels.get(key)
+        if found is None:
+            found = self._kernels[key] = launcher(text, *self._kind, gradients, lse_gradient, deterministic)
+        return found
 
 
 def run_forward(kernel, layout, q, k, v, captured, seeds, dropout, with_lse):
@@ -131,8 +140,8 @@ _BACKWARD = ("attention_backward(Tensor grad_o, Tensor? grad_lse, Tensor q, Tens
 
 
 def _attention(q, k, v, captured, seeds, variant, dropout_p):
-    kernel = launcher(variant, q.dtype, q.shape[3], v.shape[3], q.device)
-    o, lse = run_forward(kernel, Layout(q, k, v), q, k, v, captured, seeds, dropout_p, True)
+    layout = Layout(q, k, v)
+    o, lse = run_forward(layout.kernel(variant), layout, q, k, v, captured, seeds, dropout_p, True)
     return o, lse if lse is not None else q.new_empty(0, dtype=torch.float32)
 
 
@@ -142,8 +151,9 @@ def _attention_fake(q, k, v, captured, seeds, variant, dropout_p):
 
 
 def _attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic):
-    kernel = launcher(variant, q.dtype, q.shape[3], v.shape[3], q.device, tuple(gradients), grad_lse is not None, deterministic)
-    return run_backward(kernel, Layout(q, k, v), gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
+    layout = Layout(q, k, v)
+    kernel = layout.kernel(variant, tuple(gradients), grad_lse is not None, deterministic)
+    return run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
 
 
 def _attention_backward_fake(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic):
@@ -181,12 +191,11 @@ class Recorded(torch.autograd.Function):
 
 
 class Direct(torch.autograd.Function):
-    """The same, without PyTorch's dispatcher. `call` is (layout, variant, names, dropout_p, gradients, deterministic, with_lse)."""
+    """The same, without PyTorch's dispatcher. `call` is (kernel, layout, variant, names, dropout_p, gradients, deterministic, with_lse)."""
 
     @staticmethod
     def forward(ctx, q, k, v, seeds, call, *captured):
-        layout, variant, _, dropout_p, gradients, deterministic, with_lse = ctx.call = call
-        kernel = ctx.kernel = launcher(variant, *layout.kind, gradients, False, deterministic)
+        kernel, layout, _, _, dropout_p, _, _, with_lse = ctx.call = call
         o, lse = run_forward(kernel, layout, q, k, v, captured, seeds, dropout_p, True)
         ctx.save_for_backward(q, k, v, o, lse, seeds, *captured)
         ctx.set_materialize_grads(False)
@@ -205,12 +214,11 @@ class Direct(torch.autograd.Function):
     @staticmethod
     def _gradients(ctx, grad_o, grad_lse):
         q, k, v, o, lse, seeds, *captured = ctx.saved_tensors
-        layout, variant, names, dropout_p, gradients, deterministic, _ = ctx.call
-        kernel = ctx.kernel
+        kernel, layout, variant, names, dropout_p, gradients, deterministic, _ = ctx.call
         if grad_o is None:
             grad_o = torch.zeros_like(o)
         if grad_lse is not None:
-            kernel = launcher(variant, *layout.kind, gradients, True, deterministic)
+            kernel = layout.kernel(variant, gradients, True, deterministic)
         made = run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
         return (*made[:3], None, None, *_of_captured(made, gradients, names))
 
@@ -238,23 +246,24 @@ def attend(program, layout, q, k, v, captured, dropout_p, deterministic, with_ls
         if program.learnable:
             gradients = tuple([name for i, name in program.learnable if captured[i].requires_grad])
         needs = q.requires_grad or k.requires_grad or v.requires_grad or len(gradients) > 0
+    if needs:
         deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
     if layout is None:
         if needs:
             return Recorded.apply(q, k, v, seeds, program.text, names, dropout_p, gradients, deterministic, *captured)
         return torch.ops.attune.attention(q, k, v, captured, seeds, program.text, dropout_p)
     if needs:
-        result = _apply(q, k, v, seeds, (layout, program.text, names, dropout_p, gradients, deterministic, with_lse), *captured)
+        kernel = layout.kernel(program.text, gradients, False, deterministic)
+        result = _apply(q, k, v, seeds, (kernel, layout, program.text, names, dropout_p, gradients, deterministic, with_lse), *captured)
         return result if with_lse else (result, None)
-    return run_forward(launcher(program.text, *layout.kind), layout, q, k, v, captured, seeds, dropout_p, with_lse)
+    return run_forward(layout.kernel(program.text), layout, q, k, v, captured, seeds, dropout_p, with_lse)
 
 
-def is_recorded(q):
+def is_recorded(q, is_compiling):
     """Whether a graph, a mode or a tensor that is more than memory has to see each operation."""
-    is_compiling = torch.compiler.is_compiling()
     if is_compiling and torch.compiler.is_dynamo_compiling():
         return True
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if torch._C._are_functorch_transforms_active():
         fail("attune.torch cannot run under torch.func (vmap, grad, vjp, jvp); use torch.autograd, and batches as a dimension")
     if is_compiling or type(q) not in (torch.Tensor, torch.nn.Parameter) or torch._C._len_torch_dispatch_stack():
         return True
