@@ -223,6 +223,89 @@ class Torch(unittest.TestCase):
             scale.fill_(value)
             self.near(at.flex_attention(q, k, v, scale=scale), dense(q, k, v, scale=value))
 
+    def test_what_is_looked_up_again_is_what_a_walk_finds(self):
+        """Of one function object that changes between calls: each change twice, as the second call of a state looks up what the first walked through."""
+        q, k, v = inputs(grad=False)
+        box = {"by": 2.0}
+        slopes, other, window = torch.rand(H, device=DEVICE), None, 9
+        numbers = [1.0, 2.0]
+        def inner(x):
+            return x * 2
+        def score(s, b, h, i, j, by=1.5):
+            return inner(s) * by + slopes[h] * j * numbers[1] + (0 if other is None else other[h])
+        def mask(b, h, i, j):
+            return i - j < window
+
+        def check(cached=True):
+            block_mask = at.create_block_mask(mask, None, None, SQ, SK, device=DEVICE)
+            for _ in range(3):
+                self.near(at.flex_attention(q, k, v, score, block_mask), dense(q, k, v, score, mask))
+            found = programs.walks.find(score, mask, (None, ((1, 1, SQ, SK), (128, 128)), True, False, None), q, k, v, None, None)
+            self.assertEqual(found is not None, cached)
+        check()
+        slopes = torch.rand(H, device=DEVICE)
+        check()
+        slopes = torch.nn.Parameter(slopes)
+        check()
+        slopes = torch.arange(H, device=DEVICE)  # another dtype, another kernel
+        check()
+        slopes = torch.rand(1, H, device=DEVICE).expand(2, H)[1]
+        check()
+        other = slopes  # the same tensor once more
+        check()
+        other = torch.rand(H, device=DEVICE)
+        check()
+        window = 5
+        check()
+        score.__defaults__ = (0.5, )
+        check()
+        numbers[1] = 0.25
+        check()
+        numbers = (1.0, 0.5)
+        check()
+        def inner(x):
+            return x * 3
+        check()
+        inner = lambda x: x * box["by"]
+        check(cached=False)  # of a dict it is the walk that tells
+        box["by"] = 5.0
+        check(cached=False)
+        inner = torch.abs
+        check()
+        score.slopes = torch.zeros(H, device=DEVICE)  # an attribute with the name of what it reads
+        check(cached=False)
+        del score.slopes
+        check()
+
+    def test_cases_of_one_function(self):
+        slopes = torch.rand(H, device=DEVICE)
+        def score(s, b, h, i, j):
+            return s + slopes[h] * (j - i)
+        def run(*tensors, tolerance=3e-5, scale=None):
+            for _ in range(2):
+                self.near(at.flex_attention(*tensors, score, scale=scale), dense(*tensors, score, scale=scale), tolerance)
+        q, k, v = inputs(grad=False)
+        run(q, k, v)
+        run(*inputs(grad=False, dtype=torch.bfloat16), tolerance=3e-2)
+        run(q, k, v, scale=0.5)
+        run(q, k, v, scale=0.25)
+        run(*inputs(20, 30, grad=False))
+        run(*[x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)])
+        run(*[torch.nn.functional.pad(x, (1, 0))[..., 1:] for x in (q, k, v)])
+        for x in (q, k, v):  # gradients begin to be wanted, and of what the function reads
+            x.requires_grad_()
+        for wanted in ((q, k, v), (q, k, v, slopes)):
+            for x in wanted:
+                x.requires_grad_()
+            outputs = at.flex_attention(q, k, v, score), dense(q, k, v, score)
+            for a, b in zip(*[torch.autograd.grad(x.sum(), wanted) for x in outputs]):
+                self.near(a, b)
+        with self.assertRaisesRegex(ValueError, "enable_gqa"):
+            at.flex_attention(q, k[:, :2], v[:, :2], score)
+        at.flex_attention(q, k[:, :2], v[:, :2], score, enable_gqa=True)
+        with self.assertRaisesRegex(ValueError, "enable_gqa"):
+            at.flex_attention(q, k[:, :2], v[:, :2], score)
+
     def test_powers_and_activations(self):
         functional = torch.nn.functional
         self.check(lambda s, b, h, q, k: s + 2.0**(-(h + 1)) + 3.0**(s * 0.1) + (s * s + 1)**0.5 + s**2)
