@@ -187,15 +187,17 @@ class Recorded(torch.autograd.Function):
         if grad_o is None:
             grad_o = torch.zeros_like(o)
         made = torch.ops.attune.attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic)
-        return (*made[:3], None, None, None, None, None, None, *_of_captured(made, gradients, names))
+        of_captured = dict(zip(gradients, made[3:]))
+        return (*made[:3], None, None, None, None, None, None, *[of_captured.get(name) for name in names])
 
 
 class Direct(torch.autograd.Function):
-    """The same, without PyTorch's dispatcher. `call` is (kernel, layout, variant, names, dropout_p, gradients, deterministic, with_lse)."""
+    """The same, without PyTorch's dispatcher. `call` is (kernel, layout, variant, dropout_p, gradients, deterministic, with_lse); `wanted` are those of the
+    captured tensors that have gradients."""
 
     @staticmethod
-    def forward(ctx, q, k, v, seeds, call, *captured):
-        kernel, layout, _, _, dropout_p, _, _, with_lse = ctx.call = call
+    def forward(ctx, q, k, v, captured, seeds, call, *wanted):
+        kernel, layout, _, dropout_p, _, _, with_lse = ctx.call = call
         o, lse = run_forward(kernel, layout, q, k, v, captured, seeds, dropout_p, True)
         ctx.save_for_backward(q, k, v, o, lse, seeds, *captured)
         ctx.set_materialize_grads(False)
@@ -203,60 +205,50 @@ class Direct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_o, grad_lse=None):
-        if not torch.is_grad_enabled():
-            return Direct._gradients(ctx, grad_o, grad_lse)
-        with torch.no_grad():  # second derivatives are refused when they are asked for
-            gradients = Direct._gradients(ctx, grad_o, grad_lse)
-        made = [x for x in gradients if x is not None]
-        refused = iter(torch._C._functions.DelayedError("attune.torch has no second derivatives", len(made))(*[x.requires_grad_() for x in made]))
-        return tuple([next(refused) if x is not None else None for x in gradients])
+        if torch.is_grad_enabled():  # second derivatives are refused when they are asked for
+            with torch.no_grad():
+                made = Direct._gradients(ctx, grad_o, grad_lse)
+            made = torch._C._functions.DelayedError("attune.torch has no second derivatives", len(made))(*[x.requires_grad_() for x in made])
+        else:
+            made = Direct._gradients(ctx, grad_o, grad_lse)
+        return (*made[:3], None, None, None, *made[3:])
 
     @staticmethod
     def _gradients(ctx, grad_o, grad_lse):
         q, k, v, o, lse, seeds, *captured = ctx.saved_tensors
-        kernel, layout, variant, names, dropout_p, gradients, deterministic, _ = ctx.call
+        kernel, layout, variant, dropout_p, gradients, deterministic, _ = ctx.call
         if grad_o is None:
             grad_o = torch.zeros_like(o)
         if grad_lse is not None:
             kernel = layout.kernel(variant, gradients, True, deterministic)
-        made = run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
-        return (*made[:3], None, None, *_of_captured(made, gradients, names))
+        return run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
 
 
-# Function.apply would ask again for the transforms that attend refuses.
+# Function.apply would ask again for the transforms that is_recorded refuses.
 _apply = super(torch.autograd.Function, Direct).apply
-
-
-def _of_captured(made, gradients, names):
-    """The gradients of captured tensors, which follow those of q, k and v in `made`; None for those that have none."""
-    if not gradients:
-        return [None] * len(names)
-    by_name = dict(zip(gradients, made[3:]))
-    return [by_name.get(name) for name in names]
 
 
 def attend(program, layout, q, k, v, captured, dropout_p, deterministic, with_lse):
     """O, and LSE or None, of a Program or Recipe, and its captured tensors. `layout` is that of q, k and v; None for operations that PyTorch sees."""
-    names = program.names
     seeds = None
     if dropout_p:
         seeds = torch.randint(-2**63, 2**63 - 1, (2,), dtype=torch.int64, device=q.device)
-    gradients, needs = (), False
+    wanted, needs = (), False
     if torch.is_grad_enabled():
         if program.learnable:
-            gradients = tuple([name for i, name in program.learnable if captured[i].requires_grad])
-        needs = q.requires_grad or k.requires_grad or v.requires_grad or len(gradients) > 0
-    if needs:
-        deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
+            wanted = [(name, captured[i]) for i, name in program.learnable if captured[i].requires_grad]
+        needs = q.requires_grad or k.requires_grad or v.requires_grad or len(wanted) > 0
+    if not needs:
+        if layout is None:
+            return torch.ops.attune.attention(q, k, v, captured, seeds, program.text, dropout_p)
+        return run_forward(layout.kernel(program.text), layout, q, k, v, captured, seeds, dropout_p, with_lse)
+    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
+    gradients = tuple([name for name, _ in wanted])
     if layout is None:
-        if needs:
-            return Recorded.apply(q, k, v, seeds, program.text, names, dropout_p, gradients, deterministic, *captured)
-        return torch.ops.attune.attention(q, k, v, captured, seeds, program.text, dropout_p)
-    if needs:
-        kernel = layout.kernel(program.text, gradients, False, deterministic)
-        result = _apply(q, k, v, seeds, (kernel, layout, program.text, names, dropout_p, gradients, deterministic, with_lse), *captured)
-        return result if with_lse else (result, None)
-    return run_forward(layout.kernel(program.text), layout, q, k, v, captured, seeds, dropout_p, with_lse)
+        return Recorded.apply(q, k, v, seeds, program.text, program.names, dropout_p, gradients, deterministic, *captured)
+    call = layout.kernel(program.text, gradients, False, deterministic), layout, program.text, dropout_p, gradients, deterministic, with_lse
+    result = _apply(q, k, v, captured, seeds, call, *[tensor for _, tensor in wanted])
+    return result if with_lse else (result, None)
 
 
 def is_recorded(q, is_compiling):
