@@ -30,34 +30,6 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-const ExchangeTable *exchangeTable(nb::handle value) {
-  // Nearly all arrays of a process are of one type, which is kept so that its address is no other's.
-  static PyTypeObject *lastType = nullptr;
-  static const ExchangeTable *lastTable = nullptr;
-  PyTypeObject *type = Py_TYPE(value.ptr());
-  if (type == lastType)
-    return lastTable;
-  static PyObject *const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-  PyObject *capsule = PyObject_GetAttr(reinterpret_cast<PyObject *>(type), name);
-  if (!capsule) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  // The table is the library's, for as long as the process lives.
-  auto *table = static_cast<const ExchangeTable *>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
-  Py_DECREF(capsule);
-  PyErr_Clear();
-  while (table && table->version.major > 1)
-    table = table->older;
-  if (!table || !table->viewOf)
-    return nullptr;
-  Py_INCREF(type);
-  Py_XDECREF(lastType);
-  lastType = type;
-  lastTable = table;
-  return table;
-}
-
 namespace {
 
 /// The view of an array whose library gives them at once.
@@ -76,6 +48,7 @@ std::optional<nb::dlpack::dltensor> viewOf(nb::handle array) {
 /// None, or bytes that are equal where dtypes, devices, extents and strides of all arrays are. An array may be None.
 nb::object layouts(nb::handle a, nb::handle b, nb::handle c, nb::handle d, nb::handle e) {
   std::string bytes;
+  bytes.reserve(512); // of five arrays of rank 4 at most 360 are used
   const auto append = [&](const auto *values, size_t count) {
     bytes.append(reinterpret_cast<const char *>(values), count * sizeof *values);
   };
@@ -223,7 +196,7 @@ public:
 
 private:
   void describe(nb::object found) {
-    type = Py_TYPE(found.ptr());
+    type = nb::borrow(found.type());
     switch (is) {
     case Is::Function:
       expected = attribute(found, names().code);
@@ -246,7 +219,6 @@ private:
     default:
       expected = std::move(found);
     }
-    kept = nb::borrow(reinterpret_cast<PyObject *>(type));
   }
 
   nb::object value(const nb::object (&roots)[2], const Met &met) const {
@@ -283,7 +255,7 @@ private:
     default:
       break;
     }
-    if (Py_TYPE(value.ptr()) != type)
+    if (!type.is(value.type()))
       return false;
     switch (is) {
     case Is::Function:
@@ -327,8 +299,7 @@ private:
   Py_ssize_t index = 0; ///< of a root, cell, default or item
   nb::object name;      ///< of a global
   Is is;
-  PyTypeObject *type;
-  nb::object kept; ///< the type
+  nb::object type;
   nb::object expected;
   Py_ssize_t cells = 0, count = 0; ///< closure; defaults, items, or the n of "seen" and "leaf"
   nb::dlpack::dltensor layout = {};
