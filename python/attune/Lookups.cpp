@@ -122,7 +122,8 @@ const Names &names() {
 /// The attribute; null where there is none.
 nb::object attribute(nb::handle object, PyObject *name) {
   nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
-  PyErr_Clear();
+  if (!found.is_valid())
+    PyErr_Clear();
   return found;
 }
 
@@ -166,7 +167,8 @@ nb::object globalOf(nb::handle globals, nb::handle name) {
   PyObject *found = PyDict_GetItemWithError(globals.ptr(), name.ptr());
   if (!found)
     found = PyDict_GetItemWithError(PyImport_GetModuleDict(), name.ptr());
-  PyErr_Clear();
+  if (!found)
+    PyErr_Clear();
   return found ? nb::borrow(found) : nb::object();
 }
 
@@ -273,7 +275,8 @@ private:
   }
 
   bool isFunction(Reached &reached) const {
-    if (!attribute(reached.value, names().code).is(expected))
+    // Walks are found by the code of their roots.
+    if (by != By::Root && !attribute(reached.value, names().code).is(expected))
       return false;
     reached.globals = attribute(reached.value, names().globals);
     reached.closure = attribute(reached.value, names().closure);
