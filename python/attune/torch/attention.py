@@ -9,8 +9,8 @@ from torch.nn.attention import flex_attention as torch_flex
 from .. import _core
 from ..expressions import fail
 from .masks import UNLIMITED, mask_of
-from .ops import Layout, attend, is_recorded
-from .programs import Definition, Program, functions, kept, program, recorded_program, walks
+from .ops import Layout, attend, is_recorded, kept, layout_of
+from .programs import Definition, Program, functions, program, recorded_program, walks
 
 _warned = set()
 
@@ -120,8 +120,7 @@ def _case(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa
     is_dynamo = torch.compiler.is_dynamo_compiling()
     if not is_dynamo:
         of, leaves = functions(score_mod, mask_mod)
-        known = (layouts, options, *of.shapes(leaves))
-        case = of.cases.get(known)
+        case = of.cases.get((layouts, options, *of.shapes(leaves)))
         if case is not None:
             if case.program.are_leaves:
                 _placed(leaves, case.program.names, query.device)
@@ -137,9 +136,9 @@ def _case(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa
         _placed(leaves + [x for x in (blocks, sink) if x is not None], found.names, query.device)
     fitted = _fitted(query, key, value)
     fits = fitted[0] is query and fitted[1] is key and fitted[2] is value
-    case = _Case(found, fits, Layout(*fitted))
+    case = _Case(found, fits, layout_of(*fitted))
     if found.lasting:
-        kept(of.cases, known, case)
+        kept(of.cases, (layouts, options, *of.shapes(leaves)), case)
     return case, leaves
 
 

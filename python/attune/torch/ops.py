@@ -16,6 +16,15 @@ DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 
 variants = {}  # by text
 _kernels = {}
+_layouts = {}
+_MOST_KEPT = 4096  # of what comes with shapes and functions; the oldest go
+
+
+def kept(table, key, value):
+    """The value of the key, this one where there was none."""
+    if key not in table and len(table) >= _MOST_KEPT:
+        del table[next(iter(table))]
+    return table.setdefault(key, value)
 
 
 class _Kernel:
@@ -105,6 +114,11 @@ class Layout:
         return found
 
 
+def layout_of(q, k, v):
+    key = _core.layouts(q, k, v, None, None)
+    return _layouts.get(key) or (kept(_layouts, key, Layout(q, k, v)) if key is not None else Layout(q, k, v))
+
+
 def run_forward(kernel, layout, q, k, v, captured, seeds, dropout, with_lse):
     """O, and LSE float32 [B, H, Sq] or None."""
     o = layout.o(q)
@@ -140,7 +154,7 @@ _BACKWARD = ("attention_backward(Tensor grad_o, Tensor? grad_lse, Tensor q, Tens
 
 
 def _attention(q, k, v, captured, seeds, variant, dropout_p):
-    layout = Layout(q, k, v)
+    layout = layout_of(q, k, v)
     o, lse = run_forward(layout.kernel(variant), layout, q, k, v, captured, seeds, dropout_p, True)
     return o, lse if lse is not None else q.new_empty(0, dtype=torch.float32)
 
@@ -151,7 +165,7 @@ def _attention_fake(q, k, v, captured, seeds, variant, dropout_p):
 
 
 def _attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic):
-    layout = Layout(q, k, v)
+    layout = layout_of(q, k, v)
     kernel = layout.kernel(variant, tuple(gradients), grad_lse is not None, deterministic)
     return run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
 

@@ -10,7 +10,7 @@ from .. import expressions as ex
 from ..expressions import as_expr, cast
 from ..variant import Variant
 from .functions import Reads
-from .ops import variants
+from .ops import kept, variants
 from .tracing import Source, Trace
 
 
@@ -82,7 +82,6 @@ class Functions:
 
 _functions = {}  # by key
 walks = _core.Walks()  # to the cases of Functions, where what they depend on can be looked up as before
-_MOST_KEPT = 4096  # functions, and programs and cases of each; the oldest go
 _ROOTS = ((None, "root", 0), (None, "root", 1))  # score_mod, mask_mod
 _OWN = ("blocks", "sink")  # tensors that arguments of flex_attention give; they follow the functions' own leaves
 
@@ -118,13 +117,6 @@ def _added(score_mod, mask_mod, definition, device):
         known.by_shape |= found.by_shape
         kept(known.programs, (definition, device.type, *known.shapes(reads.leaves)), found)
     return found
-
-
-def kept(table, key, value):
-    """The value of the key, this one where there was none."""
-    if key not in table and len(table) >= _MOST_KEPT:
-        del table[next(iter(table))]
-    return table.setdefault(key, value)
 
 
 def _read(score_mod, mask_mod):
