@@ -5,6 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Exchange.h"
+#include "Lookups.h"
+
 #include "attune/attune.h"
 
 #include <array>
@@ -300,34 +303,6 @@ void bindVariants(nb::module_ &m) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// How a library whose arrays are no buffers of Python's gives views of them at once: the table of functions of DLPack 1.2 and later, which
-/// a type has as __dlpack_c_exchange_api__. It waits for no stream.
-struct ExchangeTable {
-  struct {
-    uint32_t major, minor;
-  } version;
-  ExchangeTable *older;
-  void *allocate, *managedFrom, *managedTo;
-  int (*viewOf)(void *object, nb::dlpack::dltensor *view); ///< owns nothing; may be null
-  int (*currentStream)(int deviceType, int32_t device, void **stream);
-};
-
-const ExchangeTable *exchangeTable(nb::handle value) {
-  static PyObject *const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-  PyObject *capsule = PyObject_GetAttr(reinterpret_cast<PyObject *>(Py_TYPE(value.ptr())), name);
-  if (!capsule) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  // The table is the library's, for as long as the process lives.
-  auto *table = static_cast<const ExchangeTable *>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
-  Py_DECREF(capsule);
-  PyErr_Clear();
-  while (table && table->version.major > 1)
-    table = table->older;
-  return table && table->viewOf ? table : nullptr;
-}
-
 /// NumPy has no bf16, whose bits it holds as uint16.
 std::optional<DType> dtypeOf(nb::dlpack::dtype dtype) {
   using Code = nb::dlpack::dtype_code;
@@ -406,16 +381,19 @@ template <typename Each> void eachArray(nb::dict items, Views &views, std::strin
     if (!text)
       throw nb::python_error();
     const std::string_view name(text, size_t(length));
-    each(name, views.of(value, [&] {
+    each(name, value, views.of(value, [&] {
       return what.empty() ? std::string(name) : std::string(what) + " '" + std::string(name) + "'";
     }));
   }
 }
 
+[[noreturn]] void refuseScalar(const std::string &name, const std::string &value, const char *required) {
+  raise({"scalar '" + name + "' is " + value + ", but must be " + required});
+}
+
 ScalarValue scalarOf(const ScalarParam &declared, nb::handle value) {
   const auto refuse = [&](const char *required) {
-    raise(
-        {"scalar '" + declared.name + "' is " + nb::cast<std::string>(nb::repr(value)) + ", but must be " + required});
+    refuseScalar(declared.name, nb::cast<std::string>(nb::repr(value)), required);
   };
   if (declared.dtype == f32) {
     const double number = PyFloat_AsDouble(value.ptr());
@@ -453,7 +431,6 @@ struct LaunchValues {
   uint64_t seed = 0, offset = 0;
   std::optional<int32_t> qOffset;
   std::optional<uintptr_t> stream;
-  bool seedOnDevice = false; ///< seed and offset are addresses of device memory that holds them
 };
 
 void addScalars(const Kernel &kernel, nb::dict scalars, LaunchArgs &args) {
@@ -465,25 +442,23 @@ void addScalars(const Kernel &kernel, nb::dict scalars, LaunchArgs &args) {
   }
 }
 
-Stream streamOf(const LaunchValues &values, const Kernel &kernel, nb::handle q, const Tensor &view) {
-  if (values.stream)
-    return reinterpret_cast<Stream>(*values.stream);
-  void *stream = nullptr;
-  if (const ExchangeTable *table = kernel.device() == Device::cpu() ? nullptr : exchangeTable(q))
-    if (table->currentStream(nb::device::cuda::value, view.device.ordinal, &stream) != 0)
-      throw nb::python_error();
-  return static_cast<Stream>(stream);
+/// Whether the rows of what is read by tiles are where a launch wants them.
+bool hasAlignedRows(const Tensor &view) {
+  uintptr_t offsets = reinterpret_cast<uintptr_t>(view.data);
+  for (int i = 0; i + 1 < view.rank; ++i)
+    if (view.shape[i] > 1)
+      offsets |= uintptr_t(view.strides[i]) * byteSize(view.dtype);
+  return offsets % 16 == 0 && (view.rank == 0 || view.strides[view.rank - 1] == 1 || view.shape[view.rank - 1] <= 1);
 }
 
-/// Launches. `operands` are those of the table in attune/Kernel.h, q to lse among them. `allocate(bytes)` gives memory
-/// for a workspace on CUDA.
-void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb::dict scalars,
-                  const LaunchValues &values, nb::object allocate) {
-  LaunchArgs args;
-  Views views(operands.size() + tensors.size() + 1);
-  eachArray(operands, views, "", [&](std::string_view name, const Tensor &view) {
+/// A launch, and what it keeps until it is started.
+class Launch {
+public:
+  Launch(const Kernel &kernel, size_t arrays) : kernel(kernel), views(arrays + 1) {}
+
+  void add(std::string_view name, nb::handle array, const Tensor &view) {
     if (name == "q")
-      args.q = view;
+      args.q = view, q = array;
     else if (name == "k")
       args.k = view;
     else if (name == "v")
@@ -494,42 +469,151 @@ void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb:
       args.lse = view;
     else
       args.operands.push_back({name, view});
-  });
-  eachArray(tensors, views, "captured tensor",
-            [&](std::string_view name, const Tensor &view) { args.tensors.push_back({name, view}); });
-  addScalars(kernel, scalars, args);
-  args.dropout = values.dropout;
-  if (values.seedOnDevice) {
-    args.seedPointer = reinterpret_cast<const uint64_t *>(values.seed);
-    args.offsetPointer = reinterpret_cast<const uint64_t *>(values.offset);
-  } else {
-    args.seed = values.seed;
-    args.offset = values.offset;
   }
-  args.qOffset = values.qOffset;
-  std::unique_ptr<void, void (*)(void *)> memory(nullptr, [](void *p) { ::operator delete(p, std::align_val_t(64)); });
-  nb::object workspace;
-  args.workspaceBytes = kernel.workspaceBytes(args);
-  if (args.workspaceBytes && kernel.device() == Device::cpu()) {
-    memory.reset(::operator new(args.workspaceBytes, std::align_val_t(64)));
-    args.workspace = memory.get();
-  } else if (args.workspaceBytes) {
-    workspace = allocate(args.workspaceBytes);
-    args.workspace = const_cast<void *>(views.of(workspace, [] { return "the workspace"; }).data);
+
+  void addOperands(nb::dict operands) {
+    eachArray(operands, views, "",
+              [&](std::string_view name, nb::handle array, const Tensor &view) { add(name, array, view); });
   }
-  const Stream stream = streamOf(values, kernel, operands["q"], args.q);
-  Expected<void> done = [&] {
-    nb::gil_scoped_release released;
-    return kernel.launch(stream, args);
-  }();
-  require(done);
+
+  /// The same, where rows that the kernel cannot read are copied by `contiguous(array)`.
+  void addOperands(nb::dict operands, nb::handle contiguous) {
+    eachArray(operands, views, "", [&](std::string_view name, nb::handle array, const Tensor &view) {
+      if (hasAlignedRows(view) || !isReadByTiles(name))
+        return add(name, array, view);
+      nb::handle copy = copies.emplace_back(contiguous(array));
+      add(name, copy, views.of(copy, [&] { return name; }));
+    });
+  }
+
+  void addTensors(nb::dict tensors) {
+    eachArray(tensors, views, "captured tensor",
+              [&](std::string_view name, nb::handle, const Tensor &view) { args.tensors.push_back({name, view}); });
+  }
+
+  Tensor addTensor(std::string_view name, nb::handle array) {
+    const Tensor view = views.of(array, [&] { return "captured tensor '" + std::string(name) + "'"; });
+    args.tensors.push_back({name, view});
+    return view;
+  }
+
+  /// `allocate(bytes)` gives memory for a workspace on CUDA. Where the stream is unset it is the current one of the
+  /// library whose array q is.
+  void start(std::optional<uintptr_t> stream, nb::handle allocate) {
+    std::unique_ptr<void, void (*)(void *)> memory(nullptr,
+                                                   [](void *p) { ::operator delete(p, std::align_val_t(64)); });
+    nb::object workspace;
+    args.workspaceBytes = kernel.workspaceBytes(args);
+    if (args.workspaceBytes && kernel.device() == Device::cpu()) {
+      memory.reset(::operator new(args.workspaceBytes, std::align_val_t(64)));
+      args.workspace = memory.get();
+    } else if (args.workspaceBytes) {
+      workspace = allocate(args.workspaceBytes);
+      args.workspace = const_cast<void *>(views.of(workspace, [] { return "the workspace"; }).data);
+    }
+    const Stream on = stream ? reinterpret_cast<Stream>(*stream) : currentStream();
+    Expected<void> done = [&] {
+      nb::gil_scoped_release released;
+      return kernel.launch(on, args);
+    }();
+    require(done);
+  }
+
+  LaunchArgs args;
+
+private:
+  bool isReadByTiles(std::string_view name) const {
+    for (const OperandParam &operand : kernel.image().signature.operands)
+      if (operand.name == name)
+        return operand.role == OperandRole::In && operand.isTiled();
+    return false;
+  }
+
+  Stream currentStream() const {
+    void *stream = nullptr;
+    if (const ExchangeTable *table = kernel.device() == Device::cpu() ? nullptr : exchangeTable(q))
+      if (table->currentStream(nb::device::cuda::value, args.q.device.ordinal, &stream) != 0)
+        throw nb::python_error();
+    return static_cast<Stream>(stream);
+  }
+
+  const Kernel &kernel;
+  Views views;
+  std::vector<nb::object> copies;
+  nb::handle q;
+};
+
+/// `operands` are those of the table in attune/Kernel.h, q to lse among them.
+void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb::dict scalars,
+                  const LaunchValues &values, nb::object allocate) {
+  Launch launch(kernel, operands.size() + tensors.size());
+  launch.addOperands(operands);
+  launch.addTensors(tensors);
+  addScalars(kernel, scalars, launch.args);
+  launch.args.dropout = values.dropout;
+  launch.args.seed = values.seed;
+  launch.args.offset = values.offset;
+  launch.args.qOffset = values.qOffset;
+  launch.start(values.stream, allocate);
 }
+
+/// A kernel for arrays of one library, whose scalars are extents of captured tensors.
+class Launcher {
+public:
+  /// A scalar, and the captured tensor and dimension whose extent it is.
+  using Size = std::tuple<std::string, size_t, int>;
+
+  /// `names` are those of the captured tensors, `allocate(bytes)` gives memory for a workspace on CUDA, and
+  /// `contiguous(array)` a copy of an operand whose rows the kernel cannot read.
+  Launcher(const Kernel &kernel, std::vector<std::string> names, std::vector<Size> sizes, nb::object allocate,
+           nb::object contiguous)
+      : kernel(kernel), names(std::move(names)), allocate(std::move(allocate)), contiguous(std::move(contiguous)) {
+    for (Size &size : sizes)
+      for (const ScalarParam &declared : kernel.image().signature.scalars)
+        if (declared.name == std::get<0>(size))
+          this->sizes.push_back(std::move(size));
+  }
+
+  /// `captured` are as many as names. `seeds` is the address of the seed and the offset of dropout, on the kernel's
+  /// device; 0 without dropout.
+  void launch(nb::dict operands, nb::sequence captured, float dropout, uintptr_t seeds) const {
+    Launch launch(kernel, operands.size() + names.size());
+    launch.addOperands(operands, contiguous);
+    size_t index = 0;
+    for (nb::handle array : captured) {
+      addSizes(index, launch.addTensor(names.at(index), array), launch.args);
+      ++index;
+    }
+    if (seeds) {
+      launch.args.dropout = dropout;
+      launch.args.seedPointer = reinterpret_cast<const uint64_t *>(seeds);
+      launch.args.offsetPointer = launch.args.seedPointer + 1;
+    }
+    launch.start(std::nullopt, allocate);
+  }
+
+private:
+  void addSizes(size_t index, const Tensor &view, LaunchArgs &args) const {
+    for (const auto &[name, tensor, dim] : sizes) {
+      if (tensor != index)
+        continue;
+      const int64_t extent = view.shape[dim];
+      if (extent != int32_t(extent))
+        refuseScalar(name, std::to_string(extent), "an integer of 32 bits");
+      args.scalars.push_back({name, ScalarValue(int32_t(extent))});
+    }
+  }
+
+  Kernel kernel;
+  std::vector<std::string> names;
+  std::vector<Size> sizes;
+  nb::object allocate, contiguous;
+};
 
 void bindKernels(nb::module_ &m) {
   nb::class_<LaunchValues>(m, "LaunchValues")
-      .def(nb::init<std::optional<float>, uint64_t, uint64_t, std::optional<int32_t>, std::optional<uintptr_t>, bool>(),
-           "dropout"_a.none(), "seed"_a, "offset"_a, "q_offset"_a.none(), "stream"_a.none(),
-           "seed_on_device"_a = false);
+      .def(nb::init<std::optional<float>, uint64_t, uint64_t, std::optional<int32_t>, std::optional<uintptr_t>>(),
+           "dropout"_a.none(), "seed"_a, "offset"_a, "q_offset"_a.none(), "stream"_a.none());
   nb::class_<Kernel>(m, "Kernel")
       .def("launch", &launchKernel)
       .def("backward", &Kernel::backward)
@@ -549,6 +633,10 @@ void bindKernels(nb::module_ &m) {
             names.append(operand.name);
         return names;
       });
+  nb::class_<Launcher>(m, "Launcher")
+      .def(nb::init<const Kernel &, std::vector<std::string>, std::vector<Launcher::Size>, nb::object, nb::object>(),
+           "kernel"_a, "names"_a, "sizes"_a, "allocate"_a, "contiguous"_a)
+      .def("launch", &Launcher::launch, "operands"_a, "captured"_a, "dropout"_a = 0, "seeds"_a = 0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -661,4 +749,5 @@ NB_MODULE(_core, m) {
   bindVariants(m);
   bindKernels(m);
   bindCompiling(m);
+  bindLookups(m);
 }

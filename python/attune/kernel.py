@@ -82,8 +82,13 @@ def compile(variant, *, head_dim, target=None, **options):
 
     Raises attune.Error: of the variant at the user's line; of what the target lacks; of NVRTC.
     """
-    options = _options(variant, head_dim=head_dim, **options)
-    return Kernel(variant, _core.compile(variant._core, options, target), options)
+    return Kernel(variant, *compiled(variant, head_dim=head_dim, target=target, **options))
+
+
+def compiled(variant, *, target=None, **options):
+    """The kernel without what Kernel adds, and its options."""
+    options = _options(variant, **options)
+    return _core.compile(variant._core, options, target), options
 
 
 def emit(variant, stage, *, target=None, **options):

@@ -151,23 +151,23 @@ class Torch(unittest.TestCase):
             return s * cap + slopes[h] * j
         def globally(s, b, h, i, j):
             return s * CAP
-        first = len(programs._programs)
+        first = len(programs._functions)
         self.near(run(local), dense(q, k, v, local))
         slopes = torch.rand(H, device=DEVICE)
         self.near(run(local), dense(q, k, v, local))
-        self.assertEqual(len(programs._programs), first + 1)  # another tensor: the same trace
+        self.assertEqual(len(programs._functions), first + 1)  # another tensor: the same trace
         cap = 5.0
         self.near(run(local), dense(q, k, v, local))
-        self.assertEqual(len(programs._programs), first + 2)  # another number: another
+        self.assertEqual(len(programs._functions), first + 2)  # another number: another
         self.near(run(globally), dense(q, k, v, globally))
         CAP = 0.5
         self.near(run(globally), dense(q, k, v, globally))
-        traced, kernels = len(programs._programs), len(ops._kernels)
+        traced, kernels = len(programs._functions), len(ops._kernels)
         for _ in range(3):  # defined again in each step: one trace
             def again(s, b, h, i, j):
                 return s + slopes[h] * i
             run(again)
-        self.assertEqual((len(programs._programs), len(ops._kernels)), (traced + 1, kernels + 1))
+        self.assertEqual((len(programs._functions), len(ops._kernels)), (traced + 1, kernels + 1))
 
     def test_changes_are_noticed_wherever_they_are_read(self):
         class Layer(torch.nn.Module):
@@ -222,6 +222,89 @@ class Torch(unittest.TestCase):
         for value in (0.5, 2.0):
             scale.fill_(value)
             self.near(at.flex_attention(q, k, v, scale=scale), dense(q, k, v, scale=value))
+
+    def test_what_is_looked_up_again_is_what_a_walk_finds(self):
+        """Of one function object that changes between calls: each change twice, as the second call of a state looks up what the first walked through."""
+        q, k, v = inputs(grad=False)
+        box = {"by": 2.0}
+        slopes, other, window = torch.rand(H, device=DEVICE), None, 9
+        numbers = [1.0, 2.0]
+        def inner(x):
+            return x * 2
+        def score(s, b, h, i, j, by=1.5):
+            return inner(s) * by + slopes[h] * j * numbers[1] + (0 if other is None else other[h])
+        def mask(b, h, i, j):
+            return i - j < window
+
+        def check(cached=True):
+            block_mask = at.create_block_mask(mask, None, None, SQ, SK, device=DEVICE)
+            for _ in range(3):
+                self.near(at.flex_attention(q, k, v, score, block_mask), dense(q, k, v, score, mask))
+            found = programs.walks.find(score, mask, (None, ((1, 1, SQ, SK), (128, 128)), True, False, None), q, k, v, None, None)
+            self.assertEqual(found is not None, cached)
+        check()
+        slopes = torch.rand(H, device=DEVICE)
+        check()
+        slopes = torch.nn.Parameter(slopes)
+        check()
+        slopes = torch.arange(H, device=DEVICE)  # another dtype, another kernel
+        check()
+        slopes = torch.rand(1, H, device=DEVICE).expand(2, H)[1]
+        check()
+        other = slopes  # the same tensor once more
+        check()
+        other = torch.rand(H, device=DEVICE)
+        check()
+        window = 5
+        check()
+        score.__defaults__ = (0.5, )
+        check()
+        numbers[1] = 0.25
+        check()
+        numbers = (1.0, 0.5)
+        check()
+        def inner(x):
+            return x * 3
+        check()
+        inner = lambda x: x * box["by"]
+        check(cached=False)  # of a dict it is the walk that tells
+        box["by"] = 5.0
+        check(cached=False)
+        inner = torch.abs
+        check()
+        score.slopes = torch.zeros(H, device=DEVICE)  # an attribute with the name of what it reads
+        check(cached=False)
+        del score.slopes
+        check()
+
+    def test_cases_of_one_function(self):
+        slopes = torch.rand(H, device=DEVICE)
+        def score(s, b, h, i, j):
+            return s + slopes[h] * (j - i)
+        def run(*tensors, tolerance=3e-5, scale=None):
+            for _ in range(2):
+                self.near(at.flex_attention(*tensors, score, scale=scale), dense(*tensors, score, scale=scale), tolerance)
+        q, k, v = inputs(grad=False)
+        run(q, k, v)
+        run(*inputs(grad=False, dtype=torch.bfloat16), tolerance=3e-2)
+        run(q, k, v, scale=0.5)
+        run(q, k, v, scale=0.25)
+        run(*inputs(20, 30, grad=False))
+        run(*[x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)])
+        run(*[torch.nn.functional.pad(x, (1, 0))[..., 1:] for x in (q, k, v)])
+        for x in (q, k, v):  # gradients begin to be wanted, and of what the function reads
+            x.requires_grad_()
+        for wanted in ((q, k, v), (q, k, v, slopes)):
+            for x in wanted:
+                x.requires_grad_()
+            outputs = at.flex_attention(q, k, v, score), dense(q, k, v, score)
+            for a, b in zip(*[torch.autograd.grad(x.sum(), wanted) for x in outputs]):
+                self.near(a, b)
+        with self.assertRaisesRegex(ValueError, "enable_gqa"):
+            at.flex_attention(q, k[:, :2], v[:, :2], score)
+        at.flex_attention(q, k[:, :2], v[:, :2], score, enable_gqa=True)
+        with self.assertRaisesRegex(ValueError, "enable_gqa"):
+            at.flex_attention(q, k[:, :2], v[:, :2], score)
 
     def test_powers_and_activations(self):
         functional = torch.nn.functional
@@ -373,7 +456,7 @@ class Torch(unittest.TestCase):
         slopes = torch.rand(H, device=DEVICE)
         for dropout in (0.0, 0.3):
             definition = programs.Definition(None, None, False, None, bool(dropout), None)
-            found, captured = programs.program(lambda s, b, h, q, k: s + slopes[h] * (k - q), causal, definition, torch.device(DEVICE), [])
+            found, captured = programs.program(lambda s, b, h, q, k: s + slopes[h] * (k - q), causal, definition, torch.device(DEVICE)), [slopes]
             q, k, v = inputs(grad=False)
             seeds = torch.randint(0, 2**62, (2,), device=DEVICE) if dropout else None
             arguments = (q, k, v, captured, seeds, found.text, dropout)

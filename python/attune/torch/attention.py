@@ -1,14 +1,16 @@
 """flex_attention and scaled_dot_product_attention on attune's kernels."""
 import math
+import typing
 import warnings
 
 import torch
 from torch.nn.attention import flex_attention as torch_flex
 
+from .. import _core
 from ..expressions import fail
 from .masks import UNLIMITED, mask_of
-from .ops import attend
-from .programs import Definition, program, recorded_program
+from .ops import Layout, attend, is_recorded, kept, layout_of
+from .programs import Definition, Program, functions, program, recorded_program, walks
 
 _warned = set()
 
@@ -37,7 +39,6 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
 
     kernel_options are Triton's and ignored. Errors are attune.Error with the user's line, what shapes do not fit ValueError.
     """
-    query, key, value = _checked(query, key, value, enable_gqa)
     if kernel_options:
         _warn_once("attune ignores kernel_options, which choose Triton's schedules; attune's are chosen by its cost model and by attune tune")
     if return_lse and return_aux is not None:
@@ -45,12 +46,8 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     if return_aux is not None and return_aux.max_scores:
         fail("return_aux asks for max_scores, which attune's kernels do not give: their maxima are of rescaled scores; ask for lse alone")
     with_lse = return_lse or return_aux is not None and return_aux.lse
-    mask_mod, blocks, block_size = None, None, None
-    if block_mask is not None:
-        mask_mod, blocks = mask_of(block_mask)
-        _check_lengths(block_mask, query, key)
-        block_size = block_mask.BLOCK_SIZE if blocks is not None else None
-    output, lse = _attend(query, key, value, score_mod, mask_mod, blocks, block_size, scale, dropout_p, deterministic, with_lse, normaliser, sink)
+    mask_mod, blocks = (None, None) if block_mask is None else mask_of(block_mask)
+    output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink)
     if return_aux is not None:
         return output, torch_flex.AuxOutput(lse=lse if with_lse else None, max_scores=None)
     return (output, lse) if return_lse else output
@@ -64,7 +61,6 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     """
     if query.dim() == 3:
         return scaled_dot_product_attention(*[x.unsqueeze(0) for x in (query, key, value)], attn_mask, dropout_p, is_causal, scale, enable_gqa).squeeze(0)
-    query, key, value = _checked(query, key, value, enable_gqa)
     score_mod, mask_mod = None, _causal if is_causal else None
     if attn_mask is not None:
         if is_causal:
@@ -75,58 +71,123 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
             mask_mod = lambda b, h, q, k: mask[b, h, q, k]
         else:
             score_mod = lambda s, b, h, q, k: s + mask[b, h, q, k]
-    return _attend(query, key, value, score_mod, mask_mod, None, None, scale, dropout_p, False, False, None, None)[0]
+    return _attend(query, key, value, score_mod, mask_mod, None, None, enable_gqa, scale, dropout_p, False, False, None, None)[0]
 
 
 def _causal(b, h, q, k):
     return q >= k
 
 
-def _attend(query, key, value, score_mod, mask_mod, blocks, block_size, scale, dropout_p, deterministic, with_lse, normaliser, sink):
-    head_dim, head_dim_v = query.shape[3], value.shape[3]
-    if torch.compiler.is_dynamo_compiling():  # a kernel's constants, where shapes and numbers may be symbols
-        constant = torch.fx.experimental.symbolic_shapes.guard_scalar
-        head_dim, head_dim_v, scale = constant(head_dim), constant(head_dim_v), constant(scale) if scale is not None else None
-        block_size = tuple([constant(size) for size in block_size]) if block_size is not None else None
-    elif scale is not None:
-        scale = float(scale)
-    if scale is None and head_dim % 8:
-        scale = 1 / math.sqrt(head_dim)
+class _Case(typing.NamedTuple):
+    """What follows from the options of a call, its functions, and the dtypes, devices, extents and strides of its tensors."""
+
+    program: Program
+    fits: bool  # whether _fitted leaves query, key and value as they are
+    layout: Layout  # of what it gives; None where PyTorch sees the operation
+
+
+def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink):
+    is_compiling = torch.compiler.is_compiling()
+    if is_compiling or torch._C._is_any_autocast_enabled():
+        kind = query.device.type
+        if torch.is_autocast_enabled(kind) and query.dtype != (dtype := torch.get_autocast_dtype(kind)):
+            query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     if not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
     if sink is not None:
-        if sink.shape != query.shape[1:2]:
-            raise ValueError(f"sink has shape {list(sink.shape)}, but must have one logit for each of query's {query.shape[1]} heads")
         sink = sink.float()
-    shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
-    definition = Definition(block_size, shared, sink is not None, scale, True if dropout_p else False, normaliser)
-    own = [tensor for tensor in (blocks, sink) if tensor is not None]
-    if torch.compiler.is_dynamo_compiling():
-        text, names, learnable, captured = recorded_program(score_mod, mask_mod, definition, query.device.type, own)
+    known, options = None, None
+    if not is_recorded(query, is_compiling):
+        mask = (block_mask.shape, tuple(block_mask.BLOCK_SIZE)) if block_mask is not None else None
+        options = (float(scale) if scale is not None else None, mask, not enable_gqa, True if dropout_p else False, normaliser)
+        known = walks.find(score_mod, mask_mod, options, query, key, value, blocks, sink)
+    (found, fits, layout), captured = known or _case(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, normaliser, sink,
+                                                     options)
+    if blocks is not None or sink is not None:
+        captured = captured + [x for x in (blocks, sink) if x is not None]
+    if not found.are_leaves:
+        captured = _placed(found.captured(captured), found.names, query.device)
+    if fits:
+        return attend(found, layout, query, key, value, captured, dropout_p, deterministic, with_lse)
+    columns = _constant(value.shape[3])
+    output, lse = attend(found, layout, *_fitted(query, key, value), captured, dropout_p, deterministic, with_lse)
+    return output[..., :columns] if columns % 8 else output, lse
+
+
+def _case(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, normaliser, sink, options):
+    """The case of a call, and the leaves of its functions. `options` are None where operations are recorded."""
+    layouts = None if options is None else _core.layouts(query, key, value, blocks, sink)
+    is_dynamo = torch.compiler.is_dynamo_compiling()
+    if not is_dynamo:
+        of, leaves = functions(score_mod, mask_mod)
+        case = of.cases.get((layouts, options, *of.shapes(leaves)))
+        if case is not None:
+            if case.program.are_leaves:
+                _placed(leaves, case.program.names, query.device)
+            return case, leaves
+    definition = _definition(query, key, value, block_mask, blocks, enable_gqa, scale, True if dropout_p else False, normaliser, sink)
+    if is_dynamo:
+        found, leaves = recorded_program(score_mod, mask_mod, definition, query.device.type)
     else:
-        found, captured = program(score_mod, mask_mod, definition, query.device, own)
-        text, names, learnable = found.text, found.names, found.learnable
-    if captured:
-        captured = [_placed(x, name, query.device) for x, name in zip(captured, names)]
-    if head_dim % 8:
-        query, key = (torch.nn.functional.pad(x, (0, -head_dim % 8)) for x in (query, key))
-    if head_dim_v % 8:
-        value = torch.nn.functional.pad(value, (0, -head_dim_v % 8))
-    output, lse = attend(text, names, learnable, query, key, value, captured, dropout_p, deterministic, with_lse)
-    return output[..., :head_dim_v] if head_dim_v % 8 else output, lse
+        found = program(score_mod, mask_mod, definition, query.device)
+    if layouts is None:
+        return _Case(found, False, None), leaves
+    if found.are_leaves:
+        _placed(leaves + [x for x in (blocks, sink) if x is not None], found.names, query.device)
+    fitted = _fitted(query, key, value)
+    fits = fitted[0] is query and fitted[1] is key and fitted[2] is value
+    case = _Case(found, fits, layout_of(*fitted))
+    if found.lasting:
+        kept(of.cases, (layouts, options, *of.shapes(leaves)), case)
+    return case, leaves
 
 
-def _placed(tensor, name, device):
-    """A captured tensor as kernels take it: of one dimension at least."""
-    if tensor.dim() == 0:
-        return tensor.to(device, non_blocking=True).reshape(1)
-    if tensor.device == device:
-        return tensor
-    fail(f"captured tensor \"{name}\" is on {tensor.device}, but query is on {device}; move it there")
+def _placed(tensors, names, device):
+    """Captured tensors as kernels take them: of one dimension at least."""
+    placed = tensors
+    for i, tensor in enumerate(tensors):
+        if tensor.dim() == 0:
+            placed = [*placed[:i], tensor.to(device, non_blocking=True).reshape(1), *placed[i + 1:]]
+        elif tensor.device != device:
+            fail(f"captured tensor \"{names[i]}\" is on {tensor.device}, but query is on {device}; move it there")
+    return placed
 
 
-def _checked(query, key, value, enable_gqa):
-    """The three, of equal dtype and batch."""
+def _definition(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink):
+    """The Definition for these arguments, which are checked."""
+    _check(query, key, value, enable_gqa)
+    if block_mask is not None:
+        _check_lengths(block_mask, query, key)
+    if sink is not None and sink.shape != query.shape[1:2]:
+        raise ValueError(f"sink has shape {list(sink.shape)}, but must have one logit for each of query's {query.shape[1]} heads")
+    head_dim = _constant(query.shape[3])
+    if scale is not None:
+        scale = _constant(scale) if torch.compiler.is_dynamo_compiling() else float(scale)
+    elif head_dim % 8:
+        scale = 1 / math.sqrt(head_dim)
+    block_size = tuple([_constant(size) for size in block_mask.BLOCK_SIZE]) if blocks is not None else None
+    shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
+    return Definition(block_size, shared, sink is not None, scale, dropout, normaliser)
+
+
+def _constant(number):
+    """A number that a kernel is compiled for, which torch.compile may hold as a symbol."""
+    return torch.fx.experimental.symbolic_shapes.guard_scalar(number) if torch.compiler.is_dynamo_compiling() else number
+
+
+def _fitted(query, key, value):
+    """The three, of one batch and of columns that kernels have."""
+    batch, columns, columns_v = query.shape[0], _constant(query.shape[3]), _constant(value.shape[3])
+    if key.shape[0] != batch:
+        key, value = key.expand(batch, -1, -1, -1), value.expand(batch, -1, -1, -1)
+    if columns % 8:
+        query, key = (torch.nn.functional.pad(x, (0, -columns % 8)) for x in (query, key))
+    if columns_v % 8:
+        value = torch.nn.functional.pad(value, (0, -columns_v % 8))
+    return query, key, value
+
+
+def _check(query, key, value, enable_gqa):
     shapes = query.shape, key.shape, value.shape
     if not len(shapes[0]) == len(shapes[1]) == len(shapes[2]) == 4:
         raise ValueError(f"query, key and value have {len(shapes[0])}, {len(shapes[1])} and {len(shapes[2])} dimensions, but must have 4: [B, H, S, E]")
@@ -140,18 +201,12 @@ def _checked(query, key, value, enable_gqa):
             raise ValueError(f"query and key have {heads} and {key_heads} heads, but must have the same number without enable_gqa=True")
         if not key_heads or heads % key_heads:
             raise ValueError(f"query has {heads} heads and key {key_heads}, but the heads of query must be a multiple of those of key")
-    if batch != key_batch:
-        if key_batch != 1:
-            raise ValueError(f"query and key have batches {batch} and {key_batch}, but must have the same, or key and value 1")
-        key, value = key.expand(batch, -1, -1, -1), value.expand(batch, -1, -1, -1)
+    if batch != key_batch and key_batch != 1:
+        raise ValueError(f"query and key have batches {batch} and {key_batch}, but must have the same, or key and value 1")
     if not query.device == key.device == value.device:
         raise ValueError(f"query, key and value are on {query.device}, {key.device} and {value.device}, but must be on one device")
-    kind = query.device.type
-    if torch.is_autocast_enabled(kind) and query.dtype != (dtype := torch.get_autocast_dtype(kind)):
-        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     if not query.dtype == key.dtype == value.dtype:
         raise ValueError(f"query, key and value are {query.dtype}, {key.dtype} and {value.dtype}, but must be of one dtype")
-    return query, key, value
 
 
 def _check_lengths(block_mask, query, key):

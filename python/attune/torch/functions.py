@@ -53,12 +53,13 @@ class Reads:
     "item", or "root" for what was given first.
     """
 
-    __slots__ = ("leaves", "places", "values", "is_certain", "_known", "_seen", "_held")
+    __slots__ = ("leaves", "places", "values", "steps", "is_certain", "_known", "_seen", "_held")
 
     def __init__(self):
         self.leaves = []
         self.places = []  # of each leaf
         self.values = []  # (place, value) of what counts by value
+        self.steps = []  # (place, what is there, the value), as Lookups.cpp has them; None where it cannot make them
         self.is_certain = True
         self._known = {}
         self._seen = {}
@@ -68,11 +69,31 @@ class Reads:
         """The variables that hold the leaves."""
         return [str(place[2]) for place in self.places]
 
+    def _step(self, place, what, value):
+        if self.steps is not None:
+            self.steps.append((place, what, value))
+
+    def walk(self):
+        """The steps as attune._core.Walks takes them: (by, index of the step that it goes from, name or index, what is there, the value). None where
+        what was found cannot be looked up again."""
+        if self.steps is None or not self.is_certain:
+            return None
+        index = {id(place): i for i, (place, _, _) in enumerate(self.steps)}
+        walk = []
+        for (parent, kind, name), what, value in self.steps:
+            kind, _, number = kind.partition(" ")
+            walk.append((kind, index[id(parent)] if parent is not None else -1, int(number) if number else name, what, value))
+        return walk
+
     def key(self, value, place, attributes=()):
         kind = type(value)
         if kind in _BY_VALUE:
             self.values.append((place, value))
-            return (kind, value if value == value else "nan")
+            if value != value:
+                self.steps = None
+                return (kind, "nan")
+            self._step(place, "equal", value)
+            return (kind, value)
         if kind is types.FunctionType:
             return self._function(value, place)
         if isinstance(value, torch.Tensor):
@@ -81,21 +102,35 @@ class Reads:
                 known = self._known[id(value)] = len(self.leaves)
                 self.leaves.append(value)
                 self.places.append(place)
+                self._step(place, "tensor", value)
                 return (value.dtype, value.dim(), value.device.type)
+            self._step(place, "leaf", known)
             return known
         if isinstance(value, (type, types.ModuleType)):
-            return value if _is_library(value) else self._compound(value, place, attributes)
+            if not _is_library(value):
+                return self._compound(value, place, attributes)
+            self._step(place, "same", value)
+            return value
         if isinstance(value, types.BuiltinMethodType) and not isinstance(value.__self__, (types.ModuleType, type, type(None))):
+            self.steps = None
             return (value.__name__, self.key(value.__self__, (place, "attribute", "__self__"), attributes))  # such as d.get
-        return value if isinstance(value, _OPAQUE) else self._compound(value, place, attributes)
+        if not isinstance(value, _OPAQUE):
+            return self._compound(value, place, attributes)
+        self._step(place, "same", value)
+        return value
 
     def _function(self, function, place):
         seen = self._seen.get(id(function))
         if seen is not None:
+            self._step(place, "seen", seen)
             return ("seen", seen)
         self._seen[id(function)] = len(self._seen)
         if function.__closure__ is None and _is_library(function):
+            self._step(place, "library function", function)
             return function
+        self._step(place, "function", function)
+        if function.__dict__ or function.__kwdefaults__ is not None:
+            self.steps = None
         code = function.__code__
         read = _Code.of(code)
         self.is_certain &= read.is_certain
@@ -106,8 +141,11 @@ class Reads:
             value = scope.get(name, _MISSING)
             if value is _MISSING:
                 value = sys.modules.get(name, _MISSING)  # which the function itself may import
-            if value is not _MISSING:
-                parts.append((name, self.key(value, (place, "global", name), names)))
+            at = (place, "global", name)
+            if value is _MISSING:
+                self._step(at, "missing", None)
+            else:
+                parts.append((name, self.key(value, at, names)))
             if name in function.__dict__:
                 parts.append((name, self.key(function.__dict__[name], (place, "attribute", name), names)))
         if function.__closure__:
@@ -115,7 +153,7 @@ class Reads:
                 try:
                     value = cell.cell_contents
                 except ValueError:  # not assigned yet
-                    value = None
+                    value = self.steps = None
                 parts.append(self.key(value, (place, "cell " + str(i), name), names))
         if function.__defaults__:
             arguments = code.co_varnames[code.co_argcount - len(function.__defaults__):code.co_argcount]
@@ -133,8 +171,14 @@ class Reads:
         if known is None:
             known = self._seen[id(value)] = (len(self._seen), set())
             self._held.append(value)
+            self._step(place, "sequence", value)
         elif attributes <= known[1]:
+            self._step(place, "seen", known[0])
             return ("seen", known[0])
+        else:
+            self.steps = None
+        if kind not in (tuple, list):
+            self.steps = None  # of which more counts than its length
         attributes -= known[1]
         known[1].update(attributes)
         if isinstance(value, (tuple, list)):

@@ -17,30 +17,23 @@ class BlockMask:
     """
 
     def __init__(self, mask_mod, shape, device, block_size):
-        self._mask_mod = mask_mod
+        self.mask_mod = mask_mod
         self.shape = shape
         self.seq_lengths = shape[2:]
         self.device = device
         self.BLOCK_SIZE = (block_size, block_size) if isinstance(block_size, int) else tuple(block_size)
 
-    @property
-    def mask_mod(self):
-        return self._mask_mod
-
-    @mask_mod.setter
-    def mask_mod(self, function):
-        self._mask_mod = function
-        self.__dict__.pop("_torch", None)
-
     def torch(self):
         """torch.nn.attention.flex_attention.BlockMask of the same function."""
-        if "_torch" not in self.__dict__:
+        function, mask = self.__dict__.get("_torch", (None, None))
+        if function is not self.mask_mod:
             function = self.mask_mod
             if not isinstance(function, types.FunctionType):  # PyTorch takes plain functions alone
                 def function(b, h, q_idx, kv_idx, called=self.mask_mod):
                     return called(b, h, q_idx, kv_idx)
-            self._torch = torch_flex.create_block_mask(function, *self.shape, device=self.device, BLOCK_SIZE=self.BLOCK_SIZE)
-        return self._torch
+            mask = torch_flex.create_block_mask(function, *self.shape, device=self.device, BLOCK_SIZE=self.BLOCK_SIZE)
+            self._torch = self.mask_mod, mask
+        return mask
 
     def to(self, device):
         """The mask for another device; tensors that its function reads stay where they are."""

@@ -3,48 +3,59 @@
 The variant is their argument as text (attune.Variant.json), so that graphs can hold, save and load them. Where nothing records operations they are
 called without PyTorch's dispatcher.
 """
+import functools
+
 import torch
 
 from .. import _core
 from ..expressions import fail
-from ..kernel import compile
+from ..kernel import compiled
 from ..variant import Variant
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 
 variants = {}  # by text
 _kernels = {}
+_layouts = {}
+_MOST_KEPT = 4096  # of what comes with shapes and functions; the oldest go
 
 
-class _Launcher:
-    """A kernel for tensors of PyTorch."""
+def kept(table, key, value):
+    """The value of the key, this one where there was none."""
+    if key not in table and len(table) >= _MOST_KEPT:
+        del table[next(iter(table))]
+    return table.setdefault(key, value)
+
+
+class _Kernel:
+    """The launches of a variant for tensors of PyTorch: launch(operands by name, captured tensors, and with dropout its probability and the address of two
+    seeds). The backward pass is there where `gradients` is not None."""
+
+    __slots__ = ("names", "has_lse", "forward", "backward", "backward_reads_rows")
 
     def __init__(self, variant, dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic):
         target = "cpu" if device.type == "cpu" else _architecture(device)
         options = {} if gradients is None else {"gradients": gradients, "lse_gradient": lse_gradient, "deterministic": deterministic}
-        kernel = compile(variant, head_dim=head_dim, head_dim_v=head_dim_v, dtype=DTYPES[dtype], target=target, **options)
-        self.kernel = kernel  # keeps what follows
-        self.forward = kernel._core
-        self.backward = kernel._backward
+        kernel, _ = compiled(variant, head_dim=head_dim, head_dim_v=head_dim_v, dtype=DTYPES[dtype], target=target, **options)
         self.names = [name for name, _, _ in variant.tensors]
-        self.has_lse = kernel._has_lse
-        self.sizes = [(name, self.names.index(name.rpartition("_size")[0]), int(name.rpartition("_size")[2])) for name, _ in variant.scalars]
-        self.backward_operands = kernel._backward.operands if kernel._backward is not None else ()
-        self.plain = _core.LaunchValues(None, 0, 0, None, 0 if device.type == "cpu" else None)
-        self.on_cpu = device.type == "cpu"
-        self.device = device
+        sizes = [(name, self.names.index(name.rpartition("_size")[0]), int(name.rpartition("_size")[2])) for name, _ in variant.scalars]
 
-    def launch(self, core, operands, captured, seeds, dropout):
-        tensors = dict(zip(self.names, captured)) if captured else {}
-        scalars = {name: captured[i].shape[dim] for name, i, dim in self.sizes} if self.sizes else {}
-        values = self.plain
-        if seeds is not None:
-            address = seeds.data_ptr()
-            values = _core.LaunchValues(dropout, address, address + 8, None, 0 if self.on_cpu else None, True)
-        core.launch(operands, tensors, scalars, values, self._workspace)
+        def launches(core):
+            return _core.Launcher(core, self.names, sizes, functools.partial(_workspace, device), _contiguous).launch
+        self.has_lse = "lse" in kernel.operands
+        self.forward = launches(kernel)
+        if gradients is not None:
+            backward = kernel.backward()
+            self.backward = launches(backward)
+            self.backward_reads_rows = "lse" in backward.operands
 
-    def _workspace(self, size):
-        return torch.empty((size + 3) // 4, dtype=torch.int32, device=self.device)
+
+def _workspace(device, size):
+    return torch.empty_strided(((size + 3) // 4,), (1,), dtype=torch.int32, device=device)
+
+
+def _contiguous(x):
+    return x.clone(memory_format=torch.contiguous_format)
 
 
 def _architecture(device):
@@ -63,51 +74,75 @@ def launcher(text, dtype, head_dim, head_dim_v, device, gradients=None, lse_grad
         variant = variants.get(text)
         if variant is None:
             variant = variants[text] = Variant.from_json(text)
-        found = _kernels[key] = _Launcher(variant, dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic)
+        found = _kernels[key] = _Kernel(variant, dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic)
     return found
 
 
-def _has_rows(x):
-    """Whether a kernel can read the rows of x: contiguous elements, and multiples of 16 bytes between rows."""
-    b, h, s, d = x.stride()
-    return d == 1 and not (b | h | s) & (16 // x.element_size() - 1)
-
-
-def aligned(x):
-    """x, or a copy whose rows a kernel can read."""
-    return x if _has_rows(x) and not x.data_ptr() & 15 else x.clone(memory_format=torch.contiguous_format)
-
-
 def like(x, columns):
-    """Memory for [B, H, S, columns] with x's order of dimensions, where kernels can write that. It follows from x's strides alone, so that tensors
-    without memory tell it, too."""
-    if not _has_rows(x):
-        return torch.empty((*x.shape[:3], columns), dtype=x.dtype, device=x.device)
+    """How memory for [B, H, S, columns] is made with x's order of dimensions, where kernels can write that: a function of x, or of any other of its dtype,
+    device, extents and strides. It follows from these alone, so that tensors without memory tell it, too."""
+    *strides, last = x.stride()
+    of_16_bytes = 16 // x.element_size()
+    if last != 1 or any(stride % of_16_bytes for stride in strides):
+        shape = (*x.shape[:3], columns)
+        return lambda x: torch.empty(shape, dtype=x.dtype, device=x.device)
     if x.shape[3] == columns:
-        return torch.empty_like(x)
+        return torch.empty_like
     order = sorted(range(3), key=lambda dim: -x.stride(dim))
-    return torch.empty([x.shape[dim] for dim in order] + [columns], dtype=x.dtype, device=x.device).permute(*[order.index(dim) for dim in range(3)], 3)
+    shape, back = [x.shape[dim] for dim in order] + [columns], [order.index(dim) for dim in range(3)]
+    return lambda x: torch.empty(shape, dtype=x.dtype, device=x.device).permute(*back, 3)
 
 
-def run_forward(kernel, q, k, v, captured, seeds, dropout, with_lse):
+class Layout:
+    """What follows from the dtypes, devices, extents and strides of q, k and v: memory for results, and kernels."""
+
+    def __init__(self, q, k, v):
+        self._kind = (q.dtype, q.shape[3], v.shape[3], q.device)
+        self._kernels = {}
+        self.o = like(q, v.shape[3])
+        self.gradients = (like(q, q.shape[3]), like(k, k.shape[3]), like(v, v.shape[3]))
+        batch, heads, queries = q.shape[:3]
+        rows = max(queries, 1)
+        self.lse = functools.partial(torch.empty_strided, (batch, heads, queries), (max(heads, 1) * rows, rows, 1), dtype=torch.float32, device=q.device)
+
+    def kernel(self, text, gradients=None, lse_gradient=False, deterministic=False):
+        """As launcher() finds it."""
+        key = (text, gradients, lse_gradient, deterministic)
+        found = self._kernels.get(key)
+        if found is None:
+            found = self._kernels[key] = launcher(text, *self._kind, gradients, lse_gradient, deterministic)
+        return found
+
+
+def layout_of(q, k, v):
+    key = _core.layouts(q, k, v, None, None)
+    return _layouts.get(key) or (kept(_layouts, key, Layout(q, k, v)) if key is not None else Layout(q, k, v))
+
+
+def run_forward(kernel, layout, q, k, v, captured, seeds, dropout, with_lse):
     """O, and LSE float32 [B, H, Sq] or None."""
-    o = like(q, v.shape[3])
-    operands = {"q": aligned(q), "k": aligned(k), "v": aligned(v), "o": o}
+    o = layout.o(q)
+    operands = {"q": q, "k": k, "v": v, "o": o}
     lse = None
     if with_lse and kernel.has_lse:
-        lse = operands["lse"] = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    kernel.launch(kernel.forward, operands, captured, seeds, dropout)
+        lse = operands["lse"] = layout.lse()
+    kernel.forward(operands, captured, dropout, 0 if seeds is None else seeds.data_ptr())
     return o, lse
 
 
-def run_backward(kernel, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout):
+def run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout):
     """dq, dk, dv, and those of the captured tensors in `gradients`."""
-    results = [like(q, q.shape[3]), like(k, k.shape[3]), like(v, v.shape[3])]
-    given = {"q": aligned(q), "k": aligned(k), "v": aligned(v), "o": aligned(o), "lse": lse, "do": aligned(grad_o), "dlse": grad_lse.contiguous() if grad_lse is not None else None, "dq": results[0], "dk": results[1], "dv": results[2]}
+    of_q, of_k, of_v = layout.gradients
+    results = [of_q(q), of_k(k), of_v(v)]
+    operands = {"q": q, "k": k, "v": v, "do": grad_o, "dq": results[0], "dk": results[1], "dv": results[2]}
+    if kernel.backward_reads_rows:
+        operands["o"], operands["lse"] = o, lse
+        if grad_lse is not None:
+            operands["dlse"] = grad_lse.contiguous()
     for name in gradients:
-        made = given["grads." + name] = torch.empty_like(captured[kernel.names.index(name)])
+        made = operands["grads." + name] = torch.empty_like(captured[kernel.names.index(name)])
         results.append(made)
-    kernel.launch(kernel.backward, {name: given[name] for name in kernel.backward_operands}, captured, seeds, dropout)
+    kernel.backward(operands, captured, dropout, 0 if seeds is None else seeds.data_ptr())
     return results
 
 
@@ -119,24 +154,25 @@ _BACKWARD = ("attention_backward(Tensor grad_o, Tensor? grad_lse, Tensor q, Tens
 
 
 def _attention(q, k, v, captured, seeds, variant, dropout_p):
-    kernel = launcher(variant, q.dtype, q.shape[3], v.shape[3], q.device)
-    o, lse = run_forward(kernel, q, k, v, captured, seeds, dropout_p, True)
+    layout = layout_of(q, k, v)
+    o, lse = run_forward(layout.kernel(variant), layout, q, k, v, captured, seeds, dropout_p, True)
     return o, lse if lse is not None else q.new_empty(0, dtype=torch.float32)
 
 
 def _attention_fake(q, k, v, captured, seeds, variant, dropout_p):
     has_lse = (variants.get(variant) or Variant.from_json(variant))._core.has_lse
-    return like(q, v.shape[3]), q.new_empty(q.shape[:3] if has_lse else (0,), dtype=torch.float32)
+    return like(q, v.shape[3])(q), q.new_empty(q.shape[:3] if has_lse else (0,), dtype=torch.float32)
 
 
 def _attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic):
-    kernel = launcher(variant, q.dtype, q.shape[3], v.shape[3], q.device, tuple(gradients), grad_lse is not None, deterministic)
-    return run_backward(kernel, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
+    layout = layout_of(q, k, v)
+    kernel = layout.kernel(variant, tuple(gradients), grad_lse is not None, deterministic)
+    return run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
 
 
 def _attention_backward_fake(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic):
     names = [name for name, _, _ in (variants.get(variant) or Variant.from_json(variant)).tensors]
-    return [*[like(x, x.shape[3]) for x in (q, k, v)], *[torch.empty_like(captured[names.index(name)]) for name in gradients]]
+    return [*[like(x, x.shape[3])(x) for x in (q, k, v)], *[torch.empty_like(captured[names.index(name)]) for name in gradients]]
 
 
 for _schema, _run, _fake in ((_FORWARD, _attention, _attention_fake), (_BACKWARD, _attention_backward, _attention_backward_fake)):
@@ -165,77 +201,78 @@ class Recorded(torch.autograd.Function):
         if grad_o is None:
             grad_o = torch.zeros_like(o)
         made = torch.ops.attune.attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic)
-        return _by_argument(made, gradients, names)
+        of_captured = dict(zip(gradients, made[3:]))
+        return (*made[:3], None, None, None, None, None, None, *[of_captured.get(name) for name in names])
 
 
 class Direct(torch.autograd.Function):
-    """The same, without PyTorch's dispatcher."""
+    """The same, without PyTorch's dispatcher. `call` is (kernel, layout, variant, dropout_p, gradients, deterministic, with_lse); `wanted` are those of the
+    captured tensors that have gradients."""
 
     @staticmethod
-    def forward(ctx, q, k, v, seeds, variant, names, dropout_p, gradients, deterministic, *captured):
-        kernel = launcher(variant, q.dtype, q.shape[3], v.shape[3], q.device, gradients, False, deterministic)
-        o, lse = run_forward(kernel, q, k, v, captured, seeds, dropout_p, True)
+    def forward(ctx, q, k, v, captured, seeds, call, *wanted):
+        kernel, layout, _, dropout_p, _, _, with_lse = ctx.call = call
+        o, lse = run_forward(kernel, layout, q, k, v, captured, seeds, dropout_p, True)
         ctx.save_for_backward(q, k, v, o, lse, seeds, *captured)
-        ctx.rest = (kernel, variant, names, dropout_p, gradients, deterministic)
         ctx.set_materialize_grads(False)
-        return o, lse
+        return (o, lse) if with_lse else o
 
     @staticmethod
-    def backward(ctx, grad_o, grad_lse):
-        is_recorded = torch.is_grad_enabled()  # for second derivatives, which are refused when they are asked for
-        with torch.no_grad():
-            gradients = Direct._gradients(ctx, grad_o, grad_lse)
-        if is_recorded:
-            made = [x for x in gradients if x is not None]
-            refused = iter(torch._C._functions.DelayedError("attune.torch has no second derivatives", len(made))(*[x.requires_grad_() for x in made]))
-            gradients = [next(refused) if x is not None else None for x in gradients]
-        return tuple(gradients)
+    def backward(ctx, grad_o, grad_lse=None):
+        if torch.is_grad_enabled():  # second derivatives are refused when they are asked for
+            with torch.no_grad():
+                made = Direct._gradients(ctx, grad_o, grad_lse)
+            made = torch._C._functions.DelayedError("attune.torch has no second derivatives", len(made))(*[x.requires_grad_() for x in made])
+        else:
+            made = Direct._gradients(ctx, grad_o, grad_lse)
+        return (*made[:3], None, None, None, *made[3:])
 
     @staticmethod
     def _gradients(ctx, grad_o, grad_lse):
         q, k, v, o, lse, seeds, *captured = ctx.saved_tensors
-        kernel, variant, names, dropout_p, gradients, deterministic = ctx.rest
+        kernel, layout, variant, dropout_p, gradients, deterministic, _ = ctx.call
         if grad_o is None:
             grad_o = torch.zeros_like(o)
         if grad_lse is not None:
-            kernel = launcher(variant, q.dtype, q.shape[3], v.shape[3], q.device, gradients, True, deterministic)
-        return _by_argument(run_backward(kernel, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p), gradients, names)
+            kernel = layout.kernel(variant, gradients, True, deterministic)
+        return run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
 
 
-def _by_argument(made, gradients, names):
-    """What backward returns for forward's arguments: of q, k and v, of the six that have none, and of the captured tensors."""
-    if not names:
-        return (*made, None, None, None, None, None, None)
-    by_name = dict(zip(gradients, made[3:]))
-    return (*made[:3], None, None, None, None, None, None, *[by_name.get(name) for name in names])
+# Function.apply would ask again for the transforms that is_recorded refuses.
+_apply = super(torch.autograd.Function, Direct).apply
 
 
-def attend(text, names, learnable, q, k, v, captured, dropout_p, deterministic, with_lse):
-    """O, and LSE or None, of the variant with this text, whose captured tensors have these names; of these the learnable have gradients."""
+def attend(program, layout, q, k, v, captured, dropout_p, deterministic, with_lse):
+    """O, and LSE or None, of a Program or Recipe, and its captured tensors. `layout` is that of q, k and v; None for operations that PyTorch sees."""
     seeds = None
     if dropout_p:
         seeds = torch.randint(-2**63, 2**63 - 1, (2,), dtype=torch.int64, device=q.device)
-    gradients = tuple([name for name, x in zip(names, captured) if x.requires_grad and name in learnable]) if captured else ()
-    needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or len(gradients) > 0)
-    if needs:
-        deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
-    if torch.compiler.is_compiling() or _watched(q):
-        _refuse_transforms()
-        if needs:
-            return Recorded.apply(q, k, v, seeds, text, names, dropout_p, gradients, deterministic, *captured)
-        return torch.ops.attune.attention(q, k, v, captured, seeds, text, dropout_p)
+    wanted, needs = (), False
+    if torch.is_grad_enabled():
+        if program.learnable:
+            wanted = [(name, captured[i]) for i, name in program.learnable if captured[i].requires_grad]
+        needs = q.requires_grad or k.requires_grad or v.requires_grad or len(wanted) > 0
+    if not needs:
+        if layout is None:
+            return torch.ops.attune.attention(q, k, v, captured, seeds, program.text, dropout_p)
+        return run_forward(layout.kernel(program.text), layout, q, k, v, captured, seeds, dropout_p, with_lse)
+    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
+    gradients = tuple([name for name, _ in wanted])
+    if layout is None:
+        return Recorded.apply(q, k, v, seeds, program.text, program.names, dropout_p, gradients, deterministic, *captured)
+    call = layout.kernel(program.text, gradients, False, deterministic), layout, program.text, dropout_p, gradients, deterministic, with_lse
+    result = _apply(q, k, v, captured, seeds, call, *[tensor for _, tensor in wanted])
+    return result if with_lse else (result, None)
+
+
+def is_recorded(q, is_compiling):
+    """Whether a graph, a mode or a tensor that is more than memory has to see each operation."""
+    if is_compiling and torch.compiler.is_dynamo_compiling():
+        return True
+    if torch._C._are_functorch_transforms_active():
+        fail("attune.torch cannot run under torch.func (vmap, grad, vjp, jvp); use torch.autograd, and batches as a dimension")
+    if is_compiling or type(q) not in (torch.Tensor, torch.nn.Parameter) or torch._C._len_torch_dispatch_stack():
+        return True
     if torch.autograd.forward_ad._current_level >= 0:
         fail("attune.torch has no forward-mode derivatives; use torch.autograd.grad or backward()")
-    if needs:
-        return Direct.apply(q, k, v, seeds, text, names, dropout_p, gradients, deterministic, *captured)
-    return run_forward(launcher(text, q.dtype, q.shape[3], v.shape[3], q.device), q, k, v, captured, seeds, dropout_p, with_lse)
-
-
-def _watched(q):
-    """Whether a mode or a tensor that is more than memory has to see each operation."""
-    return type(q) not in (torch.Tensor, torch.nn.Parameter) or torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None
-
-
-def _refuse_transforms():
-    if not torch.compiler.is_dynamo_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
-        fail("attune.torch cannot run under torch.func (vmap, grad, vjp, jvp); use torch.autograd, and batches as a dimension")
+    return False

@@ -5,11 +5,12 @@ import typing
 
 import torch
 
+from .. import _core
 from .. import expressions as ex
 from ..expressions import as_expr, cast
 from ..variant import Variant
 from .functions import Reads
-from .ops import variants
+from .ops import kept, variants
 from .tracing import Source, Trace
 
 
@@ -29,23 +30,26 @@ class Program:
 
     text       the variant as JSON, which names it wherever Python objects cannot go
     names      of the captured tensors, in the variant's order
-    learnable  those of them that a gradient may reach: that the score reads, or that are sinks
+    learnable  (index, name) of those that a gradient may reach: that the score reads, or that are sinks
     inputs     a Source for each of them
+    lasting    whether it serves other calls
+    are_leaves whether the captured tensors are the leaves as they are
     """
 
-    def __init__(self, variant, trace, of_score, own):
+    def __init__(self, variant, trace, of_score, own, leaves):
         self.text = variant.json()
         sources = {read.name: read.source for read in trace.reads.values()} | own
         self.names = tuple([name for name, _, _ in variant.tensors])
-        self.learnable = tuple([name for name in self.names if name in of_score or name == "sink"])
+        self.learnable = tuple([(i, name) for i, name in enumerate(self.names) if name in of_score or name == "sink"])
         self.inputs = [sources[name] for name in self.names]
+        self.are_leaves = all(leaf.dim() for leaf in leaves) and self.inputs == [Source("leaf", i) for i in range(len(leaves) + len(own))]
         self.steps = trace.steps
         self.by_shape = trace.by_shape
         self.lasting = not trace.foreign
         variants.setdefault(self.text, variant)
 
     def captured(self, leaves):
-        """The captured tensors of a call, whose leaves these are."""
+        """The captured tensors of a call, whose leaves, and after them those of _OWN, these are."""
         if not self.steps:
             return [leaves[value] if kind == "leaf" else value for kind, value in self.inputs]
         results = []
@@ -60,40 +64,65 @@ class Program:
         return [place(source) for source in self.inputs]
 
 
-_programs = {}
-_MOST_PROGRAMS = 4096  # the oldest go
+class Functions:
+    """What is kept for functions of one key."""
+
+    __slots__ = ("programs", "cases", "by_shape", "walked")
+
+    def __init__(self):
+        self.programs = {}  # by definition, kind of device, and shapes()
+        self.cases = {}  # attention.py's, by layouts, options, and shapes()
+        self.by_shape = False
+        self.walked = set()  # types of leaves with which the functions are known to `walks`
+
+    def shapes(self, leaves):
+        """Those of the leaves, where programs differ by them."""
+        return [leaf.shape for leaf in leaves] if self.by_shape else ()
+
+
+_functions = {}  # by key
+walks = _core.Walks()  # to the cases of Functions, where what they depend on can be looked up as before
 _ROOTS = ((None, "root", 0), (None, "root", 1))  # score_mod, mask_mod
 _OWN = ("blocks", "sink")  # tensors that arguments of flex_attention give; they follow the functions' own leaves
 
 
-def program(score_mod, mask_mod, definition, device, own):
-    """The Program, and its captured tensors of this call. `own` are the tensors of _OWN that the definition has."""
-    reads, of_functions = _read(score_mod, mask_mod)
-    key = (of_functions, definition, device.type)
-    found = _programs.get(key)
-    if type(found) is dict:  # another for other shapes of what is read
-        found = found.get(_shapes(reads))
-    if found is None:
-        found = _traced(score_mod, mask_mod, reads, definition, device)
-        if found.lasting and reads.is_certain:
-            if len(_programs) >= _MOST_PROGRAMS:
-                del _programs[next(iter(_programs))]
-            if found.by_shape:
-                _programs.setdefault(key, {})[_shapes(reads)] = found
-            else:
-                _programs[key] = found
-            found.held = (score_mod, mask_mod, reads)  # what the key knows by its id stays
-    return found, found.captured(reads.leaves + own)
+def functions(score_mod, mask_mod):
+    """The Functions of both, and their leaves."""
+    reads, key = _read(score_mod, mask_mod)
+    known = _functions.get(key)
+    if known is None:
+        return Functions(), reads.leaves
+    kinds = tuple([type(leaf) for leaf in reads.leaves])
+    if kinds not in known.walked and not known.by_shape:
+        known.walked.add(kinds)
+        steps = reads.walk()
+        if steps is not None:
+            walks.add(score_mod, mask_mod, steps, known.cases)
+    return known, reads.leaves
+
+
+def program(score_mod, mask_mod, definition, device):
+    """The Program of the functions."""
+    known, leaves = functions(score_mod, mask_mod)
+    return known.programs.get((definition, device.type, *known.shapes(leaves))) or _added(score_mod, mask_mod, definition, device)
+
+
+def _added(score_mod, mask_mod, definition, device):
+    reads, key = _read(score_mod, mask_mod)
+    found = _traced(score_mod, mask_mod, reads, definition, device)
+    found.lasting &= reads.is_certain
+    if found.lasting:
+        found.held = (score_mod, mask_mod, reads)  # what the key knows by its id stays
+        known = kept(_functions, key, Functions())
+        known.by_shape |= found.by_shape
+        kept(known.programs, (definition, device.type, *known.shapes(reads.leaves)), found)
+    return found
 
 
 def _read(score_mod, mask_mod):
     """The Reads of both, and their key."""
     reads = Reads()
     return reads, (reads.key(score_mod, _ROOTS[0]), reads.key(mask_mod, _ROOTS[1]))
-
-
-def _shapes(reads):
-    return tuple([leaf.shape for leaf in reads.leaves])
 
 
 def _traced(score_mod, mask_mod, reads, definition, device):
@@ -127,7 +156,8 @@ def _traced(score_mod, mask_mod, reads, definition, device):
                       normaliser=definition.normaliser)
     if trace.exact:
         variant._core.precise()
-    return Program(variant, trace, of_score, {name: Source("leaf", len(reads.leaves) + i) for i, name in enumerate(own)})
+    return Program(variant, trace, of_score, {name: Source("leaf", len(reads.leaves) + i) for i, name in enumerate(own)},
+                   reads.leaves)
 
 
 # Under torch.compile -----------------------------------------------------
@@ -146,6 +176,10 @@ class Recipe(typing.NamedTuple):
     reads: tuple
     values: tuple
     refused: str
+    are_leaves: bool = False
+
+    def captured(self, leaves):
+        return [leaves[i] for i in self.inputs]
 
 
 def _recipe(score_mod, mask_mod, definition, device):
@@ -189,8 +223,8 @@ def _reached(roots, steps):
     return value
 
 
-def recorded_program(score_mod, mask_mod, definition, device, own):
-    """Text, names, learnable names and captured tensors, in a graph that Dynamo records."""
+def recorded_program(score_mod, mask_mod, definition, device):
+    """The Recipe, and the leaves of the functions, in a graph that Dynamo records."""
     for function in (score_mod, mask_mod):
         if function is not None and not isinstance(function, types.FunctionType):
             torch._dynamo.graph_break("score_mod and mask_mod must be plain functions inside of torch.compile; wrap methods, modules and partial objects in one")
@@ -203,5 +237,4 @@ def recorded_program(score_mod, mask_mod, definition, device, own):
     for steps, value in recipe.values:
         if _reached(roots, steps) != value:  # a guard
             raise AssertionError("a number that score_mod or mask_mod reads changed while it was traced")
-    leaves = [_reached(roots, steps) for steps in recipe.reads] + own
-    return recipe.text, recipe.names, recipe.learnable, [leaves[i] for i in recipe.inputs]
+    return recipe, [_reached(roots, steps) for steps in recipe.reads]
