@@ -1008,6 +1008,55 @@ TEST_CASE("warpgroups take turns where rows have no statistics, whatever the ari
   CHECK_FALSE(best(request).plan.turns);
 }
 
+TEST_CASE("few queries over many keys pack groups and split keys") {
+  auto request = [](int64_t batch, int64_t heads, int64_t headsKv, int64_t queries, int64_t keys) {
+    PlanRequest of = makeRequest(128, MaskShape::full());
+    of.arch = "sm_90a";
+    of.theseSizes = true;
+    of.batch = batch;
+    of.heads = heads;
+    of.headsKv = headsKv;
+    of.queries = queries;
+    of.keys = keys;
+    return of;
+  };
+  const Plan step = best(request(8, 32, 8, 1, 8192)).plan;
+  CHECK(step.packGroups);
+  CHECK(step.splitKeys);
+  CHECK(step.text().ends_with("groups packed, keys split"));
+  // Blocks enough without shares; one head for each key head.
+  CHECK(best(request(64, 32, 8, 1, 4096)).plan.packGroups);
+  CHECK_FALSE(best(request(64, 32, 8, 1, 4096)).plan.splitKeys);
+  CHECK_FALSE(best(request(8, 8, 8, 1, 8192)).plan.packGroups);
+  CHECK(best(request(8, 8, 8, 1, 8192)).plan.splitKeys);
+  // Many queries fill the device; a plan for all sizes serves these, too.
+  const Plan prefill = best(request(4, 16, 16, 4096, 4096)).plan;
+  CHECK_FALSE((prefill.packGroups || prefill.splitKeys));
+  PlanRequest any = request(8, 32, 8, 1, 8192);
+  any.theseSizes = false;
+  CHECK_FALSE((best(any).plan.packGroups || best(any).plan.splitKeys));
+  // K and V are read once for a group, and the shares of a row written and read again.
+  const PlanCost cost = best(request(8, 32, 8, 1, 8192)).cost;
+  const double keys = 8.0 * 8 * 8192 * 256 * 2;
+  CHECK(cost.readBytes > keys);
+  CHECK(cost.readBytes < 1.05 * keys);
+
+  PlanRequest asked = request(8, 32, 8, 1, 8192);
+  asked.packFault = "dropout draws numbers for 16 queries of a head at a time";
+  CHECK_FALSE(best(asked).plan.packGroups);
+  asked.fixed.packGroups = true;
+  CHECK(rankPlans(asked).error().message == "pack-groups is not available: dropout draws numbers for 16 queries of a "
+                                            "head at a time; leave it out");
+  asked.packFault = "";
+  asked.fixed.persistent = true;
+  CHECK(rankPlans(asked).error().message ==
+        "persistent blocks take no packed groups and no shares of keys; leave it out");
+  // Two blocks begin with 128 registers a thread, of which a product with 256 columns of V takes more.
+  asked.fixed = {.blocksPerSm = 2, .splitKeys = true};
+  asked.headDim = asked.headDimV = 256;
+  CHECK_FALSE(rankPlans(asked));
+}
+
 TEST_CASE("a window is planned for sequences that are longer than it") {
   auto shortest = [](const MaskShape &mask) {
     const auto lengths = rankedLengths(makeRequest(64, mask));

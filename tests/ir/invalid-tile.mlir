@@ -929,6 +929,52 @@ tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_
 
 // -----
 
+// expected-error @+1 {{'tile.launch' op its kernels derive axis "split" in two ways}}
+tile.launch @pair [@first, @second]
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "shares", by = 64>]} {
+}
+tile.kernel @second(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "shares", by = 32>]} {
+}
+
+// -----
+
+// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows" or "shares"}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "halves">]} {
+}
+
+// -----
+
+// expected-error @+1 {{axis "split" is derived by tiles of 0 and 1 blocks a multiprocessor; both are positive}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "shares", by = 0>]} {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op has tile.derived, which is no list of #tile.derived}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = ["row"]} {
+}
+
+// -----
+
+tile.kernel @bad(lse: in [b, h] f32) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %group = tile.param "group" : i32
+  %V = tile.param "lse" : !tile.view<2, f32>
+  // expected-error @+1 {{'tile.group_rows' op takes a view of at least three dimensions, batches, heads and queries, got '!tile.view<2, f32>'}}
+  %rows = tile.group_rows %V by %group : !tile.view<2, f32>
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %group = tile.param "group" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %rows = tile.group_rows %Q by %group : !tile.view<4, bf16>
+  // expected-error @+1 {{'tile.group_rows' op takes a view that tile.param reads}}
+  %again = tile.group_rows %rows by %group : !tile.view<4, bf16>
+}
+
+// -----
+
 // expected-error @+1 {{'tile.launch' op its kernels declare operand "k" in two ways}}
 tile.launch @pair [@first, @second]
 tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {

@@ -42,6 +42,8 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
   %Hkv = tile.axis_extent "hkv" : i32
   // CHECK: tile.param "group" : i32
   %group = tile.param "group" : i32
+  // CHECK: tile.group_rows %{{.*}} by %{{.*}} : <4, bf16>
+  %rows_of_group = tile.group_rows %Q by %group : !tile.view<4, bf16>
   // CHECK: tile.axis_extent "q" : i32
   %Sq = tile.axis_extent "q" : i32
   // CHECK: tile.axis_extent "k" : i32

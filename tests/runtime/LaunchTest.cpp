@@ -181,6 +181,61 @@ TEST_CASE("workspace operands lie side by side in the workspace", "[launch]") {
   CHECK(s.message().starts_with("the launch needs a workspace of "));
 }
 
+TEST_CASE("keys are divided into as many shares as are done first", "[launch]") {
+  // A tile of rows on a device of 132 blocks: every block a share, as long as shares have tiles.
+  CHECK(keyShares(1, 1, 132) == 1);
+  CHECK(keyShares(1, 8, 132) == 8);
+  CHECK(keyShares(1, 1024, 132) == 128); // 8 tiles each, as 132 shares would have
+  // 64 tiles of rows: two shares each in one wave; 100 of them: nothing is gained by a second wave of halves.
+  CHECK(keyShares(64, 128, 132) == 2);
+  CHECK(keyShares(100, 128, 132) == 4); // three waves of a quarter, where one takes a whole
+  CHECK(keyShares(132, 128, 132) == 1);
+  CHECK(keyShares(1024, 128, 132) == 1);
+  CHECK(keyShares(0, 128, 132) == 1);
+  CHECK(keyShares(5, 0, 132) == 1);
+  for (int64_t rows : {1, 7, 100, 1000})
+    for (int64_t keys : {1, 5, 1000}) {
+      const int64_t shares = keyShares(rows, keys, 264);
+      CHECK((shares >= 1 && shares <= keys));
+    }
+}
+
+TEST_CASE("a launch derives the axes of packed groups and of shares", "[launch]") {
+  Setup s;
+  s.image.signature.derived = {{"row", DerivedAxis::Rule::Rows}, {"split", DerivedAxis::Rule::Shares, 16, 1}};
+  s.image.signature.operands.push_back(
+      {"part", f32, OperandRole::Workspace, false, {{"b"}, {"hkv"}, {"split"}, {"row"}, {"dv", 32}}});
+  s.image.main().grid = {{"b"}, {"hkv"}, {"row", 0, 256}, {"split"}};
+  s.build();
+  // 4 heads over 2 of keys: 200 rows. As many slots as threads; 5 tiles of keys.
+  const int64_t shares = keyShares(2 * 2 * 1, 5, int64_t(ThreadPool::process().threads()));
+  const size_t bytes = size_t(2 * 2 * shares * 200 * 32 * 4);
+  CHECK(s.kernel.workspaceBytes(s.args) == bytes);
+  std::vector<std::byte> workspace(bytes + 16);
+  s.args.workspace = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(workspace.data()) + 15) / 16 * 16);
+  s.args.workspaceBytes = bytes;
+  REQUIRE(s.message() == "success");
+  CHECK(s.extent("row") == 200);
+  CHECK(s.extent("split") == shares);
+  CHECK(s.params().group == 2);
+  CHECK(called.size() == size_t(2 * 2 * shares));
+  CHECK(s.stride("part", 2) == 200 * 32);
+  // An image says of its axes how they follow, and reads it back.
+  Expected<KernelImage> read = KernelImage::fromMetadata(s.image.metadata());
+  REQUIRE(read);
+  CHECK(read->signature == s.image.signature);
+  std::string other = s.image.metadata();
+  other.replace(other.find("\"shares\""), 8, "\"halves\"");
+  CHECK_FALSE(KernelImage::fromMetadata(other));
+  // No query, no row, no block.
+  s.args.q = Tensor::contiguous(s.memory, bf16, {2, 4, 0, 64});
+  s.args.o = Tensor::contiguous(s.memory, bf16, {2, 4, 0, 32});
+  s.args.lse = Tensor::contiguous(s.memory, f32, {2, 4, 0});
+  called.clear();
+  CHECK(s.message() == "success");
+  CHECK(called.empty());
+}
+
 TEST_CASE("a mask that is counted has tiles that 32 bits number", "[launch]") {
   Setup s;
   const AxisParam end{"end", 2};
