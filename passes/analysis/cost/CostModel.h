@@ -202,7 +202,7 @@ struct PlanRequest {
   bool deterministic = false;    ///< gradients are the same bits in each launch
   bool elementGradients = false; ///< loops give captured tensors something for each element of S
   bool denseGradients = false;   ///< tiles of some have a kernel of their own
-  bool loopsByHead = false;      ///< heads of a group see other keys, or sum by key what is theirs alone
+  bool sumsByHead = false;       ///< heads of a group sum by key what is theirs alone
   bool precise = false;          ///< exp2 and the score's functions to float32 accuracy
   double specialPerElement = 0;  ///< special-function results of the score, besides the normaliser's
   double normaliserSpecial = 1;  ///< those of the normaliser for each element of S: softmax's exp2
