@@ -150,7 +150,7 @@ std::string argumentName(BlockArgument argument) {
                                          : op.normaliserArgument(*region, i);
       })
       .Case([&](tile::DomainOp op) {
-        return fromParts({argument.getParentRegion() == &op.getGroups() ? "group" : "tile"});
+        return fromParts({argument.getParentRegion() == &op.getGroups() ? "group" : "tile", "round"});
       })
       .Case([&](tile::ForBlocksOp op) {
         auto domain = op.getDomain().getDefiningOp<tile::DomainOp>();

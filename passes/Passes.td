@@ -115,7 +115,8 @@ def AttnToTileBackward : Pass<"attn-to-tile-backward", "::mlir::ModuleOp"> {
   let description = [{
     Requires: `attn.attention` that takes `gradients`, differentiated (attn-differentiate), with an `attn.plan` (attn-tile-size).
     Ensures: in its place a `tile.launch` of kernels: with row statistics one for rowsum(dO * O) and the like, one for dK and dV over tiles of keys, whose loop goes over the heads of a group and over the tiles of queries that see a key, one for dQ over tiles
-    of queries; and in front of all the one that fills tables, where the mask has any. Domains and masks are those of attn-to-tile, for loops over either axis. Scores and weights are computed again from Q, K and LSE.
+    of queries; and in front of all the one that fills tables, where the mask has any. Domains and masks are those of attn-to-tile, for loops over either axis. Where all five products are in one loop, heads of a group are rounds of its domain, whose `where` takes the round
+    if the mask or a block pattern depends on the head; else such heads are a loop around. Scores and weights are computed again from Q, K and LSE.
     Every gradient of Q, K and V is summed in one order: no atomics. Those of captured tensors follow from what indexes them: with k left out they are summed for each row, with q left out for each key, to the workspace, and a kernel `_grad_NAME` behind adds these up;
     with q and k as indices that kernel computes the tensor's tiles itself (launches of a variant see to it that the tensor has an element for each of them); with any other index elements are added atomically, behind a kernel `_zeros_NAME`: to float32, or for `deterministic` gradients to the integers of long accumulators, which the order of additions does not change.
     Why here: as attn-to-tile.

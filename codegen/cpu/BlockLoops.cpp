@@ -94,6 +94,8 @@ void Lowering::carryTile(ForBlocksOp op, unsigned i) {
 SmallVector<Value> Lowering::lowerVisited(ForBlocksOp op, DomainOp domain, Value n, Value first, Value partial,
                                           ValueRange inner, ArrayRef<unsigned> scalarIndex) {
   values[domain.getWhere().getArgument(0)] = arith::TruncIOp::create(b, i32, n);
+  if (domain.getWhere().getNumArguments() > 1)
+    values[domain.getWhere().getArgument(1)] = lookup(op.getRound());
   for (Operation &asked : domain.getWhere().front().without_terminator())
     lowerScalarOp(&asked);
   Value mixed =

@@ -77,12 +77,14 @@ void DomainOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(), {"axis", "step", "full", "reverse", getOperandSegmentSizeAttr()});
 }
 
-/// Whether the region takes one index (i32) and yields so many flags.
+/// Whether the region takes one index (i32), or an index and a round, and yields so many flags.
 static bool asksOfIndex(Region &region, size_t flags) {
   auto isFlag = [](Type type) { return type.isInteger(1); };
+  auto isNumber = [](Type type) { return type.isInteger(32); };
   auto yield = terminatorOf<YieldOp>(region);
-  return region.getNumArguments() == 1 && region.getArgument(0).getType().isInteger(32) && yield &&
-         yield.getValues().size() == flags && llvm::all_of(yield.getValues().getTypes(), isFlag);
+  return (region.getNumArguments() == 1 || region.getNumArguments() == 2) &&
+         llvm::all_of(region.getArgumentTypes(), isNumber) && yield && yield.getValues().size() == flags &&
+         llvm::all_of(yield.getValues().getTypes(), isFlag);
 }
 
 static bool hasEffects(Region &region) {
@@ -97,11 +99,13 @@ LogicalResult DomainOp::verify() {
   if (!getGroups().empty() && getWhere().empty())
     return emitOpError("has `groups` without `where`: they are groups of tiles of which each is asked");
   if (!getWhere().empty() && !asksOfIndex(getWhere(), 2))
-    return emitOpError("the region of `where` takes a tile's index (i32) and yields whether it is visited and whether "
-                       "it is full (i1, i1)");
+    return emitOpError("the region of `where` takes a tile's index (i32), in rounds the round (i32) too, and yields "
+                       "whether it is visited and whether it is full (i1, i1)");
   if (!getGroups().empty() && !asksOfIndex(getGroups(), 1))
-    return emitOpError("the region of `groups` takes a group's index (i32) and yields whether any of its tiles may be "
-                       "visited (i1)");
+    return emitOpError("the region of `groups` takes a group's index (i32), in rounds the round (i32) too, and yields "
+                       "whether any of its tiles may be visited (i1)");
+  if (asksRounds() && !getTimes())
+    return emitOpError("asks which round a tile is in, and has none; give it `times`");
   for (auto [name, region] : {std::pair("where", &getWhere()), {"groups", &getGroups()}})
     if (hasEffects(*region))
       return emitOpError() << "the region of `" << name << "` has effects";
@@ -116,6 +120,9 @@ Value DomainOp::getFullWhere() {
 }
 Value DomainOp::getAnyVisible() {
   return getGroups().empty() ? Value() : cast<YieldOp>(getGroups().front().getTerminator()).getValues()[0];
+}
+bool DomainOp::asksRounds() {
+  return llvm::any_of((*this)->getRegions(), [](Region &region) { return region.getNumArguments() == 2; });
 }
 bool DomainOp::skips() { return getVisible() && !matchPattern(getVisible(), m_One()); }
 

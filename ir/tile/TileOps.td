@@ -163,11 +163,16 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
     `groups` takes the index of a group, tiles `32 * n` to `32 * (n + 1)`, and says whether any of them may be visited: whoever
     searches may leave out all of a group for which it says no, and any program may go without it. `reverse` visits the last tile
     first. With `times` the segments are visited so many times over, in rounds: a tile of keys meets the tiles of queries of each
-    head of its group.
+    head of its group. Regions that take the round, too, say of each round which tiles it visits.
 
     ```mlir
     %dom = tile.domain k by 64 [%a, %b) partial [%b, %c) full [%c, %d) partial
     %of_heads = tile.domain q by 64 [%a, %b) full times %group
+    %by_head = tile.domain q by 64 [%a, %b) full times %group where {
+    ^bb0(%n: i32, %round: i32):
+      ...
+      tile.yield %visible, %full : i1, i1
+    }
     %sparse = tile.domain k by 64 [%a, %b) full where {
     ^bb0(%n: i32):
       ...
@@ -197,6 +202,8 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
     ::mlir::Value getAnyVisible();
     /// Whether some tiles of the segments may be left out.
     bool skips();
+    /// Whether a region takes the round.
+    bool asksRounds();
   }];
 }
 

@@ -87,6 +87,8 @@ struct BlockValues {
   mlir::Value k0 = {};         ///< first key of the key tile, below Sk; null where queries are fixed
   int64_t tiles = 1;           ///< of the plan, that a looped tile is: 1, or those of a group
   llvm::StringRef tables = ""; ///< ends the names of tables, where kernels of a launch have other tiles
+  /// Where heads are rounds of the domain, that of the first; h is null. What differs by head is asked of each round.
+  mlir::Value firstHead = {};
 
   MaskAxis fixed() const { return k0 ? MaskAxis::Keys : MaskAxis::Queries; }
   mlir::Value first() const { return k0 ? k0 : q0; }
@@ -138,8 +140,9 @@ enum class FullBy { Rest, Mask };
 /// partial, full, partial in this order for each interval of the hull, without those that are always empty. A block pattern (see
 /// patternNeedsElementMask) and what depends on loads by the looped axis become the domain's `where`, the latter for
 /// groups of tiles its `groups` as well; the tables that these need are added to `bounds`, in which a name has one size
-/// of tile. A part's domain has no groups: it is asked beside the block's. Reads of scalars, uniform captured tensors
-/// and bounds become tile.param and tile.element.
+/// of tile. A part's domain has no groups: it is asked beside the block's. Where heads are rounds, what depends on the
+/// head becomes `where`, too, which then takes the round; the segments enclose what any head sees, and the domain lacks
+/// its `times`. Reads of scalars, uniform captured tensors and bounds become tile.param and tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds,
                         FullBy fullBy = FullBy::Rest);
 
@@ -161,7 +164,8 @@ struct MaskCut {
 };
 
 /// A mask as cuts, which cost a comparison an element and end each in the tiles that its own ends cross, and the
-/// conjuncts that leave anything else of a row. The end of the looped axis is always one of the cuts.
+/// conjuncts that leave anything else of a row, or that differ by rounds. The end of the looped axis is always one of the
+/// cuts.
 struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> rest;

@@ -16,6 +16,12 @@
 //
 //     [1, 4) times 3       1 2 3  5 6 7  9 10 11        place 6: tile 2 of round 1
 //
+// Where each round has a search of its own, one search goes through the rounds: what it is asked of is a place. Rounds
+// then have places from their first segment's begin on, so that short ones share a vote; with `groups` they begin and
+// end at a group's end, and a group of 32 places is one of 32 tiles.
+//
+//     [1, 4) times 3       0 1 2  3 4 5  6 7 8          place 4: tile 2 of round 1, of which round 1 is asked
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -49,6 +55,8 @@ struct TileSequence {
   tile::DomainOp domain;
   mlir::Value bound; ///< of places
   Visit entry = {};  ///< the first tile of a round, once it has been asked for
+  /// Where a search goes through the rounds: the tile of a round's first place, and how many places it has.
+  mlir::Value firstOfRound = {}, placesOfRound = {};
 
   /// The builder stands where the domain's values are known, in front of the loop over the tiles.
   static mlir::FailureOr<TileSequence> create(mlir::OpBuilder &builder, tile::DomainOp domain) {
@@ -58,9 +66,12 @@ struct TileSequence {
           "a reversed domain that leaves tiles out is not supported by this schedule; visit it forward");
     if (domain.getReverse() && domain.getTimes())
       return domain.emitError("a reversed domain with rounds is not supported by this schedule; visit it forward");
-    if (domain.getTimes())
-      sequence.bound = tile::named(
-          mlir::arith::MulIOp::create(builder, domain.getLoc(), sequence.end(), domain.getTimes()), "places");
+    if (!domain.getTimes())
+      return sequence;
+    if (sequence.searches() && domain.asksRounds())
+      sequence.measureRound(builder);
+    sequence.bound = tile::named(
+        mlir::arith::MulIOp::create(builder, domain.getLoc(), sequence.apart(), domain.getTimes()), "places");
     return sequence;
   }
 
@@ -76,6 +87,8 @@ struct TileSequence {
   /// visits.
   Visit first(mlir::OpBuilder &builder, llvm::ArrayRef<tile::DomainOp> parts = {},
               llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
+    if (placesOfRound)
+      return visibleFrom(builder, number(builder, 0), {}, parts, begins);
     entry = visibleFrom(builder, domain.getBegins().front(), {}, parts, begins);
     if (!domain.getTimes())
       return entry;
@@ -87,8 +100,8 @@ struct TileSequence {
   /// The place after that of `at`; the sequence's first one has been asked for where it dominates the builder.
   Visit next(mlir::OpBuilder &builder, Visit at) {
     mlir::Location loc = domain.getLoc();
-    mlir::Value one = mlir::arith::ConstantIntOp::create(builder, loc, 1, 32);
-    const bool inRounds = domain.getTimes() && !isContiguous();
+    mlir::Value one = number(builder, 1);
+    const bool inRounds = domain.getTimes() && !isContiguous() && !placesOfRound;
     mlir::Value tile = inRounds ? tileAt(builder, at.tile) : at.tile;
     mlir::Value following = tile::named(mlir::arith::AddIOp::create(builder, loc, tile, one), "next_tile");
     Visit next = visibleFrom(builder, following, at.window);
@@ -111,7 +124,7 @@ struct TileSequence {
   mlir::Value round(mlir::OpBuilder &builder, mlir::Value place) {
     if (!domain.getTimes())
       return {};
-    return tile::named(mlir::arith::DivUIOp::create(builder, domain.getLoc(), place, end()), "round");
+    return tile::named(mlir::arith::DivUIOp::create(builder, domain.getLoc(), place, apart()), "round");
   }
 
   mlir::Value origin(mlir::OpBuilder &builder, mlir::Value place) {
@@ -150,7 +163,8 @@ struct TileSequence {
     if (mlir::Value full = domain.getFullWhere(); full && llvm::is_contained(domain.getFull(), true)) {
       mlir::Value one = mlir::arith::ConstantIntOp::create(builder, loc, 1, 1);
       mlir::Value mixed = mlir::arith::XOrIOp::create(
-          builder, loc, at.window.empty() ? ask(builder, index, full) : isFull(builder, at), one);
+          builder, loc,
+          at.window.empty() ? ask(builder, index, roundToAsk(builder, at.tile), full) : isFull(builder, at), one);
       partial = mlir::arith::OrIOp::create(builder, loc, partial, mixed);
     }
     return tile::named(partial, "partial");
@@ -159,6 +173,59 @@ struct TileSequence {
 private:
   /// Where a round ends.
   mlir::Value end() { return domain.getEnds().back(); }
+  /// How many places rounds are apart.
+  mlir::Value apart() { return placesOfRound ? placesOfRound : end(); }
+
+  static bool isZero(mlir::Value value) { return matchPattern(value, mlir::m_Zero()); }
+  mlir::Value number(mlir::OpBuilder &builder, int64_t value) {
+    return mlir::arith::ConstantIntOp::create(builder, domain.getLoc(), value, 32);
+  }
+
+  void measureRound(mlir::OpBuilder &builder) {
+    using namespace mlir::arith;
+    mlir::Location loc = domain.getLoc();
+    mlir::Value last = end();
+    firstOfRound = domain.getBegins().front();
+    if (!domain.getGroups().empty()) {
+      mlir::Value whole = number(builder, -tile::DomainOp::groupTiles);
+      last = AndIOp::create(builder, loc,
+                            AddIOp::create(builder, loc, last, number(builder, tile::DomainOp::groupTiles - 1)), whole);
+      if (!isZero(firstOfRound))
+        firstOfRound = tile::named(AndIOp::create(builder, loc, firstOfRound, whole), "round_begin");
+    }
+    placesOfRound = isZero(firstOfRound)
+                        ? last
+                        : mlir::Value(MaxSIOp::create(builder, loc, SubIOp::create(builder, loc, last, firstOfRound),
+                                                      number(builder, 0)));
+    tile::named(placesOfRound, "round_places");
+  }
+
+  /// The round of a place, where the domain's regions take it.
+  mlir::Value roundToAsk(mlir::OpBuilder &builder, mlir::Value place) {
+    return domain.asksRounds() ? round(builder, place) : mlir::Value();
+  }
+
+  /// Whether the segments hold a tile of a round's places; null where they hold all.
+  mlir::Value isOfSegments(mlir::OpBuilder &builder, mlir::Value tile) {
+    using namespace mlir::arith;
+    mlir::Location loc = domain.getLoc();
+    mlir::Value is;
+    auto require = [&](mlir::Value condition) {
+      is = is ? mlir::Value(AndIOp::create(builder, loc, is, condition)) : condition;
+    };
+    auto compare = [&](CmpIPredicate predicate, mlir::Value with) -> mlir::Value {
+      return CmpIOp::create(builder, loc, predicate, tile, with);
+    };
+    if (firstOfRound != domain.getBegins().front())
+      require(compare(CmpIPredicate::sge, domain.getBegins().front()));
+    if (!domain.getGroups().empty())
+      require(compare(CmpIPredicate::slt, end()));
+    const llvm::SmallVector<mlir::Value> gaps = this->gaps();
+    for (size_t i = 0; i < gaps.size(); i += 2)
+      require(
+          OrIOp::create(builder, loc, compare(CmpIPredicate::slt, gaps[i]), compare(CmpIPredicate::sge, gaps[i + 1])));
+    return is;
+  }
 
   mlir::Value isInRound(mlir::OpBuilder &builder, mlir::Value tile) {
     return mlir::arith::CmpIOp::create(builder, domain.getLoc(), mlir::arith::CmpIPredicate::slt, tile, end());
@@ -177,8 +244,12 @@ private:
   }
 
   mlir::Value tileAt(mlir::OpBuilder &builder, mlir::Value place) {
-    if (domain.getTimes())
-      return tile::named(mlir::arith::RemUIOp::create(builder, domain.getLoc(), place, end()), "tile");
+    if (domain.getTimes()) {
+      mlir::Value tile = mlir::arith::RemUIOp::create(builder, domain.getLoc(), place, apart());
+      if (placesOfRound && !isZero(firstOfRound))
+        tile = mlir::arith::AddIOp::create(builder, domain.getLoc(), firstOfRound, tile);
+      return tile::named(tile, "tile");
+    }
     if (!domain.getReverse())
       return place;
     mlir::Value one = mlir::arith::ConstantIntOp::create(builder, domain.getLoc(), 1, 32);
@@ -198,12 +269,15 @@ private:
                     llvm::ArrayRef<tile::DomainOp> parts = {}, llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
     mlir::Type type = index.getType();
     mlir::Location loc = domain.getLoc();
-    const llvm::SmallVector<mlir::Value> gaps = this->gaps();
+    llvm::SmallVector<mlir::Value> gaps = this->gaps();
     if (!searches())
       return {passGaps(builder, loc, index, gaps), {}};
-    auto search =
-        sched::NextVisibleOp::create(builder, loc, type, type, type, type,
-                                     llvm::SmallVector<mlir::Type>(parts.size(), type), index, end(), seen, gaps);
+    if (placesOfRound)
+      gaps.clear();
+    assert((parts.empty() || !placesOfRound) && "parts of the rows are those of a loop over keys");
+    auto search = sched::NextVisibleOp::create(builder, loc, type, type, type, type,
+                                               llvm::SmallVector<mlir::Type>(parts.size(), type), index,
+                                               placesOfRound ? bound : end(), seen, gaps);
     for (auto [i, begin] : llvm::enumerate(search.getBegins())) {
       tile::DomainOp part = parts[i];
       mlir::Value from = part.getBegins().front();
@@ -213,40 +287,68 @@ private:
     }
     mlir::OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&search.getCondition(), {}, type, loc);
-    mlir::Value tile = search.getCondition().getArgument(0);
+    mlir::Value tile = search.getCondition().getArgument(0), round, isTile;
+    if (placesOfRound)
+      std::tie(tile, round, isTile) = askedOf(builder, tile);
     llvm::SmallVector<mlir::Value> ofParts;
-    mlir::Value visible = ask(builder, tile, domain.getVisible()), full = ask(builder, tile, domain.getFullWhere());
+    mlir::Value visible = ask(builder, tile, round, domain.getVisible()),
+                full = ask(builder, tile, round, domain.getFullWhere());
+    if (isTile)
+      visible = mlir::arith::AndIOp::create(builder, loc, isTile, visible);
     for (tile::DomainOp part : parts)
-      ofParts.push_back(TileSequence{part, {}}.ask(builder, tile, part.getVisible()));
+      ofParts.push_back(TileSequence{part, {}}.ask(builder, tile, round, part.getVisible()));
     sched::VisibleOp::create(builder, loc, visible, full, ofParts);
     if (mlir::Value any = domain.getAnyVisible()) {
       builder.createBlock(&search.getGroups(), {}, type, loc);
-      any = answer(builder, domain.getGroups(), search.getGroups().getArgument(0), any);
+      mlir::Value group = search.getGroups().getArgument(0);
+      if (placesOfRound) {
+        mlir::Value shift = number(builder, llvm::Log2_64(tile::DomainOp::groupTiles));
+        mlir::Value place = mlir::arith::ShLIOp::create(builder, loc, group, shift);
+        round = roundToAsk(builder, place);
+        group = mlir::arith::ShRUIOp::create(builder, loc, tileAt(builder, place), shift);
+      }
+      any = answer(builder, domain.getGroups(), group, round, any);
       sched::VisibleOp::create(builder, loc, any, mlir::Value(), mlir::ValueRange());
     }
     tile::named(search.getTile(), "next_tile");
     return {search.getTile(), llvm::to_vector<3>(search.getWindow())};
   }
 
+  /// Of a place in the rounds: its tile, its round and whether it is visited at all. Where it is not, a tile that may be
+  /// asked.
+  std::tuple<mlir::Value, mlir::Value, mlir::Value> askedOf(mlir::OpBuilder &builder, mlir::Value place) {
+    mlir::Location loc = domain.getLoc();
+    mlir::Value tile = tileAt(builder, place), round = this->round(builder, place);
+    mlir::Value isTile = isOfSegments(builder, tile);
+    if (!domain.getGroups().empty())
+      tile = mlir::arith::MinSIOp::create(builder, loc, tile,
+                                          mlir::arith::SubIOp::create(builder, loc, end(), number(builder, 1)));
+    return {tile, round, isTile};
+  }
+
   /// The tile's bit of its window.
   mlir::Value isFull(mlir::OpBuilder &builder, const Visit &at) {
     mlir::Location loc = domain.getLoc();
-    mlir::Value place = mlir::arith::SubIOp::create(builder, loc, tileAt(builder, at.tile), at.window[0],
-                                                    mlir::arith::IntegerOverflowFlags::nsw);
+    mlir::Value asked = placesOfRound ? at.tile : tileAt(builder, at.tile);
+    mlir::Value place =
+        mlir::arith::SubIOp::create(builder, loc, asked, at.window[0], mlir::arith::IntegerOverflowFlags::nsw);
     mlir::Value bit = mlir::arith::ShRUIOp::create(builder, loc, at.window[2], place);
     return mlir::arith::TruncIOp::create(builder, loc, builder.getI1Type(), bit);
   }
 
-  /// What the domain's `where` makes of `value` for tile `index`.
-  mlir::Value ask(mlir::OpBuilder &builder, mlir::Value index, mlir::Value value) {
-    return answer(builder, domain.getWhere(), index, value);
+  /// What the domain's `where` makes of `value` for tile `index`, in a round if it takes that.
+  mlir::Value ask(mlir::OpBuilder &builder, mlir::Value index, mlir::Value round, mlir::Value value) {
+    return answer(builder, domain.getWhere(), index, round, value);
   }
 
-  /// What a region of the domain makes of `value` for its argument `index`.
-  static mlir::Value answer(mlir::OpBuilder &builder, mlir::Region &region, mlir::Value index, mlir::Value value) {
+  /// What a region of the domain makes of `value` for its arguments.
+  static mlir::Value answer(mlir::OpBuilder &builder, mlir::Region &region, mlir::Value index, mlir::Value round,
+                            mlir::Value value) {
     mlir::Block &body = region.front();
     mlir::IRMapping mapping;
     mapping.map(body.getArgument(0), index);
+    if (body.getNumArguments() > 1)
+      mapping.map(body.getArgument(1), round);
     llvm::SmallVector<mlir::Value> used{value};
     llvm::SmallPtrSet<mlir::Operation *, 16> needed;
     while (!used.empty())

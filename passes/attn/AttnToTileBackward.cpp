@@ -155,7 +155,7 @@ private:
   using Carried = SmallVector<Value>;
 
   /// dK and dV of a tile of keys: over the query heads of its group, over the tiles of queries that see it. Where these
-  /// are the same of every head, heads are rounds of one loop.
+  /// are the same of every head, heads are rounds of one loop; for roles, which go over one loop, in any case.
   void writeKeys() {
     values.b = b = blockIndex("b");
     Value kvHead = blockIndex("hkv"), k0 = blockIndex("k");
@@ -174,12 +174,14 @@ private:
     const KeyTiles tiles{load("k_tile", "k", "d", keys, at, values.Sk, 1),
                          load("v_tile", "k", "dv", vs, at, values.Sk, 1)};
     const Carried none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
-    values.h = h = first;
-    auto ofFirst = domain().getDefiningOp<tile::DomainOp>();
+    h = first;
+    const bool inRounds = addsQueries() && sums.empty();
+    (inRounds ? values.firstHead : values.h) = first;
+    auto tilesOfHeads = domain().getDefiningOp<tile::DomainOp>();
     Carried carried;
-    if (first.use_empty() && sums.empty()) {
-      ofFirst.getTimesMutable().assign(group);
-      carried = loopOver(ofFirst, none, [&](tile::ForBlocksOp loop) {
+    if (inRounds || (first.use_empty() && sums.empty())) {
+      tilesOfHeads.getTimesMutable().assign(group);
+      carried = loopOver(tilesOfHeads, none, [&](tile::ForBlocksOp loop) {
         setHead(tile::named(add(first, loop.getRound()), "h"));
         return afterTile(loop, tiles, views, {}, dense);
       });

@@ -317,7 +317,7 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
     request.denseGradients |= !gradient.tiles.empty();
     request.elementGradients |= gradient.tiles.empty();
     // Keys of each head have sums of their own.
-    request.loopsByHead |= llvm::any_of(gradient.sums, [](const GradientSum &sum) { return sum.ofKeys; });
+    request.sumsByHead |= llvm::any_of(gradient.sums, [](const GradientSum &sum) { return sum.ofKeys; });
   }
 }
 
@@ -342,7 +342,6 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.headDimV = int(op.getHeadDimV());
   request.dropout = op.getDropout();
   request.deterministic = op.getGradients() && op.getGradients()->getDeterministic();
-  request.loopsByHead = op.getPattern() || (!op.getMask().empty() && !op.getMask().getArgument(1).use_empty());
   if (op.getGradients())
     readGradients(op, request);
   request.packFault = packFaultOf(op);

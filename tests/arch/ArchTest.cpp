@@ -321,11 +321,40 @@ TEST_CASE("the backward pass multiplies by warpgroups") {
       // Two tables by distance, one of them in the mask, take registers that products need: ptxas says so.
       if (variant != "tables")
         CHECK(image->log == "");
-      CHECK(image->path == (variant == "blocks" ? "mma.sync" : "wgmma"));
+      CHECK(image->path == "wgmma");
       size_t spilled = 0;
       for (const KernelEntry &entry : image->entries)
         spilled += entry.spillBytes;
       CHECK(spilled <= (plain.contains(variant) ? 0 : 640));
+    }
+}
+
+TEST_CASE("so it does for heads that see other keys each") {
+  const char *const masks[] = {
+      // Blocks that show all, part of a block or nothing, of the tile's size and smaller.
+      "blocks[b, h, q / 128, k / 128] == 2 || blocks[b, h, q / 128, k / 128] == 1 && k % 128 < sizes[k / 128]",
+      "shown[b, h, q / 64, k / 64] && k % 64 < sizes[k / 64]",
+      "select(h < 4, q >= k, q - k < 128)",
+      "q >= k && q - k < sizes[h]",
+      "q >= k && (h < 4 || sizes[q] == sizes[k])",
+  };
+  const std::vector<TensorDecl> tensors = {
+      {"blocks", DType::I32, 4}, {"sizes", DType::I32, 1}, {"shown", DType::Bool, 4}};
+  for (const char *mask : masks)
+    for (int dim : {64, 128}) {
+      INFO(mask << ", D " << dim);
+      Expected<Variant> variant = Variant::parse("heads", {.mask = mask, .tensors = tensors});
+      if (!variant)
+        FAIL(variant.error().text());
+      Expected<KernelImage> image =
+          compileImage(*variant, {.headDim = dim, .gradients = Gradients{}, .backward = true, .useCache = false},
+                       Target::cuda("sm_90a"));
+      if (!image)
+        FAIL(image.error().text());
+      CHECK(image->log == "");
+      CHECK(image->path == "wgmma");
+      for (const KernelEntry &entry : image->entries)
+        CHECK(entry.spillBytes == 0);
     }
 }
 

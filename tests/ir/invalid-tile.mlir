@@ -242,7 +242,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
-  // expected-error @+1 {{'tile.domain' op the region of `where` takes a tile's index (i32) and yields whether it is visited and whether it is full (i1, i1)}}
+  // expected-error @+1 {{'tile.domain' op the region of `where` takes a tile's index (i32), in rounds the round (i32) too, and yields whether it is visited and whether it is full (i1, i1)}}
   %0 = tile.domain k by 64 [%i, %i) partial where {
   ^bb0(%n: i32):
     tile.yield %n : i32
@@ -281,7 +281,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %true = arith.constant true
-  // expected-error @+1 {{'tile.domain' op the region of `groups` takes a group's index (i32) and yields whether any of its tiles may be visited (i1)}}
+  // expected-error @+1 {{'tile.domain' op the region of `groups` takes a group's index (i32), in rounds the round (i32) too, and yields whether any of its tiles may be visited (i1)}}
   %0 = tile.domain k by 64 [%i, %i) partial where {
   ^bb0(%n: i32):
     tile.yield %true, %true : i1, i1
@@ -1054,6 +1054,18 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
   %dom = tile.domain k by 64 [%i, %i) full
   // expected-error @+1 {{'tile.for_blocks' op takes the round of a domain that has none; give the domain `times`}}
   tile.for_blocks (%k0, %partial, %round) in %dom {
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %true = arith.constant true
+  // expected-error @+1 {{'tile.domain' op asks which round a tile is in, and has none; give it `times`}}
+  %dom = tile.domain k by 64 [%i, %i) full where {
+  ^bb0(%n: i32, %round: i32):
+    tile.yield %true, %true : i1, i1
   }
 }
 

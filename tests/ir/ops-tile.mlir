@@ -80,6 +80,21 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
     // CHECK: arith.addi %{{.*}}, %[[ROUND]]
     %head = arith.addi %h, %round : i32
   }
+  // CHECK: tile.domain q by 128 [%{{.*}}, %{{.*}}) full times %{{.*}} where {
+  // CHECK-NEXT: ^bb0(%[[N:.*]]: i32, %[[ROUND:.*]]: i32):
+  // CHECK-NEXT: arith.cmpi slt, %[[N]], %[[ROUND]] : i32
+  // CHECK: } groups {
+  // CHECK-NEXT: ^bb0(%[[GROUP:.*]]: i32, %[[ROUND:.*]]: i32):
+  // CHECK-NEXT: arith.cmpi slt, %[[GROUP]], %[[ROUND]] : i32
+  %by_head = tile.domain q by 128 [%b, %h) full times %h where {
+  ^bb0(%n: i32, %of: i32):
+    %below = arith.cmpi slt, %n, %of : i32
+    tile.yield %below, %shown : i1, i1
+  } groups {
+  ^bb0(%tiles: i32, %of: i32):
+    %any = arith.cmpi slt, %tiles, %of : i32
+    tile.yield %any : i1
+  }
   // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) full where {
   // CHECK: ^bb0(%[[N:.*]]: i32):
   // CHECK: %[[SET:.*]] = tile.touches %{{.*}}[%{{.*}}, %{{.*}}, %[[N]]] tile 128 x 64 blocks 64 x 32 : <3, i8>

@@ -376,6 +376,51 @@ Problem sharedSums(const Sizes &sizes) {
           }};
 }
 
+//===----------------------------------------------------------------------===//
+// Sums over heads that see other tiles each
+//===----------------------------------------------------------------------===//
+
+/// Whether head_sums.mlir shows a query of a head to the keys: by segments, by `where`, by what partial tiles hide.
+bool isShown(int64_t query, int64_t head) {
+  const int64_t tile = query / 64;
+  const bool inFirst = tile >= 1 && tile < 3, isPartial = !inFirst || tile % 2;
+  return (inFirst || tile >= 5) && (tile + head) % 3 != 0 && (head != 1 || tile >= 32) &&
+         !(isPartial && query % 3 == 1);
+}
+
+Problem headSums(const Sizes &sizes) {
+  constexpr int64_t d = 64;
+  const auto [batch, heads, queries, keys] = sizes;
+  HostOperand q = random("q", DType::BF16, {batch, heads, queries, d}, 16),
+              k = random("k", DType::BF16, {batch, keys, d}, 17),
+              v = random("v", DType::BF16, {batch, heads, queries, d}, 18);
+  Expected64 sums{"sums", std::vector<double>(size_t(batch * keys * d))};
+  for (int64_t row = 0; row < batch * keys; ++row)
+    for (int64_t head = 0; head < heads; ++head)
+      for (int64_t query = 0; query < queries; ++query) {
+        if (!isShown(query, head))
+          continue;
+        const int64_t at = (row / keys * heads + head) * queries + query;
+        double s = 0;
+        for (int64_t i = 0; i < d; ++i)
+          s += double(q.get(at * d + i)) * k.get(row * d + i);
+        for (int64_t i = 0; i < d; ++i)
+          sums.values[size_t(row * d + i)] += s * v.get(at * d + i);
+      }
+  return {{q, k, v, filled("sums", DType::F32, {batch, keys, d}, NAN)},
+          [=](const std::vector<HostOperand> &operands) { return compare(operands, sums, 1e-2); }};
+}
+
+/// Its text with a schedule for warpgroups.
+std::string headSumsWarpgroupsText() {
+  const std::string plan = "blocks_per_sm = 1> {";
+  std::string text = headSumsText;
+  text.replace(text.find(plan), plan.size(),
+               "blocks_per_sm = 1> attributes {sched.roles = [#sched.role<\"producer\", warps 4>, "
+               "#sched.role<\"consumer\", warps 8>]} {");
+  return text;
+}
+
 } // namespace
 
 const std::vector<Program> &attune::tests::programs() {
@@ -390,6 +435,16 @@ const std::vector<Program> &attune::tests::programs() {
        attentionBackward,
        /*isForWarpgroups=*/true,
        /*timed=*/Sizes{2, 16, 4096, 4096}},
+      // No query, tiles that no head sees, rounds without a tile; more groups of tiles than a search looks at one by one.
+      {"head_sums",
+       headSumsText,
+       {{1, 1, 0, 3}, {2, 2, 60, 130}, {1, 3, 700, 40}, {1, 1, 130, 128}, {1, 5, 2300, 5}},
+       headSums},
+      {"head_sums_warpgroups",
+       headSumsWarpgroupsText(),
+       {{1, 1, 0, 3}, {2, 2, 60, 130}, {1, 3, 700, 40}, {1, 1, 130, 128}, {1, 5, 2300, 5}},
+       headSums,
+       /*isForWarpgroups=*/true},
       {"key_value",
        keyValueText,
        {{1, 2, 0, 64}, {2, 1, 0, 100}, {1, 1, 0, 1}, {1, 1, 0, 0}, {2, 3, 0, 333}},

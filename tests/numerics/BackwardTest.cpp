@@ -34,6 +34,7 @@ TEST_CASE("hidden") { runGroup("hidden"); }
 TEST_CASE("hard-inputs") { runGroup("hard-inputs"); }
 TEST_CASE("large-scores") { runGroup("large-scores"); }
 TEST_CASE("patterns") { runGroup("patterns"); }
+TEST_CASE("head-masks") { runGroup("head-masks"); }
 TEST_CASE("bounds") { runGroup("bounds"); }
 TEST_CASE("captured") { runGroup("captured"); }
 TEST_CASE("scalars") { runGroup("scalars"); }

@@ -375,6 +375,70 @@ Group patternGroup() {
   return b.group;
 }
 
+/// Heads of a group that see other keys each.
+Group headMaskGroup() {
+  Builder b{{"head-masks", {}}};
+  auto ids = captured("ids", i32, rank(1)), windows = captured("windows", i32, rank(1)),
+       blocks = captured("blocks", i32, rank(4)), sizes = captured("sizes", i32, rank(1)),
+       shown = captured("shown", boolean, rank(3)), pattern = captured("pattern", boolean, rank(3));
+  struct Given {
+    const char *label;
+    Variant variant;
+  };
+  auto byMask = [](const char *label, auto mask) { return Given{label, Variant("v").mask(Mask(mask))}; };
+  // Blocks that show all (2), part of a block (1) and nothing, as sparse attention of videos has them.
+  auto ofBlocks = [=](Index batch, Index h, Index q, Index k) {
+    Expr block = blocks(batch, h, q / 64, k / 64);
+    return block == 2 || (block == 1 && k % 64 < sizes[k / 64]);
+  };
+  const Given given[] = {
+      byMask("causal heads and windows",
+             [](Index, Index h, Index q, Index k) { return select(h < 4, q >= k, q - k < 40 && k - q < 9); }),
+      byMask("a window for each head", [=](Index, Index h, Index q, Index k) { return q >= k && q - k < windows[h]; }),
+      byMask("blocks for each head", ofBlocks),
+      byMask("a table for each head", [=](Index, Index h, Index q, Index k) { return shown(h, q, k); }),
+      byMask("documents, of some heads",
+             [=](Index, Index h, Index q, Index k) { return (h % 3 == 0 || ids[q] == ids[k]) && q >= k; }),
+      byMask("remainders by head",
+             [](Index, Index h, Index q, Index k) { return (q / 48 + k / 48) % (h % 3 + 1) == 0; }),
+      byMask("heads that see nothing", [](Index, Index h, Index q, Index k) { return h % 2 == 0 && k - q < 30; }),
+      byMask("an element that one head hides", [](Index, Index h, Index q, Index k) { return h != 1 || q != k; }),
+      {"a pattern for each head", Variant("v").blocks(pattern, 64, 128)},
+      {"small blocks for each head", Variant("v").blocks(pattern, 16, 48).mask(causal())},
+  };
+  const Shape shapes[] = {
+      {.batch = 2, .heads = 3, .headsKv = 3, .queries = 150, .keys = 203, .headDim = 64},
+      {.batch = 1, .heads = 4, .headsKv = 2, .queries = 333, .keys = 130, .headDim = 128},
+      {.batch = 2, .heads = 3, .headsKv = 1, .queries = 300, .keys = 300, .headDim = 32},
+      {.batch = 1, .heads = 8, .headsKv = 1, .queries = 200, .keys = 333, .headDim = 64},
+      // More tiles of queries in all heads than a search asks at a time.
+      {.batch = 1, .heads = 4, .headsKv = 1, .queries = 1100, .keys = 100, .headDim = 32},
+  };
+  size_t turn = 0;
+  for (const Given &one : given)
+    for (const Shape &shape : shapes) {
+      Variant variant = one.variant;
+      if (++turn % 7 == 0)
+        variant.dropout(0.2f);
+      b.add(one.label, variant, turn % 3 ? bf16 : f16, shape, [=](Case &test) {
+        const int64_t rows = std::max(shape.queries, shape.keys), most = (rows + 63) / 64;
+        test.problem.tensors["ids"] = ints(i32, {rows}, [](int64_t i) { return i / 70; });
+        test.problem.tensors["windows"] = ints(i32, {shape.heads}, [](int64_t i) { return i * 53 % 200; });
+        test.problem.tensors["blocks"] =
+            ints(i32, {shape.batch, shape.heads, most, most}, [](int64_t i) { return i * 2654435761 % 7 / 2 % 3; });
+        test.problem.tensors["sizes"] = ints(i32, {most}, [](int64_t i) { return 64 - i * 11 % 50; });
+        test.problem.tensors["shown"] = ints(boolean, {shape.heads, shape.queries, shape.keys}, [=](int64_t i) {
+          return (i / shape.keys / 40 + i % shape.keys / 90 + i / shape.keys / shape.queries) % 3 == 0;
+        });
+        std::erase_if(test.problem.tensors, [&](const auto &tensor) {
+          return std::ranges::none_of(test.variant->tensors(),
+                                      [&](auto &declared) { return declared.name == tensor.first; });
+        });
+      });
+    }
+  return b.group;
+}
+
 /// Masks that compare captured integers: what a launch finds out about tiles must hold for each of their elements.
 Group boundsGroup() {
   Builder b{{"bounds", {}}};
@@ -788,6 +852,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(hardInputGroup());
   all.push_back(largeScoreGroup());
   all.push_back(patternGroup());
+  all.push_back(headMaskGroup());
   all.push_back(boundsGroup());
   all.push_back(capturedGroup());
   all.push_back(scalarGroup());

@@ -15,7 +15,7 @@ struct Group {
   std::vector<std::function<Case()>> cases;
 };
 
-/// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns",
+/// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns", "head-masks",
 /// "bounds", "captured", "scalars", "expressions", "dropout", "normalisers", "few-queries". `gpu` leaves out the head dims that take a
 /// GPU compiler long, and adds long sequences.
 std::vector<Group> groups(bool gpu);

@@ -43,6 +43,7 @@ TEST_CASE("hidden") { runGroup("hidden"); }
 TEST_CASE("hard-inputs") { runGroup("hard-inputs"); }
 TEST_CASE("large-scores") { runGroup("large-scores"); }
 TEST_CASE("patterns") { runGroup("patterns"); }
+TEST_CASE("head-masks") { runGroup("head-masks"); }
 TEST_CASE("bounds") { runGroup("bounds"); }
 TEST_CASE("tiles that captured integers hide are neither loaded nor computed") {
   for (DType dtype : {f32, bf16}) {

@@ -157,7 +157,7 @@ static bool sharesQueries(const PlanRequest &request, const Plan &plan) {
 
 /// Nothing where no such tiles fit, or the request rules them out.
 static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
-  if (!arch.warpgroups || request.deterministic || request.loopsByHead || request.elementBytes != 2)
+  if (!arch.warpgroups || request.deterministic || request.sumsByHead || request.elementBytes != 2)
     return std::nullopt;
   for (const WarpgroupTiles &tiles : warpgroupTiles) {
     Plan plan;

@@ -205,7 +205,7 @@ struct PlanRequest {
   bool deterministic = false;    ///< gradients are the same bits in each launch
   bool elementGradients = false; ///< loops give captured tensors something for each element of S
   bool denseGradients = false;   ///< tiles of some have a kernel of their own
-  bool loopsByHead = false;      ///< heads of a group see other keys, or sum by key what is theirs alone
+  bool sumsByHead = false;       ///< heads of a group sum by key what is theirs alone
   std::string packFault = {};    ///< why the query heads of a key head cannot share a tile's rows, or ""
   bool precise = false;          ///< exp2 and the score's functions to float32 accuracy
   double specialPerElement = 0;  ///< special-function results of the score, besides the normaliser's

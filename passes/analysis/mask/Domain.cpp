@@ -82,13 +82,24 @@ public:
   SmallVector<BoundsTable> tables;
 
 private:
+  /// Begins a region of the domain, which is asked of an index and, where heads are rounds, of the round: that index,
+  /// and the values with the round's head.
+  std::pair<Value, BlockValues> ask(Region &region, BlockValues values) {
+    Value index = builder.createBlock(&region, {}, builder.getI32Type(), loc)->getArgument(0);
+    if (values.firstHead) {
+      Value round = region.addArgument(builder.getI32Type(), loc);
+      values.h = tile::named(arith::AddIOp::create(builder, loc, values.firstHead, round), "h");
+    }
+    return {index, values};
+  }
+
   /// Of the conjuncts that are no intervals of a row, those by which a tile of both axes may be left out.
   void chooseByTile(ArrayRef<Conjunct> loose) {
     OpBuilder::InsertionGuard guard(builder);
     Region scratch;
-    Value tile = builder.createBlock(&scratch, {}, builder.getI32Type(), loc)->getArgument(0);
+    const auto [tile, ofRound] = ask(scratch, values);
     SmallVector<BoundsTable> tablesOfScratch;
-    Visibility probe(op, builder, values, &tablesOfScratch, tile);
+    Visibility probe(op, builder, ofRound, &tablesOfScratch, tile);
     SmallVector<Value> counted;
     auto asks = [&](const Conjunct &conjunct) {
       const Visibility::Unfollowed unfollowed = probe.unfollowed(conjunct);
@@ -96,7 +107,7 @@ private:
       if (unfollowed == Visibility::Unfollowed::HidesNone)
         remarks.push_back(condition + " leaves out no tile: of a few, each has elements for which it holds");
       if (unfollowed != Visibility::Unfollowed::HidesSome)
-        return probe.skipsByTile(conjunct);
+        return analysis.isByRound(conjunct) ? probe.decidesByTile(conjunct) : probe.skipsByTile(conjunct);
       remarks.push_back(condition + " is of queries and keys in a way that intervals do not follow: a kernel in front "
                                     "evaluates each of its elements and keeps, for each tile, whether it holds for any "
                                     "and for all");
@@ -114,9 +125,9 @@ private:
       return;
     OpBuilder::InsertionGuard guard(builder);
     Value visible, full;
-    Value tile = builder.createBlock(&where, {}, builder.getI32Type(), loc)->getArgument(0);
+    const auto [tile, ofRound] = ask(where, values);
     if (byTile) {
-      Visibility ofTile(op, builder, values, &tables, tile);
+      Visibility ofTile(op, builder, ofRound, &tables, tile);
       ofTile.judgeByTile(llvm::to_vector(analysis.judgedByTile()), llvm::to_vector(analysis.countedByTile()));
       Verdict verdict = ofTile.verdict();
       visible = ofTile.toI1(verdict.possible);
@@ -125,7 +136,7 @@ private:
       visible = full = arith::ConstantIntOp::create(builder, loc, 1, 1);
     }
     if (pattern)
-      visible = builder.createOrFold<arith::AndIOp>(loc, touchesPattern(pattern, tile), visible);
+      visible = builder.createOrFold<arith::AndIOp>(loc, touchesPattern(pattern, tile, ofRound.h), visible);
     hasFull &= !matchPattern(full, m_Zero());
     if (matchPattern(visible, m_One()) && !hasFull)
       return where.getBlocks().clear();
@@ -138,8 +149,8 @@ private:
   void writeGroups() {
     if (values.part)
       return;
-    Value group = builder.createBlock(&groups, {}, builder.getI32Type(), loc)->getArgument(0);
-    Visibility ofGroup(op, builder, byGroups, &tables, group);
+    const auto [group, ofRound] = ask(groups, values.byGroups());
+    Visibility ofGroup(op, builder, ofRound, &tables, group);
     const SmallVector<Conjunct> asked = llvm::filter_to_vector(analysis.judgedByTile(), [&](const Conjunct &conjunct) {
       return !llvm::is_contained(analysis.countedByTile(), conjunct.first) && ofGroup.asksByTile(conjunct);
     });
@@ -150,12 +161,12 @@ private:
       tile::YieldOp::create(builder, loc, visible);
   }
 
-  Value touchesPattern(attn::BlockPatternAttr pattern, Value tile) {
+  Value touchesPattern(attn::BlockPatternAttr pattern, Value tile, Value h) {
     attn::CapturedTensorAttr tensor = op.findTensor(pattern.getName());
     Value view = tile::readTensor(builder, loc, tensor);
     SmallVector<Value> indices;
     if (tensor.getRank() == 3)
-      indices.push_back(values.h);
+      indices.push_back(h);
     Value step = arith::ConstantIntOp::create(builder, loc, analysis.getLooped().tile, 32);
     Value looped = arith::MulIOp::create(builder, loc, tile, step, arith::IntegerOverflowFlags::nsw);
     indices.append({values.q0 ? values.q0 : looped, values.k0 ? values.k0 : looped});
@@ -190,7 +201,6 @@ private:
   attn::AttentionOp op;
   Location loc;
   const BlockValues &values;
-  const BlockValues byGroups = values.byGroups();
   Visibility analysis;
   bool hasFull = false;
   SmallVector<std::string> remarks;
@@ -219,6 +229,9 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
       for (Operation &op : body.without_terminator())
         made.push_back(&op);
   eraseDead(made);
+  for (Region &region : domain->getRegions())
+    if (region.getNumArguments() > 1 && region.getArgument(1).use_empty())
+      region.front().eraseArgument(1);
   llvm::copy_if(writer.tables, std::back_inserter(bounds), [&](const BoundsTable &table) {
     return !llvm::is_contained(bounds, table) &&
            holds<tile::ParamOp>(*block, [&](tile::ParamOp param) { return param.getName() == table.name; });

@@ -71,6 +71,8 @@ protected:
   bool dependsOn(Value value, const Axis &axis) { return argumentsOf(value) >> axis.argument & 1; }
   bool dependsOnOneAxis(Value value) { return dependsOn(value, fixedAxis) != dependsOn(value, loopedAxis); }
   bool isUniform(Value value) { return !dependsOn(value, fixedAxis) && !dependsOn(value, loopedAxis); }
+  /// Whether the value depends on the head, where that is one of the rounds of the domain and not known.
+  bool differsByRound(Value value) { return values.firstHead && !values.h && (argumentsOf(value) >> 1 & 1); }
 
   /// What is known of a condition in the tile: whether it holds everywhere, and whether nowhere.
   struct Choice {

@@ -69,6 +69,11 @@ bool Visibility::skipsByTile(const Conjunct &conjunct) {
   return !boundsLoop && !matchPattern(toI1(possible), m_One());
 }
 
+bool Visibility::decidesByTile(const Conjunct &conjunct) {
+  const Verdict verdict = visit<Verdict>(conjunct.first, conjunct.second);
+  return !matchPattern(toI1(verdict.possible), m_One()) || !matchPattern(toI1(verdict.certain), m_Zero());
+}
+
 bool Visibility::asksByTile(const Conjunct &conjunct) {
   visit<Verdict>(conjunct.first, conjunct.second);
   return asksMemory(conjunct.first, loopedAxis);
@@ -116,7 +121,11 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   Operation *definition = value.getDefiningOp();
   if (!definition)
     return unknown<Set>();
-  bool uniform = isUniform(value);
+  // Of what one head sees, each round is asked; all heads together see what the parts of the mask say that are for all.
+  const bool isByRound = differsByRound(value);
+  if (isByRound && !isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SelectOp>(definition))
+    return unknown<Set>();
+  bool uniform = isUniform(value) && !isByRound;
   if (builder && uniform) {
     Condition condition{{}, atBlock(value)};
     if constexpr (std::is_same_v<Set, Verdict>)

@@ -85,6 +85,10 @@ public:
   bool isPossible(llvm::ArrayRef<Conjunct> conjuncts);
   /// Whether looped tiles may be left out by what the conjunct loads or computes of each.
   bool skipsByTile(const Conjunct &conjunct);
+  /// Whether looped tiles may be left out, or known to be full, by what is known of each.
+  bool decidesByTile(const Conjunct &conjunct);
+  /// Whether the heads that it depends on are rounds of the domain.
+  bool isByRound(const Conjunct &conjunct) { return differsByRound(conjunct.first); }
   /// Whether its verdict reads tables of the looped axis.
   bool asksByTile(const Conjunct &conjunct);
   /// Whether something of both axes in it is not followed, and then whether it may hide whole tiles, which only a table

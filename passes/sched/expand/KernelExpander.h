@@ -134,6 +134,10 @@ private:
   std::optional<Line> lineThroughColumns(tile::MapOp op, Operation &nested);
   /// One multiply-add, whose addend is the same for all columns of the lane.
   Value lineElement(tile::MapOp op, Line line, IRMapping &inner, Value j, Value c);
+  /// Where `nested` divides the column's coordinate by a multiple of the 8 columns that lanes have side by side, in tiles
+  /// that begin at multiples of the divisor: where they begin. Else null. All lanes then have the same quotient.
+  Value originOfDivided(tile::MapOp op, Operation &nested);
+  Value columnQuotient(arith::DivSIOp division, Value origin, Value j);
   /// Whether an element depends on its column, and on more than which side of a cut it is on: on the coordinate or on a
   /// vector along the columns.
   bool readsColumns(tile::MapOp op);

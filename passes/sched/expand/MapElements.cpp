@@ -113,6 +113,8 @@ Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Valu
       inner.map(compare.getResult(), columnComparison(op, compare, inner, j, c));
     else if (auto line = lineThroughColumns(op, nested))
       inner.map(nested.getResult(0), lineElement(op, *line, inner, j, c));
+    else if (Value origin = originOfDivided(op, nested))
+      inner.map(nested.getResult(0), columnQuotient(cast<arith::DivSIOp>(nested), origin, j));
     else
       cloneAlone(nested, inner);
   }
@@ -142,6 +144,36 @@ Value KernelExpander::lineElement(tile::MapOp op, Line line, IRMapping &inner, V
   Value slope = inner.lookupOrDefault(line.slope);
   Value addend = arith::MulFOp::create(builder, loc, slope, floatStart(mapping.lookup(line.origin), laneColumns(op)));
   return math::FmaOp::create(builder, loc, slope, toFloat(add(mul(j, 8), c)), addend);
+}
+
+/// Whether an index is a multiple of `factor`, as the first of a tile is: a number of tiles times their size.
+static bool isMultipleOf(Value index, int64_t factor) {
+  APInt constant;
+  if (matchPattern(index, m_ConstantInt(&constant)))
+    return constant.getSExtValue() % factor == 0;
+  auto product = index.getDefiningOp<arith::MulIOp>();
+  return product && (isMultipleOf(product.getLhs(), factor) || isMultipleOf(product.getRhs(), factor));
+}
+
+Value KernelExpander::originOfDivided(tile::MapOp op, Operation &nested) {
+  auto division = dyn_cast<arith::DivSIOp>(nested);
+  APInt divisor;
+  if (!division || layoutOf(op.getResult()).getRole() != FragmentRole::C ||
+      layoutOf(op.getResult()).getColumnWarps() != 1 || !matchPattern(division.getRhs(), m_ConstantInt(&divisor)) ||
+      !divisor.isStrictlyPositive() || divisor.getSExtValue() % 8)
+    return {};
+  for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
+                                                 op.getBody().getArguments().drop_front(op.getInputs().size())))
+    if (division.getLhs() == argument && !isRowAxis(op.getResult(), axis) &&
+        isMultipleOf(origin, divisor.getSExtValue()))
+      return origin;
+  return {};
+}
+
+Value KernelExpander::columnQuotient(arith::DivSIOp division, Value origin, Value j) {
+  Value divisor = mapping.lookupOrDefault(division.getRhs());
+  Value first = arith::DivSIOp::create(builder, loc, mapping.lookup(origin), divisor);
+  return add(first, arith::DivUIOp::create(builder, loc, mul(j, 8), divisor));
 }
 
 bool KernelExpander::readsColumns(tile::MapOp op) {
