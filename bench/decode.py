@@ -8,9 +8,12 @@ variants are held against attune's own plain time.
 import argparse
 import json
 import math
+import random
 import statistics
 import subprocess
+import tempfile
 
+import numpy
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -47,6 +50,13 @@ def attune(path, shape, variant=("plain",)):
         raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
     result = json.loads(done.stdout)
     return result["milliseconds"], result["plan"]["text"]
+
+
+def of_lengths(path, most, lengths):
+    with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+        numpy.save(file, numpy.array(lengths, numpy.int32))
+        file.flush()
+        return attune(path, (len(lengths), 32, 8, 1, most, 128), ("key-padding", "--tensor", f"lengths=i32[{len(lengths)}]:{file.name}"))[0]
 
 
 def peers(shape, with_flex):
@@ -97,6 +107,12 @@ def main():
             of, _ = attune(options.attune, (16, 32, 8, 1, 8192, dim), variant)
             base = plain if keys == 8192 else attune(options.attune, (16, 32, 8, 1, keys, dim))[0]
             print(f"| {name} | {dim} | {of:.4f} | {base / of:.2f} |", flush=True)
+    print("\n| lengths of 16 sequences, 32 over 8 heads, D 128 | attune ms | even / uneven |\n|---|---|---|")
+    for most in 2048, 32768:
+        random.seed(most)
+        uneven = [random.randint(1, most) for _ in range(15)] + [most]
+        even, of = ((of_lengths(options.attune, most, lengths)) for lengths in ([sum(uneven) // 16] * 16, uneven))
+        print(f"| 1 to {most} | {of:.4f} | {even / of:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

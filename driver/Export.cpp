@@ -784,10 +784,11 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
           "kernel '{}' is for {}, but only CUDA kernels can be exported; name architectures such as sm_80 and sm_90a",
           images[i].name, images[i].arch)};
     if (!images[i].signature.derived.empty())
-      return Error{fmt::format("kernel '{}' packs groups or splits keys, and its grid follows from what the runtime computes "
-                               "of a launch, which exported launchers do not; compile it with pack-groups and split-keys "
-                               "false, or launch it through the library",
-                               images[i].name)};
+      return Error{
+          fmt::format("kernel '{}' packs groups or splits keys, and its grid follows from what the runtime computes "
+                      "of a launch, which exported launchers do not; compile it with pack-groups and split-keys "
+                      "false, or launch it through the library",
+                      images[i].name)};
     for (size_t j = 0; j < i; ++j)
       if (images[j].arch == images[i].arch)
         return Error{fmt::format("there are two kernels for {}; name each architecture once", images[i].arch)};

@@ -218,7 +218,8 @@ static const ordered_json &planExample() {
     for (const char *count :
          {"tileQ", "tileK", "warps", "threads", "stages", "dvWarps", "blocksPerSm", "copyWarps", "queryStages"})
       plan[count] = 0;
-    for (const char *flag : {"qRegisters", "longestFirst", "persistent", "turns", "overlap", "stageBiases", "packGroups", "splitKeys"})
+    for (const char *flag :
+         {"qRegisters", "longestFirst", "persistent", "turns", "overlap", "stageBiases", "packGroups", "splitKeys"})
       plan[flag] = false;
     plan["shared"] = {{"bytes", 0}, {"budget", 0}, {"buffers", ordered_json::array({buffer})}};
     plan["schedule?"] = {{"*", ""}};

@@ -52,7 +52,8 @@ size_t Simulation::workspaceBytes(const LaunchArgs &args, const SimulationOption
 
 Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &options) const {
   PackedLaunch packed;
-  if (Expected<void> good = packLaunch(state->image, Device{}, options.multiprocessors, state->dropout, args, packed); !good)
+  if (Expected<void> good = packLaunch(state->image, Device{}, options.multiprocessors, state->dropout, args, packed);
+      !good)
     return good;
   if (!packed.hasWork(state->image))
     return {};

@@ -30,7 +30,10 @@ int main() {
     length += queries;
     example::Array q = example::Array::random(target, bf16, {batch, heads, queries, D}, unsigned(length)),
                    o(target, bf16, {batch, heads, queries, D}, [](int64_t) { return NAN; });
-    LaunchArgs args{.q = q.view(), .k = cached(k, length), .v = cached(v, length), .o = o.view(),
+    LaunchArgs args{.q = q.view(),
+                    .k = cached(k, length),
+                    .v = cached(v, length),
+                    .o = o.view(),
                     .qOffset = int32_t(length - queries)};
     const auto words = int64_t(kernel->workspaceBytes(args) / 4);
     example::Array workspace(target, f32, {words}, [](int64_t) { return NAN; });
@@ -42,7 +45,8 @@ int main() {
     for (int64_t b = 0; b < batch; ++b)
       for (int64_t h = 0; h < heads; ++h)
         for (int64_t i = 0; i < queries; ++i) {
-          const int64_t row = ((b * heads + h) * queries + i) * D, head = (b * headsKv + h / (heads / headsKv)) * capacity * D;
+          const int64_t row = ((b * heads + h) * queries + i) * D,
+                        head = (b * headsKv + h / (heads / headsKv)) * capacity * D;
           float total = 0, sum[D] = {};
           for (int64_t j = 0; j <= length - queries + i; ++j) {
             float s = 0;

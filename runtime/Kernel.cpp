@@ -237,9 +237,8 @@ Expected<void> Kernel::State::launchEntry(Stream stream, PackedLaunch &packed, c
   if (packed.blocks[index] == 0)
     return {};
   void *arguments[] = {packed.bytes};
-  const int64_t blocks = entry.persistent
-                             ? persistentBlocks(packed.blocks[index], multiprocessors, entry.claimsWork)
-                             : packed.blocks[index];
+  const int64_t blocks = entry.persistent ? persistentBlocks(packed.blocks[index], multiprocessors, entry.claimsWork)
+                                          : packed.blocks[index];
   logLaunch(image, entry, packed.sizes, blocks);
   int code = 0;
   // Behind another launch's kernel it has to wait for its end.

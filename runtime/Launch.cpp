@@ -844,8 +844,8 @@ static Expected<void> checkCountedTiles(const OperandParam &operand, const Tenso
                  tiles, most);
 }
 
-Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64_t multiprocessors, float defaultDropout,
-                                  const LaunchArgs &args, PackedLaunch &packed) {
+Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64_t multiprocessors,
+                                  float defaultDropout, const LaunchArgs &args, PackedLaunch &packed) {
   const KernelSignature &signature = image.signature;
   auto &params = *new (packed.bytes) LaunchParams;
   Axes axes(signature);

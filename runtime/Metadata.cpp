@@ -71,10 +71,8 @@ static json toJson(const KernelSignature &signature) {
                                     {"columns", map.columns},
                                     {"swizzle", map.swizzle}});
   for (const DerivedAxis &axis : signature.derived)
-    result["derived"].push_back({{"name", axis.name},
-                                 {"rule", name(axis.rule)},
-                                 {"by", axis.by},
-                                 {"blocksPerSm", axis.blocksPerSm}});
+    result["derived"].push_back(
+        {{"name", axis.name}, {"rule", name(axis.rule)}, {"by", axis.by}, {"blocksPerSm", axis.blocksPerSm}});
   if (signature.blockPattern)
     result["blockPattern"] = {{"tensor", signature.blockPattern->tensor},
                               {"rows", signature.blockPattern->rows},

@@ -144,7 +144,9 @@ static size_t countAxes(const std::vector<OperandParam> &operands, const std::ve
 
 size_t KernelSignature::extentOffset(size_t axis) const { return sizeof(LaunchParams) + 8 * axis; }
 
-size_t KernelSignature::scalarOffset(size_t scalar) const { return extentOffset(countAxes(operands, derived)) + 8 * scalar; }
+size_t KernelSignature::scalarOffset(size_t scalar) const {
+  return extentOffset(countAxes(operands, derived)) + 8 * scalar;
+}
 
 size_t KernelSignature::operandOffset(size_t operand) const {
   size_t offset = scalarOffset(scalars.size());

@@ -77,8 +77,9 @@ void Lowering::lowerLoad(tile::LoadOp op) {
 }
 
 bool Lowering::readsInPlace(tile::LoadOp op, const Memory &memory) {
-  return op.getType().rank() == 2 && op.getView().getDefiningOp<ParamOp>() && memory.unitStride && memory.columns == op.getType().getShape()[1] &&
-         memory.element.isF32() && needed.lookup(op) == 0 && usedInAnyOrder(op);
+  return op.getType().rank() == 2 && op.getView().getDefiningOp<ParamOp>() && memory.unitStride &&
+         memory.columns == op.getType().getShape()[1] && memory.element.isF32() && needed.lookup(op) == 0 &&
+         usedInAnyOrder(op);
 }
 
 bool Lowering::runsAlongRows(tile::LoadOp op) {
@@ -167,9 +168,7 @@ void Lowering::lowerStore(Operation *op, Value tileValue, Value view, ValueRange
       storeGlobal(value, address, memory.element);
   };
   if (type.rank() == 1) {
-    loop(constI64(0), valid, [&](Value i) {
-      write(loadScratch(offset, element, i, 1), rowAddress(view, indices, i));
-    });
+    loop(constI64(0), valid, [&](Value i) { write(loadScratch(offset, element, i, 1), rowAddress(view, indices, i)); });
     return;
   }
   int64_t columns = type.getShape()[1];

@@ -139,8 +139,9 @@ struct CompileOptions {
   std::optional<bool> overlap = {};      ///< whether a tile's product with V runs beside the softmax of the next
   std::optional<bool> stageBiases = {};  ///< whether dense biases (bias[h, q, k]) go through shared memory
   std::optional<bool> packGroups = {};   ///< whether the query heads of a key head share a tile's rows: for few queries
-  std::optional<bool> splitKeys = {}; ///< whether several blocks share the keys of a tile of rows, where few tiles would
-                                      ///< leave multiprocessors idle; needs a workspace
+  std::optional<bool> splitKeys =
+      {}; ///< whether several blocks share the keys of a tile of rows, where few tiles would
+          ///< leave multiprocessors idle; needs a workspace
   /// Sizes that compile() makes kernels of their own for, beside the one that serves every size, where others are better
   /// there: measured ones where there are any, else by the cost model. What a launch starts depends on its sizes alone.
   std::vector<ProblemSizes> shapes = {};

@@ -166,7 +166,7 @@ typedef struct attune_options {
   const attune_sizes *shapes; /* that get kernels of their own where others are better there; NULL: none */
   size_t shape_count;
   const attune_gradients *gradients; /* the backward pass is compiled, too (attune_kernel_backward); NULL: it is not */
-  int backward; /* 1: the backward pass alone, of `gradients`, also in attune_emit and attune_explain */
+  int backward;                /* 1: the backward pass alone, of `gradients`, also in attune_emit and attune_explain */
   int pack_groups, split_keys; /* 0 or 1; -1: chosen */
 } attune_options;
 /* bf16, and everything chosen; head_dim is left to set. */

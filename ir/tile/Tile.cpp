@@ -404,7 +404,7 @@ static LogicalResult verifySameDeclarations(LaunchOp launch, Operation *a, Opera
 }
 
 LogicalResult DerivedAxisAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, StringAttr rule,
-                                       int64_t by, int64_t blocksPerSm) {
+                                      int64_t by, int64_t blocksPerSm) {
   if (!parseDerivedRule(rule.getValue()))
     return emitError() << "axis " << name << " is derived by " << rule << ", which is not \"rows\" or \"shares\"";
   if (by < 1 || by > INT32_MAX || blocksPerSm < 1 || blocksPerSm > 64)

@@ -72,15 +72,25 @@ private:
     mark(plan.getStageBiases(), sched::stageBiasesAttr);
     if (plan.getCopyWarps())
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
+  }
+
+  /// The axes of rows and shares. Where memory says how many tiles of keys a block visits, as lengths of sequences do, some
+  /// blocks have much more than others: with several times the shares that run at once, who is free takes the next.
+  void deriveAxes(tile::DomainOp domain) {
+    constexpr int64_t unevenShares = 4;
     SmallVector<Attribute> derived;
     auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1) {
       derived.push_back(tile::DerivedAxisAttr::get(op.getContext(), builder.getStringAttr(name),
                                                    builder.getStringAttr(attune::name(rule)), by, blocksPerSm));
     };
+    auto followsMemory = [](Value end) { return followsFrom(end, llvm::IsaPred<tile::ElementOp>); };
+    const bool isUneven = domain.skips() || llvm::any_of(domain.getBegins(), followsMemory) ||
+                          llvm::any_of(domain.getEnds(), followsMemory);
     if (plan.getPackGroups())
       derive(tile::rowsAxis, DerivedAxis::Rule::Rows);
     if (plan.getSplitKeys())
-      derive(tile::sharesAxis, DerivedAxis::Rule::Shares, plan.getTileK(), plan.getBlocksPerSm());
+      derive(tile::sharesAxis, DerivedAxis::Rule::Shares, plan.getTileK(),
+             plan.getBlocksPerSm() * (isUneven ? unevenShares : 1));
     if (!derived.empty())
       kernel->setAttr(tile::derivedAttr, builder.getArrayAttr(derived));
   }
@@ -280,6 +290,7 @@ private:
       shares = axisExtent(tile::sharesAxis, "shares");
     }
     Value domain = visibleTiles(within);
+    deriveAxes(domain.getDefiningOp<tile::DomainOp>());
     if (shares)
       takeShare(builder, domain.getDefiningOp<tile::DomainOp>(), share, shares);
 
@@ -447,9 +458,9 @@ private:
   TileType rowType, scoreType, outType;
   RowAxes axes = plan.getPackGroups() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
   Value q0, keyLength;
-  Value rowOrigin;    ///< where the coordinate of a tile's rows begins: q0 with the query offset, or row0 of several heads
-  Value kvHeadOfRows; ///< the key head
-  Value share;        ///< of the keys; null where the block has all
+  Value rowOrigin; ///< where the coordinate of a tile's rows begins: q0 with the query offset, or row0 of several heads
+  Value kvHeadOfRows;                  ///< the key head
+  Value share;                         ///< of the keys; null where the block has all
   Value head, seed, offset, threshold; ///< of dropout
   Value savedDropout, savedScore;      ///< views; null where it is not saved
   BlockValues block;

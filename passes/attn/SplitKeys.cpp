@@ -51,8 +51,8 @@ void attune::takeShare(OpBuilder builder, tile::DomainOp domain, Value share, Va
     counts.push_back(notNegative(sub(end, begin)));
     all = all ? add(all, counts.back()) : counts.back();
   }
-  Value each = tile::named(
-      arith::DivSIOp::create(builder, loc, sub(add(all, shares), number(1)), shares), "tiles_each");
+  Value each =
+      tile::named(arith::DivSIOp::create(builder, loc, sub(add(all, shares), number(1)), shares), "tiles_each");
   Value first = tile::named(arith::MulIOp::create(builder, loc, share, each), "share_begin"),
         last = tile::named(add(first, each), "share_end"), before;
   SmallVector<Value> begins, ends;
@@ -80,11 +80,13 @@ public:
       return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(of), size, 1);
     };
     const int64_t panels = llvm::divideCeil(op.getHeadDimV(), columns);
-    auto plan = tile::PlanAttr::get(op.getContext(), sharesAtOnce, columns, /*warps=*/1, /*blocksPerSm=*/8, /*dvWarps=*/1);
+    auto plan =
+        tile::PlanAttr::get(op.getContext(), sharesAtOnce, columns, /*warps=*/1, /*blocksPerSm=*/8, /*dvWarps=*/1);
     auto kernel = tile::KernelOp::create(
         builder, loc, name, operands(),
-        builder.getArrayAttr({axis("b"), axis(axes.heads), axis(axes.rows), axis("panel", panels)}), op.getDtype(), plan,
-        op.getTensorsAttr(), op.getScalarsAttr(), attn::BlockPatternAttr(), op.getDropout(), /*precise=*/true, false);
+        builder.getArrayAttr({axis("b"), axis(axes.heads), axis(axes.rows), axis("panel", panels)}), op.getDtype(),
+        plan, op.getTensorsAttr(), op.getScalarsAttr(), attn::BlockPatternAttr(), op.getDropout(), /*precise=*/true,
+        false);
     kernel->setAttr(tile::derivedAttr, partial->getAttr(tile::derivedAttr));
     builder.createBlock(&kernel.getBody());
     writeBlock();
@@ -115,9 +117,8 @@ private:
     Value q = row;
     if (axes.rows != "q") {
       Value heads = param("group", i32);
-      h = tile::named(add(arith::MulIOp::create(builder, loc, h, heads),
-                          arith::RemUIOp::create(builder, loc, row, heads)),
-                      "h");
+      h = tile::named(
+          add(arith::MulIOp::create(builder, loc, h, heads), arith::RemUIOp::create(builder, loc, row, heads)), "h");
       q = tile::named(arith::DivUIOp::create(builder, loc, row, heads), "q");
     }
     zero = floatConstant(0);
@@ -186,16 +187,16 @@ private:
     Value base = baseOf(ends), start = tile::named(tile::SplatOp::create(builder, loc, column, zero), "acc");
     const bool divides = !op.getDivisor().empty();
     Value sum = forShares(start, [&](Value share, ValueRange before) -> SmallVector<Value> {
-      Value weight = rescaled("weight", ofShares, partsOf(share), base);
-      if (divides)
-        weight = weight ? product("weight", weight, inverse) : broadcast("weight", inverse);
-      Value part = accumulatorOf(share);
-      if (weight)
-        part = times("part_acc", part, firstOf(weight));
-      return {tile::named(tile::ReduceOp::create(builder, loc, column, tile::Reduction::Sum, part, tile::sharesAxis,
-                                                 before.front(), false),
-                          "acc")};
-    }).front();
+                  Value weight = rescaled("weight", ofShares, partsOf(share), base);
+                  if (divides)
+                    weight = weight ? product("weight", weight, inverse) : broadcast("weight", inverse);
+                  Value part = accumulatorOf(share);
+                  if (weight)
+                    part = times("part_acc", part, firstOf(weight));
+                  return {tile::named(tile::ReduceOp::create(builder, loc, column, tile::Reduction::Sum, part,
+                                                             tile::sharesAxis, before.front(), false),
+                                      "acc")};
+                }).front();
     return inverse && !divides ? scaledBy("out", sum, inverse) : sum;
   }
 
@@ -275,9 +276,9 @@ private:
   }
 
   Value accumulatorOf(Value share) {
-    auto map = tile::MapOp::create(builder, loc,
-                                   shape({{"split", sharesAtOnce}, {"dv", columns}}, f32, MemorySpace::Register), {},
-                                   {{"split", share}, {"dv", firstColumn}});
+    auto map =
+        tile::MapOp::create(builder, loc, shape({{"split", sharesAtOnce}, {"dv", columns}}, f32, MemorySpace::Register),
+                            {}, {{"split", share}, {"dv", firstColumn}});
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
     Value at = map.getCoordinate("dv");

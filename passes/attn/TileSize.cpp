@@ -428,7 +428,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 attn::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return attn::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
                              plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent,
-                             plan.queryStages, plan.turns, plan.overlap, plan.stageBiases, plan.packGroups, plan.splitKeys);
+                             plan.queryStages, plan.turns, plan.overlap, plan.stageBiases, plan.packGroups,
+                             plan.splitKeys);
 }
 
 Plan attune::planOf(attn::PlanAttr attr) {

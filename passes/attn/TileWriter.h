@@ -239,8 +239,8 @@ protected:
   mlir::OpBuilder builder;
   mlir::Location loc;
   mlir::Type f32, i32;
-  mlir::Value b, h;    ///< of the block, or of the loop around what is written; the first where rows are of several heads
-  mlir::Value group;   ///< query heads of a key head, where rows are those of all of them (tile.group_rows); else null
+  mlir::Value b, h;  ///< of the block, or of the loop around what is written; the first where rows are of several heads
+  mlir::Value group; ///< query heads of a key head, where rows are those of all of them (tile.group_rows); else null
   mlir::Value qOffset; ///< null where the variant has none
 };
 

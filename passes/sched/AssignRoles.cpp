@@ -112,11 +112,10 @@ private:
       return kernel.emitOpError() << "with a role that fills rings, warps are whole warpgroups that share the rows, 16 "
                                      "rows of tile_q or tile_k each";
     if (!fills.getRegisters() && !computes.getRegisters()) {
-      const RoleRegisters registers =
-          roleRegisters(int(computes.getWarps()), int(fills.getWarps()), searches,
-                        int(std::max(computed.size() + 2 * windows.size(), size_t(!vectors.empty()))),
-                        warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)),
-                        int(plan.getBlocksPerSm()));
+      const RoleRegisters registers = roleRegisters(
+          int(computes.getWarps()), int(fills.getWarps()), searches,
+          int(std::max(computed.size() + 2 * windows.size(), size_t(!vectors.empty()))),
+          warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)), int(plan.getBlocksPerSm()));
       fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
       computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);
       kernel->setAttr(sched::rolesAttr, ArrayAttr::get(kernel.getContext(), {fills, computes}));

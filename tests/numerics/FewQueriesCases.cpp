@@ -52,7 +52,8 @@ void addSizes(FewQueries &all) {
        std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {8, 1}, {6, 2}, {9, 3}, {16, 1}, {14, 2}, {30, 2}})
     for (auto [queries, keys] :
          std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 700}, {2, 0}, {3, 257}, {9, 300}, {70, 90}})
-      all.add("lengths", step(), {.batch = 2, .heads = heads, .headsKv = headsKv, .queries = queries, .keys = keys, .headDim = 64});
+      all.add("lengths", step(),
+              {.batch = 2, .heads = heads, .headsKv = headsKv, .queries = queries, .keys = keys, .headDim = 64});
   for (auto [dim, dimV] : std::vector<std::pair<int, int>>{
            {8, 8}, {40, 72}, {80, 80}, {96, 96}, {128, 128}, {136, 136}, {192, 128}, {256, 256}})
     for (int way = 0; way < 3; ++way)
@@ -67,8 +68,7 @@ void addVariants(FewQueries &all) {
       all.add(std::string(variant.name()), variant, shape, variant.name() != "block_sparse");
   auto t = captured("windows", i32, rank(1));
   const std::pair<const char *, Mask> masks[] = {
-      {"window and sinks",
-       Mask([](Index, Index, Index q, Index k) { return q >= k && (q - k < 100 || k < 4); })},
+      {"window and sinks", Mask([](Index, Index, Index q, Index k) { return q >= k && (q - k < 100 || k < 4); })},
       {"window of each query", Mask([=](Index, Index, Index q, Index k) { return q - k < clamped(t[q]); })},
       {"lengths", keyPadding(captured("lengths", i32, rank(1)))},
       {"tree", Mask([=](Index, Index, Index q, Index k) { return k < 300 || ((clamped(t[q]) >> (k % 8)) & 1) == 1; })},

@@ -1,10 +1,10 @@
 //===- LaunchTest.cpp - Checks, packing and the CPU launch ------------------===//
 
 #include "runtime/Launch.h"
-#include "runtime/ThreadPool.h"
 #include "attune/Kernel.h"
 #include "attune/Variant.h"
 #include "dsl/PlainIndices.h"
+#include "runtime/ThreadPool.h"
 
 #include <algorithm>
 #include <atomic>

@@ -28,7 +28,8 @@ void runShared(Case test, const std::string &arch, Sharing sharing, std::initial
   test.options.splitKeys = sharing.splitKeys;
   if (!test.options.tileQ)
     test.options.tileQ = 64;
-  INFO(arch << ", " << test.describe() << (sharing.packGroups ? ", packed" : "") << (sharing.splitKeys ? ", split" : ""));
+  INFO(arch << ", " << test.describe() << (sharing.packGroups ? ", packed" : "")
+            << (sharing.splitKeys ? ", split" : ""));
   Expected<std::string> text = emit(*test.variant, optionsOf(test), Target::cuda(arch), Stage::Sched);
   if (!text)
     FAIL(text.error().text());
@@ -39,8 +40,7 @@ void runShared(Case test, const std::string &arch, Sharing sharing, std::initial
   REQUIRE(expected);
   for (uint64_t seed : seeds) {
     const SimulationOptions options{.seed = seed, .multiprocessors = int64_t(1 + 7 * seed)};
-    const Launcher launcher{Device{},
-                            [&](const LaunchArgs &args) { return simulation->workspaceBytes(args, options); },
+    const Launcher launcher{Device{}, [&](const LaunchArgs &args) { return simulation->workspaceBytes(args, options); },
                             [&](const LaunchArgs &args) { return simulation->run(args, options); }};
     const Verdict verdict = judge(test, *expected, tests::run(launcher, test));
     INFO("seed " << seed << ": " << verdict.text);
@@ -48,7 +48,9 @@ void runShared(Case test, const std::string &arch, Sharing sharing, std::initial
   }
 }
 
-Variant shifted() { return Variant("shifted").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1)))).qOffset(); }
+Variant shifted() {
+  return Variant("shifted").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1)))).qOffset();
+}
 
 } // namespace
 
@@ -58,13 +60,17 @@ TEST_CASE("few queries: groups and lengths", "[decode]") {
   };
   uint64_t seed = 0;
   for (const std::string arch : {"sm_80", "sm_90a"})
-    for (auto [batch, heads, headsKv, queries, keys] :
-         {Sizes{2, 8, 2, 1, 300}, {1, 6, 2, 3, 257}, {1, 4, 4, 5, 64}, {1, 16, 1, 9, 500}, {1, 4, 2, 1, 1},
-          {1, 4, 2, 2, 0}, {1, 14, 2, 33, 333}})
+    for (auto [batch, heads, headsKv, queries, keys] : {Sizes{2, 8, 2, 1, 300},
+                                                        {1, 6, 2, 3, 257},
+                                                        {1, 4, 4, 5, 64},
+                                                        {1, 16, 1, 9, 500},
+                                                        {1, 4, 2, 1, 1},
+                                                        {1, 4, 2, 2, 0},
+                                                        {1, 14, 2, 33, 333}})
       for (Sharing sharing : {Sharing{true, true}, {true, false}, {false, true}}) {
-        Case test = makeCase("few queries", shifted(), seed % 3 ? bf16 : f16,
-                             {.batch = batch, .heads = heads, .headsKv = headsKv, .queries = queries, .keys = keys, .headDim = 64},
-                             4);
+        Case test = makeCase(
+            "few queries", shifted(), seed % 3 ? bf16 : f16,
+            {.batch = batch, .heads = heads, .headsKv = headsKv, .queries = queries, .keys = keys, .headDim = 64}, 4);
         test.problem.qOffset = std::max<int64_t>(0, keys - queries);
         runShared(test, arch, sharing, {seed % 4});
         ++seed;

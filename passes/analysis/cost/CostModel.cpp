@@ -143,7 +143,8 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searc
                                     int blocksPerSm) {
   constexpr int most = 256;
   const int consumers = consumerWarps / 4, producers = copyWarps / 4;
-  const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32 * blocksPerSm) / 8 * 8, all = atLaunch * (consumers + producers);
+  const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32 * blocksPerSm) / 8 * 8,
+            all = atLaunch * (consumers + producers);
   auto share = [&](int least) -> RoleRegisters {
     const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
     return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
@@ -225,7 +226,8 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   // With copy warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive.
   if (plan.splitKeys)
     ; // pairs of float32 go from registers to memory, or take the place of what is no longer alive
-  else if (plan.persistent || plan.packGroups || (plan.copyWarps && (dv > d || sched::panelForBoxes(dv * e) != sched::panelForBoxes(d * e))))
+  else if (plan.persistent || plan.packGroups ||
+           (plan.copyWarps && (dv > d || sched::panelForBoxes(dv * e) != sched::panelForBoxes(d * e))))
     buffers.push_back({"O", plan.tileQ * dv * e});
   else if (dv > d)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
@@ -675,7 +677,8 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   const double heads = double(request.batch * request.rowHeads(plan));
   cost.visitedTiles = heads * tiles.visited;
   cost.partialTiles = heads * tiles.partial;
-  cost.allTiles = heads * double(ceilDiv(request.queries, request.tileQueries(plan)) * ceilDiv(request.keys, plan.tileK));
+  cost.allTiles =
+      heads * double(ceilDiv(request.queries, request.tileQueries(plan)) * ceilDiv(request.keys, plan.tileK));
   setBytes(cost, request, plan, tiles, arch);
   PlanRequest these = request;
   these.theseSizes = true;
@@ -720,8 +723,8 @@ std::string Plan::text() const {
     return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}{}", tileQ, tileK, warps / 4,
                        warps == 4 ? "" : "s", stages, turns ? ", in turn" : "", overlap ? ", overlapped" : "",
                        persistent ? ", persistent" : "") +
-           (stageBiases ? ", biases staged" : "") + (blocksPerSm > 1 ? fmt::format(", {} blocks per SM", blocksPerSm) : "") +
-           sharing;
+           (stageBiases ? ", biases staged" : "") +
+           (blocksPerSm > 1 ? fmt::format(", {} blocks per SM", blocksPerSm) : "") + sharing;
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}{}", tileQ, tileK, warps, warps == 1 ? "" : "s",
                      dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages, stages == 1 ? "" : "s",
                      qRegisters || packGroups ? "registers" : "shared memory",

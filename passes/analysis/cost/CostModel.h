@@ -111,7 +111,8 @@ struct Plan {
 struct RoleRegisters {
   int producer, consumer;
 };
-RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles, int blocksPerSm = 1);
+RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles,
+                            int blocksPerSm = 1);
 /// Registers of S, P beside it, and O, without those of the exponentials that `turns` with `overlap` keep beside P.
 int warpgroupTileRegisters(int64_t tileK, int64_t headDimV);
 

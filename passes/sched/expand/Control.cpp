@@ -41,8 +41,8 @@ LogicalResult KernelExpander::run() {
   target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
   target.setSharedBytes(bytes);
   for (StringRef name :
-       {StringRef(tile::remarksAttr), StringRef(tile::derivedAttr), StringRef(sched::persistentAttr), StringRef(sched::longestFirstAttr),
-        StringRef(sched::turnsAttr), StringRef(sched::overlapAttr)})
+       {StringRef(tile::remarksAttr), StringRef(tile::derivedAttr), StringRef(sched::persistentAttr),
+        StringRef(sched::longestFirstAttr), StringRef(sched::turnsAttr), StringRef(sched::overlapAttr)})
     if (Attribute mark = kernel->getAttr(name))
       target->setAttr(name, mark);
   kernel.erase();

@@ -93,8 +93,7 @@ void KernelExpander::forEachInside(Value buffer, Value view, ValueRange indices,
 }
 
 void KernelExpander::forEachRow(Value buffer, Value view, ValueRange indices, Value limit,
-                                function_ref<Value(Value)> condition,
-                                function_ref<void(Value, Value, HeadRow)> body) {
+                                function_ref<Value(Value)> condition, function_ref<void(Value, Value, HeadRow)> body) {
   Value row0 = mapping.lookup(indices.back()), end = mapping.lookup(limit);
   repeat(laneShape(buffer)[0], "i", [&](Value i) {
     repeat(2, "r", [&](Value r) {
