@@ -32,9 +32,25 @@ ordered_json attune::driver::planFields(const Plan &plan) {
   return fields;
 }
 
+static constexpr const char *laterFlags[] = {"packGroups", "splitKeys"};
+
+ordered_json attune::driver::planFieldsExample() {
+  ordered_json fields = planFields({});
+  for (const char *flag : laterFlags) {
+    fields.erase(flag);
+    fields[std::string(flag) + "?"] = false;
+  }
+  return fields;
+}
+
 Plan attune::driver::planOfFields(const ordered_json &fields) {
   Plan plan;
-  visitSchedule([&](std::string_view name, auto, auto &value) { fields.at(std::string(name)).get_to(value); }, plan);
+  visitSchedule(
+      [&](std::string_view name, auto, auto &value) {
+        if (auto found = fields.find(std::string(name)); found != fields.end())
+          found->get_to(value);
+      },
+      plan);
   plan.copyWarps = fields.at("copyWarps");
   return plan;
 }
@@ -218,9 +234,10 @@ static const ordered_json &planExample() {
     for (const char *count :
          {"tileQ", "tileK", "warps", "threads", "stages", "dvWarps", "blocksPerSm", "copyWarps", "queryStages"})
       plan[count] = 0;
-    for (const char *flag :
-         {"qRegisters", "longestFirst", "persistent", "turns", "overlap", "stageBiases", "packGroups", "splitKeys"})
+    for (const char *flag : {"qRegisters", "longestFirst", "persistent", "turns", "overlap", "stageBiases"})
       plan[flag] = false;
+    for (const char *flag : laterFlags)
+      plan[std::string(flag) + "?"] = false;
     plan["shared"] = {{"bytes", 0}, {"budget", 0}, {"buffers", ordered_json::array({buffer})}};
     plan["schedule?"] = {{"*", ""}};
     plan["remarks?"] = ordered_json::array({""});

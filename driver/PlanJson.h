@@ -37,6 +37,8 @@ std::string fullPlanText(const Plan &plan);
 /// Every field of a plan that decides about its kernel, and the plan of an object that holds these.
 nlohmann::ordered_json planFields(const Plan &plan);
 Plan planOfFields(const nlohmann::ordered_json &fields);
+/// planFields by example: those that plans written before them lack, as false, may be absent.
+nlohmann::ordered_json planFieldsExample();
 
 /// The path of the first part of `value` that is not as in `example`, to which its depth is limited. The example has
 /// each member as it is, one that may be absent with a '?' behind its name, and "*" for members of any name.

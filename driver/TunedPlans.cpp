@@ -106,6 +106,7 @@ static const ordered_json &tunedExample() {
   static const ordered_json example = [] {
     ordered_json result = tunedJson({}, {.measured = {MeasuredPlan{}}});
     result["measured"][0]["microseconds"] = 0.0;
+    result["measured"][0]["plan"] = planFieldsExample();
     return result;
   }();
   return example;

@@ -44,23 +44,38 @@ void attune::takeShare(OpBuilder builder, tile::DomainOp domain, Value share, Va
   auto add = [&](Value a, Value b) -> Value { return arith::AddIOp::create(builder, loc, a, b); };
   auto sub = [&](Value a, Value b) -> Value { return arith::SubIOp::create(builder, loc, a, b); };
   auto notNegative = [&](Value a) -> Value { return arith::MaxSIOp::create(builder, loc, a, number(0)); };
-  // Tiles are counted through all segments.
-  SmallVector<Value> counts;
-  Value all;
+  // Segments that touch are one run, which is cut at two ends; tiles are counted through all runs.
+  struct Run {
+    SmallVector<Value, 4> ends; // of its segments, from where the first begins
+    Value count;
+  };
+  SmallVector<Run> runs;
   for (auto [begin, end] : llvm::zip(domain.getBegins(), domain.getEnds())) {
-    counts.push_back(notNegative(sub(end, begin)));
-    all = all ? add(all, counts.back()) : counts.back();
+    if (runs.empty() || runs.back().ends.back() != begin)
+      runs.push_back({{begin}, {}});
+    runs.back().ends.push_back(end);
+  }
+  Value all;
+  for (Run &run : runs) {
+    run.count = notNegative(sub(run.ends.back(), run.ends.front()));
+    all = all ? add(all, run.count) : run.count;
   }
   Value each =
       tile::named(arith::DivSIOp::create(builder, loc, sub(add(all, shares), number(1)), shares), "tiles_each");
   Value first = tile::named(arith::MulIOp::create(builder, loc, share, each), "share_begin"),
         last = tile::named(add(first, each), "share_end"), before;
   SmallVector<Value> begins, ends;
-  for (auto [begin, end, count] : llvm::zip(domain.getBegins(), domain.getEnds(), counts)) {
-    Value from = before ? notNegative(sub(first, before)) : first, to = before ? sub(last, before) : last;
-    begins.push_back(add(begin, from));
-    ends.push_back(arith::MinSIOp::create(builder, loc, add(begin, to), end));
-    before = before ? add(before, count) : count;
+  for (Run &run : runs) {
+    auto within = [&](Value of) { return add(run.ends.front(), before ? notNegative(sub(of, before)) : of); };
+    Value from = within(first), to = arith::MinSIOp::create(builder, loc, within(last), run.ends.back());
+    begins.push_back(from);
+    for (Value inner : ArrayRef(run.ends).drop_front().drop_back()) {
+      inner = arith::MinSIOp::create(builder, loc, arith::MaxSIOp::create(builder, loc, inner, from), to);
+      ends.push_back(inner);
+      begins.push_back(inner);
+    }
+    ends.push_back(to);
+    before = before ? add(before, run.count) : run.count;
   }
   domain.getBeginsMutable().assign(begins);
   domain.getEndsMutable().assign(ends);

@@ -14,7 +14,7 @@
 // CHECK:         %[[LAST:.*]] = arith.addi %[[FIRST]], %[[EACH]] {tile.name = "share_end"}
 // CHECK:         %[[TO:.*]] = arith.minsi %{{.*}}, %[[END]]
 // CHECK:         tile.domain k by 64 [%{{.*}}, %[[TO]])
-// CHECK:         %[[ROWS:.*]] = tile.group_rows %{{.*}} by %[[GROUP:.*]] {{.*}}: <4, bf16>
+// CHECK:         %[[ROWS:.*]] = tile.group_rows %{{.*}} by %[[GROUP:[a-z]+]] {{.*}}: <4, bf16>
 // CHECK:         %[[LOADED:.*]] = tile.load %[[ROWS]][%{{.*}}, %{{.*}}, %[[ROW0:.*]]] limit %{{.*}} -> <q 64 x d 64, f32, register>
 // CHECK:         tile.convert %[[LOADED]] {{.*}} -> <q 64 x d 64, bf16, register>
 // A score by head has that of each row.

@@ -38,6 +38,7 @@ struct Calibration {
   double float32Shared;    ///< V has no transposed 32-bit ldmatrix
   double lastRows;         ///< of a tile of rows: what the multiprocessors wait for the last
   double launchSeconds;
+  double memoryLatency;  ///< seconds from a copy's start to its bytes, under load
   double combineSeconds; ///< of the kernel that combines shares of keys, beside what it reads
 };
 /// The same with copy warps.
@@ -89,6 +90,7 @@ static constexpr Calibration calibration = {
     .float32Shared = 1.5,
     .lastRows = 0.25,
     .launchSeconds = 3e-6,
+    .memoryLatency = 2e-6,
     .combineSeconds = 3e-6,
 };
 
@@ -221,8 +223,15 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   cost.sharedSeconds = spread(of.shared);
   cost.hbmSeconds = cost.hbmBytes / arch.memoryBytesPerSecond;
   const double cycles = busiestCycles(request, plan, tiles, arch, of);
-  cost.totalSeconds = std::max(cycles / clock, cost.hbmSeconds) + calibration.launchSeconds +
-                      (plan.splitKeys ? calibration.combineSeconds : 0);
+  double seconds = std::max(cycles / clock, cost.hbmSeconds);
+  if (plan.copyWarps && (plan.packGroups || plan.splitKeys)) {
+    // Memory is as quick as the bytes that are on their way are many, and softmax hides behind it but for a part.
+    const double tileBytes = double(plan.tileK) * (request.headDim + request.headDimV) * request.elementBytes;
+    const double onTheirWay = arch.smCount * std::max(plan.blocksPerSm, 1) * plan.stages * tileBytes;
+    const double memory = std::max(cost.hbmSeconds, cost.hbmReadBytes * calibration.memoryLatency / onTheirWay);
+    seconds = std::pow(std::pow(cycles / clock, 4) + std::pow(memory, 4), 0.25);
+  }
+  cost.totalSeconds = seconds + calibration.launchSeconds + (plan.splitKeys ? calibration.combineSeconds : 0);
   setBusy(cost, arch);
 }
 

@@ -38,6 +38,11 @@ Value KernelExpander::slice(Value view, ValueRange indices, StringRef name) {
   return result;
 }
 
+void KernelExpander::makeHead(Value view, ValueRange indices) {
+  if (!view.getDefiningOp<tile::GroupRowsOp>())
+    slice(view, indices, nameOfView(view) + "_head");
+}
+
 KernelExpander::HeadRow KernelExpander::headRow(Value view, ValueRange indices, Value row) {
   auto rows = view.getDefiningOp<tile::GroupRowsOp>();
   if (!rows)
@@ -137,6 +142,7 @@ LogicalResult KernelExpander::expandOp(tile::LoadOp op) {
   Value buffer = newBuffer(op.getResult());
   buffers.map(op.getResult(), buffer);
   fillBuffer(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type.getElementType())), buffer);
+  makeHead(op.getView(), op.getIndices());
   auto always = [](Value inside) { return inside; };
   if (hasPairs(buffer, op.getView())) {
     forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), always,

@@ -321,6 +321,8 @@ private:
   struct HeadRow {
     Value head, row;
   };
+  /// Makes the view without its leading dimensions here, where all rows are in one head.
+  void makeHead(Value view, ValueRange indices);
   /// Where row `row` of the view is at these leading indices; of a group's rows (tile.group_rows) in a head of its own.
   HeadRow headRow(Value view, ValueRange indices, Value row);
   /// For each row of a lane's `c` fragment below `limit`, in one branch: `body(i, r, row)`, from the last index on.

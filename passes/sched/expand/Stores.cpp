@@ -47,8 +47,8 @@ bool KernelExpander::takesBoxes(Value tile, Value view, Value limit) {
 }
 
 bool KernelExpander::isStoredInPairs(tile::StoreOp op) {
-  return specialized && !inShared(op.getTile()) && op.getView().getType().getElementType().isF32() &&
-         hasPairs(buffers.lookup(op.getTile()), op.getView());
+  return specialized && !kernel->hasAttr(sched::persistentAttr) && !inShared(op.getTile()) &&
+         op.getView().getType().getElementType().isF32() && hasPairs(buffers.lookup(op.getTile()), op.getView());
 }
 
 bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
@@ -188,6 +188,7 @@ LogicalResult KernelExpander::storeElements(tile::StoreOp op) {
     return op.emitError(
         "stores a shared tile to a view whose columns do not lie side by side; store it from registers");
   Value buffer = buffers.lookup(op.getTile());
+  makeHead(op.getView(), op.getIndices());
   Value writer = isWriter(buffer);
   auto condition = [&](Value inside) { return ofWriter(writer, inside); };
   if (hasPairs(buffer, op.getView())) {
@@ -238,6 +239,7 @@ void KernelExpander::copyToGlobal(tile::StoreOp op, Value shared, bool byWarpgro
   const int64_t rows = byWarpgroups ? 64 : cast<TileType>(op.getTile().getType()).getShape()[0],
                 bytes = op.getView().getType().getElementType().getIntOrFloatBitWidth() / 8,
                 columns = tile::operandOf(op.getView()).getColumns(), threads = byWarpgroups ? 128 : 32 * warps;
+  makeHead(op.getView(), op.getIndices());
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
   Value own = byWarpgroups ? rem(thread, 128) : thread;
   forEachChunk(rows, columns, bytes, own, threads, [&](Value row, Value column, Value inside) {
@@ -264,6 +266,7 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
     addByEngine(op, buffer);
     return success();
   }
+  makeHead(op.getView(), op.getIndices());
   Value writer = isWriter(buffer);
   auto condition = [&](Value inside) { return ofWriter(writer, inside); };
   const ArchInfo *info = findArch(arch);
