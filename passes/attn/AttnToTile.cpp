@@ -77,7 +77,7 @@ private:
   /// The axes of rows and shares. Where memory says how many tiles of keys a block visits, as lengths of sequences do, some
   /// blocks have much more than others: with several times the shares that run at once, who is free takes the next.
   void deriveAxes(tile::DomainOp domain) {
-    constexpr int64_t unevenShares = 4;
+    constexpr int64_t unevenShares = 8; // for each multiprocessor
     SmallVector<Attribute> derived;
     auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1) {
       derived.push_back(tile::DerivedAxisAttr::get(op.getContext(), builder.getStringAttr(name),
@@ -90,7 +90,7 @@ private:
       derive(tile::rowsAxis, DerivedAxis::Rule::Rows);
     if (plan.getSplitKeys())
       derive(tile::sharesAxis, DerivedAxis::Rule::Shares, plan.getTileK(),
-             plan.getBlocksPerSm() * (isUneven ? unevenShares : 1));
+             isUneven ? unevenShares : plan.getBlocksPerSm());
     if (!derived.empty())
       kernel->setAttr(tile::derivedAttr, builder.getArrayAttr(derived));
   }

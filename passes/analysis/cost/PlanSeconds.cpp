@@ -39,7 +39,8 @@ struct Calibration {
   double lastRows;         ///< of a tile of rows: what the multiprocessors wait for the last
   double launchSeconds;
   double memoryLatency;  ///< seconds from a copy's start to its bytes, under load
-  double combineSeconds; ///< of the kernel that combines shares of keys, beside what it reads
+  double combineSeconds; ///< of the kernel that combines shares of keys
+  double sharesSeconds;  ///< of it, for those that it reads at once
 };
 /// The same with copy warps.
 struct WarpgroupCalibration {
@@ -91,7 +92,8 @@ static constexpr Calibration calibration = {
     .lastRows = 0.25,
     .launchSeconds = 3e-6,
     .memoryLatency = 2e-6,
-    .combineSeconds = 3e-6,
+    .combineSeconds = 4e-6,
+    .sharesSeconds = 0.8e-6,
 };
 
 // A random search over timings of one H200: 41 cases with all their plans (odd lengths, D 40 to 256, masks, biases,
@@ -176,7 +178,7 @@ static double sharedCycles(const PlanRequest &request, const Plan &plan, const T
   const double shares = double(sharesOf(request, plan, arch)), beside = std::max(plan.blocksPerSm, 1);
   const double waves = std::ceil(rows * shares / (arch.smCount * beside));
   const double atOnce = plan.copyWarps ? 1 : std::min(beside, std::ceil(rows * shares / arch.smCount));
-  return waves * (std::ceil(keyTiles / shares) * of.tile * atOnce + of.block);
+  return waves * (std::ceil(keyTiles / shares) * of.tile * atOnce + of.block * beside);
 }
 
 /// Cycles that the busiest multiprocessor takes for the tiles of all blocks, each given as cycles of one multiprocessor.
@@ -212,6 +214,8 @@ static double busiestCycles(const PlanRequest &request, const Plan &plan, const 
   return plan.longestFirst ? std::max(longest, 2 * block * rounds(blocks / 2)) : work / sms + longest;
 }
 
+constexpr double sharesAtOnce = 16; // passes/attn/SplitKeys.cpp
+
 /// Seconds of each unit, and of all.
 static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                           const ArchInfo &arch, const TileCycles &of) {
@@ -231,7 +235,10 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
     const double memory = std::max(cost.hbmSeconds, cost.hbmReadBytes * calibration.memoryLatency / onTheirWay);
     seconds = std::pow(std::pow(cycles / clock, 4) + std::pow(memory, 4), 0.25);
   }
-  cost.totalSeconds = seconds + calibration.launchSeconds + (plan.splitKeys ? calibration.combineSeconds : 0);
+  cost.totalSeconds = seconds + calibration.launchSeconds;
+  if (plan.splitKeys)
+    cost.totalSeconds += calibration.combineSeconds +
+                         calibration.sharesSeconds * std::ceil(double(sharesOf(request, plan, arch)) / sharesAtOnce);
   setBusy(cost, arch);
 }
 
