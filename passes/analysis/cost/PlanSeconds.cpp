@@ -92,7 +92,7 @@ static constexpr Calibration calibration = {
     .lastRows = 0.25,
     .launchSeconds = 3e-6,
     .memoryLatency = 2e-6,
-    .combineSeconds = 4e-6,
+    .combineSeconds = 6e-6,
     .sharesSeconds = 0.8e-6,
 };
 
