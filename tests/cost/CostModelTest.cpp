@@ -1051,6 +1051,13 @@ TEST_CASE("few queries over many keys pack groups and split keys") {
   asked.fixed.persistent = true;
   CHECK(rankPlans(asked).error().message ==
         "persistent blocks take no packed groups and no shares of keys; leave it out");
+  // On warp-level products, too, rows of several heads are in registers.
+  asked.fixed = {.qRegisters = true, .packGroups = true};
+  asked.arch = "sm_90";
+  CHECK(best(asked).plan.packGroups);
+  asked.arch = "sm_90a";
+  asked.fixed = {.tileQ = 256, .packGroups = true};
+  CHECK(best(asked).plan.warps == 16);
   // Two blocks begin with 128 registers a thread, of which a product with 256 columns of V takes more.
   asked.fixed = {.blocksPerSm = 2, .splitKeys = true};
   asked.headDim = asked.headDimV = 256;

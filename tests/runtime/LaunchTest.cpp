@@ -187,9 +187,11 @@ TEST_CASE("keys are divided into as many shares as are done first", "[launch]") 
   CHECK(keyShares(1, 1, 132) == 1);
   CHECK(keyShares(1, 8, 132) == 8);
   CHECK(keyShares(1, 1024, 132) == 128); // 8 tiles each, as 132 shares would have
-  // 64 tiles of rows: two shares each in one wave; 100 of them: nothing is gained by a second wave of halves.
+  // 64 tiles of rows: two shares each in one wave; of 100 of them halves would take a second wave. 140 take two waves in
+  // any case, and three of halves.
   CHECK(keyShares(64, 128, 132) == 2);
-  CHECK(keyShares(100, 128, 132) == 4); // three waves of a quarter, where one takes a whole
+  CHECK(keyShares(100, 128, 132) == 1);
+  CHECK(keyShares(140, 128, 132) == 2);
   CHECK(keyShares(132, 128, 132) == 1);
   CHECK(keyShares(1024, 128, 132) == 1);
   CHECK(keyShares(0, 128, 132) == 1);

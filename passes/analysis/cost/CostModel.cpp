@@ -487,7 +487,7 @@ static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo 
 /// and ends.
 static void addSharing(std::vector<Plan> &plans, const PlanRequest &request, Sharing sharing, bool longestFirst) {
   const PlanChoice &fixed = request.fixed;
-  for (int warps : choices(fixed.warps, {4, 8}))
+  for (int warps : choices(fixed.warps, fixed.tileQ ? std::vector{*fixed.tileQ / 16} : std::vector{4, 8}))
     if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
       for (int tileK : choices(fixed.tileK, {32, 64, 128}))
         for (int stages : choices(fixed.stages, {2, 3, 4, 6}))
@@ -553,9 +553,9 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
           continue;
         for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}))
           for (int stages : choices(fixed.stages, {1, 2, 3}))
-            for (bool qRegisters : choices(fixed.qRegisters, {false, true}))
-              if (!sharing.packGroups || !qRegisters)
-                plans.push_back({tileQ, tileK, warps, stages, qRegisters, 0, longestFirst, dvWarps});
+            // Rows of several heads are in registers in any case.
+            for (bool qRegisters : sharing.packGroups ? std::vector{false} : choices(fixed.qRegisters, {false, true}))
+              plans.push_back({tileQ, tileK, warps, stages, qRegisters, 0, longestFirst, dvWarps});
       }
   return shared(plans, sharing);
 }
@@ -758,6 +758,8 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
   for (Sharing sharing : sharings(request, arch))
     for (const Plan &plan : candidates(request, arch, sharing))
       plans.push_back(evaluate(request, plan, arch, budget));
+  if (plans.empty())
+    return Error{"no plan has all the fields that are fixed; leave out some of them"};
   if (std::none_of(plans.begin(), plans.end(), [](const RankedPlan &p) { return p.accepted(); }))
     return nothingFits(request, plans, arch, budget);
   const int headDim = std::max(request.headDim, request.headDimV);
