@@ -1056,8 +1056,8 @@ TEST_CASE("few queries over many keys pack groups and split keys") {
   asked.arch = "sm_90";
   CHECK(best(asked).plan.packGroups);
   asked.arch = "sm_90a";
-  asked.fixed = {.tileQ = 256, .packGroups = true};
-  CHECK(best(asked).plan.warps == 16);
+  asked.fixed = {.tileQ = 128, .packGroups = true};
+  CHECK(best(asked).plan.warps == 8);
   // Two blocks begin with 128 registers a thread, of which a product with 256 columns of V takes more.
   asked.fixed = {.blocksPerSm = 2, .splitKeys = true};
   asked.headDim = asked.headDimV = 256;
