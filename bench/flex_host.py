@@ -5,7 +5,8 @@ Tensors are so small that a GPU waits; on the CPU they have no elements, so that
 the same tensors and computes nothing, and on a GPU compiled FlexAttention. A time is the least mean of 100 calls.
 """
 import argparse
-import time
+import gc
+import timeit
 
 import torch
 from torch.nn.attention import flex_attention as flex
@@ -30,16 +31,12 @@ class Allocations(torch.autograd.Function):
 
 
 def microseconds(call, wait, rounds=30, calls=100):
+    def prepare():
+        gc.enable()  # which timeit turns off, and users do not
+        wait()
     for _ in range(calls):
         call()
-    best = float("inf")
-    for _ in range(rounds):
-        wait()
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
-        best = min(best, (time.perf_counter() - start) / calls)
-    return best * 1e6
+    return min(timeit.repeat(call, prepare, repeat=rounds, number=calls)) / calls * 1e6
 
 
 def main():

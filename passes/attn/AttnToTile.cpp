@@ -255,13 +255,13 @@ private:
       return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), name);
     };
     b = index("b");
-    Value headIndex = index(axes.heads);
+    rowHead = index(axes.heads);
     row0 = index(axes.rows);
     Value queryLength = axisExtent("q", "Sq");
     keyLength = axisExtent("k", "Sk");
     Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
     readQueryOffset();
-    Value kvHead = headIndex, rowLength = queryLength;
+    Value kvHead = rowHead, rowLength = queryLength;
     if (plan.getPackGroups()) {
       group = param("group", i32);
       h = tile::named(arith::MulIOp::create(builder, loc, kvHead, group), "first_head");
@@ -269,12 +269,11 @@ private:
       rowLength = axisExtent(axes.rows, "rows");
       rowOrigin = row0;
     } else {
-      h = headIndex;
+      h = rowHead;
       q0 = row0;
       rowOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
       kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
     }
-    kvHeadOfRows = kvHead;
     auto saved = [&](StringRef what) {
       const tile::OperandAttr declared = savedDeclaration(what, OperandRole::Out);
       return op.saves(what) ? param(declared.getName(), declared.getViewType()) : Value();
@@ -325,7 +324,7 @@ private:
     if (group) {
       type = type.withSpace(MemorySpace::Register);
       auto load = tile::LoadOp::create(builder, loc, type.withElementType(f32), rowsOf(queries),
-                                       ValueRange{b, headOfRows(), row0}, rowLength);
+                                       ValueRange{b, rowHead, row0}, rowLength);
       return rounded(tile::named(load, "q_rows"), "q_tile");
     }
     Value qTile = copy(type, queries, ValueRange{b, h, q0}, rowLength, plan.getQStages(), "q_tile");
@@ -335,11 +334,10 @@ private:
     return qTile;
   }
 
-  /// The view with the block's rows, and the index of their head.
+  /// The view with the block's rows.
   Value rowsOf(Value view) {
     return group ? tile::named(tile::GroupRowsOp::create(builder, loc, view, group), tile::nameOf(view)) : view;
   }
-  Value headOfRows() { return group ? kvHeadOfRows : h; }
 
   /// K and V, and which of their heads.
   struct KeyViews {
@@ -435,7 +433,7 @@ private:
     if (plan.getSplitKeys())
       return leaveShare(results, rowLength);
     ValueRange statistics = results.drop_back();
-    const SmallVector<Value> place{b, headOfRows(), row0};
+    const SmallVector<Value> place{b, rowHead, row0};
     Value out = results.back();
     if (Value inverse = inverseOf(statistics, op.getDropout() ? param("keep_scale", f32) : Value()))
       out = op.getDivisor().empty() ? scaledBy("out", out, inverse) : times("out", out, inverse);
@@ -449,7 +447,7 @@ private:
   void leaveShare(ValueRange results, Value rowLength) {
     for (auto [operand, result] : llvm::zip(shareOperands(op, axes), results))
       tile::StoreOp::create(builder, loc, result, param(operand.getName(), operand.getViewType()),
-                            ValueRange{b, headOfRows(), share, row0}, rowLength, /*optional=*/false);
+                            ValueRange{b, rowHead, share, row0}, rowLength, /*optional=*/false);
   }
 
   attn::PlanAttr plan;
@@ -459,8 +457,8 @@ private:
   RowAxes axes = plan.getPackGroups() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
   Value q0, keyLength;
   Value rowOrigin; ///< where the coordinate of a tile's rows begins: q0 with the query offset, or row0 of several heads
-  Value kvHeadOfRows;                  ///< the key head
-  Value share;                         ///< of the keys; null where the block has all
+  Value rowHead;   ///< the head of the rows: of a query, or the key head of several
+  Value share;     ///< of the keys; null where the block has all
   Value head, seed, offset, threshold; ///< of dropout
   Value savedDropout, savedScore;      ///< views; null where it is not saved
   BlockValues block;

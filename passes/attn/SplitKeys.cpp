@@ -12,6 +12,7 @@
 
 #include "passes/attn/SplitKeys.h"
 #include "ir/tile/Signature.h"
+#include "passes/analysis/cost/PlanSeconds.h"
 #include "passes/attn/NormaliserWriter.h"
 
 using namespace mlir;
@@ -303,7 +304,7 @@ private:
     return tile::named(map.getResult(), "part_acc");
   }
 
-  static constexpr int64_t sharesAtOnce = 16, columns = 32;
+  static constexpr int64_t columns = 32;
 
   tile::KernelOp partial;
   RowAxes axes;

@@ -223,13 +223,13 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
                                        16 * (2 * plan.queryStages +
                                              plan.stages * (3 + request.stagedColumns + request.distanceValues +
                                                             (plan.stageBiases ? request.biases : 0)))});
-  // With copy warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive.
-  if (plan.splitKeys)
-    ; // pairs of float32 go from registers to memory, or take the place of what is no longer alive
-  else if (plan.persistent || plan.packGroups ||
-           (plan.copyWarps && (dv > d || sched::panelForBoxes(dv * e) != sched::panelForBoxes(d * e))))
+  // With copy warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive. Of shares
+  // pairs of float32 go from registers to memory, or take the place of what is no longer alive.
+  const bool hasOwnO = plan.persistent || plan.packGroups ||
+                       (plan.copyWarps && (dv > d || sched::panelForBoxes(dv * e) != sched::panelForBoxes(d * e)));
+  if (hasOwnO && !plan.splitKeys)
     buffers.push_back({"O", plan.tileQ * dv * e});
-  else if (dv > d)
+  else if (dv > d && !plan.splitKeys)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
   if (plan.stageBiases)
     buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * biasRowBytes(request, plan)});
@@ -485,25 +485,14 @@ static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo 
 
 /// The plans of blocks that share: deep rings keep memory busy, and two blocks a multiprocessor hide where each begins
 /// and ends.
-static void addSharing(std::vector<Plan> &plans, const PlanRequest &request, Sharing sharing, bool longestFirst) {
+static void addSharing(std::vector<Plan> &plans, const PlanRequest &request, bool longestFirst) {
   const PlanChoice &fixed = request.fixed;
   for (int warps : choices(fixed.warps, fixed.tileQ ? std::vector{*fixed.tileQ / 16} : std::vector{4, 8}))
     if (!fixed.tileQ || *fixed.tileQ == 16 * warps)
       for (int tileK : choices(fixed.tileK, {32, 64, 128}))
         for (int stages : choices(fixed.stages, {2, 3, 4, 6}))
-          for (int blocksPerSm : choices(fixed.blocksPerSm, {1, 2})) {
+          for (int blocksPerSm : choices(fixed.blocksPerSm, {1, 2}))
             plans.push_back({16 * warps, tileK, warps, stages, false, blocksPerSm, longestFirst, 1, 4});
-            plans.back().packGroups = sharing.packGroups;
-            plans.back().splitKeys = sharing.splitKeys;
-          }
-}
-
-static std::vector<Plan> shared(std::vector<Plan> plans, Sharing sharing) {
-  for (Plan &plan : plans) {
-    plan.packGroups = sharing.packGroups;
-    plan.splitKeys = sharing.splitKeys;
-  }
-  return plans;
 }
 
 static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &arch, Sharing sharing) {
@@ -516,7 +505,7 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
   std::vector<Plan> plans;
   const bool shares = sharing.packGroups || sharing.splitKeys;
   if (usesWarpgroups(request, arch) && shares) {
-    addSharing(plans, request, sharing, longestFirst);
+    addSharing(plans, request, longestFirst);
     return plans;
   }
   if (usesWarpgroups(request, arch)) {
@@ -543,7 +532,7 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
     for (int tileQ : choices(fixed.tileQ, {16, 32, 48, 64, 96, 128}))
       for (int tileK : choices(fixed.tileK, {16, 32, 64, 128, 192, 256}))
         plans.push_back({tileQ, tileK, 1, 1, false, 1, longestFirst});
-    return shared(plans, sharing);
+    return plans;
   }
   for (int warps : warpChoices(request))
     for (int dvWarps : dvWarpChoices(request))
@@ -557,7 +546,7 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
             for (bool qRegisters : sharing.packGroups ? std::vector{false} : choices(fixed.qRegisters, {false, true}))
               plans.push_back({tileQ, tileK, warps, stages, qRegisters, 0, longestFirst, dvWarps});
       }
-  return shared(plans, sharing);
+  return plans;
 }
 
 std::vector<std::pair<int64_t, int64_t>> attune::rankedLengths(const PlanRequest &request) {
@@ -654,15 +643,13 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
     else if (shares && plan.copyWarps && most < plan.blocksPerSm)
       ranked.rejected = fmt::format("{} bytes of shared memory leave no room for {} blocks on a multiprocessor",
                                     cost.sharedBytes, plan.blocksPerSm);
-    plan.blocksPerSm = std::min(fixed.blocksPerSm.value_or(most), most);
-    if (!ranked.accepted())
-      ;
     else if (most == 0)
       ranked.rejected =
           fmt::format("{} threads with about {} registers do not fit one SM", plan.threads(), cost.registers);
     else if (fixed.blocksPerSm && *fixed.blocksPerSm > most)
       ranked.rejected = fmt::format("at most {} such block{} share{} a multiprocessor, not {}", most,
                                     most == 1 ? "" : "s", most == 1 ? "s" : "", *fixed.blocksPerSm);
+    plan.blocksPerSm = std::min(fixed.blocksPerSm.value_or(most), most);
   }
   cost.blocksPerSm = plan.blocksPerSm;
   ranked.plan = plan;
@@ -756,8 +743,11 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
 
   std::vector<RankedPlan> plans;
   for (Sharing sharing : sharings(request, arch))
-    for (const Plan &plan : candidates(request, arch, sharing))
+    for (Plan plan : candidates(request, arch, sharing)) {
+      plan.packGroups = sharing.packGroups;
+      plan.splitKeys = sharing.splitKeys;
       plans.push_back(evaluate(request, plan, arch, budget));
+    }
   if (plans.empty())
     return Error{"no plan has all the fields that are fixed; leave out some of them"};
   if (std::none_of(plans.begin(), plans.end(), [](const RankedPlan &p) { return p.accepted(); }))

@@ -214,8 +214,6 @@ static double busiestCycles(const PlanRequest &request, const Plan &plan, const 
   return plan.longestFirst ? std::max(longest, 2 * block * rounds(blocks / 2)) : work / sms + longest;
 }
 
-constexpr double sharesAtOnce = 16; // passes/attn/SplitKeys.cpp
-
 /// Seconds of each unit, and of all.
 static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                           const ArchInfo &arch, const TileCycles &of) {
@@ -238,7 +236,7 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   cost.totalSeconds = seconds + calibration.launchSeconds;
   if (plan.splitKeys)
     cost.totalSeconds += calibration.combineSeconds +
-                         calibration.sharesSeconds * std::ceil(double(sharesOf(request, plan, arch)) / sharesAtOnce);
+                         calibration.sharesSeconds * double(ceilDiv(sharesOf(request, plan, arch), sharesAtOnce));
   setBusy(cost, arch);
 }
 

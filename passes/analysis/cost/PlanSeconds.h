@@ -16,6 +16,9 @@ void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, co
 /// Into how many shares a launch divides the keys of a tile of rows.
 int64_t sharesOf(const PlanRequest &request, const Plan &plan, const ArchInfo &arch);
 
+/// How many of them the kernel that combines them reads at a time.
+inline constexpr int64_t sharesAtOnce = 16;
+
 /// Cycles of each unit for a tile, with copy warps.
 struct WarpgroupCycles {
   double mma, special, alu, shared;
