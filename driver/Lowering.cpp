@@ -184,7 +184,7 @@ KernelSignature signatureOf(attn::AttentionOp op) {
         backwardOperands(signature.dtype, signature.headDim, signature.headDimV,
                          !op.getNormaliser() || !op.getStatistics().empty(), gradients->getLse(), learned);
   } else
-    signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV, op.hasLse());
+    signature.operands = tile::forwardOperandsOf(op);
   for (StringRef what : op.getSaves().getAsValueRange<StringAttr>())
     signature.operands.push_back(savedOperand(what, op.getGradients() ? OperandRole::In : OperandRole::Out));
   return signature;
@@ -1029,8 +1029,9 @@ Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tile
       return ran.error();
     TileMapText result;
     auto op = *module.getOps<attn::AttentionOp>().begin();
+    result.byBatch = op.getKeyLengths().has_value();
     if (!op.getMask().empty()) {
-      result.byBatch = !op.getMask().getArgument(0).use_empty();
+      result.byBatch |= !op.getMask().getArgument(0).use_empty();
       result.byHead = !op.getMask().getArgument(1).use_empty();
       op.getMask().walk([&](attn::ExtentOp extent) {
         result.byBatch |= extent.getName() == "B";

@@ -283,6 +283,10 @@ std::string Variant::toJson() const {
     json["qOffset"] = true;
   if (pattern)
     json["blocks"] = {{"tensor", pattern->tensor.name}, {"rows", pattern->rows}, {"columns", pattern->columns}};
+  if (lengths)
+    json["keyLengths"] = lengths->name;
+  if (pages)
+    json["keyPages"] = {{"tensor", pages->tensor.name}, {"size", pages->size}};
   if (definition)
     addNormaliser(json, *definition);
   if (!tensorList.empty())
@@ -312,8 +316,8 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
   TextVariant variant;
   std::string name;
   if (reader.object("", json,
-                    {"name", "scale", "score", "mask", "dropout", "precise", "qOffset", "blocks", "normaliser", "sink",
-                     "tensors", "scalars"})) {
+                    {"name", "scale", "score", "mask", "dropout", "precise", "qOffset", "blocks", "keyLengths",
+                     "keyPages", "normaliser", "sink", "tensors", "scalars"})) {
     if (const Json *value = reader.field("", json, "name", true))
       name = reader.string("/name", *value);
     if (const Json *value = reader.field("", json, "scale", false))
@@ -329,9 +333,9 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
     if (const Json *value = reader.field("", json, "qOffset", false))
       variant.qOffset = reader.boolean("/qOffset", *value);
 
+    constexpr int most = std::numeric_limits<int>::max();
     const Json *blocks = reader.field("", json, "blocks", false);
     if (blocks && reader.object("/blocks", *blocks, {"tensor", "rows", "columns"})) {
-      constexpr int most = std::numeric_limits<int>::max();
       TextVariant::Blocks &into = variant.blocks.emplace();
       if (const Json *value = reader.field("/blocks", *blocks, "tensor", true))
         into.tensor = reader.string("/blocks/tensor", *value);
@@ -339,6 +343,17 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
         into.rows = reader.integer("/blocks/rows", *value, 1, most, "a positive multiple of 16");
       if (const Json *value = reader.field("/blocks", *blocks, "columns", true))
         into.columns = reader.integer("/blocks/columns", *value, 1, most, "a positive multiple of 16");
+    }
+
+    if (const Json *value = reader.field("", json, "keyLengths", false))
+      variant.keyLengths = reader.string("/keyLengths", *value);
+    const Json *pages = reader.field("", json, "keyPages", false);
+    if (pages && reader.object("/keyPages", *pages, {"tensor", "size"})) {
+      TextVariant::Pages &into = variant.pages.emplace();
+      if (const Json *value = reader.field("/keyPages", *pages, "tensor", true))
+        into.tensor = reader.string("/keyPages/tensor", *value);
+      if (const Json *value = reader.field("/keyPages", *pages, "size", true))
+        into.size = reader.integer("/keyPages/size", *value, 1, most, "a positive multiple of 16");
     }
 
     std::string sink;

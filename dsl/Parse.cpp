@@ -748,12 +748,19 @@ Expected<Variant> Variant::parse(std::string name, const TextVariant &source) {
 
   if (source.normaliser)
     variant.normaliser(*source.normaliser);
-  if (source.blocks) {
-    TensorDecl pattern{source.blocks->tensor, boolean, 3};
-    if (auto known = scope.tensors.find(pattern.name); known != scope.tensors.end())
-      pattern = {pattern.name, known->second.dtype, known->second.rank == inferRank ? 3 : known->second.rank};
-    variant.blocks(Captured(pattern, std::source_location::current()), source.blocks->rows, source.blocks->columns);
-  }
+  /// A tensor by name: as declared, else of this dtype and rank.
+  auto tensor = [&](const std::string &name, DType dtype, int rank) {
+    TensorDecl decl{name, dtype, rank};
+    if (auto known = scope.tensors.find(name); known != scope.tensors.end())
+      decl = {name, known->second.dtype, known->second.rank == inferRank ? rank : known->second.rank};
+    return Captured(decl, std::source_location::current());
+  };
+  if (source.blocks)
+    variant.blocks(tensor(source.blocks->tensor, boolean, 3), source.blocks->rows, source.blocks->columns);
+  if (!source.keyLengths.empty())
+    variant.keyLengths(tensor(source.keyLengths, i32, 1));
+  if (source.pages)
+    variant.keyPages(tensor(source.pages->tensor, i32, 2), source.pages->size);
   if (variant.error())
     return *variant.error();
   return variant;

@@ -306,7 +306,15 @@ std::vector<std::vector<IndexParam>> dsl::plainIndices(const Variant &variant,
     for (const std::optional<Expr> *each : {&of->base, &of->rescale, &of->p, &of->divisor, &of->lse})
       if (*each)
         collector.visit((*each)->node(), {});
-  return collector.take();
+  std::vector<std::vector<IndexParam>> found = collector.take();
+  // Lengths and pages are read for each sequence.
+  for (size_t i = 0; i < found.size(); ++i) {
+    const std::string &name = variant.tensors()[i].name;
+    if ((variant.keyLengths() && variant.keyLengths()->name == name) ||
+        (variant.keyPages() && variant.keyPages()->tensor.name == name))
+      found[i].push_back({.dim = 0, .index = {.coordinates = {1}}, .text = "b"});
+  }
+  return found;
 }
 
 } // namespace attune

@@ -22,6 +22,13 @@ Program::Program(const Variant &variant, const Bindings &bindings) {
     score = add(variant.scoreExpr()->node(), bindings);
 }
 
+/// lengths[b], clamped to [0, most].
+static int64_t lengthAt(const Tensor &lengths, int64_t b, int64_t most) {
+  return std::clamp<int64_t>(lengths.as<int32_t>()[b * lengths.strides[0]], 0, most);
+}
+
+int64_t Bindings::keysOf(int64_t b) const { return keyLengths ? lengthAt(*keyLengths, b, extents[3]) : extents[3]; }
+
 int Program::add(const Node &node, const Bindings &bindings) {
   if (auto known = positions.find(&node); known != positions.end())
     return known->second;
@@ -37,6 +44,8 @@ int Program::add(const Node &node, const Bindings &bindings) {
     instruction.real = node.floatValue;
   } else if (node.op == Op::Extent) {
     instruction.integer = bindings.extents[size_t(node.extent)];
+    if (node.extent == Extent::Sk && bindings.keyLengths)
+      instruction.tensor = *bindings.keyLengths;
   } else if (node.op == Op::Scalar) {
     const uint64_t bits = bindings.scalars.find(node.name)->second;
     instruction.integer = node.type == DType::I32 ? int64_t(int32_t(uint32_t(bits))) : int64_t(bits);
@@ -164,8 +173,12 @@ void Evaluator::evaluate(int position) {
   const bool isReal = node.type == DType::F32;
   auto first = [&](size_t i) -> Register & { return results[size_t(instruction.operands[i])]; };
   switch (node.op) {
-  case Op::Constant:
   case Op::Extent:
+    std::fill_n(to.integers.begin(), lanes,
+                instruction.tensor.data ? lengthAt(instruction.tensor, row[0], instruction.integer)
+                                        : instruction.integer);
+    return;
+  case Op::Constant:
   case Op::Scalar:
     if (isReal)
       std::fill_n(to.reals.begin(), lanes, instruction.real);

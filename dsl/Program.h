@@ -32,6 +32,10 @@ struct Bindings {
   std::map<std::string, Tensor, std::less<>> tensors = {};   ///< in host memory, no extent 0
   std::map<std::string, uint64_t, std::less<>> scalars = {}; ///< the value's bits, in the low bytes
   std::array<int64_t, 4> extents = {};                       ///< B, H, Sq, Sk
+  const Tensor *keyLengths = nullptr;                        ///< of each b, where they differ: Sk is that of b
+
+  /// Keys of sequence b.
+  int64_t keysOf(int64_t b) const;
 };
 
 /// One operation.
@@ -41,7 +45,7 @@ struct Instruction {
   bool perKey = false;            ///< depends on k or s
   int64_t integer = 0;            ///< Constant, Extent and Scalar
   float real = 0;                 ///< the same of type f32
-  Tensor tensor = {};             ///< Load
+  Tensor tensor = {};             ///< Load; Extent Sk where sequences have lengths of their own
 };
 
 /// The operations of a variant's mask and score, operands first, each once. The variant and the bindings outlive it.

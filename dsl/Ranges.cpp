@@ -55,8 +55,9 @@ Range Ranges::of(int position) {
 Range Ranges::make(const Instruction &instruction) {
   const Node &node = *instruction.node;
   switch (node.op) {
-  case Op::Constant:
   case Op::Extent:
+    return {instruction.tensor.data ? 0 : instruction.integer, instruction.integer};
+  case Op::Constant:
   case Op::Scalar:
     return {instruction.integer, instruction.integer};
   case Op::Coordinate:

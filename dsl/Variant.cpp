@@ -145,6 +145,45 @@ Variant &Variant::blocks(const Captured &tensor, int rows, int columns, std::sou
   return *this;
 }
 
+Variant &Variant::keyLengths(const Captured &tensor, std::source_location where) {
+  const TensorDecl &decl = tensor.decl();
+  if (auto fault = dsl::nameFault("tensor name", decl.name))
+    fail({*fault, place(where)});
+  else if (decl.dtype != DType::I32 || decl.rank != 1)
+    fail({fmt::format("key lengths \"{}\" are {} of rank {}, but must be i32 of rank 1 [B]; declare captured(\"{}\", i32, "
+                      "rank(1))",
+                      decl.name, attune::name(decl.dtype), decl.rank, decl.name),
+          place(where)});
+  else if (lengths)
+    fail({fmt::format("variant \"{}\" has second key lengths \"{}\", but takes one tensor; pass the lesser ones",
+                      variantName, decl.name),
+          place(where)});
+  else
+    lengths = decl;
+  collect();
+  return *this;
+}
+
+Variant &Variant::keyPages(const Captured &tensor, int size, std::source_location where) {
+  const TensorDecl &decl = tensor.decl();
+  if (auto fault = dsl::nameFault("tensor name", decl.name))
+    fail({*fault, place(where)});
+  else if (decl.dtype != DType::I32 || decl.rank != 2)
+    fail({fmt::format("key pages \"{}\" are {} of rank {}, but must be i32 of rank 2 [B, N]; declare captured(\"{}\", i32, "
+                      "rank(2))",
+                      decl.name, attune::name(decl.dtype), decl.rank, decl.name),
+          place(where)});
+  else if (size <= 0 || size % 16 != 0)
+    fail({fmt::format("page size {} is not a positive multiple of 16; use 16, 64 or 128", size), place(where)});
+  else if (pages)
+    fail({fmt::format("variant \"{}\" has second key pages \"{}\", but takes one table", variantName, decl.name),
+          place(where)});
+  else
+    pages = KeyPages{decl, size};
+  collect();
+  return *this;
+}
+
 Variant &Variant::normaliser(const Normaliser &given, std::source_location where) {
   Expected<NormaliserExpressions> read = parseExpressions(given);
   if (!read) {
@@ -235,6 +274,10 @@ void Variant::collect() {
     collector.visit(maskRoot->node());
   if (pattern)
     collector.add(pattern->tensor, {});
+  if (lengths)
+    collector.add(*lengths, {});
+  if (pages)
+    collector.add(pages->tensor, {});
   if (definition) {
     for (const TensorDecl &tensor : definition->tensors)
       collector.add(tensor, {});
@@ -259,6 +302,10 @@ std::string Variant::canonical() const {
     result += "qoffset\n";
   if (pattern)
     result += fmt::format("blocks {} {} {}\n", pattern->tensor.name, pattern->rows, pattern->columns);
+  if (lengths)
+    result += fmt::format("key lengths {}\n", lengths->name);
+  if (pages)
+    result += fmt::format("key pages {} {}\n", pages->tensor.name, pages->size);
   for (const TensorDecl &tensor : tensorList)
     result += fmt::format("tensor {} {} {}\n", tensor.name, attune::name(tensor.dtype), tensor.rank);
   for (const ScalarDecl &scalar : scalarList)

@@ -21,6 +21,9 @@ using dsl::Instruction;
 using dsl::Program;
 
 Error IndexFault::error() const {
+  if (tensor.empty())
+    return Error{fmt::format("{} is page {} at b {}, k {}, and k has {} page{}; correct the table", element, indices[0],
+                             b, k, extent, extent == 1 ? "" : "s")};
   return Error{fmt::format("{} reads {}[{}] at b {}, h {}, q {}{}, k {}, but captured tensor '{}' has {} element{} in "
                            "dimension {}; correct or "
                            "guard the index, or write clamped({}) where reading the nearest element is meant",
@@ -49,7 +52,14 @@ Expected<Problem> checkArguments(const Variant &variant, const LaunchArgs &args)
   signature.dtype = args.q.dtype;
   signature.headDim = args.q.rank == 4 ? int(args.q.shape[3]) : 0;
   signature.headDimV = args.v.rank == 4 ? int(args.v.shape[3]) : 0;
-  signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV, variant.hasLse());
+  const std::optional<KeyPages> &pages = variant.keyPages();
+  signature.operands = forwardOperands(signature.dtype, signature.headDim, signature.headDimV, variant.hasLse(),
+                                       pages ? pages->size : 0);
+  if (pages)
+    signature.derived = {{.name = "k",
+                          .rule = DerivedAxis::Rule::Pages,
+                          .by = pages->size,
+                          .of = fmt::format("tensors.{}.1", pages->tensor.name)}};
   signature.dropout = variant.hasDropout();
   signature.qOffset = variant.hasQOffset();
   for (const ScalarDecl &scalar : variant.scalars())
@@ -66,14 +76,38 @@ Expected<Problem> checkArguments(const Variant &variant, const LaunchArgs &args)
   return Problem{packed.sizes, packed.params().qOffset, packed.params().group};
 }
 
-dsl::Bindings bindingsOf(const LaunchSizes &sizes, const LaunchArgs &args) {
+dsl::Bindings bindingsOf(const Variant &variant, const LaunchSizes &sizes, const LaunchArgs &args) {
   dsl::Bindings bindings;
   for (const NamedTensor &named : args.tensors)
     bindings.tensors.emplace(named.name, named.tensor);
   for (const NamedScalar &named : args.scalars)
     bindings.scalars.emplace(named.name, named.value.slot());
   bindings.extents = {sizes.batch, sizes.heads, sizes.queryLength, sizes.keyLength};
+  if (variant.keyLengths())
+    bindings.keyLengths = &bindings.tensors.at(variant.keyLengths()->name);
   return bindings;
+}
+
+/// The first entry of a table of pages that a sequence needs and that names none.
+std::optional<IndexFault> findPageFault(const Variant &variant, const LaunchArgs &args, const dsl::Bindings &bindings) {
+  const std::optional<KeyPages> &pages = variant.keyPages();
+  if (!pages)
+    return std::nullopt;
+  const std::string &name = pages->tensor.name;
+  const Tensor &table = bindings.tensors.at(name);
+  for (int64_t b = 0; b < bindings.extents[0]; ++b)
+    for (int64_t k = 0; k < bindings.keysOf(b); k += pages->size) {
+      const int64_t entry = k / pages->size;
+      const int32_t page = table.as<int32_t>()[b * table.strides[0] + entry * table.strides[1]];
+      if (page < 0 || page >= args.k.shape[0])
+        return IndexFault{.b = b,
+                          .k = k,
+                          .indices = {page},
+                          .dim = 0,
+                          .extent = args.k.shape[0],
+                          .element = fmt::format("{}[{}, {}]", name, b, entry)};
+    }
+  return std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//
@@ -142,13 +176,20 @@ float elementAt(const Tensor &tensor, int64_t offset) {
   return tensor.dtype == DType::BF16 ? dsl::fromBf16(bits) : dsl::fromF16(bits);
 }
 
+/// Where key `key` of sequence b is in k: its batch or page, and the row there.
+struct KeyRow {
+  int64_t place, row;
+};
+
 /// s of keys [begin, begin + count) of one row.
+template <typename Find>
 void scoresOf(const LaunchArgs &args, int64_t group, float scale, int64_t b, int64_t h, int64_t row, int64_t begin,
-              int64_t count, float *to) {
+              int64_t count, float *to, Find &&findKey) {
   const int64_t headDim = args.q.shape[3], *const q = args.q.strides, *const k = args.k.strides;
   const int64_t query = b * q[0] + h * q[1] + row * q[2];
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t key = b * k[0] + h / group * k[1] + (begin + i) * k[2];
+    const KeyRow at = findKey(b, begin + i);
+    const int64_t key = at.place * k[0] + h / group * k[1] + at.row * k[2];
     float sum = 0;
     for (int64_t d = 0; d < headDim; ++d)
       sum += elementAt(args.q, query + d) * elementAt(args.k, key + d);
@@ -162,9 +203,9 @@ void scoresOf(const LaunchArgs &args, int64_t group, float scale, int64_t b, int
 
 class Search {
 public:
-  Search(const Variant &variant, const LaunchArgs &args, const Problem &problem, const Program &program,
-         const Doubts &doubts)
-      : args(args), problem(problem), sizes(problem.sizes), program(program), doubts(doubts),
+  Search(const Variant &variant, const LaunchArgs &args, const Problem &problem, const dsl::Bindings &bindings,
+         const Program &program, const Doubts &doubts)
+      : args(args), problem(problem), sizes(problem.sizes), bindings(bindings), program(program), doubts(doubts),
         rows(sizes.batch * sizes.heads * sizes.queryLength),
         scale(variant.scale().value_or(float(1 / std::sqrt(double(args.q.shape[3]))))), firstRow(rows) {
     for (int i = 0; i < program.size(); ++i)
@@ -173,6 +214,10 @@ public:
       for (const NamedTensor &named : args.tensors)
         if (named.name == blocks->tensor.name)
           pattern = {&named.tensor, blocks->rows, blocks->columns};
+    if (const std::optional<KeyPages> &pages = variant.keyPages()) {
+      table = &bindings.tensors.at(pages->tensor.name);
+      pageSize = pages->size;
+    }
   }
 
   std::optional<IndexFault> run() {
@@ -213,10 +258,17 @@ private:
     evaluator.startRow(b, h, row + problem.qOffset);
     std::array<float, size_t(Evaluator::maxRun)> scores;
     std::array<uint8_t, size_t(Evaluator::maxRun)> visible;
-    for (int64_t begin = 0; begin < sizes.keyLength; begin += Evaluator::maxRun) {
-      const int64_t count = std::min(Evaluator::maxRun, sizes.keyLength - begin);
+    auto findKey = [&](int64_t b, int64_t k) -> KeyRow {
+      if (!table)
+        return {b, k};
+      const int64_t page = table->as<int32_t>()[b * table->strides[0] + k / pageSize * table->strides[1]];
+      return {page, k % pageSize};
+    };
+    const int64_t keys = bindings.keysOf(b);
+    for (int64_t begin = 0; begin < keys; begin += Evaluator::maxRun) {
+      const int64_t count = std::min(Evaluator::maxRun, keys - begin);
       if (needsScores)
-        scoresOf(args, problem.group, scale, b, h, row, begin, count, scores.data());
+        scoresOf(args, problem.group, scale, b, h, row, begin, count, scores.data(), findKey);
       for (int64_t i = 0; i < count; ++i)
         visible[size_t(i)] = !pattern.tensor || shows(h, row, begin + i);
       evaluator.run(begin, count, scores.data());
@@ -285,12 +337,15 @@ private:
   const LaunchArgs &args;
   const Problem &problem;
   const LaunchSizes &sizes;
+  const dsl::Bindings &bindings;
   const Program &program;
   const Doubts &doubts;
   int64_t rows;
   float scale;
   bool needsScores = false;
   Pattern pattern;
+  const Tensor *table = nullptr; ///< of pages of `pageSize` keys; all it names are there
+  int64_t pageSize = 0;
   std::atomic<int64_t> firstRow; ///< with a fault, of those found so far
   std::mutex mutex;              ///< guards `fault` and what firstRow becomes
   std::optional<IndexFault> fault;
@@ -304,9 +359,12 @@ Expected<std::optional<IndexFault>> attune::findIndexFault(const Variant &varian
     return problem.error();
   if (!problem->sizes.batch || !problem->sizes.heads || !problem->sizes.queryLength || !problem->sizes.keyLength)
     return std::optional<IndexFault>();
-  const Program program(variant, bindingsOf(problem->sizes, args));
+  const dsl::Bindings bindings = bindingsOf(variant, problem->sizes, args);
+  if (std::optional<IndexFault> fault = findPageFault(variant, args, bindings))
+    return fault;
+  const Program program(variant, bindings);
   const Doubts doubts = doubtsOf(program, *problem);
   if (doubts.loads.empty())
     return std::optional<IndexFault>();
-  return Search(variant, args, *problem, program, doubts).run();
+  return Search(variant, args, *problem, bindings, program, doubts).run();
 }

@@ -71,6 +71,8 @@ static constexpr AxisWords knownAxes[] = {
     {"hkv", "Hkv", "heads", "head", "", maxInt32, "split the heads"},
     {"q", "Sq", "length", "row", "", maxLength, "split the sequence"},
     {"k", "Sk", "length", "row", "", maxLength, "split the sequence"},
+    {"page", "P", "pages", "page", "", maxInt32, "pass fewer pages"},
+    {"slot", "N", "page size", "slot", "the size of Variant::keyPages", maxInt32, ""},
     {"d", "D", "head_dim", "head", ".headDim", maxInt32, ""},
     {"dv", "Dv", "head_dim", "head", ".headDimV", maxInt32, ""},
 };
@@ -91,8 +93,8 @@ namespace {
 
 /// "4 heads", "batch 2", "length 100"
 std::string extentText(const AxisWords &words, int64_t extent) {
-  return words.noun == std::string_view("heads") ? fmt::format("{} heads", extent)
-                                                 : fmt::format("{} {}", words.noun, extent);
+  const std::string_view noun = words.noun;
+  return noun == "heads" || noun == "pages" ? fmt::format("{} {}", extent, noun) : fmt::format("{} {}", noun, extent);
 }
 
 /// "[B, H, Sq, D]"
@@ -633,11 +635,14 @@ static int64_t groupOf(Axes &axes) {
   return kvHeads == 0 ? 1 : axes.extent("h").value_or(1) / kvHeads;
 }
 
-/// Computes the extents of derived axes from those of operands. Shares come last: grids count the others.
+/// Computes the extents of derived axes from those of operands and captured tensors. Shares come last: grids count the
+/// others.
 static void deriveAxes(const KernelImage &image, int64_t multiprocessors, const LaunchArgs &args, Axes &axes) {
   for (const DerivedAxis &axis : image.signature.derived)
     if (axis.rule == DerivedAxis::Rule::Rows)
       axes.derive(axis.name, saturatingProduct(axes.extent("q").value_or(0), groupOf(axes)));
+    else if (axis.rule == DerivedAxis::Rule::Pages)
+      axes.derive(axis.name, saturatingProduct(extentIn(axis.of, axes, args).value_or(0), axis.by));
   for (const DerivedAxis &axis : image.signature.derived) {
     if (axis.rule != DerivedAxis::Rule::Shares)
       continue;
@@ -756,6 +761,22 @@ static Expected<void> checkGroups(Axes &axes) {
   return {};
 }
 
+/// A table of pages needs pages, and not more keys than a sequence may have.
+static Expected<void> checkPages(const KernelSignature &signature, Axes &axes) {
+  for (const DerivedAxis &axis : signature.derived) {
+    if (axis.rule != DerivedAxis::Rule::Pages)
+      continue;
+    const int64_t keys = axes.extent(axis.name).value_or(0);
+    if (keys > maxLength)
+      return failure("captured tensor '{}' has pages for {} keys a sequence, the most is {}; pass fewer columns",
+                     tensorDimension(axis.of)->tensor, keys, maxLength);
+    if (keys && axes.extent("page") == 0)
+      return failure("{} has no pages, captured tensor '{}' names some; pass at least one", axes.firstWith("page"),
+                     tensorDimension(axis.of)->tensor);
+  }
+  return {};
+}
+
 /// An operand with axes of captured tensors, as the gradient of one, has their extents.
 static Expected<void> checkTensorAxes(const OperandParam &operand, const Tensor &given, const LaunchArgs &args) {
   for (int i = 0; i < operand.rank(); ++i) {
@@ -851,12 +872,13 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64
   Axes axes(signature);
   RETURN_IF_ERROR(checkOperands(signature, device, args, axes));
   RETURN_IF_ERROR(packLaunchValues(signature, defaultDropout, args, params));
+  if (!signature.derived.empty())
+    deriveAxes(image, multiprocessors, args, axes);
+  RETURN_IF_ERROR(checkPages(signature, axes));
   packed.sizes = {axes.extent("b").value_or(1), axes.extent("h").value_or(1), axes.extent("hkv").value_or(1),
                   axes.extent("q").value_or(1), axes.extent("k").value_or(1)};
   const LaunchSizes &sizes = packed.sizes;
   params.group = int32_t(groupOf(axes));
-  if (!signature.derived.empty())
-    deriveAxes(image, multiprocessors, args, axes);
 
   SlotWriter slots(packed.bytes + sizeof(LaunchParams));
   axes.forEach([&](int64_t extent) { slots.put(extent); });

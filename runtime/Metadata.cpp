@@ -70,9 +70,12 @@ static json toJson(const KernelSignature &signature) {
                                     {"rows", map.rows},
                                     {"columns", map.columns},
                                     {"swizzle", map.swizzle}});
-  for (const DerivedAxis &axis : signature.derived)
-    result["derived"].push_back(
-        {{"name", axis.name}, {"rule", name(axis.rule)}, {"by", axis.by}, {"blocksPerSm", axis.blocksPerSm}});
+  for (const DerivedAxis &axis : signature.derived) {
+    json &derived = result["derived"].emplace_back();
+    derived = {{"name", axis.name}, {"rule", name(axis.rule)}, {"by", axis.by}, {"blocksPerSm", axis.blocksPerSm}};
+    if (!axis.of.empty())
+      derived["of"] = axis.of;
+  }
   if (signature.blockPattern)
     result["blockPattern"] = {{"tensor", signature.blockPattern->tensor},
                               {"rows", signature.blockPattern->rows},
@@ -306,10 +309,15 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
         reader.read(axis, "rule", rule);
         reader.read(axis, "by", param.by, sizes);
         reader.read(axis, "blocksPerSm", param.blocksPerSm, {1, 64});
+        if (axis.contains("of"))
+          reader.read(axis, "of", param.of);
         if (const std::optional<DerivedAxis::Rule> known = parseDerivedRule(rule))
           param.rule = *known;
         else
           reader.fail(fmt::format("derives axis '{}' by '{}', which is no rule", param.name, rule));
+        if (param.rule == DerivedAxis::Rule::Pages && !tensorDimension(param.of))
+          reader.fail(fmt::format("derives axis '{}' of pages of '{}', which is no captured tensor's dimension",
+                                  param.name, param.of));
       }
   if (from.contains("blockPattern"))
     if (const json *pattern = reader.object(from, "blockPattern")) {

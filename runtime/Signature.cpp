@@ -38,20 +38,25 @@ std::optional<OperandRole> attune::parseOperandRole(std::string_view text) {
   return std::nullopt;
 }
 
-const char *attune::name(DerivedAxis::Rule rule) { return rule == DerivedAxis::Rule::Rows ? "rows" : "shares"; }
+const char *attune::name(DerivedAxis::Rule rule) {
+  constexpr const char *names[] = {"rows", "shares", "pages"};
+  return names[size_t(rule)];
+}
 
 std::optional<DerivedAxis::Rule> attune::parseDerivedRule(std::string_view text) {
-  for (DerivedAxis::Rule rule : {DerivedAxis::Rule::Rows, DerivedAxis::Rule::Shares})
+  for (DerivedAxis::Rule rule : {DerivedAxis::Rule::Rows, DerivedAxis::Rule::Shares, DerivedAxis::Rule::Pages})
     if (text == name(rule))
       return rule;
   return std::nullopt;
 }
 
-std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int headDimV, bool withLse) {
-  const AxisParam b{"b"}, h{"h"}, hkv{"hkv"}, q{"q"}, k{"k"}, d{"d", headDim}, dv{"dv", headDimV};
+std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int headDimV, bool withLse,
+                                                  int pageSize) {
+  const AxisParam b{"b"}, h{"h"}, hkv{"hkv"}, q{"q"}, d{"d", headDim}, dv{"dv", headDimV};
+  const AxisParam place{pageSize ? "page" : "b"}, k{pageSize ? "slot" : "k", pageSize};
   std::vector<OperandParam> operands = {{"q", dtype, OperandRole::In, false, {b, h, q, d}},
-                                        {"k", dtype, OperandRole::In, false, {b, hkv, k, d}},
-                                        {"v", dtype, OperandRole::In, false, {b, hkv, k, dv}},
+                                        {"k", dtype, OperandRole::In, false, {place, hkv, k, d}},
+                                        {"v", dtype, OperandRole::In, false, {place, hkv, k, dv}},
                                         {"o", dtype, OperandRole::Out, false, {b, h, q, dv}}};
   if (withLse)
     operands.push_back({"lse", DType::F32, OperandRole::Out, true, {b, h, q}});

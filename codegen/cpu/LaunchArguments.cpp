@@ -43,9 +43,7 @@ Value Lowering::readScalar(StringRef name, Type type) {
 }
 
 const Memory &Lowering::memoryOf(Value view) {
-  if (auto rows = view.getDefiningOp<GroupRowsOp>())
-    view = rows.getView();
-  auto param = view.getDefiningOp<ParamOp>();
+  ParamOp param = parameterOf(view);
   assert(param && "a view is a parameter");
   auto [found, isNew] = memories.try_emplace(param.getName().str());
   if (isNew)
@@ -93,6 +91,8 @@ void Lowering::readAsZeroIfEmpty(Memory &memory) {
 
 Value Lowering::rowAddress(Value view, ValueRange indices, Value i) {
   const Memory &memory = memoryOf(view);
+  if (auto rows = view.getDefiningOp<PagedRowsOp>())
+    return pagedRowAddress(rows, indices, i);
   auto rows = view.getDefiningOp<GroupRowsOp>();
   if (!rows)
     return offsetElements(addressOf(memory, indices), memory.element, mul(i, memory.strides[indices.size() - 1]));
@@ -101,6 +101,23 @@ Value Lowering::rowAddress(Value view, ValueRange indices, Value i) {
   const size_t head = at.size() - 2;
   at[head] = add(mul(toI64(at[head]), group), arith::RemUIOp::create(b, row, group));
   at[head + 1] = arith::DivUIOp::create(b, row, group);
+  return addressOf(memory, at);
+}
+
+Value Lowering::pagedRowAddress(PagedRowsOp rows, ValueRange indices, Value i) {
+  const Memory memory = memoryOf(rows.getView()), table = memoryOf(rows.getTable());
+  auto clamped = [&](Value index, Value extent) -> Value {
+    Value last = arith::SubIOp::create(b, extent, constI64(1));
+    return arith::MaxSIOp::create(b, arith::MinSIOp::create(b, index, last), constI64(0));
+  };
+  Value size = constI64(int64_t(rows.getSize())), row = add(toI64(indices.back()), i);
+  const size_t place = indices.size() - 1;
+  const SmallVector<Value> entry{clamped(toI64(indices.front()), table.extents[0]),
+                                 clamped(arith::DivUIOp::create(b, row, size), table.extents[1])};
+  Value page = toI64(loadGlobal(addressOf(table, entry), table.element, 1));
+  SmallVector<Value> at(indices);
+  at.front() = clamped(page, memory.extents[0]);
+  at[place] = arith::RemUIOp::create(b, row, size);
   return addressOf(memory, at);
 }
 

@@ -147,8 +147,9 @@ private:
   void readAsZeroIfEmpty(Memory &memory);
   /// Address of `view[indices...]` with the later dimensions at 0.
   Value addressOf(const Memory &memory, ValueRange indices);
-  /// The address of row `i` behind the last of `indices`, of a view that is read or of a group's rows of one.
+  /// The address of row `i` behind the last of `indices`, of a view that is read or of a group's or pages' rows of one.
   Value rowAddress(Value view, ValueRange indices, Value i);
+  Value pagedRowAddress(PagedRowsOp rows, ValueRange indices, Value i);
 
   // Scalars and the regions of maps: Scalars.cpp.
   /// The lowered form of a scalar, or of a value inside a map.

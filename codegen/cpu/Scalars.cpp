@@ -69,7 +69,7 @@ void Lowering::lowerScalarOp(Operation *op) {
       values[param] = scalarParam(param);
     return;
   }
-  if (isa<GroupRowsOp>(op)) // rowAddress
+  if (isa<GroupRowsOp, PagedRowsOp>(op)) // rowAddress
     return;
   if (auto extent = dyn_cast<AxisExtentOp>(op)) {
     values[extent] = axisExtent(extent);

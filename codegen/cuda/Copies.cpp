@@ -54,6 +54,11 @@ bool KernelPrinter::printBox(Operation *op) {
       })
       .Case([&](LoadBoxOp o) {
         Expr to = sharedAddress(op, o.getShared(), o.getStage(), {}, o.getColumn());
+        // The engine swizzles by the address, so that a box begins where its first row does.
+        if (o.getSharedRow()) {
+          const int64_t panel = cast<sched::SwizzleAttr>(o.getShared().getType().getLayout()).getPanel();
+          to = infix(to, "+", infix(value(o.getSharedRow()), "*", {std::to_string(panel)}, Product), Sum);
+        }
         statement(op, primitive("load_box", {to,
                                              {maps[o.getMap()]},
                                              barrier(o.getRing(), o.getStage(), true),

@@ -109,7 +109,7 @@ static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int firs
     return false;
   }
   return aligned(machine, warp, step, buffer, buffer.place(stage, row / 8 * 8, column)) &&
-         (row % 8 == 0 ||
+         (row % 8 == 0 || map.panel == 128 ||
           (machine.fail(warp, step,
                         fmt::format("takes {} from row {}, which is not a multiple of 8", buffer.name, row)),
            false));
@@ -120,10 +120,12 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[1]];
   Step onRing = step;
   onRing.at[0] = step.at[2];
-  int64_t stage, first;
+  int64_t stage, first, sharedRow = 0;
   std::array<int64_t, 4> at;
   if (!machine.single(warp, step) || !machine.uniform(warp, step, 4, stage) ||
-      !machine.ringReady(warp, onRing, warp.first()) || !boxOperands(machine, warp, step, 0, at, stage, 0, 5, first))
+      (step.inputs > 6 && !machine.uniform(warp, step, 6, sharedRow)) ||
+      !machine.ringReady(warp, onRing, warp.first()) ||
+      !boxOperands(machine, warp, step, 0, at, stage, sharedRow, 5, first))
     return Go::Stop;
   if (!(machine.launch.params->mapped >> step.at[0] & 1))
     return machine.fail(warp, step,
@@ -146,7 +148,7 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
   std::byte *data = landing.data.data();
   for (int64_t row = 0; row < map.rows; ++row)
     for (int64_t column = 0; column < map.columns; column += chunk) {
-      landing.places.push_back({buffer.place(stage, row, first + column), 16});
+      landing.places.push_back({buffer.place(stage, sharedRow + row, first + column), 16});
       for (int64_t i = 0; i < chunk; ++i, data += bytes)
         if (const std::byte *from = boxElement(machine, map.tensor, {at[0], at[1], at[2] + row, at[3] + column + i}))
           std::memcpy(data, from, bytes);

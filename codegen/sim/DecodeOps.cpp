@@ -163,7 +163,10 @@ bool Decoder::boxOp(Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](sched::LoadBoxOp o) {
         Value from = o.getTensorColumn() ? o.getTensorColumn() : o.getColumn();
-        emit(o, sim::loadBox, {o.getBatch(), o.getHead(), o.getRow(), from, o.getStage(), o.getColumn()},
+        SmallVector<Value> at = {o.getBatch(), o.getHead(), o.getRow(), from, o.getStage(), o.getColumn()};
+        if (o.getSharedRow())
+          at.push_back(o.getSharedRow());
+        emit(o, sim::loadBox, at,
              {mapOf(o, o.getMap()), sharedOf(o, o.getShared()), ringOf(o, o.getRing())});
       })
       .Case([&](sched::StoreBoxOp o) {

@@ -31,11 +31,11 @@
 #pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
-/// A read outside of a captured tensor.
+/// A read outside of a captured tensor, or of pages that there are not.
 struct IndexFault {
   int64_t b = 0, h = 0, row = 0, k = 0; ///< `row` counts the rows of Q from 0
   int64_t q = 0;                        ///< row + the q offset, as expressions see it
-  std::string tensor = {};
+  std::string tensor = {};           ///< empty: `element` is a number of a page, indices[0], of `extent` pages
   std::vector<int64_t> indices = {}; ///< of all dimensions
   int dim = 0;                       ///< the first dimension that does not hold its index
   int64_t extent = 0;                ///< of that dimension
@@ -47,7 +47,7 @@ struct IndexFault {
 };
 
 /// The first read outside of a captured tensor in the lexicographic order of (b, h, q, k), and there in the order of
-/// evaluation; none where all indices lie within their tensors. Clamped elements are never one, broadcast ones not in
+/// evaluation; before these the first entry of a table of pages that a sequence's keys lie in and that names no page. None where all indices lie within their tensors. Clamped elements are never one, broadcast ones not in
 /// dimensions of extent 1.
 ///
 /// `args` is what a CPU launch takes, o and all; nothing is written, and no workspace is needed. q and k are read only

@@ -17,6 +17,7 @@
 //     | q        | [B, H, Sq, D]   | the kernel's        |
 //     | k        | [B, Hkv, Sk, D] | the kernel's        | H is a multiple of Hkv
 //     | v        | [B, Hkv, Sk, Dv]| the kernel's        |
+//     |          |                 |                     | of pages, k [P, Hkv, N, D] and v [P, Hkv, N, Dv]
 //     | o        | [B, H, Sq, Dv]  | the kernel's        |
 //     | lse      | [B, H, Sq]      | f32, may be left out|
 //
@@ -166,8 +167,10 @@ struct OperandParam {
 };
 
 /// Q [b, h, q, d] and K [b, hkv, k, d] and V [b, hkv, k, dv], O [b, h, q, dv], and LSE [b, h, q], which is optional:
-/// the operands of the forward pass of a variant.
-std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV, bool withLse = true);
+/// the operands of the forward pass of a variant. Where keys lie in pages (Variant::keyPages), K is [page, hkv, slot, d] and V
+/// [page, hkv, slot, dv] with `pageSize` slots.
+std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV, bool withLse = true,
+                                          int pageSize = 0);
 
 /// Declares a captured tensor of a kernel.
 struct TensorParam {
@@ -203,16 +206,18 @@ std::array<int64_t, 5> savedShape(const OperandParam &operand, int64_t batch, in
 /// An axis whose extent a launch computes. Workspace operands and grids may have it.
 struct DerivedAxis {
   enum class Rule : uint8_t {
-    Rows,  ///< queries of all query heads of a key head: the extent of q times LaunchParams::group
-    Shares ///< of the keys of a tile of rows: keyShares() of LaunchParams.h, for the kernel whose grid has the axis
+    Rows,   ///< queries of all query heads of a key head: the extent of q times LaunchParams::group
+    Shares, ///< of the keys of a tile of rows: keyShares() of LaunchParams.h, for the kernel whose grid has the axis
+    Pages,  ///< keys of pages: the extent of `of` times `by`
   };
   std::string name;
   Rule rule = Rule::Rows;
-  int by = 1;          ///< of shares: keys of a tile
+  int by = 1;          ///< of shares: keys of a tile; of pages: keys of a page
   int blocksPerSm = 1; ///< of shares: blocks that share a multiprocessor
+  std::string of = {}; ///< of pages: the dimension of a captured tensor that counts a sequence's (tensors.NAME.1)
   friend bool operator==(const DerivedAxis &, const DerivedAxis &) = default;
 };
-/// "rows" or "shares"
+/// "rows", "shares" or "pages"
 const char *name(DerivedAxis::Rule rule);
 std::optional<DerivedAxis::Rule> parseDerivedRule(std::string_view text);
 

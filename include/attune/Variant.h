@@ -72,6 +72,14 @@ struct BlockPattern {
   bool operator==(const BlockPattern &) const = default;
 };
 
+/// K and V that lie in pages of `size` keys: i32 tensor [B, N] of page numbers, key k of sequence b being row k % size of
+/// page pages[b, k / size]. k and v of a launch are [pages, Hkv, size, D], of any strides.
+struct KeyPages {
+  TensorDecl tensor;
+  int size = 0; ///< a positive multiple of 16
+  bool operator==(const KeyPages &) const = default;
+};
+
 /// The arguments of Variant::parse. Empty text means: score s, everything visible.
 struct TextVariant {
   /// A block-sparse pattern by name; an undeclared tensor is bool of rank 3.
@@ -79,6 +87,12 @@ struct TextVariant {
     std::string tensor;
     int rows = 0;
     int columns = 0;
+  };
+
+  /// Pages of keys by name; an undeclared tensor is i32 of rank 2.
+  struct Pages {
+    std::string tensor;
+    int size = 0;
   };
 
   std::string score = {};
@@ -90,6 +104,8 @@ struct TextVariant {
   bool precise = false;
   bool qOffset = false;
   std::optional<Blocks> blocks = {};
+  std::string keyLengths = {}; ///< the lengths of sequences by name; an undeclared tensor is i32 of rank 1
+  std::optional<Pages> pages = {};
   std::optional<Normaliser> normaliser = {}; ///< unset: softmax
 };
 
@@ -147,6 +163,15 @@ public:
   Variant &blocks(const Captured &pattern, int rows, int columns,
                   std::source_location where = std::source_location::current());
 
+  /// Sequence b has the first lengths[b] of the Sk keys (i32, rank 1, [B]; beyond [0, Sk] it counts as the nearer end), and
+  /// Sk in expressions is its own length: k - Sk <= q - Sq is causal for the last queries of each. What memory holds of
+  /// keys behind it never reaches a result, NaN neither.
+  Variant &keyLengths(const Captured &lengths, std::source_location where = std::source_location::current());
+
+  /// Keys lie in pages of `size`, of which `pages` (i32, rank 2, [B, N]) has the numbers: see KeyPages. Sk is N * size. A number
+  /// out of range counts as the nearest page; entries behind a sequence's length are not read as numbers of pages.
+  Variant &keyPages(const Captured &pages, int size, std::source_location where = std::source_location::current());
+
   /// What p is of the scores of a row: normalisers::sigmoid(), a definition of one's own (Normaliser.h). Without a call
   /// it is softmax.
   Variant &normaliser(const Normaliser &definition, std::source_location where = std::source_location::current());
@@ -169,6 +194,9 @@ public:
   /// The run-time default of p, 0 without dropout.
   float dropoutProbability() const { return dropoutDefault.value_or(0.0f); }
   const std::optional<BlockPattern> &blockPattern() const { return pattern; }
+  /// Null where all sequences have Sk keys.
+  const std::optional<TensorDecl> &keyLengths() const { return lengths; }
+  const std::optional<KeyPages> &keyPages() const { return pages; }
   /// softmax where none was given.
   const Normaliser &normaliser() const;
   /// Those of normaliser() where one other than softmax was given.
@@ -178,7 +206,7 @@ public:
   bool isPrecise() const { return preciseMath; }
   bool hasQOffset() const { return offsetQueries; }
   /// Captured tensors in order of first use: score, then mask (each read from left to right), then the
-  /// pattern, then the normaliser's.
+  /// pattern, lengths and pages, then the normaliser's.
   const std::vector<TensorDecl> &tensors() const { return tensorList; }
   /// Run-time scalars in order of first use.
   const std::vector<ScalarDecl> &scalars() const { return scalarList; }
@@ -201,6 +229,8 @@ public:
   ///       "precise": true,
   ///       "qOffset": true,
   ///       "blocks": {"tensor": "pattern", "rows": 64, "columns": 64},
+  ///       "keyLengths": "lengths",
+  ///       "keyPages": {"tensor": "pages", "size": 64},
   ///       "normaliser": "softmax",
   ///       "sink": "sinks",
   ///       "tensors": {"slopes": {"dtype": "f32", "rank": 1}},
@@ -238,6 +268,8 @@ private:
   std::optional<Expr> maskRoot;
   std::optional<float> dropoutDefault;
   std::optional<BlockPattern> pattern;
+  std::optional<TensorDecl> lengths;
+  std::optional<KeyPages> pages;
   std::optional<Normaliser> definition; ///< unset: softmax
   std::optional<NormaliserExpressions> expressions;
   bool preciseMath = false;

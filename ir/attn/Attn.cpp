@@ -120,6 +120,27 @@ LogicalResult BlockPatternAttr::verify(function_ref<InFlightDiagnostic()> emitEr
   return success();
 }
 
+Attribute KeyPagesAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  int64_t size = 0;
+  if (parser.parseLess() || parser.parseKeywordOrString(&name) || parser.parseComma() || parser.parseInteger(size) ||
+      parser.parseGreater())
+    return {};
+  return parser.getChecked<KeyPagesAttr>(parser.getContext(), parser.getBuilder().getStringAttr(name), size);
+}
+
+void KeyPagesAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printKeywordOrString(getName().getValue());
+  printer << ", " << getSize() << ">";
+}
+
+LogicalResult KeyPagesAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr, int64_t size) {
+  if (size <= 0 || size % 16 || size > INT32_MAX)
+    return emitError() << "page size " << size << " is not a positive multiple of 16";
+  return success();
+}
+
 Attribute RowStatisticAttr::parse(AsmParser &parser, Type) {
   std::string name;
   StringRef reduction;
@@ -343,6 +364,21 @@ static LogicalResult verifySaves(AttentionOp op) {
   return success();
 }
 
+/// Lengths and pages are captured i32 tensors, of a forward pass.
+static LogicalResult verifyKeys(AttentionOp op) {
+  auto isTable = [&](StringRef name, int64_t rank) {
+    CapturedTensorAttr tensor = op.findTensor(name);
+    return tensor && tensor.getElementType().isInteger(32) && tensor.getRank() == rank;
+  };
+  if (std::optional<StringRef> lengths = op.getKeyLengths(); lengths && !isTable(*lengths, 1))
+    return op.emitOpError() << "key lengths " << *lengths << " are not a captured i32 tensor of rank 1";
+  if (KeyPagesAttr pages = op.getKeyPagesAttr(); pages && !isTable(pages.getName(), 2))
+    return op.emitOpError() << "key pages " << pages.getName() << " are not a captured i32 tensor of rank 2";
+  if (op.getGradients() && (op.getKeyLengths() || op.getKeyPages()))
+    return op.emitOpError("has lengths or pages of keys, of which there is no backward pass");
+  return success();
+}
+
 LogicalResult AttentionOp::verifyRegions() {
   Type type = getDtype();
   if (!type.isF32() && !type.isF16() && !type.isBF16())
@@ -355,7 +391,7 @@ LogicalResult AttentionOp::verifyRegions() {
     if (!tensor || !tensor.getElementType().isInteger(8) || (tensor.getRank() != 2 && tensor.getRank() != 3))
       return emitOpError() << "block pattern " << pattern.getName() << " is not a captured i8 tensor of rank 2 or 3";
   }
-  if (failed(verifyRegion(*this, getScore(), "score", true)))
+  if (failed(verifyKeys(*this)) || failed(verifyRegion(*this, getScore(), "score", true)))
     return failure();
   if (failed(verifyRegion(*this, getMask(), "mask", false)))
     return failure();

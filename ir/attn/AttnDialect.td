@@ -73,6 +73,21 @@ def BlockPatternAttr : AttnAttr<"BlockPattern", "blocks"> {
   let genVerifyDecl = 1;
 }
 
+def KeyPagesAttr : AttnAttr<"KeyPages", "pages"> {
+  let summary = "pages of keys";
+  let description = [{
+    K and V are [page, hkv, size, ...]: key k of sequence b is row k % size of the page whose number the captured i32 tensor `name` holds at
+    [b, k / size]. There are size times as many keys as the tensor has columns.
+
+    ```mlir
+    #attn.pages<table, 64>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
 def RowStatisticAttr : AttnAttr<"RowStatistic", "statistic"> {
   let summary = "a float32 that each row carries from one block of keys to the next";
   let description = [{

@@ -25,6 +25,9 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     i1. An empty region is the identity, or "all visible". With `q_offset` the q of both regions is the row plus
     a run-time offset.
 
+    With `key_lengths` sequence b has as many keys as that captured i32 tensor [B] says, in [0, Sk]; the extent Sk of the regions is that of all
+    sequences. With `key_pages` K and V lie in pages.
+
     The normaliser is softmax where none is named. Else `normaliser` names it, `statistics` are what each row carries
     from one block of keys to the next, and regions say the rest. Each takes (b, h : i32) and what the table lists, all
     f32, and yields f32. O, from 0, and the statistics change with each block of keys:
@@ -93,7 +96,8 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$dtype, I64Attr:$head_dim, I64Attr:$head_dim_v,
                        F32Attr:$scale, DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
-                       OptionalAttr<BlockPatternAttr>:$pattern, OptionalAttr<StrAttr>:$normaliser,
+                       OptionalAttr<BlockPatternAttr>:$pattern, OptionalAttr<StrAttr>:$key_lengths,
+                       OptionalAttr<KeyPagesAttr>:$key_pages, OptionalAttr<StrAttr>:$normaliser,
                        DefaultValuedAttr<TypedArrayAttrBase<RowStatisticAttr, "row statistics">, "{}">:$statistics,
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset, OptionalAttr<GradientsAttr>:$gradients,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$saves);

@@ -172,6 +172,17 @@ private:
     return make<arith::SelectOp>(tooHigh, constant(type, most), result);
   }
 
+  /// Where sequences have lengths of their own, Sk is that of b.
+  Value extent(Extent which) {
+    Type i32 = builder.getI32Type();
+    Value ofAll = make<attn::ExtentOp>(i32, builder.getStringAttr(toRef(name(which))));
+    auto op = cast<attn::AttentionOp>(builder.getInsertionBlock()->getParentOp());
+    if (which != Extent::Sk || !op.getKeyLengths())
+      return ofAll;
+    Value own = make<attn::LoadOp>(i32, op.getKeyLengthsAttr(), coordinates[int(Coordinate::B)]);
+    return make<arith::MinSIOp>(make<arith::MaxSIOp>(own, constant(i32, 0)), ofAll);
+  }
+
   Value cast(Value x, DType to) {
     Type from = x.getType(), type = irType(*builder.getContext(), to);
     if (from == type)
@@ -200,7 +211,7 @@ private:
     case Op::Coordinate:
       return coordinates[int(node.coordinate)];
     case Op::Extent:
-      return make<attn::ExtentOp>(type, builder.getStringAttr(toRef(name(node.extent))));
+      return extent(node.extent);
     case Op::Scalar:
       if (auto value = values.find(node.name); value != values.end())
         return value->second;
@@ -401,6 +412,10 @@ Expected<OwningOpRef<ModuleOp>> attune::buildAttention(MLIRContext &context, con
   if (!scalars.empty())
     properties.scalars = builder.getArrayAttr(scalars);
   properties.pattern = pattern;
+  if (const std::optional<TensorDecl> &lengths = variant.keyLengths())
+    properties.key_lengths = builder.getStringAttr(lengths->name);
+  if (const std::optional<KeyPages> &pages = variant.keyPages())
+    properties.key_pages = attn::KeyPagesAttr::get(&context, builder.getStringAttr(pages->tensor.name), pages->size);
   if (variant.hasDropout())
     properties.dropout = builder.getUnitAttr();
   if (variant.isPrecise())

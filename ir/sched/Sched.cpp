@@ -885,7 +885,9 @@ static LogicalResult verifyBox(Operation *op, TensorMapType map, TileType shared
                              << shared;
   return success();
 }
-LogicalResult LoadBoxOp::verify() { return verifyBox(*this, getMap().getType(), getShared().getType(), true); }
+LogicalResult LoadBoxOp::verify() {
+  return verifyBox(*this, getMap().getType(), getShared().getType(), !getSharedRow());
+}
 LogicalResult StoreBoxOp::verify() {
   if (getAdds() && !getMap().getType().getElementType().isF32())
     return emitOpError() << "adds " << getMap().getType().getElementType() << ", where only f32 is added";

@@ -233,21 +233,22 @@ def IsMappedOp : SchedOp<"is_mapped", [Pure]> {
   let assemblyFormat = "$map attr-dict `:` type($map)";
 }
 
-def LoadBoxOp : SchedOp<"load_box", [Effects]> {
+def LoadBoxOp : SchedOp<"load_box", [Effects, AttrSizedOperandSegments]> {
   let summary = "start the copy of one box to shared memory, which completes on a ring's stage";
   let description = [{
     The box at `map[batch, head, row, column]` goes to the panel of `shared[stage]` that starts at `column`; with `from` that is the tensor's
-    column. One thread executes it. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
+    column. It fills the panel's rows, or those from `shared_row` on: a multiple of 8, but in panels of 128 bytes. One thread executes it. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
 
     ```mlir
     sched.load_box %m[%b, %h, %row, %c] to %ks[%stage] signal %kr : ...
     sched.load_box %m[%b, %h, %row, %c] from %k to %bs[%stage] signal %br : ...
+    sched.load_box %m[%page, %h, %slot, %c] to %ks[%stage, %r] signal %kr : ...
     ```
   }];
   let arguments = (ins TensorMapType:$map, I32:$batch, I32:$head, I32:$row, I32:$column, TileType:$shared, I32:$stage,
-                       RingType:$ring, Optional<I32>:$tensor_column);
+                       RingType:$ring, Optional<I32>:$tensor_column, Optional<I32>:$shared_row);
   let assemblyFormat = [{
-    $map `[` $batch `,` $head `,` $row `,` $column `]` (`from` $tensor_column^)? `to` $shared `[` $stage `]` `signal` $ring attr-dict
+    $map `[` $batch `,` $head `,` $row `,` $column `]` (`from` $tensor_column^)? `to` $shared `[` $stage (`,` $shared_row^)? `]` `signal` $ring attr-dict
     `:` type($map) `,` type($shared) `,` type($ring)
   }];
   let hasVerifier = 1;

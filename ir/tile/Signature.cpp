@@ -62,6 +62,12 @@ OperandAttr tile::declarationOf(MLIRContext *context, const OperandParam &operan
                           typeOf(builder, operand.dtype));
 }
 
+std::vector<OperandParam> tile::forwardOperandsOf(attn::AttentionOp op) {
+  const attn::KeyPagesAttr pages = op.getKeyPagesAttr();
+  return forwardOperands(dtypeOf(op.getDtype()), int(op.getHeadDim()), int(op.getHeadDimV()), op.hasLse(),
+                         pages ? int(pages.getSize()) : 0);
+}
+
 /// The fixed extent of an axis; 0 where no operand has it.
 static int extentOf(const KernelSignature &signature, std::string_view name) {
   for (const OperandParam &operand : signature.operands)
@@ -117,7 +123,7 @@ static void addDeclarations(Operation *kernel, KernelSignature &signature) {
     signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
   for (DerivedAxisAttr axis : derivedAxes(kernel))
     addOnce(signature.derived, DerivedAxis{axis.getName().str(), *parseDerivedRule(axis.getRule().getValue()),
-                                           int(axis.getBy()), int(axis.getBlocksPerSm())});
+                                           int(axis.getBy()), int(axis.getBlocksPerSm()), axis.getOf() ? axis.getOf().str() : ""});
   signature.dropout = signature.dropout || kernel->hasAttr("dropout");
   signature.qOffset = signature.qOffset || kernel->hasAttr("q_offset");
 }

@@ -21,6 +21,9 @@ DType dtypeOf(mlir::Type type);
 /// The declaration of an operand in the IR.
 OperandAttr declarationOf(mlir::MLIRContext *context, const OperandParam &operand);
 
+/// Those of the forward pass of an attention.
+std::vector<OperandParam> forwardOperandsOf(attn::AttentionOp op);
+
 /// A kernel of a module as a launch starts it.
 struct LaunchedKernel {
   mlir::Operation *op; ///< a tile.kernel or sched.kernel

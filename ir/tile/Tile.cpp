@@ -57,10 +57,16 @@ OperandAttr tile::findOperand(Operation *kernel, StringRef name) {
   return {};
 }
 
-OperandAttr tile::operandOf(Value view) {
+ParamOp tile::parameterOf(Value view) {
   if (auto rows = view.getDefiningOp<GroupRowsOp>())
     view = rows.getView();
-  auto param = view.getDefiningOp<ParamOp>();
+  else if (auto rows = view.getDefiningOp<PagedRowsOp>())
+    view = rows.getView();
+  return view.getDefiningOp<ParamOp>();
+}
+
+OperandAttr tile::operandOf(Value view) {
+  ParamOp param = parameterOf(view);
   return param ? findOperand(kernelAround(param), param.getName()) : OperandAttr();
 }
 
@@ -310,6 +316,20 @@ LogicalResult GroupRowsOp::verify() {
   return success();
 }
 
+LogicalResult PagedRowsOp::verify() {
+  if (!getView().getDefiningOp<ParamOp>() || !getTable().getDefiningOp<ParamOp>())
+    return emitOpError("takes a view and a table that tile.param reads");
+  const ViewType view = getView().getType(), table = getTable().getType();
+  if (view.getRank() < 3 || table.getRank() != 2 || !table.getElementType().isInteger(32))
+    return emitOpError() << "takes a view of at least three dimensions, pages, heads and slots, and a table of i32 of two, "
+                            "got "
+                         << view << " and " << table;
+  const OperandAttr operand = operandOf(getView());
+  if (operand && operand.getAxes()[view.getRank() - 2].getSize() != int64_t(getSize()))
+    return emitOpError() << "has pages of " << getSize() << ", which " << operand.getName() << " has not";
+  return success();
+}
+
 LogicalResult AxisExtentOp::verify() {
   Operation *kernel = kernelAround(*this);
   if (!kernel)
@@ -404,9 +424,15 @@ static LogicalResult verifySameDeclarations(LaunchOp launch, Operation *a, Opera
 }
 
 LogicalResult DerivedAxisAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr name, StringAttr rule,
-                                      int64_t by, int64_t blocksPerSm) {
-  if (!parseDerivedRule(rule.getValue()))
-    return emitError() << "axis " << name << " is derived by " << rule << ", which is not \"rows\" or \"shares\"";
+                                      int64_t by, int64_t blocksPerSm, StringAttr of) {
+  const std::optional<DerivedAxis::Rule> known = parseDerivedRule(rule.getValue());
+  if (!known)
+    return emitError() << "axis " << name << " is derived by " << rule
+                       << ", which is not \"rows\", \"shares\" or \"pages\"";
+  if ((known == DerivedAxis::Rule::Pages) != (of && tensorDimension(of.getValue())))
+    return emitError() << "axis " << name << " is derived by " << rule
+                       << (known == DerivedAxis::Rule::Pages ? ", which is `of` a dimension tensors.NAME.1 of their table"
+                                                             : ", which is `of` nothing");
   if (by < 1 || by > INT32_MAX || blocksPerSm < 1 || blocksPerSm > 64)
     return emitError() << "axis " << name << " is derived by tiles of " << by << " and " << blocksPerSm
                        << " blocks a multiprocessor; both are positive";

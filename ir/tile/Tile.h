@@ -61,6 +61,7 @@ void printGrid(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr
 } // namespace attune::tile
 
 namespace attune::tile {
+class ParamOp;
 class YieldOp;
 
 /// Whether a tile's one axis is that of distances.
@@ -86,6 +87,8 @@ llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
 OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);
 /// Whether a launch gives the extent of an axis: of one of `kernel`'s operands, or of a captured tensor's dimension.
 bool hasExtent(mlir::Operation *kernel, llvm::StringRef axis);
+/// What reads the parameter behind a view, of a group's or of pages' rows too; null for any other view.
+ParamOp parameterOf(mlir::Value view);
 /// The declaration of the operand that `view` is read as by `tile.param`; null for any other view.
 OperandAttr operandOf(mlir::Value view);
 /// The captured tensor that `view` is read as by `tile.param`; null for any other view.

@@ -154,15 +154,17 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
         | rule   | extent                                                                                                           |
         |--------|------------------------------------------------------------------------------------------------------------------|
         | rows   | queries of all query heads of a key head: that of q times `group`                                                |
+        | pages  | keys of pages: that of dimension `of` of a captured tensor, the table of pages, times `by`, the keys of a page                |
         | shares | into how many shares the keys of a tile of rows are divided, tiles of `by` keys, one share to a block, for as many blocks as multiprocessors have room for, `blocks_per_sm` each (keyShares, attune/LaunchParams.h) |
 
     ```mlir
     #tile.derived<name = "row", rule = "rows">
     #tile.derived<name = "split", rule = "shares", by = 64, blocks_per_sm = 2>
+    #tile.derived<name = "k", rule = "pages", by = 64, of = "tensors.table.1">
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$rule, DefaultValuedParameter<"int64_t", "1">:$by,
-                        DefaultValuedParameter<"int64_t", "1">:$blocks_per_sm);
+                        DefaultValuedParameter<"int64_t", "1">:$blocks_per_sm, OptionalParameter<"::mlir::StringAttr">:$of);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

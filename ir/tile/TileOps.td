@@ -103,6 +103,26 @@ def GroupRowsOp : TileOp<"group_rows", [Pure, AllTypesMatch<["view", "result"]>]
   let hasVerifier = 1;
 }
 
+def PagedRowsOp : TileOp<"paged_rows", [Pure, AllTypesMatch<["view", "result"]>]> {
+  let summary = "the rows of sequences that lie in pages as those of one view";
+  let description = [{
+    Of a view of pages [page, h, slot, ...], of `size` slots each, and a table of their numbers the result is one of [b, h, row, ...]:
+
+        result[b, h, r, ...] = view[table[b, r / size], h, r % size, ...]
+
+    A number out of range counts as the nearest page, a column beyond the table as its last. Tiles are read of it, not written.
+
+    ```mlir
+    %keys = tile.paged_rows %K by %table size 64 : !tile.view<4, bf16>, !tile.view<2, i32>
+    %k = tile.load %keys[%b, %kv_head, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 128, bf16, shared>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, ViewType:$table, ConfinedAttr<I64Attr, [IntPositive]>:$size);
+  let results = (outs ViewType:$result);
+  let assemblyFormat = "$view `by` $table `size` $size attr-dict `:` type($view) `,` type($table)";
+  let hasVerifier = 1;
+}
+
 def AxisExtentOp : TileOp<"axis_extent", [Pure]> {
   let summary = "the extent of an axis in this launch";
   let description = [{

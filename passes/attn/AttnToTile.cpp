@@ -79,13 +79,17 @@ private:
   void deriveAxes(tile::DomainOp domain) {
     constexpr int64_t unevenShares = 8; // for each multiprocessor
     SmallVector<Attribute> derived;
-    auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1) {
+    auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1,
+                      StringAttr of = {}) {
       derived.push_back(tile::DerivedAxisAttr::get(op.getContext(), builder.getStringAttr(name),
-                                                   builder.getStringAttr(attune::name(rule)), by, blocksPerSm));
+                                                   builder.getStringAttr(attune::name(rule)), by, blocksPerSm, of));
     };
     auto followsMemory = [](Value end) { return followsFrom(end, llvm::IsaPred<tile::ElementOp>); };
     const bool isUneven = domain.skips() || llvm::any_of(domain.getBegins(), followsMemory) ||
                           llvm::any_of(domain.getEnds(), followsMemory);
+    if (attn::KeyPagesAttr pages = op.getKeyPagesAttr())
+      derive("k", DerivedAxis::Rule::Pages, pages.getSize(), 1,
+             builder.getStringAttr(tile::tensorPrefix + pages.getName().getValue() + ".1"));
     if (plan.getPackGroups())
       derive(tile::rowsAxis, DerivedAxis::Rule::Rows);
     if (plan.getSplitKeys())
@@ -109,8 +113,7 @@ private:
 
   ArrayAttr operands() {
     SmallVector<Attribute> declared;
-    for (const OperandParam &operand : attune::forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()),
-                                                               int(op.getHeadDimV()), op.hasLse()))
+    for (const OperandParam &operand : tile::forwardOperandsOf(op))
       if (operand.role == OperandRole::In || !plan.getSplitKeys())
         declared.push_back(tile::declarationOf(builder.getContext(), operand));
     if (plan.getSplitKeys())
@@ -258,7 +261,7 @@ private:
     rowHead = index(axes.heads);
     row0 = index(axes.rows);
     Value queryLength = axisExtent("q", "Sq");
-    keyLength = axisExtent("k", "Sk");
+    keyLength = keysOfSequence(builder, op, b, axisExtent("k", "Sk"));
     Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
     readQueryOffset();
     Value kvHead = rowHead, rowLength = queryLength;
@@ -280,7 +283,8 @@ private:
     };
     savedDropout = saved("dropout");
     savedScore = saved("score");
-    Value queries = param("q", view(4, dtype)), keys = param("k", view(4, dtype)), values = param("v", view(4, dtype));
+    Value queries = param("q", view(4, dtype)), keys = rowsOfKeys(param("k", view(4, dtype))),
+          values = rowsOfKeys(param("v", view(4, dtype)));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     SmallVector<Value, 2> within;
     Value shares;
@@ -337,6 +341,15 @@ private:
   /// The view with the block's rows.
   Value rowsOf(Value view) {
     return group ? tile::named(tile::GroupRowsOp::create(builder, loc, view, group), tile::nameOf(view)) : view;
+  }
+
+  /// The view of K or V by sequence, where they lie in pages.
+  Value rowsOfKeys(Value view) {
+    attn::KeyPagesAttr pages = op.getKeyPagesAttr();
+    if (!pages)
+      return view;
+    Value table = tile::readTensor(builder, loc, op.findTensor(pages.getName()));
+    return tile::named(tile::PagedRowsOp::create(builder, loc, view, table, pages.getSize()), tile::nameOf(view));
   }
 
   /// K and V, and which of their heads.

@@ -10,6 +10,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/MaskAnalysis.h"
 #include "passes/attn/BoundsKernel.h"
+#include "passes/attn/CloneRegion.h"
 
 #include "attune/TileMap.h"
 
@@ -71,6 +72,8 @@ private:
     op.getMask().walk([&](ReadOp read) { names.insert(read.getName()); });
     if (attn::BlockPatternAttr pattern = op.getPatternAttr())
       names.insert(pattern.getName().getValue());
+    if (std::optional<StringRef> lengths = op.getKeyLengths())
+      names.insert(*lengths);
     return builder.getArrayAttr(llvm::filter_to_vector(
         declared, [&](Attribute each) { return names.contains(cast<Attr>(each).getName().getValue()); }));
   }
@@ -83,7 +86,7 @@ private:
 
   void writeBlock(SmallVectorImpl<BoundsTable> &bounds) {
     Value b = index("b"), h = index("h"), q0 = index("q");
-    Value Sq = extent("q", "Sq"), Sk = extent("k", "Sk"), H = extent("h", "H"), B = extent("b", "B");
+    Value Sq = extent("q", "Sq"), Sk = keysOfSequence(builder, op, b, extent("k", "Sk")), H = extent("h", "H"), B = extent("b", "B");
     Value offset;
     if (op.getQOffset())
       offset = tile::named(tile::ParamOp::create(builder, loc, i32, "q_offset"), "q_offset");

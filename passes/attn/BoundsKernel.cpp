@@ -55,6 +55,9 @@ public:
     auto writer = tile::KernelOp::create(builder, loc, name, operands(tables), builder.getArrayAttr({share}),
                                          kernel.getDtype(), plan(), kernel.getTensorsAttr(), kernel.getScalarsAttr(),
                                          attn::BlockPatternAttr(), false, false, kernel.getQOffset());
+    // What one kernel of a launch derives of keys, all do.
+    if (Attribute derived = kernel->getAttr(tile::derivedAttr); derived && op.getKeyPagesAttr())
+      writer->setAttr(tile::derivedAttr, derived);
     builder.createBlock(&writer.getBody());
     block = tile::named(tile::BlockIndexOp::create(builder, loc, i32, "share"), "share");
     if (tile::OperandAttr counter = tile::findOperand(kernel, tile::workCounter))

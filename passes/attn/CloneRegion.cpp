@@ -36,3 +36,15 @@ Value attune::cloneFromRegion(OpBuilder &builder, attn::AttentionOp op, Value va
   }
   return mapping.lookup(value);
 }
+
+Value attune::keysOfSequence(OpBuilder &builder, attn::AttentionOp op, Value b, Value capacity) {
+  const std::optional<StringRef> lengths = op.getKeyLengths();
+  if (!lengths)
+    return capacity;
+  const Location loc = op.getLoc();
+  Value length = tile::ElementOp::create(builder, loc, builder.getI32Type(),
+                                         tile::readTensor(builder, loc, op.findTensor(*lengths)), b, false);
+  Value least = arith::MaxSIOp::create(builder, loc, tile::named(length, *lengths),
+                                       arith::ConstantIntOp::create(builder, loc, 0, 32));
+  return tile::named(arith::MinSIOp::create(builder, loc, least, capacity), "own_keys");
+}

@@ -16,4 +16,7 @@ void cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Opera
 mlir::Value cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Value value,
                             mlir::IRMapping &mapping);
 
+/// How many keys sequence `b` has: `capacity`, the extent of all, where they have no lengths of their own.
+mlir::Value keysOfSequence(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Value b, mlir::Value capacity);
+
 } // namespace attune

@@ -116,8 +116,7 @@ private:
     for (auto operand : partial.getOperandsAttr().getAsRange<tile::OperandAttr>())
       if (operand.getRole() == OperandRole::Out || operand.getName().getValue().starts_with(partPrefix))
         declared.push_back(operand);
-    for (const OperandParam &operand :
-         forwardOperands(tile::dtypeOf(op.getDtype()), int(op.getHeadDim()), int(op.getHeadDimV()), op.hasLse()))
+    for (const OperandParam &operand : tile::forwardOperandsOf(op))
       if (operand.role == OperandRole::Out)
         declared.push_back(tile::declarationOf(op.getContext(), operand));
     return builder.getArrayAttr(declared);

@@ -50,7 +50,7 @@ Value makeRing(OpBuilder &builder, tile::LoadOp load, int64_t count) {
 
 /// What a load is called in remarks: after its tensor.
 std::string nameOf(tile::LoadOp load) {
-  auto parameter = load.getView().getDefiningOp<tile::ParamOp>();
+  tile::ParamOp parameter = tile::parameterOf(load.getView());
   return parameter ? parameter.getOwnName().str() : "a tile";
 }
 

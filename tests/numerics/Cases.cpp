@@ -860,6 +860,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(dropoutGroup());
   all.push_back(normaliserGroup(gpu));
   all.push_back(fewQueriesGroup());
+  all.push_back(pagesGroup());
   return all;
 }
 

@@ -16,7 +16,7 @@ struct Group {
 };
 
 /// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns", "head-masks",
-/// "bounds", "captured", "scalars", "expressions", "dropout", "normalisers", "few-queries". `gpu` leaves out the head dims that take a
+/// "bounds", "captured", "scalars", "expressions", "dropout", "normalisers", "few-queries", "pages". `gpu` leaves out the head dims that take a
 /// GPU compiler long, and adds long sequences.
 std::vector<Group> groups(bool gpu);
 
@@ -27,6 +27,8 @@ bool forEachCase(const std::string &group, const std::function<void(const Case &
 Group normaliserGroup(bool gpu);
 /// Few queries over many keys, by packed groups and shares of keys.
 Group fewQueriesGroup();
+/// Lengths of sequences, and keys in pages.
+Group pagesGroup();
 
 /// A small choice for compute-sanitizer: every kind of code, short sequences.
 Group smallGroup();

@@ -73,6 +73,7 @@ TEST_CASE("dropout") { runGroup("dropout"); }
 TEST_CASE("wide-heads") { runGroup("wide-heads"); }
 TEST_CASE("normalisers") { runGroup("normalisers"); }
 TEST_CASE("few-queries") { runGroup("few-queries"); }
+TEST_CASE("pages") { runGroup("pages"); }
 
 TEST_CASE("a wrong result, a write outside and an unwritten element are found") {
   Case test = makeCase("causal", Variant("causal").mask(causal()), bf16, {.queries = 70, .keys = 90, .headDim = 32}, 1);

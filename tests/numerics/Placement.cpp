@@ -1,5 +1,7 @@
 #include "tests/numerics/Placement.h"
 
+#include "tools/reference/Pages.h"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -57,15 +59,28 @@ static std::array<int64_t, 4> dims(const HostTensor &tensor) {
   return {tensor.shape[0], tensor.shape[1], tensor.shape[2], tensor.shape[3]};
 }
 
+/// K or V in the pages that the variant's table names; nothing where it has none.
+static std::optional<HostTensor> inPages(const Case &test, const HostTensor &rows) {
+  const std::optional<KeyPages> &pages = test.variant->keyPages();
+  if (!pages)
+    return std::nullopt;
+  const std::optional<TensorDecl> &lengths = test.variant->keyLengths();
+  const auto &tensors = test.problem.tensors;
+  HostTensor own = rows; // makeCase has made those of shared pages the same
+  return reference::toPages(own, tensors.at(pages->tensor.name), pages->size,
+                            lengths ? &tensors.at(lengths->name) : nullptr);
+}
+
 PlacedInputs::PlacedInputs(const Case &test)
-    : test(test), q(arrange(test.problem.q.dtype, dims(test.problem.q), test.layout, false)),
-      k(arrange(test.problem.k.dtype, dims(test.problem.k), test.layout, true)),
-      v(arrange(test.problem.v.dtype, dims(test.problem.v), test.layout, true)),
+    : test(test), keyPages(inPages(test, test.problem.k)), valuePages(inPages(test, test.problem.v)),
+      q(arrange(test.problem.q.dtype, dims(test.problem.q), test.layout, false)),
+      k(arrange(test.problem.k.dtype, dims(keyPages ? *keyPages : test.problem.k), test.layout, true)),
+      v(arrange(test.problem.v.dtype, dims(valuePages ? *valuePages : test.problem.v), test.layout, true)),
       numbers(
           HostTensor::fromInts(DType::I64, {2}, std::array{int64_t(test.problem.seed), int64_t(test.problem.offset)})) {
   q.values = &test.problem.q;
-  k.values = &test.problem.k;
-  v.values = &test.problem.v;
+  k.values = keyPages ? &*keyPages : &test.problem.k;
+  v.values = valuePages ? &*valuePages : &test.problem.v;
   seeds = arrangeCaptured(numbers, {});
   for (const auto &[name, tensor] : test.problem.tensors)
     captured[name] = arrangeCaptured(tensor, test.layout);

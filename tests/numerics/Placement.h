@@ -163,6 +163,7 @@ public:
 
 private:
   const Case &test;
+  std::optional<reference::HostTensor> keyPages, valuePages; ///< K and V of variants whose keys lie in pages
   Placed q, k, v, seeds;
   reference::HostTensor numbers;
   std::map<std::string, Placed> captured;

@@ -1,4 +1,7 @@
 #include "tests/numerics/Runner.h"
+
+#include "tools/reference/Pages.h"
+#include "tools/reference/Program.h"
 #include "tests/numerics/CompileToRun.h"
 #include "tests/numerics/Placement.h"
 
@@ -102,6 +105,21 @@ Case attune::tests::makeCase(std::string label, Variant variant, DType dtype, co
       continue;
     }
     problem.tensors[decl.name] = std::move(tensor);
+  }
+  const std::optional<TensorDecl> &lengths = shared->keyLengths();
+  const HostTensor *ofKeys = lengths ? &problem.tensors.at(lengths->name) : nullptr;
+  if (ofKeys)
+    for (HostTensor *rows : {&problem.k, &problem.v})
+      reference::poisonBehind(*rows, *ofKeys);
+  if (const std::optional<KeyPages> &pages = shared->keyPages()) {
+    HostTensor &table = problem.tensors[pages->tensor.name];
+    table = reference::pageTable(shape.batch, shape.keys, pages->size, ofKeys, seed * 100 + 8);
+    // The first page is the same for all sequences that have one: a common prefix.
+    for (int64_t b = 1; b < shape.batch && table.shape[1]; ++b)
+      if (reference::keysOf(ofKeys, b, shape.keys) > 0 && reference::keysOf(ofKeys, 0, shape.keys) > 0)
+        table.setInt(b * table.shape[1], table.intAt(0));
+    for (HostTensor *rows : {&problem.k, &problem.v})
+      (void)reference::toPages(*rows, table, pages->size, ofKeys);
   }
   for (const ScalarDecl &decl : shared->scalars())
     if (decl.name == "top")

@@ -62,6 +62,17 @@ void Flags::addVariant(CLI::App &verb) {
   group->add_option("--dropout", dropout, "probability in [0, 1)")->type_name("P");
   group->add_option("--scale", scale, "factor on the dot products; 1/sqrt(D) without")->type_name("X");
   group->add_flag("--precise", precise, "float32-accurate functions");
+  group
+      ->add_option("--paged", pageSize,
+                   "K and V lie in pages of so many keys, a multiple of 16, named by the captured tensor pages, i32[B, N]; "
+                   "without data by --tensor a run has random ones")
+      ->type_name("KEYS");
+  group
+      ->add_option("--lengths", lengths,
+                   "each sequence has its own number of keys, in the captured tensor lengths, i32[B]; a .npy file of them, "
+                   "or nothing: from half of Sk to Sk")
+      ->type_name("[FILE]")
+      ->expected(0, 1);
   group->add_flag("--with-q-offset", qOffset, "the variant adds a run-time offset to q");
   group
       ->add_option("--tensor", tensors,
@@ -327,6 +338,10 @@ static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorD
   if (!normaliser)
     return normaliser.failure();
   text.normaliser = *normaliser;
+  if (flags.lengths)
+    text.keyLengths = "lengths";
+  if (flags.pageSize)
+    text.pages = {"pages", *flags.pageSize};
   Expected<Variant> variant = Variant::parse(std::move(name), text);
   if (!variant)
     return variant.error();
@@ -341,6 +356,8 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
     expressions.dropout.reset();
     expressions.scale.reset();
     expressions.normaliser = expressions.sink = "";
+    expressions.lengths.reset();
+    expressions.pageSize.reset();
     Result<Variant> added = textVariant(expressions, declared, scalars, "added");
     if (!added)
       return added.failure();
@@ -375,6 +392,11 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
     variant.precise();
   if (flags.qOffset || flags.qOffsetValue)
     variant.qOffset();
+  auto table = [](const char *name, int rank) { return captured(name, i32, attune::rank(rank)); };
+  if (flags.lengths && !variant.keyLengths())
+    variant.keyLengths(table("lengths", 1));
+  if (flags.pageSize && variant.keyPages() != KeyPages{table("pages", 2).decl(), *flags.pageSize})
+    variant.keyPages(table("pages", 2), *flags.pageSize);
   if (variant.error())
     return *variant.error();
   return variant;
@@ -505,7 +527,10 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
         fmt::format("--dropout {} is outside [0, 1); use the fraction to drop, for example 0.1", *flags.dropout));
   if (flags.scale && !std::isfinite(*flags.scale))
     return usageError(fmt::format("--scale {} is not finite; write a number, for example 0.125", *flags.scale));
-  for (const std::string &spec : flags.tensors) {
+  std::vector<std::string> tensors = flags.tensors;
+  if (flags.lengths && !flags.lengths->empty())
+    tensors.push_back("lengths=i32:" + *flags.lengths);
+  for (const std::string &spec : tensors) {
     Expected<TensorFlag> flag = TensorFlag::parse(spec);
     if (!flag)
       return Failure{flag.error(), usage};
@@ -561,7 +586,8 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
         {flags.score.has_value(), "score"},        {flags.mask.has_value(), "mask"},
         {!flags.normaliser.empty(), "normaliser"}, {!flags.sink.empty(), "sink"},
         {flags.scale.has_value(), "scale"},        {flags.precise, "precise"},
-        {flags.qOffset, "with-q-offset"}};
+        {flags.qOffset, "with-q-offset"}, {flags.pageSize.has_value(), "paged"},
+        {flags.lengths.has_value(), "lengths"}};
     for (auto [given, flag] : variantFlags)
       if (given)
         return usageError(fmt::format(
@@ -710,6 +736,11 @@ static std::optional<MadeTensor> builtinDefault(const Request &request, const Te
     for (const TensorDecl &own : request.variant->normaliser().tensors)
       if (own.name == param.name)
         return MadeTensor{{shape.heads}};
+  const bool isLengths =
+      request.variant && request.variant->keyLengths() && request.variant->keyLengths()->name == param.name;
+  if (isLengths && param.rank == 1)
+    return MadeTensor{{shape.batch},
+                      [shape](int64_t b) { return double(shape.keys - shape.keys * b / (2 * shape.batch)); }};
   if (!request.input.builtin || param.rank < 1)
     return std::nullopt;
   const std::string &variant = request.input.builtin->name;

@@ -14,7 +14,9 @@
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Compare.h"
 #include "tools/reference/Gradients.h"
+#include "tools/reference/Pages.h"
 #include "tools/reference/Philox.h"
+#include "tools/reference/Program.h"
 
 #include <algorithm>
 #include <array>
@@ -50,11 +52,14 @@ struct RunFlags : Flags {
 struct Data {
   Shape shape;
   HostTensor q, k, v, o, lse;
+  std::optional<HostTensor> keyPages, valuePages; ///< what a launch takes as k and v where keys lie in pages
   bool hasLse = true; ///< else the kernel has no such operand
   std::map<std::string, HostTensor> tensors, scalars;
   std::map<std::string, HostTensor> ofBackward; ///< its operands beside those above: do, dlse, dq, dk, dv, grads.NAME
   std::map<std::string, HostTensor> saved;      ///< what the forward pass leaves for it: saved.NAME
 
+  const HostTensor &launchedKeys() const { return keyPages ? *keyPages : k; }
+  const HostTensor &launchedValues() const { return valuePages ? *valuePages : v; }
   /// What a launch writes.
   std::vector<std::pair<std::string, HostTensor *>> results() {
     if (ofBackward.empty())
@@ -183,12 +188,52 @@ Expected<void> checkMemory(const RunFlags &flags, const Request &request, const 
                                       : "make the shape smaller");
 }
 
+/// Keys behind the lengths of sequences hold NaN, and pages hold the others.
+Expected<void> placeKeys(const RunFlags &flags, const Request &request, Data &data) {
+  if (!request.variant)
+    return {};
+  const std::optional<TensorDecl> &lengths = request.variant->keyLengths();
+  const HostTensor *ofKeys = lengths ? &data.tensors.at(lengths->name) : nullptr;
+  if (ofKeys && ofKeys->shape != std::vector<int64_t>{data.shape.batch})
+    return Error{fmt::format("captured tensor {} has [{}], a run of batch {} needs a length for each", lengths->name,
+                             fmt::join(ofKeys->shape, ", "), data.shape.batch)};
+  if (ofKeys)
+    for (HostTensor *rows : {&data.k, &data.v})
+      reference::poisonBehind(*rows, *ofKeys);
+  const std::optional<KeyPages> &pages = request.variant->keyPages();
+  if (!pages)
+    return {};
+  const int64_t size = pages->size, keys = data.shape.keys;
+  if (keys % size)
+    return Error{fmt::format("{} keys are no whole pages of {}; run with {} and --lengths", keys, size,
+                             (keys + size - 1) / size * size)};
+  HostTensor &table = data.tensors[pages->tensor.name];
+  if (table.shape.empty())
+    table = reference::pageTable(data.shape.batch, keys, size, ofKeys, flags.seed * 1000 + 9);
+  if (table.shape != std::vector<int64_t>{data.shape.batch, keys / size})
+    return Error{fmt::format("captured tensor {} has [{}], batch {} and {} keys in pages of {} take [{}, {}]",
+                             pages->tensor.name, fmt::join(table.shape, ", "), data.shape.batch, keys, size,
+                             data.shape.batch, keys / size)};
+  constexpr int64_t mostPages = 1 << 20;
+  for (int64_t b = 0; b < data.shape.batch; ++b)
+    for (int64_t k = 0; k < reference::keysOf(ofKeys, b, keys); k += size)
+      if (const int64_t page = table.intAt(b * table.shape[1] + k / size); page < 0 || page >= mostPages)
+        return Error{fmt::format("{}[{}, {}] is page {}; a run has pages 0 to {}", pages->tensor.name, b, k / size, page,
+                                 mostPages - 1)};
+  data.keyPages = reference::toPages(data.k, table, size, ofKeys);
+  data.valuePages = reference::toPages(data.v, table, size, ofKeys);
+  return {};
+}
+
 Expected<void> fillData(const RunFlags &flags, const Request &request, const KernelSignature &signature, bool given,
                         Data &data) {
   const Shape &shape = data.shape;
   DType dtype = signature.dtype;
   uint64_t number = 10;
+  const std::optional<KeyPages> pages = request.variant ? request.variant->keyPages() : std::nullopt;
   for (const TensorParam &param : signature.tensors) {
+    if (pages && pages->tensor.name == param.name && std::ranges::find(request.tensors, param.name, &TensorFlag::name) == request.tensors.end())
+      continue; // placeKeys
     Expected<HostTensor> tensor = makeTensor(request, param, shape, flags.seed * 1000 + number++);
     if (!tensor)
       return tensor.error();
@@ -205,6 +250,8 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
     data.k = HostTensor::random(dtype, {shape.batch, shape.headsKv, shape.keys, shape.headDim}, flags.seed * 1000 + 2);
     data.v = HostTensor::random(dtype, {shape.batch, shape.headsKv, shape.keys, shape.headDimV}, flags.seed * 1000 + 3);
   }
+  if (Expected<void> placed = placeKeys(flags, request, data); !placed)
+    return placed;
   data.o = HostTensor::zeros(dtype, {shape.batch, shape.heads, shape.queries, shape.headDimV});
   data.hasLse = hasOperand(signature, "lse");
   data.lse = HostTensor::zeros(DType::F32, {shape.batch, shape.heads, data.hasLse ? shape.queries : 0});
@@ -245,8 +292,8 @@ template <typename Place> LaunchArgs launchArgs(const RunFlags &flags, Device de
     return Tensor::contiguous(place(tensor), tensor.dtype, tensor.shape, device);
   };
   args.q = view(data.q);
-  args.k = view(data.k);
-  args.v = view(data.v);
+  args.k = view(data.launchedKeys());
+  args.v = view(data.launchedValues());
   args.o = view(data.o);
   if (data.hasLse)
     args.lse = view(data.lse);
@@ -313,7 +360,8 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
     buffers[&tensor] = std::move(*buffer);
     return {};
   };
-  for (const HostTensor *tensor : {&data.q, &data.k, &data.v, &data.o, &data.lse})
+  for (const HostTensor *tensor : {&std::as_const(data.q), &data.launchedKeys(), &data.launchedValues(),
+                                   &std::as_const(data.o), &std::as_const(data.lse)})
     if (Expected<void> done = upload(*tensor); !done)
       return done.error();
   for (const auto *more : {&data.tensors, &data.ofBackward, &data.saved})

@@ -235,7 +235,7 @@ private:
       scratch.shifted->run(begin, count, moved.data());
     }
     for (int64_t i = 0; i < count; ++i)
-      if (prepared.shows(scratch.mask, blocks, begin, i)) {
+      if (prepared.shows(scratch.mask, blocks, row.b, begin, i)) {
         double x = s[size_t(i)], off = shift[size_t(i)];
         if (scratch.score) {
           x = scratch.score->floats()[i];

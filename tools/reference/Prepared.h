@@ -25,9 +25,15 @@ struct Prepared {
   Weights weights = Weights::Softmax;
   const HostTensor *sinks = nullptr; ///< of softmax: [H], or null
 
-  /// What mask, whose interpreter has just run keys from `begin` on, and pattern show of the i-th of them.
-  bool shows(const std::optional<RowInterpreter> &run, const uint8_t *blocks, int64_t begin, int64_t i) const {
-    return (!run || run->ints()[i]) && (!blocks || blocks[(begin + i) / patternColumns]);
+  const HostTensor *keyLengths = nullptr; ///< [B], or null
+
+  /// How many keys sequence b has.
+  int64_t keysOf(int64_t b) const { return reference::keysOf(keyLengths, b, keyLength); }
+
+  /// What mask, whose interpreter has just run keys of sequence b from `begin` on, and pattern show of the i-th of them.
+  bool shows(const std::optional<RowInterpreter> &run, const uint8_t *blocks, int64_t b, int64_t begin,
+             int64_t i) const {
+    return begin + i < keysOf(b) && (!run || run->ints()[i]) && (!blocks || blocks[(begin + i) / patternColumns]);
   }
 
   int64_t kvHead(int64_t h) const { return h / (heads / kvHeads); }

@@ -62,6 +62,8 @@ private:
     case Op::Extent:
       instruction.intValue =
           std::array{bindings.batch, bindings.heads, bindings.queryLength, bindings.keyLength}[size_t(node.extent)];
+      if (node.extent == Extent::Sk)
+        instruction.tensor = bindings.keyLengths;
       break;
     case Op::Scalar: {
       const HostTensor *bound = find(bindings.scalars, node.name);
@@ -265,6 +267,10 @@ bool RowInterpreter::isClamped(const Instruction &load, int64_t key) const {
   return false;
 }
 
+int64_t keysOf(const HostTensor *lengths, int64_t b, int64_t all) {
+  return lengths ? std::clamp<int64_t>(lengths->intAt(b), 0, all) : all;
+}
+
 void RowInterpreter::countClamped(const std::vector<uint8_t> &visible, ClampedReads &reads) const {
   assert(clampedInRun && "there is nothing to count");
   // Users come after their operands.
@@ -334,7 +340,7 @@ void RowInterpreter::evaluate(size_t position, int64_t keyBegin, int64_t count, 
       fillInts(instruction.intValue);
     break;
   case Op::Extent:
-    fillInts(instruction.intValue);
+    fillInts(keysOf(instruction.tensor, row[0], instruction.intValue));
     break;
   case Op::Coordinate:
     if (instruction.coordinate != Coordinate::K)

@@ -33,7 +33,11 @@ struct Bindings {
   const std::map<std::string, HostTensor> *tensors = nullptr;
   const std::map<std::string, HostTensor> *scalars = nullptr; ///< rank-0 tensors
   int64_t batch = 0, heads = 0, queryLength = 0, keyLength = 0;
+  const HostTensor *keyLengths = nullptr; ///< [B]: Sk is that of b
 };
+
+/// How many of `all` keys sequence b has.
+int64_t keysOf(const HostTensor *lengths, int64_t b, int64_t all);
 
 struct Instruction {
   Op op = Op::Invalid;
@@ -45,7 +49,7 @@ struct Instruction {
   double floatValue = 0;          ///< Constant and Scalar
   int64_t intValue = 0;           ///< Constant, Scalar and Extent
   Coordinate coordinate = Coordinate::B;
-  const HostTensor *tensor = nullptr; ///< Load
+  const HostTensor *tensor = nullptr; ///< Load; the lengths of Extent Sk
   const Node *node = nullptr;         ///< Load: its name, and what an index outside means
   std::vector<int64_t> strides;       ///< Load, in elements
 };

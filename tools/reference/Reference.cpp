@@ -160,13 +160,14 @@ private:
     if (scratch.mask)
       scratch.mask->run(begin, count, nullptr);
     for (int64_t i = 0; i < count; ++i) {
-      visible[size_t(i)] = prepared.shows(scratch.mask, blocks, begin, i);
+      visible[size_t(i)] = prepared.shows(scratch.mask, blocks, row.b, begin, i);
       any |= visible[size_t(i)];
     }
     if (scratch.mask && scratch.mask->anyClamped()) {
       std::vector<uint8_t> shown(size_t(count), 1);
-      for (int64_t i = 0; blocks && i < count; ++i)
-        shown[size_t(i)] = blocks[(begin + i) / prepared.patternColumns];
+      for (int64_t i = 0; i < count; ++i)
+        shown[size_t(i)] = begin + i < prepared.keysOf(row.b) &&
+                           (!blocks || blocks[(begin + i) / prepared.patternColumns]);
       scratch.mask->countClamped(shown, scratch.clampedReads);
     }
     Real *x = scratch.x.data() + begin;
@@ -363,7 +364,7 @@ private:
 
   /// Where NaN or infinities stand at keys that the row does not see.
   uint8_t hiddenNonFinite(const Row &row, const Scratch &scratch) const {
-    int64_t first = row.kvPlane * prepared.keyLength, last = first + prepared.keyLength;
+    int64_t first = row.kvPlane * prepared.keyLength, last = first + prepared.keysOf(row.b);
     uint8_t found = 0;
     for (auto each = std::lower_bound(nonFiniteKeys.begin(), nonFiniteKeys.end(), std::pair(first, uint8_t(0)));
          each != nonFiniteKeys.end() && each->first < last; ++each)
@@ -460,7 +461,7 @@ static void tellVisible(const Prepared &p, std::optional<RowInterpreter> &mask, 
     if (mask)
       mask->run(first, keys, nullptr);
     for (int64_t i = 0; i < keys; ++i)
-      tell(p.shows(mask, blocks, first, i));
+      tell(p.shows(mask, blocks, b, first, i));
   }
 }
 
@@ -470,7 +471,7 @@ Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mo
     return prepared.error();
   const Prepared &p = *prepared;
   const int64_t all = p.batch * p.heads * p.queryLength * p.keyLength;
-  if ((!p.mask && !p.pattern) || all == 0)
+  if ((!p.mask && !p.pattern && !p.keyLengths) || all == 0)
     return std::optional(all);
   auto reads = [&](Coordinate coordinate) {
     return p.mask &&
@@ -478,7 +479,7 @@ Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mo
              return each.op == Op::Coordinate && each.coordinate == coordinate;
            });
   };
-  const int64_t batches = p.pattern || reads(Coordinate::B) ? p.batch : 1,
+  const int64_t batches = p.pattern || p.keyLengths || reads(Coordinate::B) ? p.batch : 1,
                 heads = p.pattern || reads(Coordinate::H) ? p.heads : 1,
                 queries = p.pattern || reads(Coordinate::Q) ? p.queryLength : 1;
   const int64_t evaluations = batches * heads * queries * p.keyLength;

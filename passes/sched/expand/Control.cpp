@@ -164,7 +164,7 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         mapping.map(id.getResult(), workBlock ? thread : sched::ThreadIdOp::create(builder, loc).getResult());
         return success();
       })
-      .Case<tile::GroupRowsOp>([&](auto rows) {
+      .Case<tile::GroupRowsOp, tile::PagedRowsOp>([&](auto rows) {
         // Where a row is says headRow.
         mapping.map(rows.getResult(), mapping.lookup(rows.getView()));
         return success();

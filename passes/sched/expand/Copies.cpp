@@ -9,9 +9,7 @@ LogicalResult KernelExpander::expandOp(sched::SlotOp op) {
 }
 
 std::string KernelExpander::nameOfView(Value view) {
-  if (auto rows = view.getDefiningOp<tile::GroupRowsOp>())
-    view = rows.getView();
-  auto parameter = view.getDefiningOp<tile::ParamOp>();
+  tile::ParamOp parameter = tile::parameterOf(view);
   return (parameter ? parameter.getOwnName() : tile::nameOf(view)).str();
 }
 
@@ -39,26 +37,41 @@ Value KernelExpander::slice(Value view, ValueRange indices, StringRef name) {
 }
 
 void KernelExpander::makeHead(Value view, ValueRange indices) {
-  if (!view.getDefiningOp<tile::GroupRowsOp>())
+  if (!view.getDefiningOp<tile::GroupRowsOp>() && !view.getDefiningOp<tile::PagedRowsOp>())
     slice(view, indices, nameOfView(view) + "_head");
 }
 
+KernelExpander::PagePlace KernelExpander::pagePlace(tile::PagedRowsOp rows, Value b, Value row) {
+  const int64_t size = int64_t(rows.getSize());
+  Value entry = tile::named(div(row, size), "page_entry");
+  Value number = tile::ElementOp::create(builder, loc, builder.getI32Type(), mapping.lookup(rows.getTable()),
+                                         ValueRange{b, entry}, ArrayRef<bool>{false, false});
+  return {tile::named(clamped(number, mapping.lookup(rows.getView()), 0), "page"),
+          tile::named(rem(row, size), "page_slot")};
+}
+
 KernelExpander::HeadRow KernelExpander::headRow(Value view, ValueRange indices, Value row) {
-  auto rows = view.getDefiningOp<tile::GroupRowsOp>();
-  if (!rows)
-    return {slice(view, indices, nameOfView(view) + "_head"), row};
-  Value group = mapping.lookup(rows.getGroup());
   SmallVector<Value> leading;
   for (Value index : indices.drop_back())
     leading.push_back(mapping.lookup(index));
-  Value first = arith::MulIOp::create(builder, loc, leading.back(), group, arith::IntegerOverflowFlags::nsw);
-  leading.back() = tile::named(add(first, arith::RemUIOp::create(builder, loc, row, group)), "row_head");
-  Value source = mapping.lookup(rows.getView());
+  Value place;
+  if (auto rows = view.getDefiningOp<tile::GroupRowsOp>()) {
+    Value group = mapping.lookup(rows.getGroup());
+    Value first = arith::MulIOp::create(builder, loc, leading.back(), group, arith::IntegerOverflowFlags::nsw);
+    leading.back() = tile::named(add(first, arith::RemUIOp::create(builder, loc, row, group)), "row_head");
+    place = tile::named(arith::DivUIOp::create(builder, loc, row, group), "row_query");
+  } else if (auto rows = view.getDefiningOp<tile::PagedRowsOp>()) {
+    auto [page, slot] = pagePlace(rows, leading.front(), row);
+    leading.front() = page;
+    place = slot;
+  } else {
+    return {slice(view, indices, nameOfView(view) + "_head"), row};
+  }
+  Value source = mapping.lookup(view);
   auto type = cast<tile::ViewType>(source.getType());
   auto headType = tile::ViewType::get(type.getContext(), type.getRank() - leading.size(), type.getElementType());
   Value head = sched::SliceOp::create(builder, loc, headType, source, leading);
-  return {tile::named(head, nameOfView(view) + "_head"),
-          tile::named(arith::DivUIOp::create(builder, loc, row, group), "row_query")};
+  return {tile::named(head, nameOfView(view) + "_head"), place};
 }
 
 void KernelExpander::forEachInside(Value buffer, Value view, ValueRange indices, Value limit,
@@ -199,13 +212,22 @@ LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
   if (op.getRing())
     return copyByEngine(op, ring, stage);
   meetReaders();
-  Value view = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
   const int64_t rows = type.getShape()[1];
+  // Where all rows of the tile are in one head, it and the place of its first row are found once.
+  auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>();
+  std::optional<HeadRow> first;
+  if (!pages || int64_t(pages.getSize()) % rows == 0)
+    first = headRow(op.getView(), op.getIndices(), row0);
+  auto rowAt = [&](Value row) {
+    return first ? HeadRow{first->head, add(first->row, row)}
+                 : headRow(op.getView(), op.getIndices(), add(row0, row));
+  };
   if (type.rank() == 2) {
     forEachPlaceOf(rows, thread, 32 * warps, [&](Value, Value place) {
-      Value viewRow = add(row0, place);
-      sched::CopyAsyncOp::create(builder, loc, view, viewRow, place, ring, stage, i32(0), below(viewRow, limit));
+      const HeadRow from = rowAt(place);
+      sched::CopyAsyncOp::create(builder, loc, from.head, from.row, place, ring, stage, i32(0),
+                                 below(add(row0, place), limit));
     });
     return success();
   }
@@ -213,11 +235,11 @@ LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
   forEachChunk(rows, columns, type.getElementType().getIntOrFloatBitWidth() / 8, thread, 32 * warps,
                [&](Value row, Value column, Value inside) {
                  auto copy = [&] {
-                   Value viewRow = add(row0, row);
-                   Value valid = below(viewRow, limit);
+                   const HeadRow from = rowAt(row);
+                   Value valid = below(pages ? add(row0, row) : from.row, limit);
                    if (viewColumns < columns)
                      valid = arith::AndIOp::create(builder, loc, valid, below(column, i32(viewColumns)));
-                   sched::CopyAsyncOp::create(builder, loc, view, viewRow, column, ring, stage, row, valid);
+                   sched::CopyAsyncOp::create(builder, loc, from.head, from.row, column, ring, stage, row, valid);
                  };
                  inside ? onlyIf(inside, copy) : copy();
                });
@@ -237,7 +259,9 @@ LogicalResult KernelExpander::expandOp(sched::CopyWindowOp op) {
     return success();
   }
   leading.insert(leading.begin(), 4 - rank, i32(0));
-  loadBoxes(mapping.lookup(op.getMap()), leading[0], leading[1], row, column, buffer, stage, ring);
+  const BoxTarget to{buffer, stage, ring};
+  expectTile(to);
+  loadBoxRow(mapping.lookup(op.getMap()), {leading[0], leading[1], row}, column, to, {});
   return success();
 }
 
@@ -290,33 +314,6 @@ LogicalResult KernelExpander::expandOp(sched::StoreTileOp op) {
     sched::StoreSharedOp::create(builder, loc, element, shared, stage, add(place, 1), i32(1));
   });
   return success();
-}
-
-Value KernelExpander::tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle) {
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(&kernelBody());
-  return sched::describe(builder, loc, view.getDefiningOp<tile::ParamOp>(), rows, swizzle);
-}
-
-LogicalResult KernelExpander::copyByEngine(sched::CopyTileOp op, Value buffer, Value stage) {
-  auto type = cast<TileType>(buffer.getType());
-  auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
-  Value map = tensorMap(op.getView(), type.getShape()[1], swizzle), ring = mapping.lookup(op.getRing());
-  SmallVector<Value> at;
-  for (Value index : op.getIndices())
-    at.push_back(mapping.lookup(index));
-  loadBoxes(map, at[0], at[1], at[2], /*column0=*/{}, buffer, stage, ring);
-  return success();
-}
-
-void KernelExpander::loadBoxes(Value map, Value batch, Value head, Value row, Value column0, Value buffer, Value stage,
-                               Value ring) {
-  auto type = cast<TileType>(buffer.getType());
-  const int64_t columns = cast<sched::TensorMapType>(map.getType()).getColumns();
-  sched::ExpectBytesOp::create(builder, loc, type.bytes() / type.getShape()[0], ring, stage);
-  for (int64_t column = 0; column < type.getShape()[2]; column += columns)
-    sched::LoadBoxOp::create(builder, loc, map, batch, head, row, i32(column), buffer, stage, ring,
-                             column0 ? add(column0, column) : Value());
 }
 
 LogicalResult KernelExpander::expandOp(tile::ScaleOp op) {

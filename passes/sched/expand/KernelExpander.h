@@ -355,12 +355,35 @@ private:
   /// By the role's threads from 64 on, with clamped rows and columns; one of them arrives for all.
   void copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared, Value stage,
                       Value ring);
+  /// Where row `row` of sequence `b` lies in pages.
+  struct PagePlace {
+    Value page, slot;
+  };
+  PagePlace pagePlace(tile::PagedRowsOp rows, Value b, Value row);
+
+  // Boxes.cpp
   /// The launch's description of `view`, once a kernel: boxes of `rows` x a panel of `swizzle`.
   Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle);
-  /// One box for each panel of the tile; the stage is full when all of their bytes are there.
+  /// Whether rows of the view end where its axis does: the copy engine leaves out what lies behind.
+  static bool endsWithAxis(Value view, Value limit);
+  /// The stage is full when the bytes of all boxes are there.
   LogicalResult copyByEngine(sched::CopyTileOp op, Value buffer, Value stage);
-  /// The boxes of a stage's panels, from column `column0` of the tensor on or, where that is null, its first.
-  void loadBoxes(Value map, Value batch, Value head, Value row, Value column0, Value buffer, Value stage, Value ring);
+  /// Where boxes go, and where they come from.
+  struct BoxTarget {
+    Value buffer, stage, ring;
+  };
+  struct BoxPlace {
+    Value batch, head, row;
+  };
+  /// The tile that the rows end in: groups of 16 rows, of which one is copied row by row where they end within it.
+  void copyLastTile(sched::CopyTileOp op, const BoxTarget &to, Value row0, Value limit);
+  /// Where the engine finds row `row` of what is copied; outside of the tensor where `inside` is false.
+  BoxPlace boxPlace(sched::CopyTileOp op, Value row, Value inside);
+  /// A box for each panel, from column `column0` of the tensor on or, where that is null, its first, to the rows from
+  /// `sharedRow` on.
+  void loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow);
+  /// The writer arrives and tells how many bytes come.
+  void expectTile(const BoxTarget &to);
 
   // Stores.cpp
   LogicalResult expandOp(tile::StoreOp op);

@@ -29,12 +29,6 @@ void KernelExpander::waitForBoxes(Value threadId) {
   onlyIf(first, [&] { sched::WaitBoxesOp::create(builder, loc, 0); });
 }
 
-/// Whether rows of the view end where its axis does: the copy engine leaves out what lies behind.
-static bool isWhole(tile::OperandAttr operand, Value limit) {
-  auto extent = limit.getDefiningOp<tile::AxisExtentOp>();
-  return extent && extent.getAxis() == operand.getAxes()[operand.getAxes().size() - 2].getName();
-}
-
 bool KernelExpander::takesBoxes(Value tile, Value view, Value limit) {
   tile::OperandAttr operand = tile::operandOf(view);
   auto type = cast<TileType>(tile.getType());
@@ -43,7 +37,7 @@ bool KernelExpander::takesBoxes(Value tile, Value view, Value limit) {
   FragmentAttr layout = layoutOf(buffers.lookup(tile));
   return layout.getRole() == FragmentRole::C && layout.getWarps() * layout.getColumnWarps() == plan.getWarps() &&
          type.getShape()[0] == 16 * layout.getWarps() && operand && operand.isTiled() &&
-         operand.getAxes().size() == 4 && isWhole(operand, limit);
+         operand.getAxes().size() == 4 && endsWithAxis(view, limit);
 }
 
 bool KernelExpander::isStoredInPairs(tile::StoreOp op) {
