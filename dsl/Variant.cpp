@@ -150,9 +150,10 @@ Variant &Variant::keyLengths(const Captured &tensor, std::source_location where)
   if (auto fault = dsl::nameFault("tensor name", decl.name))
     fail({*fault, place(where)});
   else if (decl.dtype != DType::I32 || decl.rank != 1)
-    fail({fmt::format("key lengths \"{}\" are {} of rank {}, but must be i32 of rank 1 [B]; declare captured(\"{}\", i32, "
-                      "rank(1))",
-                      decl.name, attune::name(decl.dtype), decl.rank, decl.name),
+    fail({fmt::format(
+              "key lengths \"{}\" are {} of rank {}, but must be i32 of rank 1 [B]; declare captured(\"{}\", i32, "
+              "rank(1))",
+              decl.name, attune::name(decl.dtype), decl.rank, decl.name),
           place(where)});
   else if (lengths)
     fail({fmt::format("variant \"{}\" has second key lengths \"{}\", but takes one tensor; pass the lesser ones",
@@ -169,9 +170,10 @@ Variant &Variant::keyPages(const Captured &tensor, int size, std::source_locatio
   if (auto fault = dsl::nameFault("tensor name", decl.name))
     fail({*fault, place(where)});
   else if (decl.dtype != DType::I32 || decl.rank != 2)
-    fail({fmt::format("key pages \"{}\" are {} of rank {}, but must be i32 of rank 2 [B, N]; declare captured(\"{}\", i32, "
-                      "rank(2))",
-                      decl.name, attune::name(decl.dtype), decl.rank, decl.name),
+    fail({fmt::format(
+              "key pages \"{}\" are {} of rank {}, but must be i32 of rank 2 [B, N]; declare captured(\"{}\", i32, "
+              "rank(2))",
+              decl.name, attune::name(decl.dtype), decl.rank, decl.name),
           place(where)});
   else if (size <= 0 || size % 16 != 0)
     fail({fmt::format("page size {} is not a positive multiple of 16; use 16, 64 or 128", size), place(where)});

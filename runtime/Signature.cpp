@@ -50,8 +50,7 @@ std::optional<DerivedAxis::Rule> attune::parseDerivedRule(std::string_view text)
   return std::nullopt;
 }
 
-std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int headDimV, bool withLse,
-                                                  int pageSize) {
+std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int headDimV, bool withLse, int pageSize) {
   const AxisParam b{"b"}, h{"h"}, hkv{"hkv"}, q{"q"}, d{"d", headDim}, dv{"dv", headDimV};
   const AxisParam place{pageSize ? "page" : "b"}, k{pageSize ? "slot" : "k", pageSize};
   std::vector<OperandParam> operands = {{"q", dtype, OperandRole::In, false, {b, h, q, d}},

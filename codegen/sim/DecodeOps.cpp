@@ -166,8 +166,7 @@ bool Decoder::boxOp(Operation *op) {
         SmallVector<Value> at = {o.getBatch(), o.getHead(), o.getRow(), from, o.getStage(), o.getColumn()};
         if (o.getSharedRow())
           at.push_back(o.getSharedRow());
-        emit(o, sim::loadBox, at,
-             {mapOf(o, o.getMap()), sharedOf(o, o.getShared()), ringOf(o, o.getRing())});
+        emit(o, sim::loadBox, at, {mapOf(o, o.getMap()), sharedOf(o, o.getShared()), ringOf(o, o.getRing())});
       })
       .Case([&](sched::StoreBoxOp o) {
         Value to = o.getTensorColumn() ? o.getTensorColumn() : o.getColumn();

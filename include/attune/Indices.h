@@ -35,12 +35,12 @@ namespace attune {
 struct IndexFault {
   int64_t b = 0, h = 0, row = 0, k = 0; ///< `row` counts the rows of Q from 0
   int64_t q = 0;                        ///< row + the q offset, as expressions see it
-  std::string tensor = {};           ///< empty: `element` is a number of a page, indices[0], of `extent` pages
-  std::vector<int64_t> indices = {}; ///< of all dimensions
-  int dim = 0;                       ///< the first dimension that does not hold its index
-  int64_t extent = 0;                ///< of that dimension
-  std::string element = {};          ///< as the variant writes it: "ids[k / 2]"
-  SourceLocation where = {};         ///< the element in the user's source; in text, in the file "score" or "mask"
+  std::string tensor = {};              ///< empty: `element` is a number of a page, indices[0], of `extent` pages
+  std::vector<int64_t> indices = {};    ///< of all dimensions
+  int dim = 0;                          ///< the first dimension that does not hold its index
+  int64_t extent = 0;                   ///< of that dimension
+  std::string element = {};             ///< as the variant writes it: "ids[k / 2]"
+  SourceLocation where = {};            ///< the element in the user's source; in text, in the file "score" or "mask"
 
   /// All of it in one line.
   Error error() const;

@@ -122,8 +122,9 @@ static void addDeclarations(Operation *kernel, KernelSignature &signature) {
   if (auto pattern = kernel->getAttrOfType<BlockPatternAttr>("pattern"))
     signature.blockPattern = {pattern.getName().str(), int(pattern.getRows()), int(pattern.getColumns())};
   for (DerivedAxisAttr axis : derivedAxes(kernel))
-    addOnce(signature.derived, DerivedAxis{axis.getName().str(), *parseDerivedRule(axis.getRule().getValue()),
-                                           int(axis.getBy()), int(axis.getBlocksPerSm()), axis.getOf() ? axis.getOf().str() : ""});
+    addOnce(signature.derived,
+            DerivedAxis{axis.getName().str(), *parseDerivedRule(axis.getRule().getValue()), int(axis.getBy()),
+                        int(axis.getBlocksPerSm()), axis.getOf() ? axis.getOf().str() : ""});
   signature.dropout = signature.dropout || kernel->hasAttr("dropout");
   signature.qOffset = signature.qOffset || kernel->hasAttr("q_offset");
 }

@@ -321,9 +321,10 @@ LogicalResult PagedRowsOp::verify() {
     return emitOpError("takes a view and a table that tile.param reads");
   const ViewType view = getView().getType(), table = getTable().getType();
   if (view.getRank() < 3 || table.getRank() != 2 || !table.getElementType().isInteger(32))
-    return emitOpError() << "takes a view of at least three dimensions, pages, heads and slots, and a table of i32 of two, "
-                            "got "
-                         << view << " and " << table;
+    return emitOpError()
+           << "takes a view of at least three dimensions, pages, heads and slots, and a table of i32 of two, "
+              "got "
+           << view << " and " << table;
   const OperandAttr operand = operandOf(getView());
   if (operand && operand.getAxes()[view.getRank() - 2].getSize() != int64_t(getSize()))
     return emitOpError() << "has pages of " << getSize() << ", which " << operand.getName() << " has not";
@@ -431,8 +432,9 @@ LogicalResult DerivedAxisAttr::verify(function_ref<InFlightDiagnostic()> emitErr
                        << ", which is not \"rows\", \"shares\" or \"pages\"";
   if ((known == DerivedAxis::Rule::Pages) != (of && tensorDimension(of.getValue())))
     return emitError() << "axis " << name << " is derived by " << rule
-                       << (known == DerivedAxis::Rule::Pages ? ", which is `of` a dimension tensors.NAME.1 of their table"
-                                                             : ", which is `of` nothing");
+                       << (known == DerivedAxis::Rule::Pages
+                               ? ", which is `of` a dimension tensors.NAME.1 of their table"
+                               : ", which is `of` nothing");
   if (by < 1 || by > INT32_MAX || blocksPerSm < 1 || blocksPerSm > 64)
     return emitError() << "axis " << name << " is derived by tiles of " << by << " and " << blocksPerSm
                        << " blocks a multiprocessor; both are positive";

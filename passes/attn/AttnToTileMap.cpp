@@ -86,7 +86,8 @@ private:
 
   void writeBlock(SmallVectorImpl<BoundsTable> &bounds) {
     Value b = index("b"), h = index("h"), q0 = index("q");
-    Value Sq = extent("q", "Sq"), Sk = keysOfSequence(builder, op, b, extent("k", "Sk")), H = extent("h", "H"), B = extent("b", "B");
+    Value Sq = extent("q", "Sq"), Sk = keysOfSequence(builder, op, b, extent("k", "Sk")), H = extent("h", "H"),
+          B = extent("b", "B");
     Value offset;
     if (op.getQOffset())
       offset = tile::named(tile::ParamOp::create(builder, loc, i32, "q_offset"), "q_offset");

@@ -938,7 +938,7 @@ tile.kernel @second(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 pla
 
 // -----
 
-// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows" or "shares"}}
+// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "shares" or "pages"}}
 tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "halves">]} {
 }
 

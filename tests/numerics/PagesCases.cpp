@@ -51,8 +51,8 @@ Group attune::tests::pagesGroup() {
     for (auto [queries, keys] :
          std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 700}, {3, 257}, {70, 300}, {200, 513}, {2, 0}})
       if (keys || !size) // a table has at least a column
-        all.add("lengths", last, {.batch = 3, .heads = 6, .headsKv = 2, .queries = queries, .keys = keys, .headDim = 64},
-              size);
+        all.add("lengths", last,
+                {.batch = 3, .heads = 6, .headsKv = 2, .queries = queries, .keys = keys, .headDim = 64}, size);
   for (auto [dim, dimV] : std::vector<std::pair<int, int>>{
            {8, 8}, {32, 32}, {40, 72}, {80, 80}, {96, 96}, {128, 128}, {136, 136}, {192, 128}, {256, 256}})
     for (int size : {0, 16, 64})
@@ -72,8 +72,9 @@ Group attune::tests::pagesGroup() {
       return k <= q + keyLength() - queryLength() && k > q + keyLength() - queryLength() - 50;
     }),
             shape, size);
-    all.add("score of Sk",
-            Variant("v").score([](Score s, Index, Index, Index, Index k) { return s - cast(keyLength() - k, f32) * 0.1f; }),
+    all.add("score of Sk", Variant("v").score([](Score s, Index, Index, Index, Index k) {
+      return s - cast(keyLength() - k, f32) * 0.1f;
+    }),
             shape, size);
     all.add("documents", Variant("v").mask(documents(ids)), shape, size);
     all.add("dropout", Variant("v").mask(causalBottomRight()).dropout(0.3f), shape, size, true, false);

@@ -1,9 +1,9 @@
 #include "tests/numerics/Runner.h"
 
-#include "tools/reference/Pages.h"
-#include "tools/reference/Program.h"
 #include "tests/numerics/CompileToRun.h"
 #include "tests/numerics/Placement.h"
+#include "tools/reference/Pages.h"
+#include "tools/reference/Program.h"
 
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Philox.h"

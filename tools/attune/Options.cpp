@@ -63,14 +63,16 @@ void Flags::addVariant(CLI::App &verb) {
   group->add_option("--scale", scale, "factor on the dot products; 1/sqrt(D) without")->type_name("X");
   group->add_flag("--precise", precise, "float32-accurate functions");
   group
-      ->add_option("--paged", pageSize,
-                   "K and V lie in pages of so many keys, a multiple of 16, named by the captured tensor pages, i32[B, N]; "
-                   "without data by --tensor a run has random ones")
+      ->add_option(
+          "--paged", pageSize,
+          "K and V lie in pages of so many keys, a multiple of 16, named by the captured tensor pages, i32[B, N]; "
+          "without data by --tensor a run has random ones")
       ->type_name("KEYS");
   group
-      ->add_option("--lengths", lengths,
-                   "each sequence has its own number of keys, in the captured tensor lengths, i32[B]; a .npy file of them, "
-                   "or nothing: from half of Sk to Sk")
+      ->add_option(
+          "--lengths", lengths,
+          "each sequence has its own number of keys, in the captured tensor lengths, i32[B]; a .npy file of them, "
+          "or nothing: from half of Sk to Sk")
       ->type_name("[FILE]")
       ->expected(0, 1);
   group->add_flag("--with-q-offset", qOffset, "the variant adds a run-time offset to q");
@@ -586,7 +588,7 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
         {flags.score.has_value(), "score"},        {flags.mask.has_value(), "mask"},
         {!flags.normaliser.empty(), "normaliser"}, {!flags.sink.empty(), "sink"},
         {flags.scale.has_value(), "scale"},        {flags.precise, "precise"},
-        {flags.qOffset, "with-q-offset"}, {flags.pageSize.has_value(), "paged"},
+        {flags.qOffset, "with-q-offset"},          {flags.pageSize.has_value(), "paged"},
         {flags.lengths.has_value(), "lengths"}};
     for (auto [given, flag] : variantFlags)
       if (given)

@@ -53,7 +53,7 @@ struct Data {
   Shape shape;
   HostTensor q, k, v, o, lse;
   std::optional<HostTensor> keyPages, valuePages; ///< what a launch takes as k and v where keys lie in pages
-  bool hasLse = true; ///< else the kernel has no such operand
+  bool hasLse = true;                             ///< else the kernel has no such operand
   std::map<std::string, HostTensor> tensors, scalars;
   std::map<std::string, HostTensor> ofBackward; ///< its operands beside those above: do, dlse, dq, dk, dv, grads.NAME
   std::map<std::string, HostTensor> saved;      ///< what the forward pass leaves for it: saved.NAME
@@ -218,8 +218,8 @@ Expected<void> placeKeys(const RunFlags &flags, const Request &request, Data &da
   for (int64_t b = 0; b < data.shape.batch; ++b)
     for (int64_t k = 0; k < reference::keysOf(ofKeys, b, keys); k += size)
       if (const int64_t page = table.intAt(b * table.shape[1] + k / size); page < 0 || page >= mostPages)
-        return Error{fmt::format("{}[{}, {}] is page {}; a run has pages 0 to {}", pages->tensor.name, b, k / size, page,
-                                 mostPages - 1)};
+        return Error{fmt::format("{}[{}, {}] is page {}; a run has pages 0 to {}", pages->tensor.name, b, k / size,
+                                 page, mostPages - 1)};
   data.keyPages = reference::toPages(data.k, table, size, ofKeys);
   data.valuePages = reference::toPages(data.v, table, size, ofKeys);
   return {};
@@ -232,7 +232,8 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
   uint64_t number = 10;
   const std::optional<KeyPages> pages = request.variant ? request.variant->keyPages() : std::nullopt;
   for (const TensorParam &param : signature.tensors) {
-    if (pages && pages->tensor.name == param.name && std::ranges::find(request.tensors, param.name, &TensorFlag::name) == request.tensors.end())
+    if (pages && pages->tensor.name == param.name &&
+        std::ranges::find(request.tensors, param.name, &TensorFlag::name) == request.tensors.end())
       continue; // placeKeys
     Expected<HostTensor> tensor = makeTensor(request, param, shape, flags.seed * 1000 + number++);
     if (!tensor)

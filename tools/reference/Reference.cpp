@@ -166,8 +166,8 @@ private:
     if (scratch.mask && scratch.mask->anyClamped()) {
       std::vector<uint8_t> shown(size_t(count), 1);
       for (int64_t i = 0; i < count; ++i)
-        shown[size_t(i)] = begin + i < prepared.keysOf(row.b) &&
-                           (!blocks || blocks[(begin + i) / prepared.patternColumns]);
+        shown[size_t(i)] =
+            begin + i < prepared.keysOf(row.b) && (!blocks || blocks[(begin + i) / prepared.patternColumns]);
       scratch.mask->countClamped(shown, scratch.clampedReads);
     }
     Real *x = scratch.x.data() + begin;

@@ -220,8 +220,7 @@ LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
   if (!pages || int64_t(pages.getSize()) % rows == 0)
     first = headRow(op.getView(), op.getIndices(), row0);
   auto rowAt = [&](Value row) {
-    return first ? HeadRow{first->head, add(first->row, row)}
-                 : headRow(op.getView(), op.getIndices(), add(row0, row));
+    return first ? HeadRow{first->head, add(first->row, row)} : headRow(op.getView(), op.getIndices(), add(row0, row));
   };
   if (type.rank() == 2) {
     forEachPlaceOf(rows, thread, 32 * warps, [&](Value, Value place) {
