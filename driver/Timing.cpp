@@ -122,17 +122,22 @@ Expected<ProblemData> ProblemData::make(const Kernel &kernel, const TuneCase &tu
   data.args = tuneCase.args;
   struct Operand {
     Tensor LaunchArgs::*tensor;
+    const char *name;
     int64_t heads, length;
     int columns;
   };
-  for (const Operand &operand : {Operand{&LaunchArgs::q, sizes.heads, sizes.queries, signature.headDim},
-                                 Operand{&LaunchArgs::k, sizes.headsKv, sizes.keys, signature.headDim},
-                                 Operand{&LaunchArgs::v, sizes.headsKv, sizes.keys, signature.headDimV},
-                                 Operand{&LaunchArgs::o, sizes.heads, sizes.queries, signature.headDimV}}) {
+  for (const Operand &operand : {Operand{&LaunchArgs::q, "q", sizes.heads, sizes.queries, signature.headDim},
+                                 Operand{&LaunchArgs::k, "k", sizes.headsKv, sizes.keys, signature.headDim},
+                                 Operand{&LaunchArgs::v, "v", sizes.headsKv, sizes.keys, signature.headDimV},
+                                 Operand{&LaunchArgs::o, "o", sizes.heads, sizes.queries, signature.headDimV}}) {
     Tensor &tensor = data.args.*operand.tensor;
     if (tensor.data)
       continue;
-    const std::array<int64_t, 4> shape = {sizes.batch, operand.heads, operand.length, operand.columns};
+    std::array<int64_t, 4> shape = {sizes.batch, operand.heads, operand.length, operand.columns};
+    // Keys in pages: as many as all sequences take.
+    const OperandParam &declared = *std::ranges::find(signature.operands, operand.name, &OperandParam::name);
+    if (const int64_t slots = declared.axes[2].size; slots > 0)
+      shape = {sizes.batch * ((operand.length + slots - 1) / slots), operand.heads, slots, operand.columns};
     __int128 bytes = byteSize(signature.dtype);
     for (int64_t extent : shape)
       bytes *= extent;

@@ -422,7 +422,8 @@ const Kernel::State &Kernel::chosen(const SizeClass &sizes) const {
 const Kernel::State &Kernel::chosen(const LaunchArgs &args) const {
   if (!choice || choice->alternatives.empty() || args.q.rank != 4 || args.k.rank != 4)
     return *state;
-  return chosen(SizeClass::of({args.q.shape[0], args.q.shape[1], args.k.shape[1], args.q.shape[2], args.k.shape[2]}));
+  return chosen(SizeClass::of(
+      {args.q.shape[0], args.q.shape[1], args.k.shape[1], args.q.shape[2], keysIn(state->image.signature, args)}));
 }
 
 Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {

@@ -613,16 +613,27 @@ static Expected<void> packLaunchValues(const KernelSignature &signature, float d
   return {};
 }
 
-/// The extent of an axis: of operands, or of a captured tensor's dimension (tensors.NAME.DIM). Nothing where `args` has
-/// none of them.
-static std::optional<int64_t> extentIn(std::string_view axis, Axes &axes, const LaunchArgs &args) {
-  if (std::optional<int64_t> extent = axes.extent(axis))
-    return *extent;
+/// That of a captured tensor's dimension (tensors.NAME.DIM).
+static std::optional<int64_t> tensorExtent(std::string_view axis, const LaunchArgs &args) {
   if (const std::optional<TensorDimension> of = tensorDimension(axis))
     for (const NamedTensor &named : args.tensors)
       if (of->tensor == named.name && of->dim < named.tensor.rank)
         return named.tensor.shape[of->dim];
   return std::nullopt;
+}
+
+/// The extent of an axis: of operands, or of a captured tensor's dimension. Nothing where `args` has none of them.
+static std::optional<int64_t> extentIn(std::string_view axis, Axes &axes, const LaunchArgs &args) {
+  if (std::optional<int64_t> extent = axes.extent(axis))
+    return *extent;
+  return tensorExtent(axis, args);
+}
+
+int64_t attune::keysIn(const KernelSignature &signature, const LaunchArgs &args) {
+  for (const DerivedAxis &axis : signature.derived)
+    if (axis.rule == DerivedAxis::Rule::Pages)
+      return saturatingProduct(tensorExtent(axis.of, args).value_or(0), axis.by);
+  return args.k.shape[2];
 }
 
 static int64_t tilesIn(const AxisParam &axis, Axes &axes, const LaunchArgs &args) {

@@ -59,6 +59,9 @@ AxisWords wordsFor(const AxisParam &axis);
 Expected<void> packLaunch(const KernelImage &image, Device device, int64_t multiprocessors, float defaultDropout,
                           const LaunchArgs &args, PackedLaunch &packed);
 
+/// How many keys each sequence may have by the arguments of a launch, of which nothing is checked yet.
+int64_t keysIn(const KernelSignature &signature, const LaunchArgs &args);
+
 /// Bytes of all workspace operands, each from a multiple of 16 on. A tensor that `args` lacks, or has with another
 /// rank, counts as empty.
 size_t workspaceSize(const KernelImage &image, int64_t multiprocessors, const LaunchArgs &args);

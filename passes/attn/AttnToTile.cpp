@@ -127,6 +127,12 @@ private:
     return builder.getArrayAttr(declared);
   }
 
+  /// The next multiple of 16 of a number that is not negative.
+  Value upTo16(Value value) {
+    Value units = arith::DivSIOp::create(builder, loc, add(value, number(15)), number(16));
+    return arith::MulIOp::create(builder, loc, units, number(16), arith::IntegerOverflowFlags::nsw);
+  }
+
   /// A block for each tile of rows of a head, and share of its keys.
   ArrayAttr gridOfRows() {
     auto axis = [&](StringRef name, int64_t by = 1) -> Attribute {
@@ -261,7 +267,11 @@ private:
     rowHead = index(axes.heads);
     row0 = index(axes.rows);
     Value queryLength = axisExtent("q", "Sq");
-    keyLength = keysOfSequence(builder, op, b, axisExtent("k", "Sk"));
+    Value capacity = axisExtent("k", "Sk");
+    keyLength = keysOfSequence(builder, op, b, capacity);
+    keysRead = keyLength;
+    if (op.getKeyLengths()) // 16 rows at a time, as the mask hides what follows
+      keysRead = tile::named(arith::MinSIOp::create(builder, loc, upTo16(keyLength), capacity), "keys_read");
     Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
     readQueryOffset();
     Value kvHead = rowHead, rowLength = queryLength;
@@ -374,7 +384,7 @@ private:
     scoreType = shape({{"q", plan.getTileQ()}, {"k", columns}}, f32, MemorySpace::Register);
     Value k0 = loop.getOrigin();
     Value kTile = copy(shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared), of.keys,
-                       ValueRange{b, of.kvHead, k0}, keyLength, plan.getStages(), "k_tile");
+                       ValueRange{b, of.kvHead, k0}, keysRead, plan.getStages(), "k_tile");
     Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
     Value x = maskTile(savingScore(s, k0), k0, loop.getPartial());
     SmallVector<Value> next;
@@ -469,6 +479,7 @@ private:
   TileType rowType, scoreType, outType;
   RowAxes axes = plan.getPackGroups() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
   Value q0, keyLength;
+  Value keysRead;  ///< rows of K that are copied: what memory holds behind the keys may be among them, unlike of V
   Value rowOrigin; ///< where the coordinate of a tile's rows begins: q0 with the query offset, or row0 of several heads
   Value rowHead;   ///< the head of the rows: of a query, or the key head of several
   Value share;     ///< of the keys; null where the block has all

@@ -250,6 +250,8 @@ private:
                     : name == "H"  ? request.heads
                                    : request.batch};
     }
+    if (isOwnKeys(op))
+      return Affine{0, 0, request.keys};
     if (!isa_and_present<arith::AddIOp, arith::SubIOp>(op))
       return std::nullopt;
     auto a = affine(op->getOperand(0)), b = affine(op->getOperand(1));
@@ -263,6 +265,20 @@ private:
         combine(a->constant, b->constant, result.constant))
       return std::nullopt;
     return result;
+  }
+
+  /// The length of a sequence: what its tensor says, in [0, Sk].
+  bool isOwnKeys(Operation *op) {
+    auto attention = cast<attn::AttentionOp>(block.getParentOp());
+    auto least = dyn_cast_if_present<arith::MinSIOp>(op);
+    if (!attention.getKeyLengths() || !least)
+      return false;
+    for (Value side : least->getOperands())
+      if (auto most = side.getDefiningOp<arith::MaxSIOp>())
+        for (Value of : most->getOperands())
+          if (auto load = of.getDefiningOp<attn::LoadOp>(); load && load.getName() == *attention.getKeyLengths())
+            return true;
+    return false;
   }
 
   Block &block;
@@ -344,6 +360,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.deterministic = op.getGradients() && op.getGradients()->getDeterministic();
   if (op.getGradients())
     readGradients(op, request);
+  request.keyLengths = op.getKeyLengths().has_value();
+  request.pageSize = op.getKeyPages() ? int64_t(op.getKeyPages()->getSize()) : 0;
   request.packFault = packFaultOf(op);
   request.precise = op.getPrecise();
   request.queries = hints.queries;
@@ -397,11 +415,13 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     BandReader reader(mask.front(), request);
     Value visible = cast<attn::YieldOp>(mask.front().getTerminator()).getValue();
     const std::optional<MaskShape> band = reader.read(visible);
-    const bool loads =
-        mask.walk([](Operation *inner) {
-              return isa<attn::LoadOp, attn::ScalarOp>(inner) ? WalkResult::interrupt() : WalkResult::advance();
-            })
-            .wasInterrupted();
+    const bool loads = mask.walk([&](Operation *inner) {
+                             auto load = dyn_cast<attn::LoadOp>(inner);
+                             const bool isLength = load && op.getKeyLengths() == load.getName();
+                             return (load && !isLength) || isa<attn::ScalarOp>(inner) ? WalkResult::interrupt()
+                                                                                      : WalkResult::advance();
+                           })
+                           .wasInterrupted();
     // Of what is not known: patterns are of blocks of 128, documents of some thousand tokens.
     if (band && (reader.isExact() || loads))
       request.mask = *band;

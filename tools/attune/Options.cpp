@@ -743,6 +743,11 @@ static std::optional<MadeTensor> builtinDefault(const Request &request, const Te
   if (isLengths && param.rank == 1)
     return MadeTensor{{shape.batch},
                       [shape](int64_t b) { return double(shape.keys - shape.keys * b / (2 * shape.batch)); }};
+  if (const std::optional<KeyPages> pages = request.variant ? request.variant->keyPages() : std::nullopt;
+      pages && pages->tensor.name == param.name) {
+    const int64_t columns = (shape.keys + pages->size - 1) / pages->size;
+    return MadeTensor{{shape.batch, columns}, [=](int64_t i) { return double(i); }};
+  }
   if (!request.input.builtin || param.rank < 1)
     return std::nullopt;
   const std::string &variant = request.input.builtin->name;

@@ -302,7 +302,10 @@ static std::optional<Error> checkHeadDim(const char *name, int dim, const ArchIn
 }
 
 static bool usesWarpgroups(const PlanRequest &request, const ArchInfo &arch) {
-  return arch.warpgroups && request.elementBytes == 2 && request.headDim <= 256 && request.headDimV <= 256;
+  // Single rows are boxes of their own in panels of 128 bytes alone.
+  auto takesRows = [](int64_t headDim) { return sched::panelForBoxes(2 * roundUp(headDim, 16)) == 128; };
+  return arch.warpgroups && request.elementBytes == 2 && request.headDim <= 256 && request.headDimV <= 256 &&
+         (!request.keyLengths || (takesRows(request.headDim) && takesRows(request.headDimV)));
 }
 
 template <typename T> static std::vector<T> choices(std::optional<T> fixed, std::vector<T> all) {

@@ -226,6 +226,8 @@ struct PlanRequest {
   MaskShape mask;
   /// What mask and block pattern leave by the values of captured tensors, where these are known: tiles are counted by it.
   std::shared_ptr<const TileMap> tiles = {};
+  bool keyLengths = false;    ///< sequences have lengths of their own: rows of a tile of keys may end within it
+  int64_t pageSize = 0;       ///< keys of a page, 0 where rows lie in one piece
   int64_t patternRows = 0;    ///< block pattern: queries of a block, 0 without a pattern
   int64_t patternColumns = 0; ///< and keys
   int64_t batch = 4, heads = 16, headsKv = 16, queries = 4096, keys = 4096;

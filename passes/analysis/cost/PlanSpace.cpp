@@ -95,13 +95,15 @@ std::string attune::planFeatures(const PlanRequest &request) {
                             : mask.kind == MaskShape::Kind::Fraction
                                 ? fmt::format("fraction {:g}", mask.fraction)
                                 : fmt::format("band {} {} prefix {}", bound(mask.left), bound(mask.right), mask.prefix);
+  const std::string keys = (request.keyLengths ? " lengths" : "") +
+                           (request.pageSize ? fmt::format(" page {}", request.pageSize) : std::string());
   return fmt::format("element {} head_dim {} {} dropout {:d} precise {:d} special {:g} {:g} alu {:g} statistics {:d} "
                      "uniform {} rows {} columns {} staged {} elements {} biases {} {} distances {} by_key {:d} "
-                     "mask_alu {:g} mask {} pattern {} {}",
+                     "mask_alu {:g} mask {} pattern {} {}{}",
                      request.elementBytes, request.headDim, request.headDimV, request.dropout, request.precise,
                      request.specialPerElement, request.normaliserSpecial, request.aluPerElement, request.rowStatistics,
                      request.uniformValues, request.rowVectors, request.columnVectors, request.stagedColumns,
                      request.elementLoads, request.biases, request.biasBytes, request.distanceValues,
                      request.maskLoadsByKey, request.maskAluPerElement, shape, request.patternRows,
-                     request.patternColumns);
+                     request.patternColumns, keys);
 }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/analysis/MapPatterns.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 #include <numeric>
@@ -37,19 +38,34 @@ void KernelExpander::expectTile(const BoxTarget &to) {
   sched::ExpectBytesOp::create(builder, loc, type.bytes() / type.getShape()[0], to.ring, to.stage);
 }
 
-KernelExpander::BoxPlace KernelExpander::boxPlace(sched::CopyTileOp op, Value row, Value inside) {
-  Value batch = mapping.lookup(op.getIndices()[0]), outside;
+KernelExpander::BoxPlace KernelExpander::boxPlace(sched::CopyTileOp op, Value row) {
+  Value batch = mapping.lookup(op.getIndices()[0]);
   if (auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>()) {
     auto [page, slot] = pagePlace(pages, batch, row);
     batch = page;
     row = slot;
-    outside = i32(int64_t(pages.getSize()));
-  } else if (inside) {
-    outside = sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(op.getView()), 2);
   }
-  if (inside)
-    row = arith::SelectOp::create(builder, loc, inside, row, outside);
   return {batch, mapping.lookup(op.getIndices()[1]), row};
+}
+
+Value KernelExpander::rowOutside(sched::CopyTileOp op) {
+  if (auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>())
+    return i32(int64_t(pages.getSize()));
+  return sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(op.getView()), 2);
+}
+
+void KernelExpander::beforeAcquire(Value ring, Value index, function_ref<void()> body) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.getInsertionBlock();
+  for (Operation &op : llvm::reverse(llvm::make_range(block->begin(), builder.getInsertionPoint()))) {
+    if (&op == index.getDefiningOp())
+      break;
+    if (auto acquire = dyn_cast<sched::AcquireOp>(op); acquire && acquire.getRing() == ring) {
+      builder.setInsertionPoint(acquire);
+      break;
+    }
+  }
+  body();
 }
 
 LogicalResult KernelExpander::copyByEngine(sched::CopyTileOp op, Value buffer, Value stage) {
@@ -63,50 +79,76 @@ LogicalResult KernelExpander::copyByEngine(sched::CopyTileOp op, Value buffer, V
   Value map = tensorMap(op.getView(), together, swizzle);
   expectTile(to);
   if (!pages && endsWithAxis(op.getView(), op.getLimit())) {
-    loadBoxRow(map, boxPlace(op, row0, {}), {}, to, {});
+    loadBoxRow(map, boxPlace(op, row0), {}, to, {});
     return success();
   }
-  auto wholeTile = [&] {
+  // The numbers of all pages are asked for together.
+  SmallVector<BoxPlace> places;
+  beforeAcquire(to.ring, row0, [&] {
     for (int64_t row = 0; row < rows; row += together)
-      loadBoxRow(map, boxPlace(op, add(row0, row), {}), {}, to, together < rows ? i32(row) : Value());
+      places.push_back(boxPlace(op, add(row0, row)));
+  });
+  auto wholeTile = [&] {
+    for (auto [i, place] : llvm::enumerate(places))
+      loadBoxRow(map, place, {}, to, places.size() > 1 ? i32(int64_t(i) * together) : Value());
   };
   Value ends = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, add(row0, rows), limit);
-  either(ends, wholeTile, [&] { copyLastTile(op, to, row0, limit); });
+  either(ends, wholeTile, [&] { copyLastTile(op, to, together, row0, limit); });
   return success();
 }
 
-void KernelExpander::copyLastTile(sched::CopyTileOp op, const BoxTarget &to, Value row0, Value limit) {
-  constexpr int64_t group = 16;
+/// Whether rows end at a multiple of 16, or where the axis does: of pages it is one, and of rows in one piece the engine knows
+/// it.
+static bool endsInGroups(Value limit) {
+  if (auto least = limit.getDefiningOp<arith::MinSIOp>())
+    return endsInGroups(least.getLhs()) && endsInGroups(least.getRhs());
+  return limit.getDefiningOp<tile::AxisExtentOp>() || isMultipleOf(limit, 16);
+}
+
+void KernelExpander::forPieces(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body) {
+  if (end == size)
+    return body(i32(0));
+  auto loop = scf::ForOp::create(builder, loc, i32(0), i32(end), i32(size));
+  loop->setAttr(tile::nameAttr, builder.getStringAttr(name));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+}
+
+void KernelExpander::copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0,
+                                  Value limit) {
   auto type = cast<TileType>(to.buffer.getType());
-  auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
-  // The keys of all pages are whole groups.
-  const bool endsWithGroup =
-      op.getView().getDefiningOp<tile::PagedRowsOp>() && op.getLimit().getDefiningOp<tile::AxisExtentOp>();
-  Value groups = tensorMap(op.getView(), group, swizzle),
-        single = endsWithGroup ? Value() : tensorMap(op.getView(), 1, swizzle);
-  auto loopOver = [&](int64_t end, int64_t step, StringRef name, function_ref<void(Value)> body) {
-    auto loop = scf::ForOp::create(builder, loc, i32(0), i32(end), i32(step));
-    loop->setAttr(tile::nameAttr, builder.getStringAttr(name));
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(loop.getBody());
-    body(loop.getInductionVar());
-  };
-  loopOver(type.getShape()[1], group, "tile_row", [&](Value tileRow) {
-    Value row = add(row0, tileRow), begins = below(row, limit);
-    auto wholeGroup = [&] { loadBoxRow(groups, boxPlace(op, row, begins), {}, to, tileRow); };
-    if (endsWithGroup)
-      return wholeGroup();
-    Value ends = below(limit, add(row, group));
-    either(
-        arith::AndIOp::create(builder, loc, begins, ends),
-        [&] {
-          loopOver(group, 1, "group_row", [&](Value groupRow) {
-            Value at = add(row, groupRow);
-            loadBoxRow(single, boxPlace(op, at, below(at, limit)), {}, to, add(tileRow, groupRow));
-          });
-        },
-        wholeGroup);
+  LastTile tile{op, to, {together}, {}, rowOutside(op), limit};
+  const std::vector<int64_t> finer =
+      endsInGroups(op.getLimit()) ? std::vector<int64_t>{16} : std::vector<int64_t>{8, 1};
+  for (int64_t size : finer)
+    if (size < together)
+      tile.sizes.push_back(size);
+  for (int64_t size : tile.sizes)
+    tile.maps.push_back(tensorMap(op.getView(), size, cast<sched::SwizzleAttr>(type.getLayout())));
+  forPieces(type.getShape()[1], together, "tile_row", [&](Value tileRow) {
+    Value row = add(row0, tileRow);
+    copyPiece(tile, 0, boxPlace(op, row), tileRow, row);
   });
+}
+
+void KernelExpander::copyPiece(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row) {
+  const int64_t size = tile.sizes[level];
+  Value inside = below(row, tile.limit);
+  auto whole = [&] {
+    Value from = arith::SelectOp::create(builder, loc, inside, at.row, tile.outside);
+    loadBoxRow(tile.maps[level], {at.batch, at.head, from}, {}, tile.to, tileRow);
+  };
+  if (level + 1 == tile.sizes.size())
+    return whole();
+  Value crossed = arith::AndIOp::create(builder, loc, inside, below(tile.limit, add(row, size)));
+  auto inPieces = [&] {
+    forPieces(size, tile.sizes[level + 1], "piece_row", [&](Value pieceRow) {
+      copyPiece(tile, level + 1, {at.batch, at.head, add(at.row, pieceRow)}, add(tileRow, pieceRow),
+                add(row, pieceRow));
+    });
+  };
+  either(crossed, inPieces, whole);
 }
 
 } // namespace attune::expansion

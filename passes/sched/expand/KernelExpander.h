@@ -366,6 +366,9 @@ private:
   Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle);
   /// Whether rows of the view end where its axis does: the copy engine leaves out what lies behind.
   static bool endsWithAxis(Value view, Value limit);
+  /// Writes `body`, which reads `index`, in front of the wait for the ring's stage where it has just been written: what it asks
+  /// memory for is under way meanwhile.
+  void beforeAcquire(Value ring, Value index, function_ref<void()> body);
   /// The stage is full when the bytes of all boxes are there.
   LogicalResult copyByEngine(sched::CopyTileOp op, Value buffer, Value stage);
   /// Where boxes go, and where they come from.
@@ -375,10 +378,24 @@ private:
   struct BoxPlace {
     Value batch, head, row;
   };
-  /// The tile that the rows end in: groups of 16 rows, of which one is copied row by row where they end within it.
-  void copyLastTile(sched::CopyTileOp op, const BoxTarget &to, Value row0, Value limit);
-  /// Where the engine finds row `row` of what is copied; outside of the tensor where `inside` is false.
-  BoxPlace boxPlace(sched::CopyTileOp op, Value row, Value inside);
+  /// The tile that the rows end in: boxes of as many rows as lie `together`, and of 8 and of single rows where they end within
+  /// one.
+  void copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit);
+  struct LastTile {
+    sched::CopyTileOp op;
+    BoxTarget to;
+    SmallVector<int64_t> sizes; ///< rows of a box, less and less
+    SmallVector<Value> maps;    ///< of each
+    Value outside, limit;
+  };
+  /// `sizes[level]` rows from `row` on, which lie from `at` on.
+  void copyPiece(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row);
+  /// Calls `body(first)` for each piece of `size` rows before `end`, in a loop where there are several.
+  void forPieces(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body);
+  /// Where the engine finds row `row` of what is copied.
+  BoxPlace boxPlace(sched::CopyTileOp op, Value row);
+  /// A row that the tensor does not have, in any of its batches or pages.
+  Value rowOutside(sched::CopyTileOp op);
   /// A box for each panel, from column `column0` of the tensor on or, where that is null, its first, to the rows from
   /// `sharedRow` on.
   void loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow);
