@@ -124,6 +124,9 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
   text.qOffset = given.q_offset;
   if (given.blocks)
     text.blocks = TextVariant::Blocks{given.blocks, given.block_rows, given.block_columns};
+  text.keyLengths = textOr(given.key_lengths);
+  if (given.key_pages)
+    text.pages = TextVariant::Pages{given.key_pages, given.page_size};
   if (given.normaliser || given.sink) {
     Expected<Normaliser> normaliser =
         normalisers::named(given.normaliser ? given.normaliser : "softmax", textOr(given.sink));

@@ -783,6 +783,11 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
       return Error{fmt::format(
           "kernel '{}' is for {}, but only CUDA kernels can be exported; name architectures such as sm_80 and sm_90a",
           images[i].name, images[i].arch)};
+    if (std::ranges::find(images[i].signature.derived, DerivedAxis::Rule::Pages, &DerivedAxis::rule) !=
+        images[i].signature.derived.end())
+      return Error{fmt::format("kernel '{}' has keys in pages, whose number an exported launcher does not compute; "
+                               "launch it through the library",
+                               images[i].name)};
     if (!images[i].signature.derived.empty())
       return Error{
           fmt::format("kernel '{}' packs groups or splits keys, and its grid follows from what the runtime computes "

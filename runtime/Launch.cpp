@@ -654,7 +654,10 @@ static void deriveAxes(const KernelImage &image, int64_t multiprocessors, const 
       axes.derive(axis.name, saturatingProduct(axes.extent("q").value_or(0), groupOf(axes)));
     else if (axis.rule == DerivedAxis::Rule::Pages)
       axes.derive(axis.name, saturatingProduct(extentIn(axis.of, axes, args).value_or(0), axis.by));
+  auto slots = [&](const DerivedAxis &axis) { return axis.blocksPerSm * std::max<int64_t>(multiprocessors, 1); };
   for (const DerivedAxis &axis : image.signature.derived) {
+    if (axis.rule == DerivedAxis::Rule::Slots)
+      axes.derive(axis.name, slots(axis));
     if (axis.rule != DerivedAxis::Rule::Shares)
       continue;
     int64_t rowTiles = 1;
@@ -665,8 +668,7 @@ static void deriveAxes(const KernelImage &image, int64_t multiprocessors, const 
             rowTiles = saturatingProduct(rowTiles, tilesIn(other, axes, args));
         break;
       }
-    axes.derive(axis.name, keyShares(rowTiles, ceilDiv(axes.extent("k").value_or(0), axis.by),
-                                     axis.blocksPerSm * std::max<int64_t>(multiprocessors, 1)));
+    axes.derive(axis.name, keyShares(rowTiles, ceilDiv(axes.extent("k").value_or(0), axis.by), slots(axis)));
   }
 }
 

@@ -39,12 +39,13 @@ std::optional<OperandRole> attune::parseOperandRole(std::string_view text) {
 }
 
 const char *attune::name(DerivedAxis::Rule rule) {
-  constexpr const char *names[] = {"rows", "shares", "pages"};
+  constexpr const char *names[] = {"rows", "shares", "pages", "slots"};
   return names[size_t(rule)];
 }
 
 std::optional<DerivedAxis::Rule> attune::parseDerivedRule(std::string_view text) {
-  for (DerivedAxis::Rule rule : {DerivedAxis::Rule::Rows, DerivedAxis::Rule::Shares, DerivedAxis::Rule::Pages})
+  using Rule = DerivedAxis::Rule;
+  for (Rule rule : {Rule::Rows, Rule::Shares, Rule::Pages, Rule::Slots})
     if (text == name(rule))
       return rule;
   return std::nullopt;

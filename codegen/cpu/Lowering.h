@@ -156,6 +156,8 @@ private:
   Value lookup(Value value);
   /// A read of `view[indices]`, each index limited to the view.
   Value readElement(ElementOp op, ArrayRef<Value> indices);
+  /// A loop over scalars.
+  void lowerCountedLoop(scf::ForOp counted);
   /// Lowers one op on scalars; some operands may have become vectors.
   void lowerScalarOp(Operation *op);
   /// An op of arith or math, on vectors where an operand is one.

@@ -2,6 +2,8 @@
 
 #include "codegen/cpu/Lowering.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 #include "mlir/Dialect/Math/IR/Math.h"
 
 #include <limits>
@@ -75,6 +77,8 @@ void Lowering::lowerScalarOp(Operation *op) {
     values[extent] = axisExtent(extent);
     return;
   }
+  if (auto counted = dyn_cast<scf::ForOp>(op))
+    return lowerCountedLoop(counted);
   if (auto id = dyn_cast<sched::BlockIdOp>(op)) {
     values[id] = blockId;
     return;
@@ -147,6 +151,28 @@ void Lowering::lowerArithmetic(Operation *op, SmallVector<Value> &operands, int6
     to.setType(vectorOf(valueType(from.getType()), lanes));
     values[from] = to;
   }
+}
+
+void Lowering::lowerCountedLoop(scf::ForOp counted) {
+  SmallVector<Value> inits;
+  for (Value init : counted.getInitArgs())
+    inits.push_back(lookup(init));
+  auto loop = scf::ForOp::create(b, counted.getLoc(), lookup(counted.getLowerBound()), lookup(counted.getUpperBound()),
+                                 lookup(counted.getStep()), inits);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    for (auto [argument, value] : llvm::zip(counted.getBody()->getArguments(), loop.getBody()->getArguments()))
+      values[argument] = value;
+    for (Operation &inner : counted.getBody()->without_terminator())
+      lowerScalarOp(&inner);
+    SmallVector<Value> next;
+    for (Value value : counted.getBody()->getTerminator()->getOperands())
+      next.push_back(lookup(value));
+    scf::YieldOp::create(b, counted.getLoc(), next);
+  }
+  for (auto [result, value] : llvm::zip(counted.getResults(), loop.getResults()))
+    values[result] = value;
 }
 
 Value Lowering::lowerMapBody(MapOp map, ArrayRef<Value> elements, ArrayRef<Value> coordinates) {

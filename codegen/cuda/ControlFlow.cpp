@@ -40,19 +40,28 @@ void KernelPrinter::printRoles(RoleOp role) {
 }
 
 void KernelPrinter::printFor(scf::ForOp op) {
-  if (op.getNumRegionIterArgs())
-    return fail(op, "carries values; keep them in sched.registers");
+  if (llvm::any_of(op.getResultTypes(), [](Type type) { return !type.isInteger(32); }))
+    return fail(op, "carries values that are not i32; keep them in sched.registers");
   if (!op.getInductionVar().getType().isInteger(32))
     return fail(op, "counts in " + text(op.getInductionVar().getType()) + "; use i32");
   Expr begin = integer(op.getLowerBound()), end = integer(op.getUpperBound()), step = integer(op.getStep());
   comment(op);
-  line(op->hasAttr(unrollAttr) ? "#pragma unroll" : "#pragma unroll 1");
+  SmallVector<std::string> carried;
+  for (auto [init, inside, result] : llvm::zip(op.getInitArgs(), op.getRegionIterArgs(), op.getResults())) {
+    carried.push_back(names.take(op->hasAttr(tile::nameAttr) ? tile::nameOf(op.getResult(0)).str() : "carried"));
+    line("int " + carried.back() + " = " + integer(init).text + ";");
+    values[inside] = values[result] = {carried.back()};
+  }
+  // What several turns of a sum ask of memory is under way together.
+  line(op->hasAttr(unrollAttr) ? "#pragma unroll" : carried.empty() ? "#pragma unroll 1" : "#pragma unroll 4");
   size_t mark = names.open();
-  std::string name = nameFor(op, "i");
+  std::string name = carried.empty() ? nameFor(op, "i") : names.take("i");
   std::string advance = step.text == "1" ? "++" + name : name + " += " + step.text;
   open(op, "for (int " + name + " = " + begin.text + "; " + name + " < " + at(end, Sum) + "; " + advance + ")");
   values[op.getInductionVar()] = natural({name}, begin.isNatural);
   printBlock(*op.getBody());
+  if (!carried.empty())
+    assignCarried(op, op.getBody()->getTerminator()->getOperands(), carried, /*numbers=*/0);
   close();
   names.close(mark);
 }
@@ -83,7 +92,7 @@ static bool mentions(StringRef text, StringRef name) {
 
 /// Gives the carried variables their next values, which are all taken before the first assignment: one that mentions a
 /// variable assigned before gets a constant of its own. The first `numbers` are unsigned.
-void KernelPrinter::assignCarried(NextOp op, ValueRange next, ArrayRef<std::string> carried, size_t numbers) {
+void KernelPrinter::assignCarried(Operation *op, ValueRange next, ArrayRef<std::string> carried, size_t numbers) {
   SmallVector<std::string> nexts;
   for (auto [i, value] : llvm::enumerate(next))
     nexts.push_back((i < numbers ? asUnsigned(this->value(value)) : integer(value)).text);

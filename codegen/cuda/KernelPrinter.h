@@ -158,7 +158,7 @@ private:
   void printFor(mlir::scf::ForOp op);
   void printIf(mlir::scf::IfOp op);
   void printForTiles(sched::ForTilesOp op);
-  void assignCarried(sched::NextOp op, mlir::ValueRange next, ArrayRef<std::string> carried, size_t numbers = 0);
+  void assignCarried(mlir::Operation *op, mlir::ValueRange next, ArrayRef<std::string> carried, size_t numbers = 0);
 
   // Work.
   void printForWork(sched::ForWorkOp op);

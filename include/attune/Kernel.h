@@ -209,15 +209,16 @@ struct DerivedAxis {
     Rows,   ///< queries of all query heads of a key head: the extent of q times LaunchParams::group
     Shares, ///< of the keys of a tile of rows: keyShares() of LaunchParams.h, for the kernel whose grid has the axis
     Pages,  ///< keys of pages: the extent of `of` times `by`
+    Slots,  ///< blocks that run at a time: blocksPerSm on each multiprocessor
   };
   std::string name;
   Rule rule = Rule::Rows;
   int by = 1;          ///< of shares: keys of a tile; of pages: keys of a page
-  int blocksPerSm = 1; ///< of shares: blocks that share a multiprocessor
+  int blocksPerSm = 1; ///< of shares and slots: blocks that share a multiprocessor
   std::string of = {}; ///< of pages: the dimension of a captured tensor that counts a sequence's (tensors.NAME.1)
   friend bool operator==(const DerivedAxis &, const DerivedAxis &) = default;
 };
-/// "rows", "shares" or "pages"
+/// "rows", "shares", "pages" or "slots"
 const char *name(DerivedAxis::Rule rule);
 std::optional<DerivedAxis::Rule> parseDerivedRule(std::string_view text);
 

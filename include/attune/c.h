@@ -101,6 +101,9 @@ typedef struct attune_text_variant {
   int block_rows, block_columns;
   const char *normaliser; /* "softmax", "sigmoid" or "none"; NULL: softmax. JSON holds definitions of one's own */
   const char *sink;       /* softmax's sink: a tensor of f32 [H]; NULL: none */
+  const char *key_lengths; /* a tensor of i32 [B]: the keys of each sequence; NULL: all have Sk */
+  const char *key_pages;   /* a tensor of i32 [B, N]: the pages that keys lie in; NULL: rows in one piece */
+  int page_size;           /* keys of a page */
 } attune_text_variant;
 static inline attune_text_variant attune_text_variant_init(void) {
   attune_text_variant text;

@@ -429,7 +429,7 @@ LogicalResult DerivedAxisAttr::verify(function_ref<InFlightDiagnostic()> emitErr
   const std::optional<DerivedAxis::Rule> known = parseDerivedRule(rule.getValue());
   if (!known)
     return emitError() << "axis " << name << " is derived by " << rule
-                       << ", which is not \"rows\", \"shares\" or \"pages\"";
+                       << ", which is not \"rows\", \"shares\", \"pages\" or \"slots\"";
   if ((known == DerivedAxis::Rule::Pages) != (of && tensorDimension(of.getValue())))
     return emitError() << "axis " << name << " is derived by " << rule
                        << (known == DerivedAxis::Rule::Pages

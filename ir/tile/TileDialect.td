@@ -155,6 +155,7 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
         |--------|------------------------------------------------------------------------------------------------------------------|
         | rows   | queries of all query heads of a key head: that of q times `group`                                                |
         | pages  | keys of pages: that of dimension `of` of a captured tensor, the table of pages, times `by`, the keys of a page                |
+        | slots  | blocks that run at a time, `blocks_per_sm` on each multiprocessor                                             |
         | shares | into how many shares the keys of a tile of rows are divided, tiles of `by` keys, one share to a block, for as many blocks as multiprocessors have room for, `blocks_per_sm` each (keyShares, attune/LaunchParams.h) |
 
     ```mlir

@@ -59,6 +59,9 @@ public:
   }
 
 private:
+  /// Why blocks may visit unlike numbers of tiles of keys.
+  enum class Uneven { No, InMemory, BySearch };
+
   /// What the plan says of the kernel as a whole.
   void annotate() {
     auto mark = [&](bool has, StringRef name) {
@@ -74,9 +77,9 @@ private:
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
   }
 
-  /// The axes of rows and shares. Where memory says how many tiles of keys a block visits, as lengths of sequences do, some
+  /// The axes of keys, rows and shares. Where memory says how many tiles of keys a block visits, as lengths of sequences do, some
   /// blocks have much more than others: with several times the shares that run at once, who is free takes the next.
-  void deriveAxes(tile::DomainOp domain) {
+  void deriveAxes() {
     constexpr int64_t unevenShares = 8; // for each multiprocessor
     SmallVector<Attribute> derived;
     auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1,
@@ -84,9 +87,6 @@ private:
       derived.push_back(tile::DerivedAxisAttr::get(op.getContext(), builder.getStringAttr(name),
                                                    builder.getStringAttr(attune::name(rule)), by, blocksPerSm, of));
     };
-    auto followsMemory = [](Value end) { return followsFrom(end, llvm::IsaPred<tile::ElementOp>); };
-    const bool isUneven = domain.skips() || llvm::any_of(domain.getBegins(), followsMemory) ||
-                          llvm::any_of(domain.getEnds(), followsMemory);
     if (attn::KeyPagesAttr pages = op.getKeyPagesAttr())
       derive("k", DerivedAxis::Rule::Pages, pages.getSize(), 1,
              builder.getStringAttr(tile::tensorPrefix + pages.getName().getValue() + ".1"));
@@ -94,9 +94,43 @@ private:
       derive(tile::rowsAxis, DerivedAxis::Rule::Rows);
     if (plan.getSplitKeys())
       derive(tile::sharesAxis, DerivedAxis::Rule::Shares, plan.getTileK(),
-             isUneven ? unevenShares : plan.getBlocksPerSm());
+             uneven == Uneven::No ? plan.getBlocksPerSm() : unevenShares);
+    if (uneven == Uneven::InMemory)
+      derive(tile::slotsAxis, DerivedAxis::Rule::Slots, 1, plan.getBlocksPerSm());
     if (!derived.empty())
       kernel->setAttr(tile::derivedAttr, builder.getArrayAttr(derived));
+  }
+
+  /// Whether blocks visit unlike numbers of tiles of keys: by what memory says in front of the loop, or by what a search finds.
+  static Uneven unevenOf(tile::DomainOp domain) {
+    auto followsMemory = [](Value end) { return followsFrom(end, llvm::IsaPred<tile::ElementOp>); };
+    return domain.skips()                                       ? Uneven::BySearch
+           : llvm::any_of(domain.getBegins(), followsMemory) || llvm::any_of(domain.getEnds(), followsMemory)
+               ? Uneven::InMemory
+               : Uneven::No;
+  }
+
+  /// The block's share of the keys. Where memory says how many there are, a share is what each block has that runs at a time,
+  /// if there are so many shares, and those behind the last write nothing.
+  Value takeShareOf(tile::DomainOp domain, Value shares, Value batch, Value rowLength) {
+    Value least;
+    if (uneven == Uneven::InMemory) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(domain);
+      Value tileQ = number(plan.getTileQ());
+      Value ofHead = arith::DivSIOp::create(
+          builder, loc, add(rowLength, number(plan.getTileQ() - 1)), tileQ);
+      Value ofBatch = arith::MulIOp::create(builder, loc, ofHead, axisExtent(axes.heads, "heads"));
+      least = evenShare(builder, domain, b, batch, ofBatch, axisExtent(tile::slotsAxis, "slots"));
+    }
+    const ShareTiles taken = takeShare(builder, domain, share, shares, least);
+    if (uneven != Uneven::InMemory)
+      return rowLength;
+    shareTiles = taken;
+    Value begin = arith::MulIOp::create(builder, loc, share, taken.each);
+    return tile::named(arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::slt, begin, taken.all),
+                                               rowLength, number(0)),
+                       "rows_written");
   }
 
   /// What is launched beside the kernel: in front of it one that fills tables, behind it one that combines shares.
@@ -104,7 +138,7 @@ private:
     SmallVector<tile::KernelOp> kernels{kernel};
     builder.setInsertionPointAfter(kernel);
     if (plan.getSplitKeys())
-      kernels.push_back(writeCombineKernel(builder, op, kernel, op.getSymName(), axes));
+      kernels.push_back(writeCombineKernel(builder, op, kernel, op.getSymName(), axes, shareTiles));
     if (!bounds.empty())
       kernels.insert(kernels.begin(), writeBoundsKernel(builder, op, kernel, bounds));
     builder.setInsertionPoint(kernel);
@@ -303,14 +337,17 @@ private:
       shares = axisExtent(tile::sharesAxis, "shares");
     }
     Value domain = visibleTiles(within);
-    deriveAxes(domain.getDefiningOp<tile::DomainOp>());
     if (shares)
-      takeShare(builder, domain.getDefiningOp<tile::DomainOp>(), share, shares);
+      uneven = unevenOf(domain.getDefiningOp<tile::DomainOp>());
+    deriveAxes();
+    Value rowsWritten = rowLength;
+    if (shares)
+      rowsWritten = takeShareOf(domain.getDefiningOp<tile::DomainOp>(), shares, batch, rowLength);
 
     const int64_t rows = plan.getTileQ();
     rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
     outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
-    Value qTile = queryTile(queries, rowLength);
+    Value qTile = queryTile(queries, group ? rowsWritten : rowLength);
     floatConstant(-std::numeric_limits<float>::infinity()); // where maxima start
     zero = floatConstant(0);
     const SmallVector<Value> inits = initialValues();
@@ -328,7 +365,7 @@ private:
       builder.setInsertionPointToEnd(&loop.getBody().front());
       writeKeys(loop, qTile, {keys, values, kvHead});
     }
-    finish(loop.getResults(), rowLength);
+    finish(loop.getResults(), rowsWritten);
   }
 
   /// Rows of several heads are loaded to registers by those who read them: the copy engine takes rows of one.
@@ -483,6 +520,8 @@ private:
   Value rowOrigin; ///< where the coordinate of a tile's rows begins: q0 with the query offset, or row0 of several heads
   Value rowHead;   ///< the head of the rows: of a query, or the key head of several
   Value share;     ///< of the keys; null where the block has all
+  Uneven uneven = Uneven::No;
+  std::optional<ShareTiles> shareTiles; ///< where shares without a tile are not written
   Value head, seed, offset, threshold; ///< of dropout
   Value savedDropout, savedScore;      ///< views; null where it is not saved
   BlockValues block;

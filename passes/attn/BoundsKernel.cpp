@@ -64,7 +64,7 @@ public:
       resetCounter(counter);
     for (const BoundsTable &table : tables)
       fill(table);
-    declareExtents(writer);
+    declareExtents(writer, kernel);
     return writer;
   }
 
@@ -76,21 +76,6 @@ private:
     if (tile::OperandAttr counter = tile::findOperand(kernel, tile::workCounter))
       declared.push_back(counter);
     return builder.getArrayAttr(declared);
-  }
-
-  /// Of the extents that values of the mask read, an operand of the other kernel which has them.
-  void declareExtents(tile::KernelOp writer) {
-    SmallVector<Attribute> declared = llvm::to_vector(writer.getOperandsAttr());
-    writer.walk([&](tile::AxisExtentOp extent) {
-      if (tile::hasExtent(writer, extent.getAxis()))
-        return;
-      for (auto operand : kernel.getOperandsAttr().getAsRange<tile::OperandAttr>())
-        if (llvm::any_of(operand.getAxes(), [&](tile::AxisAttr axis) { return axis.getName() == extent.getAxis(); })) {
-          declared.push_back(operand);
-          break;
-        }
-      writer.setOperandsAttr(builder.getArrayAttr(declared));
-    });
   }
 
   tile::PlanAttr plan() {

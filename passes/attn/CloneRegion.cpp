@@ -1,7 +1,6 @@
 //===- CloneRegion.cpp - Regions of an attention op within a kernel ----------===//
 
 #include "passes/attn/CloneRegion.h"
-#include "ir/tile/Tile.h"
 
 using namespace mlir;
 using namespace attune;
@@ -47,4 +46,18 @@ Value attune::keysOfSequence(OpBuilder &builder, attn::AttentionOp op, Value b, 
   Value least = arith::MaxSIOp::create(builder, loc, tile::named(length, *lengths),
                                        arith::ConstantIntOp::create(builder, loc, 0, 32));
   return tile::named(arith::MinSIOp::create(builder, loc, least, capacity), "own_keys");
+}
+
+void attune::declareExtents(tile::KernelOp kernel, tile::KernelOp other) {
+  SmallVector<Attribute> declared = llvm::to_vector(kernel.getOperandsAttr());
+  kernel.walk([&](tile::AxisExtentOp extent) {
+    if (tile::hasExtent(kernel, extent.getAxis()))
+      return;
+    for (auto operand : other.getOperandsAttr().getAsRange<tile::OperandAttr>())
+      if (llvm::any_of(operand.getAxes(), [&](tile::AxisAttr axis) { return axis.getName() == extent.getAxis(); })) {
+        declared.push_back(operand);
+        break;
+      }
+    kernel.setOperandsAttr(ArrayAttr::get(kernel.getContext(), declared));
+  });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/attn/Attn.h"
+#include "ir/tile/Tile.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -18,5 +19,8 @@ mlir::Value cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir
 
 /// How many keys sequence `b` has: `capacity`, the extent of all, where they have no lengths of their own.
 mlir::Value keysOfSequence(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Value b, mlir::Value capacity);
+
+/// Declares, for each extent that `kernel` reads and has not, an operand of `other` which has it.
+void declareExtents(tile::KernelOp kernel, tile::KernelOp other);
 
 } // namespace attune

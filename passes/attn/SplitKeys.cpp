@@ -15,6 +15,9 @@
 #include "passes/analysis/cost/PlanSeconds.h"
 #include "passes/attn/NormaliserWriter.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Transforms/RegionUtils.h"
+
 using namespace mlir;
 using namespace attune;
 using tile::MemorySpace;
@@ -38,56 +41,124 @@ SmallVector<tile::OperandAttr> attune::shareOperands(attn::AttentionOp op, RowAx
   return operands;
 }
 
-void attune::takeShare(OpBuilder builder, tile::DomainOp domain, Value share, Value shares) {
-  const Location loc = domain.getLoc();
-  builder.setInsertionPoint(domain);
-  auto number = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
-  auto add = [&](Value a, Value b) -> Value { return arith::AddIOp::create(builder, loc, a, b); };
-  auto sub = [&](Value a, Value b) -> Value { return arith::SubIOp::create(builder, loc, a, b); };
-  auto notNegative = [&](Value a) -> Value { return arith::MaxSIOp::create(builder, loc, a, number(0)); };
-  // Segments that touch are one run, which is cut at two ends; tiles are counted through all runs.
+namespace {
+
+/// Integers of a domain's tiles, in front of it.
+class TileCounter {
+public:
+  TileCounter(OpBuilder builder, tile::DomainOp domain) : builder(builder), loc(domain.getLoc()) {
+    this->builder.setInsertionPoint(domain);
+    // Segments that touch are one run, which is cut at two ends; tiles are counted through all runs.
+    for (auto [begin, end] : llvm::zip(domain.getBegins(), domain.getEnds())) {
+      if (runs.empty() || runs.back().ends.back() != begin)
+        runs.push_back({{begin}, {}});
+      runs.back().ends.push_back(end);
+    }
+    for (Run &run : runs) {
+      run.count = notNegative(sub(run.ends.back(), run.ends.front()));
+      all = all ? add(all, run.count) : run.count;
+    }
+  }
+
   struct Run {
     SmallVector<Value, 4> ends; // of its segments, from where the first begins
     Value count;
   };
   SmallVector<Run> runs;
-  for (auto [begin, end] : llvm::zip(domain.getBegins(), domain.getEnds())) {
-    if (runs.empty() || runs.back().ends.back() != begin)
-      runs.push_back({{begin}, {}});
-    runs.back().ends.push_back(end);
-  }
   Value all;
-  for (Run &run : runs) {
-    run.count = notNegative(sub(run.ends.back(), run.ends.front()));
-    all = all ? add(all, run.count) : run.count;
-  }
-  Value each =
-      tile::named(arith::DivSIOp::create(builder, loc, sub(add(all, shares), number(1)), shares), "tiles_each");
-  Value first = tile::named(arith::MulIOp::create(builder, loc, share, each), "share_begin"),
-        last = tile::named(add(first, each), "share_end"), before;
+
+  Value number(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  Value add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
+  Value sub(Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b); }
+  Value notNegative(Value a) { return arith::MaxSIOp::create(builder, loc, a, number(0)); }
+  Value divideUp(Value a, Value b) { return arith::DivSIOp::create(builder, loc, sub(add(a, b), number(1)), b); }
+
+  OpBuilder builder;
+  Location loc;
+};
+
+/// Copies what `value` is computed from, as far as it follows from what `mapping` replaces; with `all` the rest, too.
+Value recompute(OpBuilder &builder, Value value, IRMapping &mapping, bool all) {
+  if (Value known = mapping.lookupOrNull(value))
+    return known;
+  Operation *definition = value.getDefiningOp();
+  if (!definition)
+    return value;
+  llvm::SetVector<Value> read(definition->operand_begin(), definition->operand_end());
+  getUsedValuesDefinedAbove(definition->getRegions(), read);
+  bool changes = all;
+  for (Value operand : read)
+    changes |= recompute(builder, operand, mapping, all) != operand;
+  if (!changes)
+    return value;
+  builder.clone(*definition, mapping);
+  return mapping.lookup(value);
+}
+
+} // namespace
+
+ShareTiles attune::takeShare(OpBuilder builder, tile::DomainOp domain, Value share, Value shares, Value least) {
+  TileCounter tiles(builder, domain);
+  const Location loc = domain.getLoc();
+  OpBuilder &at = tiles.builder;
+  Value each = tiles.divideUp(tiles.all, shares);
+  if (least)
+    each = arith::MaxSIOp::create(at, loc, each, least);
+  tile::named(each, "tiles_each");
+  Value first = tile::named(arith::MulIOp::create(at, loc, share, each), "share_begin"),
+        last = tile::named(tiles.add(first, each), "share_end"), before;
   SmallVector<Value> begins, ends;
-  for (Run &run : runs) {
-    auto within = [&](Value of) { return add(run.ends.front(), before ? notNegative(sub(of, before)) : of); };
-    Value from = within(first), to = arith::MinSIOp::create(builder, loc, within(last), run.ends.back());
+  for (TileCounter::Run &run : tiles.runs) {
+    auto within = [&](Value of) {
+      return tiles.add(run.ends.front(), before ? tiles.notNegative(tiles.sub(of, before)) : of);
+    };
+    Value from = within(first), to = arith::MinSIOp::create(at, loc, within(last), run.ends.back());
     begins.push_back(from);
     for (Value inner : ArrayRef(run.ends).drop_front().drop_back()) {
-      inner = arith::MinSIOp::create(builder, loc, arith::MaxSIOp::create(builder, loc, inner, from), to);
+      inner = arith::MinSIOp::create(at, loc, arith::MaxSIOp::create(at, loc, inner, from), to);
       ends.push_back(inner);
       begins.push_back(inner);
     }
     ends.push_back(to);
-    before = before ? add(before, run.count) : run.count;
+    before = before ? tiles.add(before, run.count) : run.count;
   }
   domain.getBeginsMutable().assign(begins);
   domain.getEndsMutable().assign(ends);
+  return {tiles.all, each};
+}
+
+Value attune::evenShare(OpBuilder builder, tile::DomainOp domain, Value b, Value batches, Value tilesOfRows,
+                        Value slots) {
+  TileCounter tiles(builder, domain);
+  const Location loc = domain.getLoc();
+  OpBuilder &at = tiles.builder;
+  Value zero = tiles.number(0), one = tiles.number(1);
+  auto loop = scf::ForOp::create(at, loc, zero, batches, one, zero);
+  {
+    OpBuilder::InsertionGuard guard(at);
+    at.setInsertionPointToStart(loop.getBody());
+    IRMapping mapping;
+    mapping.map(b, loop.getInductionVar());
+    Value own = recompute(at, tiles.all, mapping, /*all=*/false);
+    scf::YieldOp::create(at, loc, tiles.add(loop.getRegionIterArg(0), own));
+  }
+  // In 64 bits, as a launch may have more tiles than 32 count.
+  auto wide = [&](Value value) -> Value { return arith::ExtSIOp::create(at, loc, at.getI64Type(), value); };
+  Value all = arith::MulIOp::create(at, loc, wide(tile::named(loop.getResult(0), "tiles_of_all")), wide(tilesOfRows));
+  Value before = arith::SubIOp::create(at, loc, wide(slots), wide(one));
+  Value share = arith::DivSIOp::create(at, loc, arith::AddIOp::create(at, loc, all, before), wide(slots));
+  Value most = arith::ConstantIntOp::create(at, loc, 1 << 30, 64);
+  return tile::named(
+      arith::TruncIOp::create(at, loc, at.getI32Type(), arith::MinSIOp::create(at, loc, share, most)), "even_share");
 }
 
 namespace {
 
 class CombineWriter : NormaliserWriter {
 public:
-  CombineWriter(OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial, RowAxes axes)
-      : NormaliserWriter(op), partial(partial), axes(axes) {
+  CombineWriter(OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial, RowAxes axes,
+                std::optional<ShareTiles> tiles)
+      : NormaliserWriter(op), partial(partial), axes(axes), tiles(tiles) {
     this->builder = builder;
   }
 
@@ -106,10 +177,32 @@ public:
     kernel->setAttr(tile::derivedAttr, partial->getAttr(tile::derivedAttr));
     builder.createBlock(&kernel.getBody());
     writeBlock();
+    declareExtents(kernel, partial);
     return kernel;
   }
 
 private:
+  /// The shares that have a tile, of the tile of rows that the row is in: as many as the other kernel writes.
+  Value sharesWritten() {
+    Value given = axisExtent(tile::sharesAxis, "shares");
+    if (!tiles)
+      return given;
+    const int64_t tileQ = partial.getPlan().getTileQ();
+    IRMapping mapping;
+    Value row0 = arith::MulIOp::create(builder, loc, arith::DivUIOp::create(builder, loc, row, number(tileQ)),
+                                       number(tileQ));
+    partial.walk([&](tile::BlockIndexOp index) {
+      const StringRef axis = index.getAxis();
+      if (axis != tile::sharesAxis)
+        mapping.map(index.getResult(), axis == "b" ? b : axis == axes.heads ? places[1] : row0);
+    });
+    Value all = recompute(builder, tiles->all, mapping, /*all=*/true),
+          each = recompute(builder, tiles->each, mapping, /*all=*/true);
+    Value used = arith::DivSIOp::create(
+        builder, loc, arith::SubIOp::create(builder, loc, add(all, each), number(1)), each);
+    return tile::named(arith::MinSIOp::create(builder, loc, used, given), "shares_written");
+  }
+
   /// O and LSE, the shares, and what gives the axes their extents.
   ArrayAttr operands() {
     SmallVector<Attribute> declared;
@@ -139,9 +232,9 @@ private:
     zero = floatConstant(0);
     Value panel = index("panel");
     firstColumn = tile::named(arith::MulIOp::create(builder, loc, panel, number(columns)), "first_column");
-    shares = axisExtent(tile::sharesAxis, "shares");
-    Value tiles = arith::DivSIOp::create(builder, loc, add(shares, number(sharesAtOnce - 1)), number(sharesAtOnce));
-    domain = tile::DomainOp::create(builder, loc, tile::sharesAxis, sharesAtOnce, number(0), tiles);
+    shares = sharesWritten();
+    Value ofLoop = arith::DivSIOp::create(builder, loc, add(shares, number(sharesAtOnce - 1)), number(sharesAtOnce));
+    domain = tile::DomainOp::create(builder, loc, tile::sharesAxis, sharesAtOnce, number(0), ofLoop);
     for (const tile::OperandAttr &operand : shareOperands(op, axes))
       views.push_back(param(operand.getName(), operand.getViewType()));
     copies = shape({{"copy", 8}}, f32, MemorySpace::Register);
@@ -270,6 +363,8 @@ private:
   Value elementOf(Value from, Value share, ArrayRef<Value> behind, Value none) {
     Value exists = compare(arith::CmpIPredicate::slt, share, shares);
     Value last = arith::SubIOp::create(builder, loc, shares, number(1));
+    if (tiles) // there may be none
+      last = arith::MaxSIOp::create(builder, loc, last, number(0));
     SmallVector<Value> at{places[0], places[1], arith::MinSIOp::create(builder, loc, share, last), row};
     llvm::append_range(at, behind);
     Value element =
@@ -307,6 +402,7 @@ private:
 
   tile::KernelOp partial;
   RowAxes axes;
+  std::optional<ShareTiles> tiles; ///< of the partial kernel; unset where every share is written
   TileType copies, ofShares, weights, column;
   SmallVector<Value, 2> places; ///< batch and heads, as the shares count them
   Value row, shares, domain, firstColumn;
@@ -316,6 +412,6 @@ private:
 } // namespace
 
 tile::KernelOp attune::writeCombineKernel(OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial,
-                                          StringRef name, RowAxes axes) {
-  return CombineWriter(builder, op, partial, axes).write(name);
+                                          StringRef name, RowAxes axes, std::optional<ShareTiles> tiles) {
+  return CombineWriter(builder, op, partial, axes, tiles).write(name);
 }

@@ -9,6 +9,8 @@
 #include "passes/analysis/CopiedTiles.h"
 #include "passes/analysis/WarpgroupRows.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 #include "arch/ArchInfo.h"
 #include "ir/sched/Sched.h"
 
@@ -50,7 +52,21 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return succeeded(result) ? verifyBudget(kernel) : failure();
   }
 
+  /// Loops that count, in front of tiles: over what memory says of all sequences.
+  static LogicalResult verifyCount(Operation *op) {
+    auto isNumber = [](Type type) { return type.isSignlessInteger(); };
+    bool counts = !isa<tile::ForBlocksOp>(op->getParentOp()) && llvm::all_of(op->getResultTypes(), isNumber);
+    for (Region &region : op->getRegions())
+      for (Operation &inner : region.getOps())
+        counts &= llvm::all_of(inner.getResultTypes(), isNumber) && inner.getNumRegions() == 0;
+    return counts ? success()
+                  : LogicalResult(op->emitOpError("is left; at the end of tile it counts integers in front of the loop "
+                                                  "over tiles, and holds nothing else"));
+  }
+
   LogicalResult verifyOp(Operation *op, tile::KernelOp kernel) {
+    if (isa<scf::ForOp, scf::YieldOp>(op))
+      return verifyCount(op);
     if (!isa<tile::TileDialect, arith::ArithDialect, math::MathDialect>(op->getDialect()) || isa<tile::KernelOp>(op))
       return op->emitOpError("is left; at the end of tile there are tile ops and scalar arithmetic only");
     for (Type type : op->getResultTypes())

@@ -278,6 +278,14 @@ void bindVariants(nb::module_ &m) {
            [](Variant &v, const Declared &pattern, int rows, int columns, const Where &where) {
              changed(v, where, [&](Variant &to) { to.blocks(pattern.captured(), rows, columns); });
            })
+      .def("key_lengths",
+           [](Variant &v, const Declared &lengths, const Where &where) {
+             changed(v, where, [&](Variant &to) { to.keyLengths(lengths.captured()); });
+           })
+      .def("key_pages",
+           [](Variant &v, const Declared &pages, int size, const Where &where) {
+             changed(v, where, [&](Variant &to) { to.keyPages(pages.captured(), size); });
+           })
       .def("precise", [](Variant &v) { v.precise(); })
       .def("q_offset", [](Variant &v) { v.qOffset(); })
       .def_prop_ro("has_lse", &Variant::hasLse)

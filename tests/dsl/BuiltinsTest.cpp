@@ -131,7 +131,7 @@ TEST_CASE("every entry of the registry makes a variant with the tensors it lists
   }
   CHECK(names == std::set<std::string>{"plain", "causal", "causal-bottom-right", "sliding-window", "prefix-lm",
                                        "chunked", "documents", "key-padding", "softcap", "alibi", "relative-bias",
-                                       "bias", "block-sparse"});
+                                       "bias", "block-sparse", "decode"});
   CHECK(builtinVariants().front().name == "plain");
   CHECK(findBuiltin("nothing") == nullptr);
 }
@@ -151,6 +151,10 @@ TEST_CASE("entries of the registry take parameters and declarations") {
   auto blocks = findBuiltin("block-sparse")->make({{"rows", 32}, {"columns", 48}}, {{"pattern", boolean, 2}});
   REQUIRE(blocks);
   CHECK(blocks->blockPattern() == BlockPattern{{"pattern", boolean, 2}, 32, 48});
+  auto step = findBuiltin("decode")->make({{"page", 32}});
+  REQUIRE(step);
+  CHECK(step->keyPages() == KeyPages{{"pages", i32, 2}, 32});
+  CHECK(step->keyLengths() == TensorDecl{"lengths", i32, 1});
 }
 
 TEST_CASE("errors of the registry, to the letter") {

@@ -26,6 +26,8 @@ TEST_CASE("a variant with everything as JSON, and back") {
                      .mask(causal() && documents(ids))
                      .dropout(0.1f)
                      .blocks(captured("pattern", boolean, rank(3)), 64, 128)
+                     .keyLengths(captured("lengths", i32, rank(1)))
+                     .keyPages(captured("pages", i32, rank(2)), 32)
                      .precise()
                      .qOffset();
   REQUIRE(!variant.error());
@@ -42,6 +44,11 @@ TEST_CASE("a variant with everything as JSON, and back") {
     "rows": 64,
     "columns": 128
   },
+  "keyLengths": "lengths",
+  "keyPages": {
+    "tensor": "pages",
+    "size": 32
+  },
   "tensors": {
     "slopes": {
       "dtype": "bf16",
@@ -54,6 +61,14 @@ TEST_CASE("a variant with everything as JSON, and back") {
     "pattern": {
       "dtype": "bool",
       "rank": 3
+    },
+    "lengths": {
+      "dtype": "i32",
+      "rank": 1
+    },
+    "pages": {
+      "dtype": "i32",
+      "rank": 2
     }
   },
   "scalars": {
@@ -120,8 +135,8 @@ TEST_CASE("errors of JSON, to the letter") {
   CHECK(read("{}") == "error: /name is missing");
   CHECK(read(R"({"name": 1})") == "error: /name is 1, but must be a string");
   CHECK(read(R"({"name": "v", "colour": 1})") == "error: /colour is not a field; the fields are name scale "
-                                                 "score mask dropout precise qOffset blocks normaliser sink tensors "
-                                                 "scalars");
+                                                 "score mask dropout precise qOffset blocks keyLengths keyPages "
+                                                 "normaliser sink tensors scalars");
   CHECK(read(R"({"name": "v", "scale": "x"})") == "error: /scale is \"x\", but must be a number that fits in f32");
   CHECK(read(R"({"name": "v", "scale": 1e40})") == "error: /scale is 1e+40, but must be a number that fits in f32");
   CHECK(read(R"({"name": "v", "score": []})") == "error: /score is [], but must be a string");
@@ -154,6 +169,10 @@ TEST_CASE("errors of JSON, to the letter") {
   CHECK(read(R"({"name": "v", "scalars": 1})") == "error: /scalars is 1, but must be an object");
   CHECK(read(R"({"name": "v", "scalars": {"c": {"dtype": "f16"}}})") ==
         "error: scalar \"c\" is f16, but must be f32, i32, i64 or bool; use f32");
+  CHECK(read(R"({"name": "v", "keyLengths": 3})") == "error: /keyLengths is 3, but must be a string");
+  CHECK(read(R"({"name": "v", "keyPages": {"tensor": "p"}})") == "error: /keyPages/size is missing");
+  CHECK(read(R"({"name": "v", "keyPages": {"tensor": "p", "size": "x"}})") ==
+        "error: /keyPages/size is \"x\", but must be a positive multiple of 16");
   CHECK(read(R"({"name": "v", "blocks": {"tensor": "p", "rows": 64}})") == "error: /blocks/columns is missing");
   CHECK(read(R"({"name": "v", "blocks": {"tensor": "p", "rows": 1.5, "columns": 64}})") ==
         "error: /blocks/rows is 1.5, but must be a positive multiple of 16");

@@ -114,6 +114,18 @@ TEST_CASE("a block pattern by name") {
   CHECK(shared->blockPattern()->tensor.rank == 2);
 }
 
+TEST_CASE("lengths and pages of keys by name") {
+  auto variant = Variant::parse("v", {.keyLengths = "n", .pages = TextVariant::Pages{"p", 48}});
+  REQUIRE(variant);
+  CHECK(variant->keyLengths() == TensorDecl{"n", i32, 1});
+  CHECK(variant->keyPages() == KeyPages{{"p", i32, 2}, 48});
+  CHECK(variant->tensors() == std::vector<TensorDecl>{{"n", i32, 1}, {"p", i32, 2}});
+  auto wide = Variant::parse("v", {.tensors = {{"n", i64, 1}}, .keyLengths = "n"});
+  REQUIRE(!wide);
+  CHECK(wide.error().message == "key lengths \"n\" are i64 of rank 1, but must be i32 of rank 1 [B]; declare "
+                                "captured(\"n\", i32, rank(1))");
+}
+
 TEST_CASE("blank text is no text") {
   auto variant = Variant::parse("v", {.score = "", .mask = " \n"});
   REQUIRE(variant);

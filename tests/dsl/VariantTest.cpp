@@ -137,6 +137,29 @@ TEST_CASE("errors of variants, to the letter") {
         "variant \"v\" has a second block pattern \"r\", but takes one; combine them into one tensor");
 }
 
+TEST_CASE("lengths and pages of keys") {
+  auto table = [](const char *name, DType dtype, int r) { return captured(name, dtype, rank(r)); };
+  CHECK(Variant("v").keyLengths(table("n", i32, 1)).keyPages(table("p", i32, 2), 64).canonical() ==
+        "attune variant 1\nname v\nkey lengths n\nkey pages p 64\ntensor n i32 1\ntensor p i32 2\n");
+  CHECK(Variant("v").keyPages(table("p", i32, 2), 64).canonical() !=
+        Variant("v").keyPages(table("p", i32, 2), 32).canonical());
+  CHECK(message(Variant("v").keyLengths(table("n", i32, 2))) ==
+        "key lengths \"n\" are i32 of rank 2, but must be i32 of rank 1 [B]; declare captured(\"n\", i32, rank(1))");
+  CHECK(message(Variant("v").keyLengths(table("n", i32, 1)).keyLengths(table("m", i32, 1))) ==
+        "variant \"v\" has second key lengths \"m\", but takes one tensor; pass the lesser ones");
+  CHECK(message(Variant("v").keyPages(table("p", i64, 2), 64)) ==
+        "key pages \"p\" are i64 of rank 2, but must be i32 of rank 2 [B, N]; declare captured(\"p\", i32, rank(2))");
+  CHECK(message(Variant("v").keyPages(table("p", i32, 2), 24)) ==
+        "page size 24 is not a positive multiple of 16; use 16, 64 or 128");
+  CHECK(message(Variant("v").keyPages(table("p", i32, 2), 64).keyPages(table("r", i32, 2), 64)) ==
+        "variant \"v\" has second key pages \"r\", but takes one table");
+  CHECK(message(Variant("v").keyLengths(table("q", i32, 1))) ==
+        "tensor name \"q\" is reserved; use a name other than s b h q k B H Sq Sk");
+  CHECK(message(Variant("v").keyLengths(table("t", i32, 1)).keyPages(table("t", i32, 2), 16)) ==
+        "\"t\" is a tensor of i32 and rank 2 here, but a tensor of i32 and rank 1 elsewhere; use one name per tensor or "
+        "scalar");
+}
+
 TEST_CASE("errors of variants carry the user's line, and the first one is kept") {
   unsigned line = __LINE__;
   auto variant = Variant("v")

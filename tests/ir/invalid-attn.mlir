@@ -418,3 +418,23 @@ attn.attention @bad dtype bf16 head_dim 64 x 64 scale 0.125 score {
   attn.yield %0 : f32
 } mask {
 }
+
+// -----
+
+// expected-error @+1 {{page size 24 is not a positive multiple of 16}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {key_pages = #attn.pages<p, 24>} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op key pages "p" are not a captured i32 tensor of rank 2}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {key_pages = #attn.pages<p, 64>, tensors = [#attn.tensor<p, i32, rank 1>]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op key lengths n are not a captured i32 tensor of rank 1}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {key_lengths = "n"} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op has lengths or pages of keys, of which there is no backward pass}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<[]>, key_lengths = "n", tensors = [#attn.tensor<n, i32, rank 1>]} score {} mask {}

@@ -938,7 +938,7 @@ tile.kernel @second(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 pla
 
 // -----
 
-// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "shares" or "pages"}}
+// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "shares", "pages" or "slots"}}
 tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "halves">]} {
 }
 
@@ -971,6 +971,36 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 
   %rows = tile.group_rows %Q by %group : !tile.view<4, bf16>
   // expected-error @+1 {{'tile.group_rows' op takes a view that tile.param reads}}
   %again = tile.group_rows %rows by %group : !tile.view<4, bf16>
+}
+
+// -----
+
+// expected-error @+1 {{axis "k" is derived by "pages", which is `of` a dimension tensors.NAME.1 of their table}}
+tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "k", rule = "pages", by = 64>]} {
+}
+
+// -----
+
+// expected-error @+1 {{axis "row" is derived by "rows", which is `of` nothing}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "rows", of = "tensors.t.1">]} {
+}
+
+// -----
+
+tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tensors = [#attn.tensor<table, i32, rank 1>]} {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %table = tile.param "tensors.table" : !tile.view<1, i32>
+  // expected-error @+1 {{'tile.paged_rows' op takes a view of at least three dimensions, pages, heads and slots, and a table of i32 of two, got '!tile.view<4, bf16>' and '!tile.view<1, i32>'}}
+  %rows = tile.paged_rows %K by %table size 64 : !tile.view<4, bf16>, !tile.view<1, i32>
+}
+
+// -----
+
+tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tensors = [#attn.tensor<table, i32, rank 2>]} {
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %table = tile.param "tensors.table" : !tile.view<2, i32>
+  // expected-error @+1 {{'tile.paged_rows' op has pages of 32, which "k" has not}}
+  %rows = tile.paged_rows %K by %table size 32 : !tile.view<4, bf16>, !tile.view<2, i32>
 }
 
 // -----

@@ -154,3 +154,9 @@ attn.attention @backward dtype bf16 head_dim 64 x 64 scale 0.125
 ^bb0(%b: i32, %h: i32, %x: f32, %g: f32):
   attn.yield %g : f32
 }
+
+// CHECK-LABEL: attn.attention @pages
+// CHECK-SAME: key_lengths = "lengths", key_pages = #attn.pages<table, 64>
+attn.attention @pages dtype bf16 head_dim 64 x 64 scale 1.0
+    attributes {key_lengths = "lengths", key_pages = #attn.pages<table, 64>, tensors = [#attn.tensor<lengths, i32, rank 1>, #attn.tensor<table, i32, rank 2>]}
+    score {} mask {}

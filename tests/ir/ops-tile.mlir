@@ -5,11 +5,11 @@
 
 // CHECK-LABEL: tile.kernel @every_op({{.*}}) grid {{.*}} dtype bf16
 // CHECK-SAME: plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset, scalars = [#attn.scalar<cap, f32>], sched.longest_first
-// CHECK-SAME: tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>]
-tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 32] bf16, o: out [b, h, q, dv 32] bf16, lse: optional out [b, h, q] f32, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8, saved.score: in [b, h, q by 16, k by 16, element 256] f32) grid [b, h, q by 128] dtype bf16
+// CHECK-SAME: tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>, #attn.tensor<table, i32, rank 2>]
+tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 32] bf16, o: out [b, h, q, dv 32] bf16, lse: optional out [b, h, q] f32, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8, saved.score: in [b, h, q by 16, k by 16, element 256] f32, paged_k: in [page, hkv, slot 64, d 64] bf16) grid [b, h, q by 128] dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
     attributes {sched.longest_first, dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
-                tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>]} {
+                tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>, #attn.tensor<table, i32, rank 2>]} {
   // CHECK: tile.block_index "b" : i32
   %b = tile.block_index "b" : i32
   // CHECK: tile.block_index "h" : i32
@@ -20,6 +20,7 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
   %Q = tile.param "q" : !tile.view<4, bf16>
   // CHECK: tile.param "k" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
+  %paged_K = tile.param "paged_k" : !tile.view<4, bf16>
   // CHECK: tile.param "v" : !tile.view<4, bf16>
   %V = tile.param "v" : !tile.view<4, bf16>
   // CHECK: tile.param "o" : !tile.view<4, bf16>
@@ -44,6 +45,9 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
   %group = tile.param "group" : i32
   // CHECK: tile.group_rows %{{.*}} by %{{.*}} : <4, bf16>
   %rows_of_group = tile.group_rows %Q by %group : !tile.view<4, bf16>
+  %table = tile.param "tensors.table" : !tile.view<2, i32>
+  // CHECK: tile.paged_rows %{{.*}} by %{{.*}} size 64 : <4, bf16>, <2, i32>
+  %paged = tile.paged_rows %paged_K by %table size 64 : !tile.view<4, bf16>, !tile.view<2, i32>
   // CHECK: tile.axis_extent "q" : i32
   %Sq = tile.axis_extent "q" : i32
   // CHECK: tile.axis_extent "k" : i32

@@ -814,7 +814,8 @@ std::vector<Variant> attune::tests::builtinsForTests() {
       {"prefix-lm", {{"prefix", 70}}},
       {"chunked", {{"chunk", 50}}},
       {"softcap", {{"cap", 2}}},
-      {"block-sparse", {{"rows", 64}, {"columns", 64}}}};
+      {"block-sparse", {{"rows", 64}, {"columns", 64}}},
+      {"decode", {{"page", 16}}}};
   std::vector<Variant> variants;
   for (const BuiltinVariant &builtin : builtinVariants()) {
     auto given = parameters.find(builtin.name);

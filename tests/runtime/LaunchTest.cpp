@@ -203,6 +203,40 @@ TEST_CASE("keys are divided into as many shares as are done first", "[launch]") 
     }
 }
 
+TEST_CASE("a launch counts keys by the table of their pages", "[launch]") {
+  Setup s;
+  s.image.signature.operands = forwardOperands(bf16, 64, 32, true, /*pageSize=*/16);
+  s.image.signature.tensors = {{"pages", i32, 2, {{.dim = 0, .index = {.coordinates = {1}}, .text = "b"}}}};
+  s.image.signature.derived = {{.name = "k", .rule = DerivedAxis::Rule::Pages, .by = 16, .of = "tensors.pages.1"}};
+  s.args.k = Tensor::contiguous(s.memory, bf16, {7, 2, 16, 64});
+  s.args.v = Tensor::contiguous(s.memory, bf16, {7, 2, 16, 32});
+  s.args.tensors = {{"pages", s.captured(i32, {2, 3})}};
+  s.build();
+  REQUIRE(s.message() == "success");
+  CHECK(s.extent("k") == 48);
+  CHECK(s.extent("page") == 7);
+  Expected<KernelImage> read = KernelImage::fromMetadata(s.image.metadata());
+  REQUIRE(read);
+  CHECK(read->signature == s.image.signature);
+  std::string other = s.image.metadata();
+  other.replace(other.find("tensors.pages.1"), 15, "pages");
+  CHECK_FALSE(KernelImage::fromMetadata(other));
+  // Another page size, tables for fewer sequences or for more keys than there may be, and no page at all.
+  s.args.k.shape[2] = 32;
+  CHECK(s.message() == "k has page size 32, the kernel was compiled for 16; compile with the size of Variant::keyPages = 32");
+  s.args.k.shape[2] = 16;
+  s.args.tensors = {{"pages", s.captured(i32, {1, 3})}};
+  CHECK(s.message().starts_with("captured tensor 'pages' has 1 element in dimension 0"));
+  s.args.tensors = {{"pages", s.captured(i32, {2, 1 << 27})}};
+  CHECK(s.message() == "captured tensor 'pages' has pages for 2147483648 keys a sequence, the most is 1073741824; pass "
+                       "fewer columns");
+  s.args.tensors = {{"pages", s.captured(i32, {2, 3})}};
+  s.args.k.shape[0] = s.args.v.shape[0] = 0;
+  CHECK(s.message() == "k has no pages, captured tensor 'pages' names some; pass at least one");
+  s.args.v.shape[0] = 7;
+  CHECK(s.message() == "v has 7 pages, k has 0; pass the same pages");
+}
+
 TEST_CASE("a launch derives the axes of packed groups and of shares", "[launch]") {
   Setup s;
   s.image.signature.derived = {{"row", DerivedAxis::Rule::Rows}, {"split", DerivedAxis::Rule::Shares, 16, 1}};

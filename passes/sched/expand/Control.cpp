@@ -174,9 +174,9 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
                     tile::named(add(mapping.lookup(part.getOrigin()), mul(group, part.getRows())), "own_row"));
         return success();
       })
-      .Case<sched::NextVisibleOp>([&](auto search) {
+      .Case<sched::NextVisibleOp, scf::ForOp>([&](auto scalars) {
         // Its region computes with scalars alone.
-        builder.clone(*search, mapping);
+        builder.clone(*scalars, mapping);
         return success();
       })
       .Default([&](Operation *other) -> LogicalResult {

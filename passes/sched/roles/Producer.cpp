@@ -120,7 +120,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
   for (Operation *op : original) {
     if (op == loop)
       break;
-    const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp>(op)) &&
+    const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp, scf::ForOp>(op)) &&
                           !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>);
     if (computes && !isOfOwnBegin(op) && !isa<tile::BlockIndexOp>(op))
       builder.clone(*op, mapping);
