@@ -668,7 +668,12 @@ static void deriveAxes(const KernelImage &image, int64_t multiprocessors, const 
             rowTiles = saturatingProduct(rowTiles, tilesIn(other, axes, args));
         break;
       }
-    axes.derive(axis.name, keyShares(rowTiles, ceilDiv(axes.extent("k").value_or(0), axis.by), slots(axis)));
+    int64_t shares = keyShares(rowTiles, ceilDiv(axes.extent("k").value_or(0), axis.by), slots(axis));
+    // Where memory says how long sequences are, even the only one that has keys takes no more than all slots.
+    const auto even = std::ranges::find(image.signature.derived, DerivedAxis::Rule::Slots, &DerivedAxis::rule);
+    if (even != image.signature.derived.end() && rowTiles)
+      shares = std::min(shares, ceilDiv(slots(*even) * std::max<int64_t>(axes.extent("b").value_or(1), 1), rowTiles));
+    axes.derive(axis.name, shares);
   }
 }
 

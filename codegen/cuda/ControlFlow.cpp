@@ -50,7 +50,8 @@ void KernelPrinter::printFor(scf::ForOp op) {
   for (auto [init, inside, result] : llvm::zip(op.getInitArgs(), op.getRegionIterArgs(), op.getResults())) {
     carried.push_back(names.take(op->hasAttr(tile::nameAttr) ? tile::nameOf(op.getResult(0)).str() : "carried"));
     line("int " + carried.back() + " = " + integer(init).text + ";");
-    values[inside] = values[result] = {carried.back()};
+    values[inside] = {carried.back()};
+    values[result] = {carried.back()};
   }
   // What several turns of a sum ask of memory is under way together.
   line(op->hasAttr(unrollAttr) ? "#pragma unroll" : carried.empty() ? "#pragma unroll 1" : "#pragma unroll 4");

@@ -80,7 +80,7 @@ private:
   /// The axes of keys, rows and shares. Where memory says how many tiles of keys a block visits, as lengths of sequences do, some
   /// blocks have much more than others: with several times the shares that run at once, who is free takes the next.
   void deriveAxes() {
-    constexpr int64_t unevenShares = 8; // for each multiprocessor
+    constexpr int64_t sharesBySearch = 8, sharesInMemory = 4; // for each multiprocessor
     SmallVector<Attribute> derived;
     auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1,
                       StringAttr of = {}) {
@@ -94,7 +94,9 @@ private:
       derive(tile::rowsAxis, DerivedAxis::Rule::Rows);
     if (plan.getSplitKeys())
       derive(tile::sharesAxis, DerivedAxis::Rule::Shares, plan.getTileK(),
-             uneven == Uneven::No ? plan.getBlocksPerSm() : unevenShares);
+             uneven == Uneven::No         ? plan.getBlocksPerSm()
+             : uneven == Uneven::InMemory ? sharesInMemory
+                                          : sharesBySearch);
     if (uneven == Uneven::InMemory)
       derive(tile::slotsAxis, DerivedAxis::Rule::Slots, 1, plan.getBlocksPerSm());
     if (!derived.empty())

@@ -64,7 +64,7 @@ public:
       resetCounter(counter);
     for (const BoundsTable &table : tables)
       fill(table);
-    declareExtents(writer, kernel);
+    declareReads(writer, kernel);
     return writer;
   }
 

@@ -48,16 +48,21 @@ Value attune::keysOfSequence(OpBuilder &builder, attn::AttentionOp op, Value b, 
   return tile::named(arith::MinSIOp::create(builder, loc, least, capacity), "own_keys");
 }
 
-void attune::declareExtents(tile::KernelOp kernel, tile::KernelOp other) {
-  SmallVector<Attribute> declared = llvm::to_vector(kernel.getOperandsAttr());
-  kernel.walk([&](tile::AxisExtentOp extent) {
-    if (tile::hasExtent(kernel, extent.getAxis()))
-      return;
+void attune::declareReads(tile::KernelOp kernel, tile::KernelOp other) {
+  auto declareWhere = [&](auto is) {
+    SmallVector<Attribute> declared = llvm::to_vector(kernel.getOperandsAttr());
     for (auto operand : other.getOperandsAttr().getAsRange<tile::OperandAttr>())
-      if (llvm::any_of(operand.getAxes(), [&](tile::AxisAttr axis) { return axis.getName() == extent.getAxis(); })) {
+      if (is(operand)) {
         declared.push_back(operand);
-        break;
+        return kernel.setOperandsAttr(ArrayAttr::get(kernel.getContext(), declared));
       }
-    kernel.setOperandsAttr(ArrayAttr::get(kernel.getContext(), declared));
+  };
+  kernel.walk([&](Operation *op) {
+    if (auto extent = dyn_cast<tile::AxisExtentOp>(op); extent && !tile::hasExtent(kernel, extent.getAxis()))
+      declareWhere([&](tile::OperandAttr operand) {
+        return llvm::any_of(operand.getAxes(), [&](tile::AxisAttr axis) { return axis.getName() == extent.getAxis(); });
+      });
+    else if (auto param = dyn_cast<tile::ParamOp>(op); param && !tile::findOperand(kernel, param.getName()))
+      declareWhere([&](tile::OperandAttr operand) { return operand.getName() == param.getName(); });
   });
 }

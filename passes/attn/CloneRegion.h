@@ -20,7 +20,7 @@ mlir::Value cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir
 /// How many keys sequence `b` has: `capacity`, the extent of all, where they have no lengths of their own.
 mlir::Value keysOfSequence(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Value b, mlir::Value capacity);
 
-/// Declares, for each extent that `kernel` reads and has not, an operand of `other` which has it.
-void declareExtents(tile::KernelOp kernel, tile::KernelOp other);
+/// Declares operands of `other` that `kernel` reads and has not, and for each extent that it reads one which has it.
+void declareReads(tile::KernelOp kernel, tile::KernelOp other);
 
 } // namespace attune

@@ -173,11 +173,11 @@ public:
         builder, loc, name, operands(),
         builder.getArrayAttr({axis("b"), axis(axes.heads), axis(axes.rows), axis("panel", panels)}), op.getDtype(),
         plan, op.getTensorsAttr(), op.getScalarsAttr(), attn::BlockPatternAttr(), op.getDropout(), /*precise=*/true,
-        false);
+        tiles && op.getQOffset());
     kernel->setAttr(tile::derivedAttr, partial->getAttr(tile::derivedAttr));
     builder.createBlock(&kernel.getBody());
     writeBlock();
-    declareExtents(kernel, partial);
+    declareReads(kernel, partial);
     return kernel;
   }
 
@@ -198,6 +198,7 @@ private:
     });
     Value all = recompute(builder, tiles->all, mapping, /*all=*/true),
           each = recompute(builder, tiles->each, mapping, /*all=*/true);
+    each = arith::MaxSIOp::create(builder, loc, each, number(1)); // 0 of no tiles
     Value used = arith::DivSIOp::create(
         builder, loc, arith::SubIOp::create(builder, loc, add(all, each), number(1)), each);
     return tile::named(arith::MinSIOp::create(builder, loc, used, given), "shares_written");
