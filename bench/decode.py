@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""decode.py --attune PATH [--flex]: few queries over many keys, attune beside PyTorch's attention (cuDNN, FA2, FlexAttention), as a markdown table.
+"""decode.py --attune PATH [--flex] [--flashinfer]: few queries over many keys, attune beside PyTorch's attention (cuDNN, FA2, FlexAttention) and FlashInfer's
+(0.7, of PYTHONPATH), as markdown tables. --only paged,variants,... leaves out tables.
 
 attune is the command line's `attune run --prepare`: the plan that its cost model chooses for the sizes. Both sides are timed by CUDA events, the
 median of launches behind a write that empties the L2 cache, in bf16. Bytes are those of K and V, against what a copy of 1 GiB reads and writes;
@@ -17,6 +18,8 @@ import numpy
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+TABLES = ["large", "small", "paged", "variants", "lengths"]
 
 LARGE = [(8, 32, 8, 1, 8192, 128), (1, 32, 8, 1, 65536, 128), (64, 32, 8, 1, 4096, 128), (128, 32, 8, 1, 1024, 128), (16, 64, 8, 1, 8192, 128), (16, 64, 8, 4, 8192, 128),
          (32, 32, 8, 8, 4096, 128), (16, 32, 8, 1, 8192, 64), (64, 64, 8, 2, 4096, 64)]
@@ -52,11 +55,64 @@ def attune(path, shape, variant=("plain",)):
     return result["milliseconds"], result["plan"]["text"]
 
 
-def of_lengths(path, most, lengths):
+def of_lengths(path, shape, lengths, *more):
+    """Sequences of these lengths, in a cache for the longest."""
     with tempfile.NamedTemporaryFile(suffix=".npy") as file:
         numpy.save(file, numpy.array(lengths, numpy.int32))
         file.flush()
-        return attune(path, (len(lengths), 32, 8, 1, most, 128), ("key-padding", "--tensor", f"lengths=i32[{len(lengths)}]:{file.name}"))[0]
+        return attune(path, shape, ("--lengths", file.name, *more))[0]
+
+
+def flashinfer_decode(shape, page, lengths):
+    """The best of FlashInfer's ways for one query: its wrapper with and without tensor cores, planned before, and XQA."""
+    import flashinfer
+    from flashinfer.decode import xqa_batch_decode_with_kv_cache
+    batch, heads, heads_kv, queries, keys, dim = shape
+    assert queries == 1
+    counts = [-(-length // page) for length in lengths]
+    columns = -(-keys // page)
+    table = torch.randperm(batch * columns, device="cuda", dtype=torch.int64).to(torch.int32).view(batch, columns)
+    q = torch.randn(batch, heads, dim, device="cuda", dtype=torch.bfloat16)
+    times = {}
+    for layout in "NHD", "HND":
+        kv = tuple(torch.randn(batch * columns, *((page, heads_kv) if layout == "NHD" else (heads_kv, page)), dim, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        starts = torch.tensor([0, *numpy.cumsum(counts)], dtype=torch.int32, device="cuda")
+        used = torch.cat([table[b, :count] for b, count in enumerate(counts)])
+        last = torch.tensor([length - (count - 1) * page for length, count in zip(lengths, counts)], dtype=torch.int32, device="cuda")
+        for cores in False, True:
+            space = torch.empty(512 << 20, dtype=torch.uint8, device="cuda")
+            wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(space, layout, use_tensor_cores=cores)
+            wrapper.plan(starts, used, last, heads, heads_kv, dim, page, pos_encoding_mode="NONE", q_data_type=torch.bfloat16, kv_data_type=torch.bfloat16)
+            times[f"{'tensor' if cores else 'CUDA'} cores {layout}"] = milliseconds(lambda: wrapper.run(q, kv))
+        if heads // heads_kv in (4, 8):
+            space = torch.zeros(512 << 20, dtype=torch.uint8, device="cuda")
+            of = torch.tensor(lengths, dtype=torch.int32, device="cuda")
+            times[f"XQA {layout}"] = milliseconds(lambda: xqa_batch_decode_with_kv_cache(q, kv, space, table, of, keys, bmm1_scale=dim ** -0.5, bmm2_scale=1.0, kv_layout=layout))
+    best = min(times, key=times.get)
+    return times[best], best
+
+
+def paged(options):
+    """Caches in pages, with lengths of their own, beside rows in one piece."""
+    shapes = [shape for shape in LARGE + SMALL if shape[3] == 1]
+    print("| caches in pages: B, H, Hkv, Sq, Sk, D | page | attune ms | in one piece | ratio | FlashInfer ms | ratio |\n|---|---|---|---|---|---|---|")
+    for title, some in ("large", [s for s in shapes if s in LARGE]), ("small", [s for s in shapes if s in SMALL]):
+        against, beside = {64: [], 16: []}, []
+        for shape in some:
+            dense = attune(options.attune, shape)[0]
+            for page in 64, 16:
+                own = attune(options.attune, shape, ("--paged", str(page)))[0]
+                lengths = [shape[4] - 3] * shape[0]
+                told = of_lengths(options.attune, shape, lengths, "--paged", str(page))
+                against[page].append(dense / own)
+                peer = "- | -"
+                if options.flashinfer:
+                    time, way = flashinfer_decode(shape, page, lengths)
+                    beside.append(time / told)
+                    peer = f"{time:.4f} {way} | {time / told:.2f}"
+                print(f"| {', '.join(map(str, shape))} | {page} | {own:.4f}, with lengths {told:.4f} | {dense:.4f} | {dense / own:.2f} | {peer} |", flush=True)
+        means = ", ".join(f"page {page} {math.exp(statistics.mean(map(math.log, ratios))):.2f} (least {min(ratios):.2f})" for page, ratios in against.items())
+        print(f"\n{title}: against one piece {means}" + (f"; against FlashInfer, both with lengths, {math.exp(statistics.mean(map(math.log, beside))):.2f} (least {min(beside):.2f})" if beside else "") + "\n", flush=True)
 
 
 def peers(shape, with_flex):
@@ -85,10 +141,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--attune", default="attune", help="the attune executable")
     parser.add_argument("--flex", action="store_true", help="time FlexAttention, too, which compiles for each shape")
+    parser.add_argument("--flashinfer", action="store_true", help="time FlashInfer's decoding beside paged caches")
+    parser.add_argument("--only", default=",".join(TABLES), help="tables, of " + ",".join(TABLES))
     options = parser.parse_args()
     rate = copy_rate()
     print(f"{torch.cuda.get_device_name()}, a copy {rate:.2f} TB/s\n")
-    for title, shapes in ("K and V of 128 MiB at least", LARGE), ("smaller", SMALL):
+    only = options.only.split(",")
+    for table, title, shapes in ("large", "K and V of 128 MiB at least", LARGE), ("small", "smaller", SMALL):
+        if table not in only:
+            continue
         ratios = []
         print(f"| {title}: B, H, Hkv, Sq, Sk, D | attune ms | best peer ms | ratio | bytes / copy | plan |\n|---|---|---|---|---|---|")
         for shape in shapes:
@@ -99,6 +160,15 @@ def main():
             ratios.append(times[best] / own)
             print(f"| {', '.join(map(str, shape))} | {own:.4f} | {times[best]:.4f} {best} | {ratios[-1]:.2f} | {of_bytes:.2f} | {plan} |", flush=True)
         print(f"\ngeometric mean {math.exp(statistics.mean(map(math.log, ratios))):.2f}, least {min(ratios):.2f}\n", flush=True)
+    if "paged" in only:
+        paged(options)
+    if "variants" in only:
+        variants(options)
+    if "lengths" in only:
+        lengths(options)
+
+
+def variants(options):
     print("| variant of 16, 32, 8, 1, 8192, D | D | attune ms | plain / variant |\n|---|---|---|---|")
     for dim in 128, 64:
         plain, _ = attune(options.attune, (16, 32, 8, 1, 8192, dim))
@@ -107,12 +177,22 @@ def main():
             of, _ = attune(options.attune, (16, 32, 8, 1, 8192, dim), variant)
             base = plain if keys == 8192 else attune(options.attune, (16, 32, 8, 1, keys, dim))[0]
             print(f"| {name} | {dim} | {of:.4f} | {base / of:.2f} |", flush=True)
-    print("\n| lengths of 16 sequences, 32 over 8 heads, D 128 | attune ms | even / uneven |\n|---|---|---|")
+
+
+def lengths(options):
+    """The same bytes in sequences of one length and of many."""
+    print("\n| lengths of 16 sequences, 32 over 8 heads, D 128 | attune ms | even / uneven |" + (" FlashInfer ms | ratio |" if options.flashinfer else "") + "\n|---|---|---|" + ("---|---|" if options.flashinfer else ""))
     for most in 2048, 32768:
         random.seed(most)
         uneven = [random.randint(1, most) for _ in range(15)] + [most]
-        even, of = ((of_lengths(options.attune, most, lengths)) for lengths in ([sum(uneven) // 16] * 16, uneven))
-        print(f"| 1 to {most} | {of:.4f} | {even / of:.2f} |", flush=True)
+        shape = (16, 32, 8, 1, most, 128)
+        for paged in [], ["--paged", "64"]:
+            even, of = (of_lengths(options.attune, shape, each, *paged) for each in ([sum(uneven) // 16] * 16, uneven))
+            peer = ""
+            if options.flashinfer and paged:
+                time, way = flashinfer_decode(shape, 64, uneven)
+                peer = f" {time:.4f} {way} | {time / of:.2f} |"
+            print(f"| 1 to {most}{', pages of 64' if paged else ''} | {of:.4f} | {even / of:.2f} |{peer}", flush=True)
 
 
 if __name__ == "__main__":

@@ -125,6 +125,7 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
   if (given.blocks)
     text.blocks = TextVariant::Blocks{given.blocks, given.block_rows, given.block_columns};
   text.keyLengths = textOr(given.key_lengths);
+  text.queryLengths = textOr(given.query_lengths);
   if (given.key_pages)
     text.pages = TextVariant::Pages{given.key_pages, given.page_size};
   if (given.normaliser || given.sink) {

@@ -95,10 +95,11 @@ static Expected<void> checkGradients(const Variant &variant, const CompileOption
     return Error{"the backward pass is asked for, but no gradients are; set CompileOptions::gradients"};
   if (!options.gradients)
     return {};
-  if (variant.keyLengths() || variant.keyPages())
-    return Error{fmt::format("gradients of variant '{}' are asked for, and sequences with lengths of their own, or keys in "
-                             "pages, have no backward pass; train on rows in one piece, with .mask(keyPadding(lengths))",
-                             variant.name())};
+  if (variant.keyLengths() || variant.queryLengths() || variant.keyPages())
+    return Error{
+        fmt::format("gradients of variant '{}' are asked for, and sequences with lengths of their own, or keys in "
+                    "pages, have no backward pass; train on rows in one piece, with .mask(keyPadding(lengths))",
+                    variant.name())};
   for (const std::string &name : options.gradients->tensors) {
     const auto found = std::ranges::find(variant.tensors(), name, &TensorDecl::name);
     if (found == variant.tensors().end())
@@ -139,10 +140,12 @@ static Expected<void> checkRequest(const Source &source, const CompileOptions &o
   };
   for (Dim dim : {Dim{"head_dim", options.headDim}, Dim{"head_dim_v", options.headDimV ? options.headDimV : 8}}) {
     if (dim.value == 0)
+      return Error{fmt::format(
+          "head_dim is not set, required is a multiple of 8 up to {}; set CompileOptions::headDim (--head-dim)",
+          maxHeadDim)};
+    if (dim.value < 0 || dim.value > maxHeadDim)
       return Error{
-          "head_dim is not set, required is a multiple of 8 up to 512; set CompileOptions::headDim (--head-dim)"};
-    if (dim.value < 0 || dim.value > 512)
-      return Error{fmt::format("{} {} is out of range, required is 8 to 512; split the head", dim.name, dim.value)};
+          fmt::format("{} {} is out of range, required is 8 to {}; split the head", dim.name, dim.value, maxHeadDim)};
     if (dim.value % 8 != 0)
       return Error{fmt::format("{} {} is not a multiple of 8; pad the last dimension to {}", dim.name, dim.value,
                                (dim.value + 7) / 8 * 8)};

@@ -674,7 +674,8 @@ std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source
   if (source.text)
     return onParsed(context, *source.text, work);
   if (options.headDim == 0)
-    return Error{"head dim is not set, required is a multiple of 8 up to 512; set CompileOptions::headDim"};
+    return Error{fmt::format("head dim is not set, required is a multiple of 8 up to {}; set CompileOptions::headDim",
+                             maxHeadDim)};
   Expected<OwningOpRef<ModuleOp>> built = buildAttention(*context, *source.variant, options.dtype, options.headDim,
                                                          options.headDimV ? options.headDimV : options.headDim);
   if (!built)
@@ -1029,7 +1030,7 @@ Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tile
       return ran.error();
     TileMapText result;
     auto op = *module.getOps<attn::AttentionOp>().begin();
-    result.byBatch = op.getKeyLengths().has_value();
+    result.byBatch = op.getKeyLengths() || op.getQueryLengths();
     if (!op.getMask().empty()) {
       result.byBatch |= !op.getMask().getArgument(0).use_empty();
       result.byHead = !op.getMask().getArgument(1).use_empty();

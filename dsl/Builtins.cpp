@@ -249,7 +249,8 @@ const std::vector<BuiltinVariant> &builtinVariants() {
          return v.blocks(t.at("pattern"), blockSide(a, "rows"), blockSide(a, "columns"));
        }},
       {"decode",
-       "k - Sk <= q - Sq, sequence b of lengths[b] keys, which lie in pages: a step of generation, or a chunk of a prompt",
+       "k - Sk <= q - Sq, sequence b of lengths[b] keys, which lie in pages: a step of generation, or a chunk of a "
+       "prompt",
        {{"page", Type::Int, 64, "keys per page, a multiple of 16"}},
        {{"lengths", DType::I32, 1}, {"pages", DType::I32, 2}},
        [=](Variant v, const Arguments &a, const Tensors &t) {

@@ -285,6 +285,8 @@ std::string Variant::toJson() const {
     json["blocks"] = {{"tensor", pattern->tensor.name}, {"rows", pattern->rows}, {"columns", pattern->columns}};
   if (lengths)
     json["keyLengths"] = lengths->name;
+  if (rowLengths)
+    json["queryLengths"] = rowLengths->name;
   if (pages)
     json["keyPages"] = {{"tensor", pages->tensor.name}, {"size", pages->size}};
   if (definition)
@@ -317,7 +319,7 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
   std::string name;
   if (reader.object("", json,
                     {"name", "scale", "score", "mask", "dropout", "precise", "qOffset", "blocks", "keyLengths",
-                     "keyPages", "normaliser", "sink", "tensors", "scalars"})) {
+                     "queryLengths", "keyPages", "normaliser", "sink", "tensors", "scalars"})) {
     if (const Json *value = reader.field("", json, "name", true))
       name = reader.string("/name", *value);
     if (const Json *value = reader.field("", json, "scale", false))
@@ -347,6 +349,8 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
 
     if (const Json *value = reader.field("", json, "keyLengths", false))
       variant.keyLengths = reader.string("/keyLengths", *value);
+    if (const Json *value = reader.field("", json, "queryLengths", false))
+      variant.queryLengths = reader.string("/queryLengths", *value);
     const Json *pages = reader.field("", json, "keyPages", false);
     if (pages && reader.object("/keyPages", *pages, {"tensor", "size"})) {
       TextVariant::Pages &into = variant.pages.emplace();

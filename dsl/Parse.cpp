@@ -759,6 +759,8 @@ Expected<Variant> Variant::parse(std::string name, const TextVariant &source) {
     variant.blocks(tensor(source.blocks->tensor, boolean, 3), source.blocks->rows, source.blocks->columns);
   if (!source.keyLengths.empty())
     variant.keyLengths(tensor(source.keyLengths, i32, 1));
+  if (!source.queryLengths.empty())
+    variant.queryLengths(tensor(source.queryLengths, i32, 1));
   if (source.pages)
     variant.keyPages(tensor(source.pages->tensor, i32, 2), source.pages->size);
   if (variant.error())

@@ -311,6 +311,7 @@ std::vector<std::vector<IndexParam>> dsl::plainIndices(const Variant &variant,
   for (size_t i = 0; i < found.size(); ++i) {
     const std::string &name = variant.tensors()[i].name;
     if ((variant.keyLengths() && variant.keyLengths()->name == name) ||
+        (variant.queryLengths() && variant.queryLengths()->name == name) ||
         (variant.keyPages() && variant.keyPages()->tensor.name == name))
       found[i].push_back({.dim = 0, .index = {.coordinates = {1}}, .text = "b"});
   }

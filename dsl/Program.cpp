@@ -27,6 +27,9 @@ static int64_t lengthAt(const Tensor &lengths, int64_t b, int64_t most) {
   return std::clamp<int64_t>(lengths.as<int32_t>()[b * lengths.strides[0]], 0, most);
 }
 
+int64_t Bindings::queriesOf(int64_t b) const {
+  return queryLengths ? lengthAt(*queryLengths, b, extents[2]) : extents[2];
+}
 int64_t Bindings::keysOf(int64_t b) const { return keyLengths ? lengthAt(*keyLengths, b, extents[3]) : extents[3]; }
 
 int Program::add(const Node &node, const Bindings &bindings) {
@@ -44,8 +47,11 @@ int Program::add(const Node &node, const Bindings &bindings) {
     instruction.real = node.floatValue;
   } else if (node.op == Op::Extent) {
     instruction.integer = bindings.extents[size_t(node.extent)];
-    if (node.extent == Extent::Sk && bindings.keyLengths)
-      instruction.tensor = *bindings.keyLengths;
+    const Tensor *lengths = node.extent == Extent::Sk   ? bindings.keyLengths
+                            : node.extent == Extent::Sq ? bindings.queryLengths
+                                                        : nullptr;
+    if (lengths)
+      instruction.tensor = *lengths;
   } else if (node.op == Op::Scalar) {
     const uint64_t bits = bindings.scalars.find(node.name)->second;
     instruction.integer = node.type == DType::I32 ? int64_t(int32_t(uint32_t(bits))) : int64_t(bits);

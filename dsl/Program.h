@@ -32,10 +32,12 @@ struct Bindings {
   std::map<std::string, Tensor, std::less<>> tensors = {};   ///< in host memory, no extent 0
   std::map<std::string, uint64_t, std::less<>> scalars = {}; ///< the value's bits, in the low bytes
   std::array<int64_t, 4> extents = {};                       ///< B, H, Sq, Sk
-  const Tensor *keyLengths = nullptr;                        ///< of each b, where they differ: Sk is that of b
+  const Tensor *keyLengths = nullptr,
+               *queryLengths = nullptr; ///< of each b, where they differ: Sk and Sq are those of b
 
-  /// Keys of sequence b.
+  /// Keys and queries of sequence b.
   int64_t keysOf(int64_t b) const;
+  int64_t queriesOf(int64_t b) const;
 };
 
 /// One operation.

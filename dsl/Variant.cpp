@@ -145,22 +145,35 @@ Variant &Variant::blocks(const Captured &tensor, int rows, int columns, std::sou
   return *this;
 }
 
-Variant &Variant::keyLengths(const Captured &tensor, std::source_location where) {
-  const TensorDecl &decl = tensor.decl();
+std::optional<std::string> Variant::faultOfLengths(const char *what, const TensorDecl &decl,
+                                                   const std::optional<TensorDecl> &before) const {
   if (auto fault = dsl::nameFault("tensor name", decl.name))
+    return fault;
+  if (decl.dtype != DType::I32 || decl.rank != 1)
+    return fmt::format(
+        "{} lengths \"{}\" are {} of rank {}, but must be i32 of rank 1 [B]; declare captured(\"{}\", i32, "
+        "rank(1))",
+        what, decl.name, attune::name(decl.dtype), decl.rank, decl.name);
+  if (before)
+    return fmt::format("variant \"{}\" has second {} lengths \"{}\", but takes one tensor; pass the lesser ones",
+                       variantName, what, decl.name);
+  return std::nullopt;
+}
+
+Variant &Variant::keyLengths(const Captured &tensor, std::source_location where) {
+  if (auto fault = faultOfLengths("key", tensor.decl(), lengths))
     fail({*fault, place(where)});
-  else if (decl.dtype != DType::I32 || decl.rank != 1)
-    fail({fmt::format(
-              "key lengths \"{}\" are {} of rank {}, but must be i32 of rank 1 [B]; declare captured(\"{}\", i32, "
-              "rank(1))",
-              decl.name, attune::name(decl.dtype), decl.rank, decl.name),
-          place(where)});
-  else if (lengths)
-    fail({fmt::format("variant \"{}\" has second key lengths \"{}\", but takes one tensor; pass the lesser ones",
-                      variantName, decl.name),
-          place(where)});
   else
-    lengths = decl;
+    lengths = tensor.decl();
+  collect();
+  return *this;
+}
+
+Variant &Variant::queryLengths(const Captured &tensor, std::source_location where) {
+  if (auto fault = faultOfLengths("query", tensor.decl(), rowLengths))
+    fail({*fault, place(where)});
+  else
+    rowLengths = tensor.decl();
   collect();
   return *this;
 }
@@ -278,6 +291,8 @@ void Variant::collect() {
     collector.add(pattern->tensor, {});
   if (lengths)
     collector.add(*lengths, {});
+  if (rowLengths)
+    collector.add(*rowLengths, {});
   if (pages)
     collector.add(pages->tensor, {});
   if (definition) {
@@ -306,6 +321,8 @@ std::string Variant::canonical() const {
     result += fmt::format("blocks {} {} {}\n", pattern->tensor.name, pattern->rows, pattern->columns);
   if (lengths)
     result += fmt::format("key lengths {}\n", lengths->name);
+  if (rowLengths)
+    result += fmt::format("query lengths {}\n", rowLengths->name);
   if (pages)
     result += fmt::format("key pages {} {}\n", pages->tensor.name, pages->size);
   for (const TensorDecl &tensor : tensorList)

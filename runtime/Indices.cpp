@@ -85,6 +85,8 @@ dsl::Bindings bindingsOf(const Variant &variant, const LaunchSizes &sizes, const
   bindings.extents = {sizes.batch, sizes.heads, sizes.queryLength, sizes.keyLength};
   if (variant.keyLengths())
     bindings.keyLengths = &bindings.tensors.at(variant.keyLengths()->name);
+  if (variant.queryLengths())
+    bindings.queryLengths = &bindings.tensors.at(variant.queryLengths()->name);
   return bindings;
 }
 
@@ -264,7 +266,7 @@ private:
       const int64_t page = table->as<int32_t>()[b * table->strides[0] + k / pageSize * table->strides[1]];
       return {page, k % pageSize};
     };
-    const int64_t keys = bindings.keysOf(b);
+    const int64_t keys = row < bindings.queriesOf(b) ? bindings.keysOf(b) : 0;
     for (int64_t begin = 0; begin < keys; begin += Evaluator::maxRun) {
       const int64_t count = std::min(Evaluator::maxRun, keys - begin);
       if (needsScores)

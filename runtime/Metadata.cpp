@@ -115,7 +115,7 @@ struct Range {
 };
 constexpr Range anyCount = {0, std::numeric_limits<int>::max()};
 constexpr Range sizes = {1, int64_t(1) << 30}; // of tiles and blocks: up to the longest sequence
-constexpr Range headDims = {8, 512};
+constexpr Range headDims = {8, maxHeadDim};
 constexpr Range boxSides = {1, 256}; // of a tensor map
 constexpr Range ranks = {0, 4};
 constexpr Range threadCounts = {1, 1024};

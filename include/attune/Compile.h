@@ -122,7 +122,7 @@ struct Gradients {
 /// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.
 struct CompileOptions {
   DType dtype = DType::BF16;           ///< of Q, K, V and O: BF16, F16 or F32
-  int headDim = 0;                     ///< D, columns of Q and K: a multiple of 8 up to 512; required
+  int headDim = 0;                     ///< D, columns of Q and K: a multiple of 8 up to 576; required
   int headDimV = 0;                    ///< Dv, columns of V and O; 0 is headDim
   size_t sramBudget = 0;               ///< bytes of shared memory per block; 0 is the device's limit
   std::optional<int> tileQ = {};       ///< query rows per block

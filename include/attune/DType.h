@@ -9,6 +9,10 @@
 #pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
+/// The most columns that Q and K may have, and V: those of multi-head latent attention, whose keys are 512 columns of values
+/// and 64 of positions.
+inline constexpr int maxHeadDim = 576;
+
 /// Element type of a tensor or a scalar. Inside expressions f16 and bf16 values are promoted to f32.
 enum class DType : uint8_t { F32, F16, BF16, I32, I64, Bool };
 

@@ -104,7 +104,8 @@ struct TextVariant {
   bool precise = false;
   bool qOffset = false;
   std::optional<Blocks> blocks = {};
-  std::string keyLengths = {}; ///< the lengths of sequences by name; an undeclared tensor is i32 of rank 1
+  std::string keyLengths = {};   ///< the lengths of sequences by name; an undeclared tensor is i32 of rank 1
+  std::string queryLengths = {}; ///< the same of their queries
   std::optional<Pages> pages = {};
   std::optional<Normaliser> normaliser = {}; ///< unset: softmax
 };
@@ -168,6 +169,10 @@ public:
   /// keys behind it never reaches a result, NaN neither.
   Variant &keyLengths(const Captured &lengths, std::source_location where = std::source_location::current());
 
+  /// Sequence b has the first lengths[b] of the Sq rows of Q (as keyLengths), and Sq in expressions is its own number: steps of
+  /// generation and chunks of prompts in one launch. Rows of O and LSE behind it are not written.
+  Variant &queryLengths(const Captured &lengths, std::source_location where = std::source_location::current());
+
   /// Keys lie in pages of `size`, of which `pages` (i32, rank 2, [B, N]) has the numbers: see KeyPages. Sk is N * size. A number
   /// out of range counts as the nearest page; entries behind a sequence's length are not read as numbers of pages.
   Variant &keyPages(const Captured &pages, int size, std::source_location where = std::source_location::current());
@@ -196,6 +201,8 @@ public:
   const std::optional<BlockPattern> &blockPattern() const { return pattern; }
   /// Null where all sequences have Sk keys.
   const std::optional<TensorDecl> &keyLengths() const { return lengths; }
+  /// Null where all sequences have Sq rows.
+  const std::optional<TensorDecl> &queryLengths() const { return rowLengths; }
   const std::optional<KeyPages> &keyPages() const { return pages; }
   /// softmax where none was given.
   const Normaliser &normaliser() const;
@@ -230,6 +237,7 @@ public:
   ///       "qOffset": true,
   ///       "blocks": {"tensor": "pattern", "rows": 64, "columns": 64},
   ///       "keyLengths": "lengths",
+  ///       "queryLengths": "new_tokens",
   ///       "keyPages": {"tensor": "pages", "size": 64},
   ///       "normaliser": "softmax",
   ///       "sink": "sinks",
@@ -259,6 +267,8 @@ private:
   Expr scoreSoFar() const;
   Variant &setScore(const Expr &result, std::source_location where);
   Variant &addMask(const Expr &result, std::source_location where);
+  std::optional<std::string> faultOfLengths(const char *what, const TensorDecl &decl,
+                                            const std::optional<TensorDecl> &before) const;
   void fail(Error error);
   void collect();
 
@@ -268,7 +278,7 @@ private:
   std::optional<Expr> maskRoot;
   std::optional<float> dropoutDefault;
   std::optional<BlockPattern> pattern;
-  std::optional<TensorDecl> lengths;
+  std::optional<TensorDecl> lengths, rowLengths;
   std::optional<KeyPages> pages;
   std::optional<Normaliser> definition; ///< unset: softmax
   std::optional<NormaliserExpressions> expressions;

@@ -99,11 +99,12 @@ typedef struct attune_text_variant {
   int q_offset;         /* the launch's q offset is added to q */
   const char *blocks;   /* a block pattern's tensor; NULL: none */
   int block_rows, block_columns;
-  const char *normaliser; /* "softmax", "sigmoid" or "none"; NULL: softmax. JSON holds definitions of one's own */
-  const char *sink;       /* softmax's sink: a tensor of f32 [H]; NULL: none */
-  const char *key_lengths; /* a tensor of i32 [B]: the keys of each sequence; NULL: all have Sk */
-  const char *key_pages;   /* a tensor of i32 [B, N]: the pages that keys lie in; NULL: rows in one piece */
-  int page_size;           /* keys of a page */
+  const char *normaliser;    /* "softmax", "sigmoid" or "none"; NULL: softmax. JSON holds definitions of one's own */
+  const char *sink;          /* softmax's sink: a tensor of f32 [H]; NULL: none */
+  const char *key_lengths;   /* a tensor of i32 [B]: the keys of each sequence; NULL: all have Sk */
+  const char *query_lengths; /* the same of their queries; NULL: all have Sq */
+  const char *key_pages;     /* a tensor of i32 [B, N]: the pages that keys lie in; NULL: rows in one piece */
+  int page_size;             /* keys of a page */
 } attune_text_variant;
 static inline attune_text_variant attune_text_variant_init(void) {
   attune_text_variant text;
@@ -156,7 +157,7 @@ static inline attune_gradients attune_gradients_init(void) {
 typedef struct attune_options {
   size_t size;
   attune_dtype dtype;                          /* of Q, K, V and O: f16, bf16 or f32 */
-  int head_dim;                                /* D: a multiple of 8 up to 512 */
+  int head_dim;                                /* D: a multiple of 8 up to 576 */
   int head_dim_v;                              /* Dv; 0: D */
   size_t sram_budget;                          /* bytes of shared memory a block; 0: the device's limit */
   int tile_q, tile_k, warps, stages, dv_warps; /* 0: chosen */

@@ -1,6 +1,8 @@
 //===- Attn.cpp - The attn dialect ------------------------------------------===//
 
 #include "ir/attn/Attn.h"
+
+#include "attune/DType.h"
 #include "ir/ValueNames.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -372,10 +374,12 @@ static LogicalResult verifyKeys(AttentionOp op) {
   };
   if (std::optional<StringRef> lengths = op.getKeyLengths(); lengths && !isTable(*lengths, 1))
     return op.emitOpError() << "key lengths " << *lengths << " are not a captured i32 tensor of rank 1";
+  if (std::optional<StringRef> lengths = op.getQueryLengths(); lengths && !isTable(*lengths, 1))
+    return op.emitOpError() << "query lengths " << *lengths << " are not a captured i32 tensor of rank 1";
   if (KeyPagesAttr pages = op.getKeyPagesAttr(); pages && !isTable(pages.getName(), 2))
     return op.emitOpError() << "key pages " << pages.getName() << " are not a captured i32 tensor of rank 2";
-  if (op.getGradients() && (op.getKeyLengths() || op.getKeyPages()))
-    return op.emitOpError("has lengths or pages of keys, of which there is no backward pass");
+  if (op.getGradients() && (op.getKeyLengths() || op.getQueryLengths() || op.getKeyPages()))
+    return op.emitOpError("has lengths of sequences or pages of keys, of which there is no backward pass");
   return success();
 }
 
@@ -384,8 +388,8 @@ LogicalResult AttentionOp::verifyRegions() {
   if (!type.isF32() && !type.isF16() && !type.isBF16())
     return emitOpError() << "dtype " << type << " is not f16, bf16 or f32";
   for (int64_t dim : {getHeadDim(), getHeadDimV()})
-    if (dim <= 0 || dim % 8 || dim > 512)
-      return emitOpError() << "head_dim " << dim << " is not a multiple of 8 from 8 to 512";
+    if (dim <= 0 || dim % 8 || dim > maxHeadDim)
+      return emitOpError() << "head_dim " << dim << " is not a multiple of 8 from 8 to " << maxHeadDim;
   if (BlockPatternAttr pattern = getPatternAttr()) {
     CapturedTensorAttr tensor = findTensor(pattern.getName());
     if (!tensor || !tensor.getElementType().isInteger(8) || (tensor.getRank() != 2 && tensor.getRank() != 3))

@@ -26,7 +26,7 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     a run-time offset.
 
     With `key_lengths` sequence b has as many keys as that captured i32 tensor [B] says, in [0, Sk]; the extent Sk of the regions is that of all
-    sequences. With `key_pages` K and V lie in pages.
+    sequences. `query_lengths` says the same of its queries; rows behind them are not written. With `key_pages` K and V lie in pages.
 
     The normaliser is softmax where none is named. Else `normaliser` names it, `statistics` are what each row carries
     from one block of keys to the next, and regions say the rest. Each takes (b, h : i32) and what the table lists, all
@@ -97,7 +97,7 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
                        F32Attr:$scale, DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
                        OptionalAttr<BlockPatternAttr>:$pattern, OptionalAttr<StrAttr>:$key_lengths,
-                       OptionalAttr<KeyPagesAttr>:$key_pages, OptionalAttr<StrAttr>:$normaliser,
+                       OptionalAttr<StrAttr>:$query_lengths, OptionalAttr<KeyPagesAttr>:$key_pages, OptionalAttr<StrAttr>:$normaliser,
                        DefaultValuedAttr<TypedArrayAttrBase<RowStatisticAttr, "row statistics">, "{}">:$statistics,
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset, OptionalAttr<GradientsAttr>:$gradients,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$saves);

@@ -172,14 +172,17 @@ private:
     return make<arith::SelectOp>(tooHigh, constant(type, most), result);
   }
 
-  /// Where sequences have lengths of their own, Sk is that of b.
+  /// Where sequences have lengths of their own, Sq and Sk are those of b.
   Value extent(Extent which) {
     Type i32 = builder.getI32Type();
     Value ofAll = make<attn::ExtentOp>(i32, builder.getStringAttr(toRef(name(which))));
     auto op = cast<attn::AttentionOp>(builder.getInsertionBlock()->getParentOp());
-    if (which != Extent::Sk || !op.getKeyLengths())
+    StringAttr lengths = which == Extent::Sk   ? op.getKeyLengthsAttr()
+                         : which == Extent::Sq ? op.getQueryLengthsAttr()
+                                               : StringAttr();
+    if (!lengths)
       return ofAll;
-    Value own = make<attn::LoadOp>(i32, op.getKeyLengthsAttr(), coordinates[int(Coordinate::B)]);
+    Value own = make<attn::LoadOp>(i32, lengths, coordinates[int(Coordinate::B)]);
     return make<arith::MinSIOp>(make<arith::MaxSIOp>(own, constant(i32, 0)), ofAll);
   }
 
@@ -320,10 +323,11 @@ private:
 
 std::optional<Error> checkHeadDim(const char *what, int dim) {
   std::string subject = std::string(what) + " " + std::to_string(dim);
+  const std::string remedy = "use a multiple of 8 from 8 to " + std::to_string(maxHeadDim);
   if (dim <= 0)
-    return Error{subject + " is not positive; use a multiple of 8 from 8 to 512"};
-  if (dim > 512)
-    return Error{subject + " is larger than 512; use a multiple of 8 from 8 to 512"};
+    return Error{subject + " is not positive; " + remedy};
+  if (dim > maxHeadDim)
+    return Error{subject + " is larger than " + std::to_string(maxHeadDim) + "; " + remedy};
   if (dim % 8)
     return Error{subject + " is not a multiple of 8; pad the last dimension to " + std::to_string((dim + 7) / 8 * 8)};
   return std::nullopt;
@@ -414,6 +418,8 @@ Expected<OwningOpRef<ModuleOp>> attune::buildAttention(MLIRContext &context, con
   properties.pattern = pattern;
   if (const std::optional<TensorDecl> &lengths = variant.keyLengths())
     properties.key_lengths = builder.getStringAttr(lengths->name);
+  if (const std::optional<TensorDecl> &lengths = variant.queryLengths())
+    properties.query_lengths = builder.getStringAttr(lengths->name);
   if (const std::optional<KeyPages> &pages = variant.keyPages())
     properties.key_pages = attn::KeyPagesAttr::get(&context, builder.getStringAttr(pages->tensor.name), pages->size);
   if (variant.hasDropout())

@@ -40,7 +40,7 @@ namespace attune {
 /// A module with one attn.attention that computes `variant` on tensors of `dtype` (f16, bf16 or f32), with
 /// `headDim` columns in Q and K and `headDimV` in V. Without Variant::scale the scale is 1 / sqrt(headDim).
 /// Loads the dialects that it needs into `context`. Gives the variant's own error where it has one, else an
-/// error for a dtype or head dim (multiples of 8 from 8 to 512) that attn lacks.
+/// error for a dtype or head dim (multiples of 8 up to maxHeadDim) that attn lacks.
 Expected<mlir::OwningOpRef<mlir::ModuleOp>> buildAttention(mlir::MLIRContext &context, const Variant &variant,
                                                            DType dtype, int headDim, int headDimV);
 

@@ -106,7 +106,7 @@ private:
   /// Whether blocks visit unlike numbers of tiles of keys: by what memory says in front of the loop, or by what a search finds.
   static Uneven unevenOf(tile::DomainOp domain) {
     auto followsMemory = [](Value end) { return followsFrom(end, llvm::IsaPred<tile::ElementOp>); };
-    return domain.skips()                                       ? Uneven::BySearch
+    return domain.skips() ? Uneven::BySearch
            : llvm::any_of(domain.getBegins(), followsMemory) || llvm::any_of(domain.getEnds(), followsMemory)
                ? Uneven::InMemory
                : Uneven::No;
@@ -120,8 +120,7 @@ private:
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(domain);
       Value tileQ = number(plan.getTileQ());
-      Value ofHead = arith::DivSIOp::create(
-          builder, loc, add(rowLength, number(plan.getTileQ() - 1)), tileQ);
+      Value ofHead = arith::DivSIOp::create(builder, loc, add(rowLength, number(plan.getTileQ() - 1)), tileQ);
       Value ofBatch = arith::MulIOp::create(builder, loc, ofHead, axisExtent(axes.heads, "heads"));
       least = evenShare(builder, domain, b, batch, ofBatch, axisExtent(tile::slotsAxis, "slots"));
     }
@@ -161,6 +160,16 @@ private:
     if (claims)
       declared.push_back(workCounterOperand(builder.getContext()));
     return builder.getArrayAttr(declared);
+  }
+
+  /// A block whose first row lies behind its sequence's visits no tile.
+  void emptyBehind(tile::DomainOp domain, Value rowLength) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(domain);
+    Value hasRows = compare(arith::CmpIPredicate::slt, row0, rowLength);
+    const SmallVector<Value> begins(domain.getBegins()), ends(domain.getEnds());
+    for (auto [i, begin, end] : llvm::enumerate(begins, ends))
+      domain.getEndsMutable()[i].set(arith::SelectOp::create(builder, loc, hasRows, end, begin));
   }
 
   /// The next multiple of 16 of a number that is not negative.
@@ -302,9 +311,9 @@ private:
     b = index("b");
     rowHead = index(axes.heads);
     row0 = index(axes.rows);
-    Value queryLength = axisExtent("q", "Sq");
+    Value queryLength = lengthOfSequence(builder, op, op.getQueryLengths(), b, axisExtent("q", "Sq"), "own_queries");
     Value capacity = axisExtent("k", "Sk");
-    keyLength = keysOfSequence(builder, op, b, capacity);
+    keyLength = lengthOfSequence(builder, op, op.getKeyLengths(), b, capacity, "own_keys");
     keysRead = keyLength;
     if (op.getKeyLengths()) // 16 rows at a time, as the mask hides what follows
       keysRead = tile::named(arith::MinSIOp::create(builder, loc, upTo16(keyLength), capacity), "keys_read");
@@ -315,7 +324,9 @@ private:
       group = param("group", i32);
       h = tile::named(arith::MulIOp::create(builder, loc, kvHead, group), "first_head");
       q0 = tile::named(arith::DivUIOp::create(builder, loc, row0, group), "q0");
-      rowLength = axisExtent(axes.rows, "rows");
+      rowLength = op.getQueryLengths()
+                      ? tile::named(arith::MulIOp::create(builder, loc, queryLength, group), "own_rows")
+                      : axisExtent(axes.rows, "rows");
       rowOrigin = row0;
     } else {
       h = rowHead;
@@ -339,6 +350,8 @@ private:
       shares = axisExtent(tile::sharesAxis, "shares");
     }
     Value domain = visibleTiles(within);
+    if (op.getQueryLengths())
+      emptyBehind(domain.getDefiningOp<tile::DomainOp>(), rowLength);
     if (shares)
       uneven = unevenOf(domain.getDefiningOp<tile::DomainOp>());
     deriveAxes();
@@ -524,8 +537,8 @@ private:
   Value share;     ///< of the keys; null where the block has all
   Uneven uneven = Uneven::No;
   std::optional<ShareTiles> shareTiles; ///< where shares without a tile are not written
-  Value head, seed, offset, threshold; ///< of dropout
-  Value savedDropout, savedScore;      ///< views; null where it is not saved
+  Value head, seed, offset, threshold;  ///< of dropout
+  Value savedDropout, savedScore;       ///< views; null where it is not saved
   BlockValues block;
   MaskSplit mask;
   SmallVector<BoundsTable> bounds;

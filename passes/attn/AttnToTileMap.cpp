@@ -72,8 +72,9 @@ private:
     op.getMask().walk([&](ReadOp read) { names.insert(read.getName()); });
     if (attn::BlockPatternAttr pattern = op.getPatternAttr())
       names.insert(pattern.getName().getValue());
-    if (std::optional<StringRef> lengths = op.getKeyLengths())
-      names.insert(*lengths);
+    for (std::optional<StringRef> lengths : {op.getKeyLengths(), op.getQueryLengths()})
+      if (lengths)
+        names.insert(*lengths);
     return builder.getArrayAttr(llvm::filter_to_vector(
         declared, [&](Attribute each) { return names.contains(cast<Attr>(each).getName().getValue()); }));
   }
@@ -86,8 +87,9 @@ private:
 
   void writeBlock(SmallVectorImpl<BoundsTable> &bounds) {
     Value b = index("b"), h = index("h"), q0 = index("q");
-    Value Sq = extent("q", "Sq"), Sk = keysOfSequence(builder, op, b, extent("k", "Sk")), H = extent("h", "H"),
-          B = extent("b", "B");
+    Value Sq = lengthOfSequence(builder, op, op.getQueryLengths(), b, extent("q", "Sq"), "own_queries"),
+          Sk = lengthOfSequence(builder, op, op.getKeyLengths(), b, extent("k", "Sk"), "own_keys"),
+          H = extent("h", "H"), B = extent("b", "B");
     Value offset;
     if (op.getQOffset())
       offset = tile::named(tile::ParamOp::create(builder, loc, i32, "q_offset"), "q_offset");

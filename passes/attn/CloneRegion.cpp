@@ -36,8 +36,8 @@ Value attune::cloneFromRegion(OpBuilder &builder, attn::AttentionOp op, Value va
   return mapping.lookup(value);
 }
 
-Value attune::keysOfSequence(OpBuilder &builder, attn::AttentionOp op, Value b, Value capacity) {
-  const std::optional<StringRef> lengths = op.getKeyLengths();
+Value attune::lengthOfSequence(OpBuilder &builder, attn::AttentionOp op, std::optional<StringRef> lengths, Value b,
+                               Value capacity, StringRef name) {
   if (!lengths)
     return capacity;
   const Location loc = op.getLoc();
@@ -45,7 +45,7 @@ Value attune::keysOfSequence(OpBuilder &builder, attn::AttentionOp op, Value b, 
                                          tile::readTensor(builder, loc, op.findTensor(*lengths)), b, false);
   Value least = arith::MaxSIOp::create(builder, loc, tile::named(length, *lengths),
                                        arith::ConstantIntOp::create(builder, loc, 0, 32));
-  return tile::named(arith::MinSIOp::create(builder, loc, least, capacity), "own_keys");
+  return tile::named(arith::MinSIOp::create(builder, loc, least, capacity), name);
 }
 
 void attune::declareReads(tile::KernelOp kernel, tile::KernelOp other) {

@@ -17,8 +17,10 @@ void cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Opera
 mlir::Value cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Value value,
                             mlir::IRMapping &mapping);
 
-/// How many keys sequence `b` has: `capacity`, the extent of all, where they have no lengths of their own.
-mlir::Value keysOfSequence(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Value b, mlir::Value capacity);
+/// How many keys or queries sequence `b` has by the captured tensor `lengths`: `capacity`, the extent of all, where sequences
+/// have no lengths of their own.
+mlir::Value lengthOfSequence(mlir::OpBuilder &builder, attn::AttentionOp op, std::optional<llvm::StringRef> lengths,
+                             mlir::Value b, mlir::Value capacity, llvm::StringRef name);
 
 /// Declares operands of `other` that `kernel` reads and has not, and for each extent that it reads one which has it.
 void declareReads(tile::KernelOp kernel, tile::KernelOp other);

@@ -148,8 +148,8 @@ Value attune::evenShare(OpBuilder builder, tile::DomainOp domain, Value b, Value
   Value before = arith::SubIOp::create(at, loc, wide(slots), wide(one));
   Value share = arith::DivSIOp::create(at, loc, arith::AddIOp::create(at, loc, all, before), wide(slots));
   Value most = arith::ConstantIntOp::create(at, loc, 1 << 30, 64);
-  return tile::named(
-      arith::TruncIOp::create(at, loc, at.getI32Type(), arith::MinSIOp::create(at, loc, share, most)), "even_share");
+  return tile::named(arith::TruncIOp::create(at, loc, at.getI32Type(), arith::MinSIOp::create(at, loc, share, most)),
+                     "even_share");
 }
 
 namespace {
@@ -189,8 +189,8 @@ private:
       return given;
     const int64_t tileQ = partial.getPlan().getTileQ();
     IRMapping mapping;
-    Value row0 = arith::MulIOp::create(builder, loc, arith::DivUIOp::create(builder, loc, row, number(tileQ)),
-                                       number(tileQ));
+    Value row0 =
+        arith::MulIOp::create(builder, loc, arith::DivUIOp::create(builder, loc, row, number(tileQ)), number(tileQ));
     partial.walk([&](tile::BlockIndexOp index) {
       const StringRef axis = index.getAxis();
       if (axis != tile::sharesAxis)
@@ -199,8 +199,8 @@ private:
     Value all = recompute(builder, tiles->all, mapping, /*all=*/true),
           each = recompute(builder, tiles->each, mapping, /*all=*/true);
     each = arith::MaxSIOp::create(builder, loc, each, number(1)); // 0 of no tiles
-    Value used = arith::DivSIOp::create(
-        builder, loc, arith::SubIOp::create(builder, loc, add(all, each), number(1)), each);
+    Value used =
+        arith::DivSIOp::create(builder, loc, arith::SubIOp::create(builder, loc, add(all, each), number(1)), each);
     return tile::named(arith::MinSIOp::create(builder, loc, used, given), "shares_written");
   }
 
@@ -246,15 +246,25 @@ private:
     const SmallVector<Value> ends = rowStatistics();
     Value keepScale = op.getDropout() ? param("keep_scale", f32) : Value();
     Value inverse = inverseOf(ends, keepScale), out = output(ends, inverse);
+    // Rows behind a sequence's are left as they are.
+    Value isOwn, columnsWritten = number(op.getHeadDimV());
+    if (op.getQueryLengths()) {
+      isOwn = compare(arith::CmpIPredicate::slt, q,
+                      lengthOfSequence(builder, op, op.getQueryLengths(), b, axisExtent("q", "Sq"), "own_queries"));
+      columnsWritten = arith::SelectOp::create(builder, loc, isOwn, columnsWritten, number(0));
+    }
     if (op.hasLse()) {
       // By the blocks of the first columns.
-      Value isFirst = arith::ExtUIOp::create(builder, loc, i32, compare(arith::CmpIPredicate::eq, panel, number(0)));
+      Value writes = compare(arith::CmpIPredicate::eq, panel, number(0));
+      if (isOwn)
+        writes = arith::AndIOp::create(builder, loc, writes, isOwn);
+      Value isFirst = arith::ExtUIOp::create(builder, loc, i32, writes);
       Value lse = mapByRegion("lse", copies, op.getLse(), ends);
       tile::StoreOp::create(builder, loc, lse, param("lse", view(3, f32)), ValueRange{b, h, q}, add(q, isFirst),
                             /*optional=*/true);
     }
     tile::StoreOp::create(builder, loc, out, param("o", view(4, op.getDtype())), ValueRange{b, h, q, firstColumn},
-                          number(op.getHeadDimV()), /*optional=*/false);
+                          columnsWritten, /*optional=*/false);
   }
 
   /// A loop over shares; `body` gets the first of a tile's and what is carried, and returns its next values.

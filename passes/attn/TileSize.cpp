@@ -250,8 +250,11 @@ private:
                     : name == "H"  ? request.heads
                                    : request.batch};
     }
-    if (isOwnKeys(op))
+    auto attention = cast<attn::AttentionOp>(block.getParentOp());
+    if (isLength(op, attention.getKeyLengths()))
       return Affine{0, 0, request.keys};
+    if (isLength(op, attention.getQueryLengths()))
+      return Affine{0, 0, request.queries};
     if (!isa_and_present<arith::AddIOp, arith::SubIOp>(op))
       return std::nullopt;
     auto a = affine(op->getOperand(0)), b = affine(op->getOperand(1));
@@ -267,16 +270,15 @@ private:
     return result;
   }
 
-  /// The length of a sequence: what its tensor says, in [0, Sk].
-  bool isOwnKeys(Operation *op) {
-    auto attention = cast<attn::AttentionOp>(block.getParentOp());
+  /// The length of a sequence: what its tensor says, from 0 to the extent of all.
+  static bool isLength(Operation *op, std::optional<StringRef> lengths) {
     auto least = dyn_cast_if_present<arith::MinSIOp>(op);
-    if (!attention.getKeyLengths() || !least)
+    if (!lengths || !least)
       return false;
     for (Value side : least->getOperands())
       if (auto most = side.getDefiningOp<arith::MaxSIOp>())
         for (Value of : most->getOperands())
-          if (auto load = of.getDefiningOp<attn::LoadOp>(); load && load.getName() == *attention.getKeyLengths())
+          if (auto load = of.getDefiningOp<attn::LoadOp>(); load && load.getName() == *lengths)
             return true;
     return false;
   }
@@ -417,7 +419,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     const std::optional<MaskShape> band = reader.read(visible);
     const bool loads = mask.walk([&](Operation *inner) {
                              auto load = dyn_cast<attn::LoadOp>(inner);
-                             const bool isLength = load && op.getKeyLengths() == load.getName();
+                             const bool isLength = load && (op.getKeyLengths() == load.getName() ||
+                                                            op.getQueryLengths() == load.getName());
                              return (load && !isLength) || isa<attn::ScalarOp>(inner) ? WalkResult::interrupt()
                                                                                       : WalkResult::advance();
                            })

@@ -282,6 +282,10 @@ void bindVariants(nb::module_ &m) {
            [](Variant &v, const Declared &lengths, const Where &where) {
              changed(v, where, [&](Variant &to) { to.keyLengths(lengths.captured()); });
            })
+      .def("query_lengths",
+           [](Variant &v, const Declared &lengths, const Where &where) {
+             changed(v, where, [&](Variant &to) { to.queryLengths(lengths.captured()); });
+           })
       .def("key_pages",
            [](Variant &v, const Declared &pages, int size, const Where &where) {
              changed(v, where, [&](Variant &to) { to.keyPages(pages.captured(), size); });

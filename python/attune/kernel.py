@@ -70,7 +70,7 @@ def _options(variant, *, head_dim, head_dim_v=0, dtype="bf16", gradients=None, l
 def compile(variant, *, head_dim, target=None, **options):
     """The Kernel for a variant.
 
-    head_dim       D, columns of Q and K: a multiple of 8 up to 512
+    head_dim       D, columns of Q and K: a multiple of 8 up to 576
     head_dim_v     Dv, columns of V and O; D where it is left out
     dtype          of Q, K, V and O: "bf16" (the default), "f16" or "f32"
     target         "cpu", "gpu" (this machine's), "sm_90a", "sm_90:1" (device 1); None: this machine's GPU, else the CPU

@@ -175,6 +175,7 @@ class Variant:
     q_offset     the q_offset of each call is added to q
     blocks       (pattern, rows, columns): bool [H or 1, ceil(Sq / rows), ceil(Sk / columns)], False hides a block
     key_lengths  int32 [B]: sequence b has so many of the Sk keys, and Sk in functions is its own length
+    query_lengths  int32 [B], the same of the rows of q: rows of the results behind them are not written
     key_pages    (pages, size): int32 [B, N], key k of sequence b lies in row k % size of page pages[b, k / size]; k and v of a call are
                  [pages, Hkv, size, D] (of any strides)
     name         an identifier, which the kernel carries
@@ -185,7 +186,7 @@ class Variant:
     """
 
     def __init__(self, score=None, mask=None, *, normaliser=None, sink=None, dropout=None, scale=None, precise=False, q_offset=False, blocks=None,
-                 key_lengths=None, key_pages=None, name=None):
+                 key_lengths=None, query_lengths=None, key_pages=None, name=None):
         where = here()
         captures = _Captures()
         scores, masks = _functions(score), _functions(mask)
@@ -212,10 +213,12 @@ class Variant:
             pattern = captured_tensor("blocks", pattern)
             captures.add((pattern,))
             self._core.blocks(pattern.declared(), rows, columns, where)
-        if key_lengths is not None:
-            lengths = captured_tensor("key_lengths", key_lengths)
+        for what, given in (("key_lengths", key_lengths), ("query_lengths", query_lengths)):
+            if given is None:
+                continue
+            lengths = captured_tensor(what, given)
             captures.add((lengths,))
-            self._core.key_lengths(lengths.declared(), where)
+            getattr(self._core, what)(lengths.declared(), where)
         if key_pages is not None:
             if not (isinstance(key_pages, tuple) and len(key_pages) == 2 and isinstance(key_pages[1], int)):
                 fail("key_pages must be (pages, size): an int32 array [B, N] or attune.tensor(...), and the keys of a page", where)

@@ -198,8 +198,8 @@ TEST_CASE("head dims and dtypes that attn lacks are errors") {
   Variant variant("v");
   CHECK(failure(variant, bf16, 100, 100) == "head_dim 100 is not a multiple of 8; pad the last dimension to 104");
   CHECK(failure(variant, bf16, 128, 20) == "head_dim_v 20 is not a multiple of 8; pad the last dimension to 24");
-  CHECK(failure(variant, bf16, 0, 64) == "head_dim 0 is not positive; use a multiple of 8 from 8 to 512");
-  CHECK(failure(variant, bf16, 520, 64) == "head_dim 520 is larger than 512; use a multiple of 8 from 8 to 512");
+  CHECK(failure(variant, bf16, 0, 64) == "head_dim 0 is not positive; use a multiple of 8 from 8 to 576");
+  CHECK(failure(variant, bf16, 584, 64) == "head_dim 584 is larger than 576; use a multiple of 8 from 8 to 576");
   CHECK(failure(variant, i32, 64, 64) == "dtype i32 is not f16, bf16 or f32; convert q, k and v");
   Variant wrong = Variant("w").mask([](Index, Index, Index q, Index) { return q; });
   CHECK(failure(wrong, bf16, 64, 64) == wrong.error()->message);

@@ -547,15 +547,15 @@ TEST_CASE("errors of budgets") {
 
 TEST_CASE("errors of head dims") {
   PlanRequest request = makeRequest(520);
-  CHECK(errorOf(request) == "head_dim 520 is above 512, the limit of the mma.sync path");
+  CHECK(errorOf(request) == "head_dim 584 is above 576, the limit of the mma.sync path");
   request.headDim = 64;
-  CHECK(errorOf(request) == "head_dim_v 520 is above 512, the limit of the mma.sync path");
+  CHECK(errorOf(request) == "head_dim_v 584 is above 576, the limit of the mma.sync path");
   request.headDimV = 512;
   CHECK(errorOf(request) == "no error");
   request.arch = "cpu";
   CHECK(errorOf(request) == "no error");
   request.headDim = 520;
-  CHECK(errorOf(request) == "head_dim 520 is above 512, the limit of the cpu target");
+  CHECK(errorOf(request) == "head_dim 584 is above 576, the limit of the cpu target");
   request.arch = "sm_80";
   request.headDim = 100;
   CHECK(errorOf(request) == "head_dim 100 is not a multiple of 8; pad the last dimension to 104");

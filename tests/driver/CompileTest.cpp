@@ -222,11 +222,11 @@ TEST_CASE("errors before anything is built") {
   CompileOptions options{.headDim = 64};
   options.useCache = false;
   CHECK(failure(compile(causalVariant(), {}, Target::cpu())) ==
-        "head_dim is not set, required is a multiple of 8 up to 512; set CompileOptions::headDim (--head-dim)");
+        "head_dim is not set, required is a multiple of 8 up to 576; set CompileOptions::headDim (--head-dim)");
   CHECK(failure(compile(causalVariant(), {.headDim = 100}, Target::cpu())) ==
         "head_dim 100 is not a multiple of 8; pad the last dimension to 104");
   CHECK(failure(compile(causalVariant(), {.headDim = 64, .headDimV = 520}, Target::cpu())) ==
-        "head_dim_v 520 is out of range, required is 8 to 512; split the head");
+        "head_dim_v 584 is out of range, required is 8 to 576; split the head");
   CHECK(failure(compile(causalVariant(), {.dtype = i32, .headDim = 64}, Target::cpu())) ==
         "dtype i32 is not one of f16, bf16, f32; convert Q, K and V");
   CHECK_FALSE(compile(causalVariant(), options, Target::cuda("sm_12")));

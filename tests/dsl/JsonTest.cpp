@@ -27,6 +27,7 @@ TEST_CASE("a variant with everything as JSON, and back") {
                      .dropout(0.1f)
                      .blocks(captured("pattern", boolean, rank(3)), 64, 128)
                      .keyLengths(captured("lengths", i32, rank(1)))
+                     .queryLengths(captured("rows", i32, rank(1)))
                      .keyPages(captured("pages", i32, rank(2)), 32)
                      .precise()
                      .qOffset();
@@ -45,6 +46,7 @@ TEST_CASE("a variant with everything as JSON, and back") {
     "columns": 128
   },
   "keyLengths": "lengths",
+  "queryLengths": "rows",
   "keyPages": {
     "tensor": "pages",
     "size": 32
@@ -63,6 +65,10 @@ TEST_CASE("a variant with everything as JSON, and back") {
       "rank": 3
     },
     "lengths": {
+      "dtype": "i32",
+      "rank": 1
+    },
+    "rows": {
       "dtype": "i32",
       "rank": 1
     },
@@ -134,9 +140,10 @@ TEST_CASE("errors of JSON, to the letter") {
   }
   CHECK(read("{}") == "error: /name is missing");
   CHECK(read(R"({"name": 1})") == "error: /name is 1, but must be a string");
-  CHECK(read(R"({"name": "v", "colour": 1})") == "error: /colour is not a field; the fields are name scale "
-                                                 "score mask dropout precise qOffset blocks keyLengths keyPages "
-                                                 "normaliser sink tensors scalars");
+  CHECK(read(R"({"name": "v", "colour": 1})") ==
+        "error: /colour is not a field; the fields are name scale "
+        "score mask dropout precise qOffset blocks keyLengths queryLengths keyPages "
+        "normaliser sink tensors scalars");
   CHECK(read(R"({"name": "v", "scale": "x"})") == "error: /scale is \"x\", but must be a number that fits in f32");
   CHECK(read(R"({"name": "v", "scale": 1e40})") == "error: /scale is 1e+40, but must be a number that fits in f32");
   CHECK(read(R"({"name": "v", "score": []})") == "error: /score is [], but must be a string");

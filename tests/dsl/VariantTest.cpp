@@ -147,6 +147,10 @@ TEST_CASE("lengths and pages of keys") {
         "key lengths \"n\" are i32 of rank 2, but must be i32 of rank 1 [B]; declare captured(\"n\", i32, rank(1))");
   CHECK(message(Variant("v").keyLengths(table("n", i32, 1)).keyLengths(table("m", i32, 1))) ==
         "variant \"v\" has second key lengths \"m\", but takes one tensor; pass the lesser ones");
+  CHECK(Variant("v").queryLengths(table("n", i32, 1)).canonical() ==
+        "attune variant 1\nname v\nquery lengths n\ntensor n i32 1\n");
+  CHECK(message(Variant("v").queryLengths(table("n", f32, 1))) ==
+        "query lengths \"n\" are f32 of rank 1, but must be i32 of rank 1 [B]; declare captured(\"n\", i32, rank(1))");
   CHECK(message(Variant("v").keyPages(table("p", i64, 2), 64)) ==
         "key pages \"p\" are i64 of rank 2, but must be i32 of rank 2 [B, N]; declare captured(\"p\", i32, rank(2))");
   CHECK(message(Variant("v").keyPages(table("p", i32, 2), 24)) ==
@@ -155,9 +159,10 @@ TEST_CASE("lengths and pages of keys") {
         "variant \"v\" has second key pages \"r\", but takes one table");
   CHECK(message(Variant("v").keyLengths(table("q", i32, 1))) ==
         "tensor name \"q\" is reserved; use a name other than s b h q k B H Sq Sk");
-  CHECK(message(Variant("v").keyLengths(table("t", i32, 1)).keyPages(table("t", i32, 2), 16)) ==
-        "\"t\" is a tensor of i32 and rank 2 here, but a tensor of i32 and rank 1 elsewhere; use one name per tensor or "
-        "scalar");
+  CHECK(
+      message(Variant("v").keyLengths(table("t", i32, 1)).keyPages(table("t", i32, 2), 16)) ==
+      "\"t\" is a tensor of i32 and rank 2 here, but a tensor of i32 and rank 1 elsewhere; use one name per tensor or "
+      "scalar");
 }
 
 TEST_CASE("errors of variants carry the user's line, and the first one is kept") {

@@ -74,7 +74,7 @@ void addBackward(std::vector<Job> &jobs) {
                       [make](const Target &target) {
                         Case test = alone(make());
                         test.options.packGroups = test.options.splitKeys = {}; // the forward pass's alone
-                        if (test.variant->keyLengths() || test.variant->keyPages())
+                        if (test.variant->keyLengths() || test.variant->queryLengths() || test.variant->keyPages())
                           return Verdict{true, test.describe() + ": of the forward pass alone", 0};
                         return test.reference ? Verdict{true, test.describe() + ": no gradient of its normaliser", 0}
                                               : checkBackward(test, target);

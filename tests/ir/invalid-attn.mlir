@@ -58,18 +58,18 @@ attn.attention @bad dtype f64 head_dim 64 x 64 scale 1.0 score {} mask {}
 
 // -----
 
-// expected-error @+1 {{'attn.attention' op head_dim 100 is not a multiple of 8 from 8 to 512}}
+// expected-error @+1 {{'attn.attention' op head_dim 100 is not a multiple of 8 from 8 to 576}}
 attn.attention @bad dtype f16 head_dim 100 x 64 scale 1.0 score {} mask {}
 
 // -----
 
-// expected-error @+1 {{'attn.attention' op head_dim 0 is not a multiple of 8 from 8 to 512}}
+// expected-error @+1 {{'attn.attention' op head_dim 0 is not a multiple of 8 from 8 to 576}}
 attn.attention @bad dtype f16 head_dim 64 x 0 scale 1.0 score {} mask {}
 
 // -----
 
-// expected-error @+1 {{'attn.attention' op head_dim 520 is not a multiple of 8 from 8 to 512}}
-attn.attention @bad dtype f16 head_dim 520 x 64 scale 1.0 score {} mask {}
+// expected-error @+1 {{'attn.attention' op head_dim 584 is not a multiple of 8 from 8 to 576}}
+attn.attention @bad dtype f16 head_dim 584 x 64 scale 1.0 score {} mask {}
 
 // -----
 
@@ -436,5 +436,5 @@ attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {key_lengths
 
 // -----
 
-// expected-error @+1 {{'attn.attention' op has lengths or pages of keys, of which there is no backward pass}}
+// expected-error @+1 {{'attn.attention' op has lengths of sequences or pages of keys, of which there is no backward pass}}
 attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<[]>, key_lengths = "n", tensors = [#attn.tensor<n, i32, rank 1>]} score {} mask {}

@@ -15,7 +15,8 @@ void runGroup(const std::string &name) {
   const bool found = forEachCase(name, [](const Case &test) {
     if (test.reference) // a normaliser from outside, which may have statistics without a known gradient
       return;
-    if (test.variant->keyLengths() || test.variant->keyPages()) // of the forward pass alone
+    if (test.variant->keyLengths() || test.variant->queryLengths() ||
+        test.variant->keyPages()) // of the forward pass alone
       return;
     Verdict verdict = checkBackward(test, Target::cpu());
     INFO(verdict.text);

@@ -161,6 +161,13 @@ Group wideHeadGroup(bool gpu) {
   b.add("layout", busy(), bf16, shape,
         [](Case &test) { test.layout = {.rowsBeforeHeads = true, .guardRows = 5, .padColumns = 8}; });
   b.add("no LSE", busy(), bf16, shape, [](Case &test) { test.layout.withoutLse = true; });
+  b.add("pages",
+        Variant("pages")
+            .mask(causalBottomRight())
+            .keyLengths(captured("lengths", i32, rank(1)))
+            .queryLengths(captured("new_tokens", i32, rank(1)))
+            .keyPages(captured("pages", i32, rank(2)), 16),
+        bf16, {.batch = 2, .heads = 4, .headsKv = 2, .queries = 40, .keys = 176, .headDim = 64});
   b.add("sigmoid", Variant("sigmoid").mask(causal()).normaliser(normalisers::sigmoid()), bf16, shape);
   b.add("sink", Variant("sink").mask(causal()).dropout(0.2f).normaliser(normalisers::softmaxWithSink("sinks")), f16,
         shape);

@@ -17,11 +17,14 @@ constexpr DType dtypes[] = {bf16, f16, f32};
 
 struct Pages {
   /// In pages of `pageSize` keys, 0 for rows in one piece, each way of sharing in turn.
-  void add(std::string label, Variant variant, Shape shape, int pageSize, bool lengths = true, bool packs = true) {
+  void add(std::string label, Variant variant, Shape shape, int pageSize, bool lengths = true, bool packs = true,
+           bool mixed = false) {
     const uint64_t seed = group.cases.size() + 1;
     const DType dtype = dtypes[(seed / 2) % 3];
     if (lengths)
       variant.keyLengths(captured("lengths", i32, rank(1)));
+    if (mixed)
+      variant.queryLengths(captured("new_tokens", i32, rank(1)));
     if (pageSize) {
       variant.keyPages(captured("pages", i32, rank(2)), pageSize);
       shape.keys = (shape.keys + pageSize - 1) / pageSize * pageSize;
@@ -60,6 +63,21 @@ Group attune::tests::pagesGroup() {
         all.add("head dims", last,
                 {.batch = 2, .heads = 8, .headsKv = 2, .queries = 3, .keys = 517, .headDim = dim, .headDimV = dimV},
                 size, lengths);
+  // Latent attention: one key head of 512 columns of values and 64 of positions.
+  for (int size : {0, 16, 64})
+    for (int64_t queries : {1, 4})
+      all.add("latent", last,
+              {.batch = 2, .heads = 16, .headsKv = 1, .queries = queries, .keys = 200, .headDim = 576, .headDimV = 512},
+              size);
+  // Steps of generation and chunks of prompts in one launch.
+  for (int size : {0, 16, 128})
+    for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 100}, {7, 300}, {130, 400}, {333, 600}})
+      for (bool lengths : {true, false})
+        for (int dim : {64, 128})
+          all.add("mixed", last,
+                  {.batch = 3, .heads = 6, .headsKv = 2, .queries = queries, .keys = keys, .headDim = dim}, size,
+                  lengths,
+                  /*packs=*/true, /*mixed=*/true);
   const Shape shape{.batch = 2, .heads = 8, .headsKv = 2, .queries = 5, .keys = 331, .headDim = 64};
   for (int size : {0, 16, 64, 256}) {
     for (const Variant &variant : builtinsForTests())

@@ -80,6 +80,10 @@ Case attune::tests::makeCase(std::string label, Variant variant, DType dtype, co
       for (int64_t b = 0; b < shape.batch; ++b)
         tensor.setInt(b, shape.batch == 1 ? shape.keys - shape.keys / 3
                                           : shape.keys * (shape.batch - 1 - b) / (shape.batch - 1));
+    } else if (decl.name == "new_tokens") {
+      tensor = HostTensor::zeros(decl.dtype, {shape.batch}); // a chunk of a prompt, then fewer, at last none or one
+      for (int64_t b = 0; b < shape.batch; ++b)
+        tensor.setInt(b, b == 0 ? shape.queries : (shape.queries * 2 / 3) / (b * b));
     } else if (decl.name == "slopes") {
       tensor = HostTensor::zeros(decl.dtype, {shape.heads});
       for (int64_t h = 0; h < shape.heads; ++h)

@@ -230,6 +230,33 @@ class Numerics(unittest.TestCase):
         visible = np.repeat(np.repeat(pattern, 16, 1), 16, 2)[:, :SQ, :SK] & (i + 9 >= j)
         self.near(kernel(q, k, v, q_offset=9), reference.attention(q, k, v, mask=visible)[0])
 
+    def test_lengths_of_sequences_and_pages(self):
+        page, lengths, rows = 16, np.array([53, 20], np.int32), np.array([SQ, 3], np.int32)
+        q, k, v, _ = inputs()
+        table = np.random.default_rng(9).permutation(2 * 4).reshape(2, 4).astype(np.int32)
+        paged_k, paged_v = (np.full((8, HKV, page, D), np.nan, np.float32) for _ in range(2))
+        for b in range(B):
+            for key in range(lengths[b]):
+                for paged, of in (paged_k, k), (paged_v, v):
+                    paged[table[b, key // page], :, key % page] = of[b, :, key]
+        table[1, 2:] = -5
+        variant = attune.Variant(mask=attune.causal_bottom_right(), key_lengths=attune.tensor("lengths", "i32", 1),
+                                 query_lengths=attune.tensor("rows", "i32", 1), key_pages=(table, page))
+        kernel = attune.compile(variant, head_dim=D, **CPU)
+        o, lse = kernel(q, paged_k, paged_v, return_lse=True, lengths=lengths, rows=rows)
+        for b in range(B):
+            n, m = rows[b], lengths[b]
+            mask = np.arange(m) - m <= np.arange(n)[:, None] - n
+            expected, expected_lse, _ = reference.attention(q[b:b + 1, :, :n], k[b:b + 1, :, :m], v[b:b + 1, :, :m], lambda s: s, mask)
+            self.near(o[b:b + 1, :, :n], expected)
+            self.near(lse[b:b + 1, :, :n], expected_lse)
+        with self.assertRaisesRegex(attune.Error, "page size 20 is not a positive multiple of 16"):
+            attune.Variant(key_pages=(table, 20))
+        with self.assertRaisesRegex(attune.Error, "key_pages must be"):
+            attune.Variant(key_pages=table)
+        with self.assertRaisesRegex(attune.Error, "have no backward pass"):
+            attune.compile(variant, head_dim=D, gradients=[], **CPU)
+
     def test_lengths_of_one_kernel(self):
         kernel = attune.compile(attune.Variant(mask=attune.causal()), head_dim=D, **CPU)
         for sq, sk in ((1, 1), (5, 200), (64, 3), (3, 0)):

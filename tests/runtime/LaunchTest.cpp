@@ -223,7 +223,8 @@ TEST_CASE("a launch counts keys by the table of their pages", "[launch]") {
   CHECK_FALSE(KernelImage::fromMetadata(other));
   // Another page size, tables for fewer sequences or for more keys than there may be, and no page at all.
   s.args.k.shape[2] = 32;
-  CHECK(s.message() == "k has page size 32, the kernel was compiled for 16; compile with the size of Variant::keyPages = 32");
+  CHECK(s.message() ==
+        "k has page size 32, the kernel was compiled for 16; compile with the size of Variant::keyPages = 32");
   s.args.k.shape[2] = 16;
   s.args.tensors = {{"pages", s.captured(i32, {1, 3})}};
   CHECK(s.message().starts_with("captured tensor 'pages' has 1 element in dimension 0"));

@@ -1,7 +1,8 @@
 //===- DecodeSimTest.cpp - Few queries over many keys, in the simulator -----===//
 //
 // Rows of several heads in a tile, and keys that several blocks share: on both paths, for groups that divide a tile and
-// that do not, more rows than a tile has, lengths of nothing, shares that are empty.
+// that do not, more rows than a tile has, lengths of nothing, shares that are empty. Keys in pages, of sequences of unlike
+// lengths: what lies behind a length is NaN, and entries behind it are out of range.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +27,7 @@ void runShared(Case test, const std::string &arch, Sharing sharing, std::initial
   test.problem.threads = 1;
   test.options.packGroups = sharing.packGroups;
   test.options.splitKeys = sharing.splitKeys;
-  if (!test.options.tileQ)
+  if (!test.options.tileQ && (sharing.packGroups || sharing.splitKeys))
     test.options.tileQ = 64;
   INFO(arch << ", " << test.describe() << (sharing.packGroups ? ", packed" : "")
             << (sharing.splitKeys ? ", split" : ""));
@@ -85,4 +86,26 @@ TEST_CASE("few queries: tiles of two warpgroups", "[decode]") {
     test.options.tileQ = 128;
     runShared(test, "sm_90a", sharing, {0, 1, 2});
   }
+}
+
+TEST_CASE("keys in pages, of sequences of unlike lengths", "[decode]") {
+  uint64_t seed = 0;
+  const Variant last = Variant("last")
+                           .mask(causalBottomRight())
+                           .keyLengths(captured("lengths", i32, rank(1)))
+                           .queryLengths(captured("new_tokens", i32, rank(1)));
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (int page : {0, 16, 48, 64, 256})
+      for (Sharing sharing : {Sharing{false, false}, {true, true}, {true, false}, {false, true}}) {
+        const int64_t keys = page ? (500 + page - 1) / page * page : 333;
+        Variant variant = last;
+        if (page)
+          variant.keyPages(captured("pages", i32, rank(2)), page);
+        const int dim = seed % 2 ? 128 : 64;
+        Case test = makeCase(
+            fmt::format("pages of {}", page), variant, seed % 3 ? bf16 : f16,
+            {.batch = 3, .heads = 4, .headsKv = 2, .queries = seed % 4 ? 3 : 150, .keys = keys, .headDim = dim}, 4);
+        runShared(test, arch, sharing, {seed % 4, 5});
+        ++seed;
+      }
 }

@@ -75,6 +75,13 @@ void Flags::addVariant(CLI::App &verb) {
           "or nothing: from half of Sk to Sk")
       ->type_name("[FILE]")
       ->expected(0, 1);
+  group
+      ->add_option(
+          "--query-lengths", newTokens,
+          "each sequence has its own number of queries, in the captured tensor new_tokens, i32[B]; a .npy file of "
+          "them, or nothing: Sq of the first, one of the others")
+      ->type_name("[FILE]")
+      ->expected(0, 1);
   group->add_flag("--with-q-offset", qOffset, "the variant adds a run-time offset to q");
   group
       ->add_option("--tensor", tensors,
@@ -342,6 +349,8 @@ static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorD
   text.normaliser = *normaliser;
   if (flags.lengths)
     text.keyLengths = "lengths";
+  if (flags.newTokens)
+    text.queryLengths = "new_tokens";
   if (flags.pageSize)
     text.pages = {"pages", *flags.pageSize};
   Expected<Variant> variant = Variant::parse(std::move(name), text);
@@ -359,6 +368,7 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
     expressions.scale.reset();
     expressions.normaliser = expressions.sink = "";
     expressions.lengths.reset();
+    expressions.newTokens.reset();
     expressions.pageSize.reset();
     Result<Variant> added = textVariant(expressions, declared, scalars, "added");
     if (!added)
@@ -397,6 +407,8 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
   auto table = [](const char *name, int rank) { return captured(name, i32, attune::rank(rank)); };
   if (flags.lengths && !variant.keyLengths())
     variant.keyLengths(table("lengths", 1));
+  if (flags.newTokens && !variant.queryLengths())
+    variant.queryLengths(table("new_tokens", 1));
   if (flags.pageSize && variant.keyPages() != KeyPages{table("pages", 2).decl(), *flags.pageSize})
     variant.keyPages(table("pages", 2), *flags.pageSize);
   if (variant.error())
@@ -532,6 +544,8 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   std::vector<std::string> tensors = flags.tensors;
   if (flags.lengths && !flags.lengths->empty())
     tensors.push_back("lengths=i32:" + *flags.lengths);
+  if (flags.newTokens && !flags.newTokens->empty())
+    tensors.push_back("new_tokens=i32:" + *flags.newTokens);
   for (const std::string &spec : tensors) {
     Expected<TensorFlag> flag = TensorFlag::parse(spec);
     if (!flag)
@@ -589,7 +603,7 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
         {!flags.normaliser.empty(), "normaliser"}, {!flags.sink.empty(), "sink"},
         {flags.scale.has_value(), "scale"},        {flags.precise, "precise"},
         {flags.qOffset, "with-q-offset"},          {flags.pageSize.has_value(), "paged"},
-        {flags.lengths.has_value(), "lengths"}};
+        {flags.lengths.has_value(), "lengths"},    {flags.newTokens.has_value(), "query-lengths"}};
     for (auto [given, flag] : variantFlags)
       if (given)
         return usageError(fmt::format(
@@ -743,6 +757,9 @@ static std::optional<MadeTensor> builtinDefault(const Request &request, const Te
   if (isLengths && param.rank == 1)
     return MadeTensor{{shape.batch},
                       [shape](int64_t b) { return double(shape.keys - shape.keys * b / (2 * shape.batch)); }};
+  if (request.variant && request.variant->queryLengths() && request.variant->queryLengths()->name == param.name)
+    return MadeTensor{{shape.batch},
+                      [shape](int64_t b) { return double(b ? std::min<int64_t>(shape.queries, 1) : shape.queries); }};
   if (const std::optional<KeyPages> pages = request.variant ? request.variant->keyPages() : std::nullopt;
       pages && pages->tensor.name == param.name) {
     const int64_t columns = (shape.keys + pages->size - 1) / pages->size;

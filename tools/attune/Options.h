@@ -82,7 +82,8 @@ struct Flags {
   std::string input;
   std::optional<std::string> score, mask;
   std::string normaliser, sink;
-  std::optional<int> pageSize; ///< keys lie in pages of so many, named by the captured tensor "pages"
+  std::optional<int> pageSize;          ///< keys lie in pages of so many, named by the captured tensor "pages"
+  std::optional<std::string> newTokens; ///< queries of each sequence: of "new_tokens", a file, or ""
   std::optional<std::string>
       lengths; ///< keys of each sequence are those of the captured tensor "lengths": a file, or ""
   std::optional<double> dropout, scale;

@@ -112,17 +112,20 @@ Expected<Prepared> prepare(const Problem &problem, bool maskAlone) {
   if (problem.qOffset != 0 && !variant.hasQOffset())
     return Error{"a q offset is given, but the variant has none; call .qOffset()"};
 
-  if (const std::optional<TensorDecl> &lengths = variant.keyLengths()) {
-    auto found = problem.tensors.find(lengths->name);
+  for (auto [lengths, to] :
+       {std::pair(&variant.keyLengths(), &prepared.keyLengths), {&variant.queryLengths(), &prepared.queryLengths}}) {
+    if (!*lengths)
+      continue;
+    auto found = problem.tensors.find((*lengths)->name);
     if (found == problem.tensors.end())
-      return Error{"tensor " + lengths->name + " is not bound"};
-    prepared.keyLengths = &found->second;
+      return Error{"tensor " + (*lengths)->name + " is not bound"};
+    *to = &found->second;
     if (found->second.dtype != DType::I32 || found->second.shape != std::vector<int64_t>{prepared.batch})
-      return Error{"key lengths " + lengths->name + " are " + shapeText(found->second) + ", but must be i32[" +
-                   std::to_string(prepared.batch) + "], a length for each sequence"};
+      return Error{"lengths " + (*lengths)->name + " are " + shapeText(found->second) + ", but must be i32[" +
+                   std::to_string(prepared.batch) + "], one for each sequence"};
   }
-  Bindings bindings{&problem.tensors,     &problem.scalars,   prepared.batch,     prepared.heads,
-                    prepared.queryLength, prepared.keyLength, prepared.keyLengths};
+  Bindings bindings{&problem.tensors,     &problem.scalars,   prepared.batch,      prepared.heads,
+                    prepared.queryLength, prepared.keyLength, prepared.keyLengths, prepared.queryLengths};
   if (variant.scoreExpr() && !maskAlone) {
     Expected<Program> program = Program::compile(*variant.scoreExpr(), bindings);
     if (!program)

@@ -25,7 +25,7 @@ struct Prepared {
   Weights weights = Weights::Softmax;
   const HostTensor *sinks = nullptr; ///< of softmax: [H], or null
 
-  const HostTensor *keyLengths = nullptr; ///< [B], or null
+  const HostTensor *keyLengths = nullptr, *queryLengths = nullptr; ///< [B], or null
 
   /// How many keys sequence b has.
   int64_t keysOf(int64_t b) const { return reference::keysOf(keyLengths, b, keyLength); }

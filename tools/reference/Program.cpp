@@ -64,6 +64,8 @@ private:
           std::array{bindings.batch, bindings.heads, bindings.queryLength, bindings.keyLength}[size_t(node.extent)];
       if (node.extent == Extent::Sk)
         instruction.tensor = bindings.keyLengths;
+      if (node.extent == Extent::Sq)
+        instruction.tensor = bindings.queryLengths;
       break;
     case Op::Scalar: {
       const HostTensor *bound = find(bindings.scalars, node.name);

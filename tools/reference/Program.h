@@ -33,10 +33,10 @@ struct Bindings {
   const std::map<std::string, HostTensor> *tensors = nullptr;
   const std::map<std::string, HostTensor> *scalars = nullptr; ///< rank-0 tensors
   int64_t batch = 0, heads = 0, queryLength = 0, keyLength = 0;
-  const HostTensor *keyLengths = nullptr; ///< [B]: Sk is that of b
+  const HostTensor *keyLengths = nullptr, *queryLengths = nullptr; ///< [B]: Sk and Sq are those of b
 };
 
-/// How many of `all` keys sequence b has.
+/// How many of `all` keys or queries sequence b has.
 int64_t keysOf(const HostTensor *lengths, int64_t b, int64_t all);
 
 struct Instruction {
@@ -49,7 +49,7 @@ struct Instruction {
   double floatValue = 0;          ///< Constant and Scalar
   int64_t intValue = 0;           ///< Constant, Scalar and Extent
   Coordinate coordinate = Coordinate::B;
-  const HostTensor *tensor = nullptr; ///< Load; the lengths of Extent Sk
+  const HostTensor *tensor = nullptr; ///< Load; the lengths of Extent Sk or Sq
   const Node *node = nullptr;         ///< Load: its name, and what an index outside means
   std::vector<int64_t> strides;       ///< Load, in elements
 };

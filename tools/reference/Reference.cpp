@@ -228,6 +228,8 @@ private:
     int64_t plane = index / prepared.queryLength;
     Row row{index, plane / prepared.heads, plane % prepared.heads, index % prepared.queryLength, 0};
     row.kvPlane = row.b * prepared.kvHeads + prepared.kvHead(row.h);
+    if (row.q >= keysOf(prepared.queryLengths, row.b, prepared.queryLength))
+      return leaveOut(row);
     scratch.startRow(row.b, row.h, row.q + problem.qOffset);
     const uint8_t *blocks = prepared.blocksOf(row.b, row.h, row.q);
     for (int64_t begin = 0; begin < prepared.keyLength; begin += maxRun)
@@ -237,6 +239,13 @@ private:
     weigh(row, Real(scale.l), scratch);
     if constexpr (isExact)
       expectErrors(row, scale, scratch);
+  }
+
+  /// A row behind its sequence's, which a kernel leaves as it is: NaN, as results are before a launch.
+  void leaveOut(const Row &row) const {
+    std::fill_n(output.o.begin() + row.index * prepared.headDimV, prepared.headDimV, std::nan(""));
+    if (!output.lse.empty())
+      output.lse[size_t(row.index)] = std::nan("");
   }
 
   /// p = exp(x - m), to be divided by l; of others than softmax p itself, and l = 1.

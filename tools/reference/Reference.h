@@ -62,7 +62,7 @@ ScalarValue scalarValue(const HostTensor &value);
 /// Row-major results.
 struct Output {
   int64_t batch = 0, heads = 0, queryLength = 0, keyLength = 0, headDimV = 0;
-  std::vector<double> o;     ///< [B, H, Sq, Dv]
+  std::vector<double> o;     ///< [B, H, Sq, Dv]; NaN in rows behind a sequence's queries, as in lse
   std::vector<double> lse;   ///< [B, H, Sq]; empty where the normaliser has none
   std::vector<uint8_t> keep; ///< [B, H, Sq, Sk], 1 = kept, hidden keys included; empty unless wanted
   std::map<std::string, int64_t> clampedReads =

@@ -123,7 +123,7 @@ std::pair<int, std::string> headDimLimit(const Target &target, DType dtype) {
 
 /// The smallest head dim at which warps split the columns of V and O; "-" where none does.
 std::string firstSplit(const Target &target, DType dtype) {
-  for (int headDim = 8; headDim <= 512; headDim += 8) {
+  for (int headDim = 8; headDim <= maxHeadDim; headDim += 8) {
     Expected<std::string> plan = explain(plain(), {.dtype = dtype, .headDim = headDim, .qRegisters = false}, target);
     if (plan && nlohmann::json::parse(*plan)["plan"]["dvWarps"] != 1)
       return std::to_string(headDim);

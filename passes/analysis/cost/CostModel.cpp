@@ -42,7 +42,6 @@ static constexpr int leastWarpgroupRegisters = 31; // beside S, P and O of a war
 // Up to here 16 rows a warp fit the shared memory, and all columns of O a warp's registers: nothing is gained by a
 // split.
 static constexpr int wideHeadDim = 256;
-static constexpr int maxHeadDim = 512;
 
 //===----------------------------------------------------------------------===//
 // Bytes
