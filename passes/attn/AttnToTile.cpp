@@ -362,7 +362,8 @@ private:
     const int64_t rows = plan.getTileQ();
     rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
     outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
-    Value qTile = queryTile(queries, group ? rowsWritten : rowLength);
+    // Rows of several heads end with what is written; the engine brings all that there are.
+    Value qTile = queryTile(queries, group ? rowsWritten : axisExtent("q", "Sq"));
     floatConstant(-std::numeric_limits<float>::infinity()); // where maxima start
     zero = floatConstant(0);
     const SmallVector<Value> inits = initialValues();

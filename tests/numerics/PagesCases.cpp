@@ -68,7 +68,8 @@ Group attune::tests::pagesGroup() {
     for (int64_t queries : {1, 4})
       all.add("latent", last,
               {.batch = 2, .heads = 16, .headsKv = 1, .queries = queries, .keys = 200, .headDim = 576, .headDimV = 512},
-              size);
+              size,
+              /*lengths=*/true, /*packs=*/false);
   // Steps of generation and chunks of prompts in one launch.
   for (int size : {0, 16, 128})
     for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 100}, {7, 300}, {130, 400}, {333, 600}})
