@@ -546,7 +546,7 @@ TEST_CASE("errors of budgets") {
 }
 
 TEST_CASE("errors of head dims") {
-  PlanRequest request = makeRequest(520);
+  PlanRequest request = makeRequest(584);
   CHECK(errorOf(request) == "head_dim 584 is above 576, the limit of the mma.sync path");
   request.headDim = 64;
   CHECK(errorOf(request) == "head_dim_v 584 is above 576, the limit of the mma.sync path");
@@ -554,7 +554,7 @@ TEST_CASE("errors of head dims") {
   CHECK(errorOf(request) == "no error");
   request.arch = "cpu";
   CHECK(errorOf(request) == "no error");
-  request.headDim = 520;
+  request.headDim = 584;
   CHECK(errorOf(request) == "head_dim 584 is above 576, the limit of the cpu target");
   request.arch = "sm_80";
   request.headDim = 100;

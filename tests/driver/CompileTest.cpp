@@ -225,7 +225,7 @@ TEST_CASE("errors before anything is built") {
         "head_dim is not set, required is a multiple of 8 up to 576; set CompileOptions::headDim (--head-dim)");
   CHECK(failure(compile(causalVariant(), {.headDim = 100}, Target::cpu())) ==
         "head_dim 100 is not a multiple of 8; pad the last dimension to 104");
-  CHECK(failure(compile(causalVariant(), {.headDim = 64, .headDimV = 520}, Target::cpu())) ==
+  CHECK(failure(compile(causalVariant(), {.headDim = 64, .headDimV = 584}, Target::cpu())) ==
         "head_dim_v 584 is out of range, required is 8 to 576; split the head");
   CHECK(failure(compile(causalVariant(), {.dtype = i32, .headDim = 64}, Target::cpu())) ==
         "dtype i32 is not one of f16, bf16, f32; convert Q, K and V");

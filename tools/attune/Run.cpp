@@ -204,16 +204,17 @@ Expected<void> placeKeys(const RunFlags &flags, const Request &request, Data &da
   if (!pages)
     return {};
   const int64_t size = pages->size, keys = data.shape.keys;
-  if (keys % size)
-    return Error{fmt::format("{} keys are no whole pages of {}; run with {} and --lengths", keys, size,
+  if (keys % size && !ofKeys)
+    return Error{fmt::format("{} keys are no whole pages of {}; run with {}, or with --lengths", keys, size,
                              (keys + size - 1) / size * size)};
+  const int64_t columns = (keys + size - 1) / size;
   HostTensor &table = data.tensors[pages->tensor.name];
   if (table.shape.empty())
     table = reference::pageTable(data.shape.batch, keys, size, ofKeys, flags.seed * 1000 + 9);
-  if (table.shape != std::vector<int64_t>{data.shape.batch, keys / size})
+  if (table.shape != std::vector<int64_t>{data.shape.batch, columns})
     return Error{fmt::format("captured tensor {} has [{}], batch {} and {} keys in pages of {} take [{}, {}]",
                              pages->tensor.name, fmt::join(table.shape, ", "), data.shape.batch, keys, size,
-                             data.shape.batch, keys / size)};
+                             data.shape.batch, columns)};
   constexpr int64_t mostPages = 1 << 20;
   for (int64_t b = 0; b < data.shape.batch; ++b)
     for (int64_t k = 0; k < reference::keysOf(ofKeys, b, keys); k += size)
