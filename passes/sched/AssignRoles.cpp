@@ -95,6 +95,15 @@ private:
     });
   }
 
+  /// Whether rows of tiles are found in pages, or end where the tensor does not.
+  bool findsRows() {
+    return llvm::any_of(streamed, [](Operation *op) {
+      auto load = dyn_cast<tile::LoadOp>(op);
+      return load && (load.getView().getDefiningOp<tile::PagedRowsOp>() ||
+                      !load.getLimit().getDefiningOp<tile::AxisExtentOp>());
+    });
+  }
+
   /// The kernel's roles, and the registers of their threads.
   LogicalResult nameRoles() {
     auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr);
@@ -113,7 +122,7 @@ private:
                                      "rows of tile_q or tile_k each";
     if (!fills.getRegisters() && !computes.getRegisters()) {
       const RoleRegisters registers = roleRegisters(
-          int(computes.getWarps()), int(fills.getWarps()), searches,
+          int(computes.getWarps()), int(fills.getWarps()), searches || findsRows(),
           int(std::max(computed.size() + 2 * windows.size(), size_t(!vectors.empty()))),
           warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)), int(plan.getBlocksPerSm()));
       fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);

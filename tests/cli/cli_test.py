@@ -1239,6 +1239,28 @@ class Cli(unittest.TestCase):
                                    "2,2,1,40,40,32,32")
                 self.assertTrue(result["check"]["o"]["pass"])
 
+    def test_pages_and_lengths(self):
+        on_cpu = ["--target", "cpu", "--dtype", "f32", "--mask", "causalBottomRight()"]
+        shape = ["--shape", "3,4,2,5,96,32,32"]
+        for flags in ["--paged", "32"], ["--lengths"], ["--paged", "16", "--lengths", "--query-lengths"]:
+            result = self.json("run", *on_cpu, *shape, *flags)
+            self.assertTrue(result["check"]["o"]["pass"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "lengths.npy")
+            with open(path, "wb") as file:
+                header = "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }"
+                header += " " * (-(10 + len(header) + 1) % 64) + "\n"
+                file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<3i", 96, 0, 7))
+            self.assertTrue(self.json("run", *on_cpu, *shape, "--paged", "16", "--lengths", path)["check"]["o"]["pass"])
+            self.attune("run", *on_cpu, "--shape", "2,4,2,5,96,32,32", "--lengths", path, code=1)
+            self.assertIn("captured tensor lengths has [3], a run of batch 2 needs a length for each", self.err)
+        self.attune("run", *on_cpu, "--shape", "3,4,2,5,100,32,32", "--paged", "16", code=1)
+        self.assertEqual(self.err, "error: 100 keys are no whole pages of 16; run with 112, or with --lengths\n")
+        self.attune("run", *on_cpu, *shape, "--paged", "20", code=1)
+        self.assertIn("page size 20 is not a positive multiple of 16; use 16, 64 or 128", self.err)
+        self.attune("run", *on_cpu, *shape, "--paged", "16", "--backward", code=1)
+        self.assertIn("have no backward pass; train on rows in one piece", self.err)
+
     def test_without_a_gpu(self):
         hidden = {"CUDA_VISIBLE_DEVICES": "-1"}  # on a machine with one, too
         shape = ["--shape", "1,1,1,40,40,32,32"]

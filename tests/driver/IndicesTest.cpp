@@ -262,3 +262,31 @@ TEST_CASE("a kernel from the cache, or from text, checks what a compiled one che
   CHECK(message(clamped) == "success");
   fs::remove_all(folder);
 }
+
+TEST_CASE("numbers of pages, as far as sequences have keys") {
+  Setup s({.keyLengths = "lengths", .pages = TextVariant::Pages{"pages", 16}});
+  s.problem.k = s.problem.v = HostTensor::random(f32, {4, 3, 16, 16}, 2);
+  s.with("pages", i32, {2, 4}).with("lengths", i32, {2});
+  auto lengths = [&](int64_t first, int64_t second) {
+    s.problem.tensors["lengths"].setInt(0, first);
+    s.problem.tensors["lengths"].setInt(1, second);
+  };
+  // The table is 0 to 3 and 4 to 7, of 4 pages.
+  lengths(64, 0);
+  CHECK(s.fault() == "none");
+  lengths(64, 1);
+  CHECK(s.fault() == "pages[1, 0] is page 4 at b 1, k 0, and k has 4 pages; correct the table");
+  s.problem.tensors["pages"].setInt(4, 0);
+  CHECK(s.fault() == "none");
+  lengths(64, 17);
+  CHECK(s.fault() == "pages[1, 1] is page 5 at b 1, k 16, and k has 4 pages; correct the table");
+}
+
+TEST_CASE("indices by lengths of sequences") {
+  Setup s({.score = "s + t[Sk - 1]", .keyLengths = "lengths"});
+  s.with("t", f32, {500}).with("lengths", i32, {2});
+  s.problem.tensors["lengths"].setInt(0, 500);
+  CHECK(s.fault() == "none");
+  s.problem.tensors["lengths"].setInt(1, 501);
+  CHECK(s.fault().starts_with("score:1:5: t[Sk - 1] reads t[500] at b 1, h 0, q 0, k 0"));
+}

@@ -105,7 +105,7 @@ struct Plan {
 };
 
 /// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out
-/// what the block has at its launch, and waits for ever for more. Copy warps that search the tiles to visit take more,
+/// what the block has at its launch, and waits for ever for more. Copy warps that search the tiles to visit, or rows in pages and their end, take more,
 /// most where the `tiles` of the others, registers of S, P and O, leave it; so do those that compute `values` by
 /// distance for the others; a window of a tensor counts as two.
 struct RoleRegisters {
@@ -252,6 +252,8 @@ struct PlanRequest {
   int64_t paddedHeadDimV(const Plan &plan) const;
   /// Whether a warp of the producer looks in tables for the tiles to visit.
   bool searches() const { return patternRows > 0 || maskLoadsByKey; }
+  /// Whether one finds rows in pages, or where they end.
+  bool findsRows() const { return keyLengths || pageSize > 0; }
 
   /// 16384 tokens of hidden size 2048 in sequences of `length`, as in the FlashAttention papers.
   void setReferenceSizes(int64_t length = 4096);
