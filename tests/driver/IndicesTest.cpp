@@ -275,11 +275,11 @@ TEST_CASE("numbers of pages, as far as sequences have keys") {
   lengths(64, 0);
   CHECK(s.fault() == "none");
   lengths(64, 1);
-  CHECK(s.fault() == "pages[1, 0] is page 4 at b 1, k 0, and k has 4 pages; correct the table");
+  CHECK(s.fault() == "error: pages[1, 0] is page 4 at b 1, k 0, and k has 4 pages; correct the table");
   s.problem.tensors["pages"].setInt(4, 0);
   CHECK(s.fault() == "none");
   lengths(64, 17);
-  CHECK(s.fault() == "pages[1, 1] is page 5 at b 1, k 16, and k has 4 pages; correct the table");
+  CHECK(s.fault() == "error: pages[1, 1] is page 5 at b 1, k 16, and k has 4 pages; correct the table");
 }
 
 TEST_CASE("indices by lengths of sequences") {
@@ -288,5 +288,7 @@ TEST_CASE("indices by lengths of sequences") {
   s.problem.tensors["lengths"].setInt(0, 500);
   CHECK(s.fault() == "none");
   s.problem.tensors["lengths"].setInt(1, 501);
-  CHECK(s.fault().starts_with("score:1:5: t[Sk - 1] reads t[500] at b 1, h 0, q 0, k 0"));
+  const std::string fault = s.fault();
+  INFO(fault);
+  CHECK(fault.find("t[Sk - 1] reads t[500] at b 1, h 0, q 0, k 0") != std::string::npos);
 }
