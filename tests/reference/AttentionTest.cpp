@@ -459,3 +459,24 @@ TEST_CASE("the expected time follows the products and the elements of K and V") 
   CHECK(expectedSeconds({64, 8, 1, 128}, {64, 8, 8192, 128}, 16) == Approx(0.715).epsilon(0.001));
   CHECK(expectedSeconds({0, 8, 1, 128}, {0, 8, 8192, 128}, 16) == 0);
 }
+
+TEST_CASE("rows and keys behind a sequence's own lengths") {
+  const Variant variant = Variant("v")
+                              .mask(causalBottomRight())
+                              .keyLengths(captured("n", i32, rank(1)))
+                              .queryLengths(captured("m", i32, rank(1)));
+  Problem problem{.variant = &variant,
+                  .q = HostTensor::random(f32, {2, 1, 3, 8}, 1),
+                  .k = HostTensor::random(f32, {2, 1, 5, 8}, 2),
+                  .v = HostTensor::random(f32, {2, 1, 5, 8}, 3)};
+  problem.tensors["n"] = HostTensor::fromInts(DType::I32, {2}, std::array<int64_t, 2>{5, 2});
+  problem.tensors["m"] = HostTensor::fromInts(DType::I32, {2}, std::array<int64_t, 2>{3, 1});
+  // 3, 4 and 5 keys, and 2 of the one query of the other.
+  CHECK(**countVisible(problem, 1000) == 3 + 4 + 5 + 2);
+  const Expected<Output> output = attention(problem);
+  REQUIRE(output);
+  for (int64_t row = 0; row < 6; ++row)
+    CHECK(std::isnan(output->lse[size_t(row)]) == (row > 3));
+  problem.tensors["m"] = HostTensor::fromInts(DType::I32, {1}, std::array<int64_t, 1>{3});
+  CHECK(attention(problem).error().message == "lengths m are i32[1], but must be i32[2], one for each sequence");
+}

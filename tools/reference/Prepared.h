@@ -30,6 +30,9 @@ struct Prepared {
   /// How many keys sequence b has.
   int64_t keysOf(int64_t b) const { return reference::keysOf(keyLengths, b, keyLength); }
 
+  /// How many queries sequence b has.
+  int64_t queriesOf(int64_t b) const { return reference::keysOf(queryLengths, b, queryLength); }
+
   /// What mask, whose interpreter has just run keys of sequence b from `begin` on, and pattern show of the i-th of them.
   bool shows(const std::optional<RowInterpreter> &run, const uint8_t *blocks, int64_t b, int64_t begin,
              int64_t i) const {

@@ -228,7 +228,7 @@ private:
     int64_t plane = index / prepared.queryLength;
     Row row{index, plane / prepared.heads, plane % prepared.heads, index % prepared.queryLength, 0};
     row.kvPlane = row.b * prepared.kvHeads + prepared.kvHead(row.h);
-    if (row.q >= keysOf(prepared.queryLengths, row.b, prepared.queryLength))
+    if (row.q >= prepared.queriesOf(row.b))
       return leaveOut(row);
     scratch.startRow(row.b, row.h, row.q + problem.qOffset);
     const uint8_t *blocks = prepared.blocksOf(row.b, row.h, row.q);
@@ -463,6 +463,11 @@ template <typename Tell>
 static void tellVisible(const Prepared &p, std::optional<RowInterpreter> &mask, int64_t b, int64_t h, int64_t q,
                         int64_t begin, int64_t end, Tell &&tell) {
   const uint8_t *blocks = p.blocksOf(b, h, q);
+  if (q >= p.queriesOf(b)) {
+    for (int64_t key = begin; key < end; ++key)
+      tell(false);
+    return;
+  }
   if (mask)
     mask->startRow(b, h, q + p.problem->qOffset);
   for (int64_t first = begin; first < end; first += RowInterpreter::maxRun) {
@@ -480,7 +485,7 @@ Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mo
     return prepared.error();
   const Prepared &p = *prepared;
   const int64_t all = p.batch * p.heads * p.queryLength * p.keyLength;
-  if ((!p.mask && !p.pattern && !p.keyLengths) || all == 0)
+  if ((!p.mask && !p.pattern && !p.keyLengths && !p.queryLengths) || all == 0)
     return std::optional(all);
   auto reads = [&](Coordinate coordinate) {
     return p.mask &&
@@ -488,9 +493,9 @@ Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mo
              return each.op == Op::Coordinate && each.coordinate == coordinate;
            });
   };
-  const int64_t batches = p.pattern || p.keyLengths || reads(Coordinate::B) ? p.batch : 1,
+  const int64_t batches = p.pattern || p.keyLengths || p.queryLengths || reads(Coordinate::B) ? p.batch : 1,
                 heads = p.pattern || reads(Coordinate::H) ? p.heads : 1,
-                queries = p.pattern || reads(Coordinate::Q) ? p.queryLength : 1;
+                queries = p.pattern || p.queryLengths || reads(Coordinate::Q) ? p.queryLength : 1;
   const int64_t evaluations = batches * heads * queries * p.keyLength;
   if (evaluations > mostEvaluations)
     return std::optional<int64_t>();
