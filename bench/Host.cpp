@@ -3,6 +3,7 @@
 #include "bench/Bench.h"
 #include "bench/PlainLoops.h"
 
+#include "attune/Builtins.h"
 #include "runtime/CudaDriver.h"
 #include "runtime/Nvrtc.h"
 #include "runtime/ThreadPool.h"
@@ -238,6 +239,48 @@ static Expected<void> measureLaunch(const Options &options, const Kernel &kernel
   return {};
 }
 
+/// The same of a step of generation: two kernels, shares that the launch counts, keys in pages, lengths on the device.
+static Expected<void> measureStep(const Options &options) {
+  const auto lengths = captured("lengths", i32, rank(1)), pages = captured("pages", i32, rank(2));
+  const Variant step = Variant("step").mask(causalBottomRight()).keyLengths(lengths).keyPages(pages, 64);
+  CompileOptions compiling = hostOptions;
+  compiling.packGroups = compiling.splitKeys = true;
+  Expected<Kernel> kernel = compile(step, compiling, options.target);
+  if (!kernel)
+    return kernel.error();
+  Expected<CudaStream> stream = CudaStream::create();
+  constexpr int64_t batch = 4, heads = 8, headsKv = 2, keys = 256, headDim = 128,
+                    tensorBytes = batch * headsKv * keys * headDim * 2;
+  Expected<DeviceBuffer> memory =
+      DeviceBuffer::allocate(size_t(3 * tensorBytes)); // lengths of 0 end each sequence at once
+  if (!stream || !memory)
+    return stream ? memory.error() : stream.error();
+  if (Expected<void> cleared = memory->fill(0); !cleared)
+    return cleared.error();
+  auto view = [&](int64_t at, DType dtype, std::initializer_list<int64_t> shape) {
+    return Tensor::contiguous(static_cast<char *>(memory->data()) + at, dtype, shape, kernel->device());
+  };
+  LaunchArgs args = {.q = view(0, bf16, {batch, heads, 1, headDim}),
+                     .k = view(0, bf16, {batch * keys / 64, headsKv, 64, headDim}),
+                     .v = view(tensorBytes, bf16, {batch * keys / 64, headsKv, 64, headDim}),
+                     .o = view(2 * tensorBytes, bf16, {batch, heads, 1, headDim}),
+                     .tensors = {{"lengths", view(0, i32, {batch})}, {"pages", view(64, i32, {batch, keys / 64})}}};
+  args.workspaceBytes = kernel->workspaceBytes(args);
+  Expected<DeviceBuffer> workspace = DeviceBuffer::allocate(args.workspaceBytes);
+  if (!workspace)
+    return workspace.error();
+  args.workspace = workspace->data();
+  Expected<double> time = timeLaunches(*stream, [&] { return kernel->launch(stream->get(), args); });
+  if (!time)
+    return time.error();
+  print({{"name", "host/launch-step"},
+         {"group", "host"},
+         {"peer", "attune"},
+         {"path", kernel->image().path},
+         {"ms", *time}});
+  return {};
+}
+
 Expected<void> bench::measureHost(const Options &options) {
   namespace fs = std::filesystem;
   std::string folder = (fs::temp_directory_path() / "attune-bench-XXXXXX").string();
@@ -318,5 +361,9 @@ Expected<void> bench::measureHost(const Options &options) {
     checks.push_back(secondsSince(begin)); // of 1000 calls in seconds: milliseconds of one
   }
   print({{"name", "host/launch-checks"}, {"group", "host"}, {"peer", "attune"}, {"ms", median(checks)}});
-  return options.target.isCuda() ? measureLaunch(options, kernel) : Expected<void>();
+  if (!options.target.isCuda())
+    return {};
+  if (Expected<void> measured = measureLaunch(options, kernel); !measured)
+    return measured;
+  return measureStep(options);
 }

@@ -170,6 +170,9 @@ class Table:
             value = self.time(name)
             self.bar(text, [value * scale if value is not None else None], bound, at_least=False)
         launch, driver = self.time("host/launch"), self.time("host/launch", "driver")
+        step = self.time("host/launch-step")
+        if step:
+            self.bar("host time of a launch that shares keys in pages, us", [step * 1e3], 6, at_least=False)
         if self.arch == "sm_90a":
             self.bar("host time of a launch, us", [launch * 1e3 if launch else None], 5, at_least=False)
         else:
