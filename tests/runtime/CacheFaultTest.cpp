@@ -553,7 +553,7 @@ TEST_CASE("a forged number is named with its range", "[cache-faults]") {
       {"/tileQ", 0, "has tileQ 0, required is 1 to 1073741824"},
       {"/tileQ", int64_t(1) << 32 | 16, "has tileQ 4294967312, required is 1 to 1073741824"},
       {"/entries/0/threads", -1, "has threads -1, required is 1 to 1024"},
-      {"/signature/headDim", 1 << 20, "has headDim 1048576, required is 8 to 512"},
+      {"/signature/headDim", 1 << 20, "has headDim 1048576, required is 8 to 576"},
       {"/signature/dtype", "i64", "has dtype i64, required is f16, bf16 or f32"},
       {"/signature/tensors/0/rank", 5, "has rank 5, required is 0 to 4"},
       {"/signature/tensors/0/rank", 1, "has tensorMaps of 'slopes', which is not such a tensor"},
