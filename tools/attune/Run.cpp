@@ -11,6 +11,7 @@
 #include "tools/attune/TileMaps.h"
 
 #include "driver/Compiling.h"
+#include "driver/Timing.h"
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Compare.h"
 #include "tools/reference/Gradients.h"
@@ -348,7 +349,7 @@ Expected<double> runOnCpu(const RunFlags &flags, const Kernel &kernel, Data &dat
   return median(times);
 }
 
-Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &data) {
+Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, const Target &target, Data &data) {
   Expected<const CudaDriver *> cuda = cudaDriver();
   if (!cuda)
     return cuda.error();
@@ -400,21 +401,13 @@ Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, Data &dat
     if (Expected<void> copied = buffers[&tensor].copyToHost(tensor.data.data(), tensor.bytes()); !copied)
       return copied.error();
 
-  Expected<CudaEvent> begin = CudaEvent::create(), end = CudaEvent::create();
-  if (!begin || !end)
-    return begin ? end.error() : begin.error();
+  Expected<driver::LaunchTimer> timer = driver::LaunchTimer::create(target);
+  if (!timer)
+    return timer.error();
   std::vector<double> times;
   int repeats = flags.repeats ? flags.repeats : 20;
   for (int i = -3; i < repeats; ++i) {
-    if (Expected<void> recorded = begin->record(stream->get()); !recorded)
-      return recorded.error();
-    if (Expected<void> launched = launch(); !launched)
-      return launched.error();
-    if (Expected<void> recorded = end->record(stream->get()); !recorded)
-      return recorded.error();
-    if (Expected<void> finished = end->synchronize(); !finished)
-      return finished.error();
-    Expected<float> milliseconds = end->millisecondsSince(*begin);
+    Expected<double> milliseconds = timer->milliseconds(kernel, args);
     if (!milliseconds)
       return milliseconds.error();
     if (i >= 0)
@@ -456,7 +449,7 @@ Expected<double> runForward(const RunFlags &flags, const Request &request, const
   once.keepTables = false;
   std::map<std::string, HostTensor> ofBackward = std::move(data.ofBackward);
   data.ofBackward.clear();
-  Expected<double> ran = target.isCuda() ? runOnGpu(once, *kernel, data) : runOnCpu(once, *kernel, data);
+  Expected<double> ran = target.isCuda() ? runOnGpu(once, *kernel, target, data) : runOnCpu(once, *kernel, data);
   data.ofBackward = std::move(ofBackward);
   return ran;
 }
@@ -864,7 +857,7 @@ int runVerb(const RunFlags &flags) {
     forwardMilliseconds = *ran;
   }
   Expected<double> milliseconds =
-      request.target.isCuda() ? runOnGpu(flags, kernel, data) : runOnCpu(flags, kernel, data);
+      request.target.isCuda() ? runOnGpu(flags, kernel, request.target, data) : runOnCpu(flags, kernel, data);
   if (!milliseconds)
     return report({milliseconds.error()});
 
