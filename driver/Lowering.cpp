@@ -215,7 +215,7 @@ template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
   plan.overlap = kernel->hasAttr(sched::overlapAttr);
   for (tile::DerivedAxisAttr axis : tile::derivedAxes(kernel)) {
     plan.packGroups |= axis.getName() == tile::rowsAxis;
-    plan.splitKeys |= axis.getName() == tile::sharesAxis;
+    plan.splitKeys |= axis.getName() == tile::sharesAxis || axis.getName() == tile::piecesAxis;
   }
   return plan;
 }

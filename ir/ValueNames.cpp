@@ -171,7 +171,7 @@ std::string argumentName(BlockArgument argument) {
       })
       .Case([&](scf::ForOp op) {
         if (i > 0)
-          return carriedName(carriedBy(op), i - 1);
+          return listedName(op, i - 1, carriedName(carriedBy(op), i - 1));
         auto name = op->getAttrOfType<StringAttr>(tile::nameAttr);
         return name ? name.str() : std::string();
       })
@@ -229,7 +229,7 @@ std::string resultName(Operation *op, size_t i) {
   if (auto loop = dyn_cast<sched::ForTilesOp>(op))
     return resultName(loop, i);
   if (isa<tile::ForBlocksOp, scf::ForOp>(op))
-    return carriedName(carriedBy(op), i);
+    return listedName(op, i, carriedName(carriedBy(op), i));
   if (isa<sched::NextVisibleOp>(op) && i > 0)
     return search[std::min<size_t>(i, 4)].str();
   if (isa<sched::SplitTf32Op>(op))

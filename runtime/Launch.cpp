@@ -646,35 +646,47 @@ static int64_t groupOf(Axes &axes) {
   return kvHeads == 0 ? 1 : axes.extent("h").value_or(1) / kvHeads;
 }
 
-/// Computes the extents of derived axes from those of operands and captured tensors. Shares come last: grids count the
-/// others.
+/// Of the kernel whose grid has `axis`, the tiles along the other axes.
+static int64_t tilesBeside(const KernelImage &image, const DerivedAxis &axis, Axes &axes, const LaunchArgs &args) {
+  int64_t tiles = 1;
+  for (const KernelEntry &entry : image.entries)
+    if (std::ranges::find(entry.grid, axis.name, &AxisParam::name) != entry.grid.end()) {
+      for (const AxisParam &other : entry.grid)
+        if (other.name != axis.name)
+          tiles = saturatingProduct(tiles, tilesIn(other, axes, args));
+      break;
+    }
+  return tiles;
+}
+
+/// Computes the extents of derived axes from those of operands and captured tensors. What grids count follows from the others.
 static void deriveAxes(const KernelImage &image, int64_t multiprocessors, const LaunchArgs &args, Axes &axes) {
-  for (const DerivedAxis &axis : image.signature.derived)
-    if (axis.rule == DerivedAxis::Rule::Rows)
-      axes.derive(axis.name, saturatingProduct(axes.extent("q").value_or(0), groupOf(axes)));
-    else if (axis.rule == DerivedAxis::Rule::Pages)
-      axes.derive(axis.name, saturatingProduct(extentIn(axis.of, axes, args).value_or(0), axis.by));
+  using Rule = DerivedAxis::Rule;
   auto slots = [&](const DerivedAxis &axis) { return axis.blocksPerSm * std::max<int64_t>(multiprocessors, 1); };
-  for (const DerivedAxis &axis : image.signature.derived) {
-    if (axis.rule == DerivedAxis::Rule::Slots)
-      axes.derive(axis.name, slots(axis));
-    if (axis.rule != DerivedAxis::Rule::Shares)
-      continue;
-    int64_t rowTiles = 1;
-    for (const KernelEntry &entry : image.entries)
-      if (std::ranges::find(entry.grid, axis.name, &AxisParam::name) != entry.grid.end()) {
-        for (const AxisParam &other : entry.grid)
-          if (other.name != axis.name)
-            rowTiles = saturatingProduct(rowTiles, tilesIn(other, axes, args));
-        break;
-      }
-    int64_t shares = keyShares(rowTiles, ceilDiv(axes.extent("k").value_or(0), axis.by), slots(axis));
-    // Where memory says how long sequences are, even the only one that has keys takes no more than all slots.
-    const auto even = std::ranges::find(image.signature.derived, DerivedAxis::Rule::Slots, &DerivedAxis::rule);
-    if (even != image.signature.derived.end() && rowTiles)
-      shares = std::min(shares, ceilDiv(slots(*even) * std::max<int64_t>(axes.extent("b").value_or(1), 1), rowTiles));
-    axes.derive(axis.name, shares);
-  }
+  auto extent = [&](std::string_view axis) { return extentIn(axis, axes, args).value_or(0); };
+  auto extentOf = [&](const DerivedAxis &axis) {
+    switch (axis.rule) {
+    case Rule::Rows:
+      return saturatingProduct(extent("q"), groupOf(axes));
+    case Rule::Pages:
+      return saturatingProduct(extent(axis.of), axis.by);
+    case Rule::Slots:
+      return slots(axis);
+    case Rule::TileRows:
+      return std::min<int64_t>(extent(axis.of), axis.by);
+    case Rule::Shares:
+      return keyShares(tilesBeside(image, axis, axes, args), ceilDiv(extent("k"), axis.by), slots(axis));
+    case Rule::Pieces:
+      break;
+    }
+    const int64_t beside = tilesBeside(image, axis, axes, args), atOnce = beside ? slots(axis) / beside : 0;
+    const int64_t rowTiles = saturatingProduct(extent("b"), ceilDiv(extent(axis.of), axis.by));
+    return std::min(rowTiles, INT64_MAX - atOnce) + atOnce;
+  };
+  for (const bool ofGrid : {false, true})
+    for (const DerivedAxis &axis : image.signature.derived)
+      if (ofGrid == (axis.rule == Rule::Shares || axis.rule == Rule::Pieces))
+        axes.derive(axis.name, extentOf(axis));
 }
 
 /// An operand, dense, at no address.

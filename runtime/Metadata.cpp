@@ -318,6 +318,8 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
         if (param.rule == DerivedAxis::Rule::Pages && !tensorDimension(param.of))
           reader.fail(fmt::format("derives axis '{}' of pages of '{}', which is no captured tensor's dimension",
                                   param.name, param.of));
+        if ((param.rule == DerivedAxis::Rule::Pieces || param.rule == DerivedAxis::Rule::TileRows) && param.of.empty())
+          reader.fail(fmt::format("derives axis '{}' of the rows of no axis", param.name));
       }
   if (from.contains("blockPattern"))
     if (const json *pattern = reader.object(from, "blockPattern")) {

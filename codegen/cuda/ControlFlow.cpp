@@ -48,7 +48,7 @@ void KernelPrinter::printFor(scf::ForOp op) {
   comment(op);
   SmallVector<std::string> carried;
   for (auto [init, inside, result] : llvm::zip(op.getInitArgs(), op.getRegionIterArgs(), op.getResults())) {
-    carried.push_back(names.take(op->hasAttr(tile::nameAttr) ? tile::nameOf(op.getResult(0)).str() : "carried"));
+    carried.push_back(nameFor(op, unsigned(carried.size()), "carried"));
     line("int " + carried.back() + " = " + integer(init).text + ";");
     values[inside] = {carried.back()};
     values[result] = {carried.back()};
@@ -56,7 +56,7 @@ void KernelPrinter::printFor(scf::ForOp op) {
   // What several turns of a sum ask of memory is under way together.
   line(op->hasAttr(unrollAttr) ? "#pragma unroll" : carried.empty() ? "#pragma unroll 1" : "#pragma unroll 4");
   size_t mark = names.open();
-  std::string name = carried.empty() ? nameFor(op, "i") : names.take("i");
+  std::string name = nameFor(op, "i");
   std::string advance = step.text == "1" ? "++" + name : name + " += " + step.text;
   open(op, "for (int " + name + " = " + begin.text + "; " + name + " < " + at(end, Sum) + "; " + advance + ")");
   values[op.getInductionVar()] = natural({name}, begin.isNatural);

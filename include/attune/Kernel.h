@@ -210,15 +210,21 @@ struct DerivedAxis {
     Shares, ///< of the keys of a tile of rows: keyShares() of LaunchParams.h, for the kernel whose grid has the axis
     Pages,  ///< keys of pages: the extent of `of` times `by`
     Slots,  ///< blocks that run at a time: blocksPerSm on each multiprocessor
+    /// Of the work of sequences whose lengths memory tells, at most: a block for each that runs at a time, and one for
+    /// each tile of `by` rows of each sequence. Rows are those of the axis `of`; each index of the grid's other axes has as many.
+    Pieces,
+    TileRows, ///< rows of a tile: the extent of the axis `of`, at most `by`
   };
   std::string name;
   Rule rule = Rule::Rows;
-  int by = 1;          ///< of shares: keys of a tile; of pages: keys of a page
-  int blocksPerSm = 1; ///< of shares and slots: blocks that share a multiprocessor
-  std::string of = {}; ///< of pages: the dimension of a captured tensor that counts a sequence's (tensors.NAME.1)
+  int by = 1;          ///< of shares: keys of a tile; of pages: keys of a page; of pieces and rows of a tile: its rows
+  int blocksPerSm = 1; ///< of shares, slots and pieces: blocks that share a multiprocessor
+  /// Of pages: the dimension of a captured tensor that counts a sequence's (tensors.NAME.1). Of pieces and rows of a tile: the
+  /// axis of rows, which an operand has or is derived before.
+  std::string of = {};
   friend bool operator==(const DerivedAxis &, const DerivedAxis &) = default;
 };
-/// "rows", "shares", "pages" or "slots"
+/// "rows", "shares", "pages", "slots", "pieces" or "tile_rows"
 const char *name(DerivedAxis::Rule rule);
 std::optional<DerivedAxis::Rule> parseDerivedRule(std::string_view text);
 

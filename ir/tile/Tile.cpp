@@ -429,12 +429,14 @@ LogicalResult DerivedAxisAttr::verify(function_ref<InFlightDiagnostic()> emitErr
   const std::optional<DerivedAxis::Rule> known = parseDerivedRule(rule.getValue());
   if (!known)
     return emitError() << "axis " << name << " is derived by " << rule
-                       << ", which is not \"rows\", \"shares\", \"pages\" or \"slots\"";
-  if ((known == DerivedAxis::Rule::Pages) != (of && tensorDimension(of.getValue())))
+                       << R"(, which is not "rows", "shares", "pages", "slots", "pieces" or "tile_rows")";
+  const bool ofTable = known == DerivedAxis::Rule::Pages,
+             ofRows = known == DerivedAxis::Rule::Pieces || known == DerivedAxis::Rule::TileRows;
+  if (ofTable != (of && tensorDimension(of.getValue())) || ofRows != (of && !tensorDimension(of.getValue())))
     return emitError() << "axis " << name << " is derived by " << rule
-                       << (known == DerivedAxis::Rule::Pages
-                               ? ", which is `of` a dimension tensors.NAME.1 of their table"
-                               : ", which is `of` nothing");
+                       << (ofTable  ? ", which is `of` a dimension tensors.NAME.1 of their table"
+                           : ofRows ? ", which is `of` an axis of rows"
+                                    : ", which is `of` nothing");
   if (by < 1 || by > INT32_MAX || blocksPerSm < 1 || blocksPerSm > 64)
     return emitError() << "axis " << name << " is derived by tiles of " << by << " and " << blocksPerSm
                        << " blocks a multiprocessor; both are positive";

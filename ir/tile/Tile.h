@@ -79,8 +79,10 @@ inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "
 
 /// On a kernel: an array of the axes whose extents a launch computes, each a #tile.derived.
 inline constexpr llvm::StringLiteral derivedAttr = "tile.derived";
-/// The axis of the rows of a group's query heads, that of the shares of keys, and that of blocks that run at a time.
-inline constexpr llvm::StringLiteral rowsAxis = "row", sharesAxis = "split", slotsAxis = "slot_of_device";
+/// The axis of the rows of a group's query heads, that of the shares of keys, that of blocks that run at a time, that of pieces
+/// of work, and that of the rows of one.
+inline constexpr llvm::StringLiteral rowsAxis = "row", sharesAxis = "split", slotsAxis = "slot_of_device",
+                                     piecesAxis = "piece", tileRowsAxis = "row_of_tile";
 llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.

@@ -12,13 +12,7 @@ using namespace attune::roles;
 static int64_t countTiles(sched::KernelOp kernel, const Launch &launch) {
   int64_t tiles = 1;
   for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>()) {
-    StringRef name = axis.getName();
-    int64_t extent = axis.isFixed() ? axis.getSize()
-                     : name == "q"  ? launch.queries
-                     : name == "k"  ? launch.keys
-                     : name == "h"  ? launch.heads
-                     : name == "b"  ? launch.batches
-                                    : 1;
+    int64_t extent = axis.isFixed() ? axis.getSize() : launch.extentOf(axis.getName());
     tiles *= llvm::divideCeil(extent, axis.getBy());
   }
   return tiles;
@@ -69,6 +63,7 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
       launch.queries = llvm::alignTo(queries, tileQ) + 1;
       launch.heads = program.several ? heads : 1;
       launch.batches = program.several ? batches : 1;
+      launch.pieces = launch.batches * llvm::divideCeil(launch.queries, tileQ) + 1;
       launch.blocks = program.several ? blocks : 0;
       launch.values = taken;
       launch.backwards = launches.size() % 2;

@@ -77,10 +77,10 @@ private:
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
   }
 
-  /// The axes of keys, rows and shares. Where memory says how many tiles of keys a block visits, as lengths of sequences do, some
-  /// blocks have much more than others: with several times the shares that run at once, who is free takes the next.
+  /// The axes of keys, rows and shares. Where a search says how many tiles of keys a block visits, some blocks have much more than
+  /// others: with several times the shares that run at once, who is free takes the next.
   void deriveAxes() {
-    constexpr int64_t sharesBySearch = 8, sharesInMemory = 4; // for each multiprocessor
+    constexpr int64_t sharesBySearch = 8; // for each multiprocessor
     SmallVector<Attribute> derived;
     auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1,
                       StringAttr of = {}) {
@@ -92,13 +92,15 @@ private:
              builder.getStringAttr(tile::tensorPrefix + pages.getName().getValue() + ".1"));
     if (plan.getPackGroups())
       derive(tile::rowsAxis, DerivedAxis::Rule::Rows);
-    if (plan.getSplitKeys())
+    if (plan.getSplitKeys() && uneven != Uneven::InMemory)
       derive(tile::sharesAxis, DerivedAxis::Rule::Shares, plan.getTileK(),
-             uneven == Uneven::No         ? plan.getBlocksPerSm()
-             : uneven == Uneven::InMemory ? sharesInMemory
-                                          : sharesBySearch);
-    if (uneven == Uneven::InMemory)
+             uneven == Uneven::No ? plan.getBlocksPerSm() : sharesBySearch);
+    if (uneven == Uneven::InMemory) {
+      const StringAttr rows = builder.getStringAttr(axes.rows);
+      derive(tile::piecesAxis, DerivedAxis::Rule::Pieces, plan.getTileQ(), plan.getBlocksPerSm(), rows);
+      derive(tile::tileRowsAxis, DerivedAxis::Rule::TileRows, plan.getTileQ(), 1, rows);
       derive(tile::slotsAxis, DerivedAxis::Rule::Slots, 1, plan.getBlocksPerSm());
+    }
     if (!derived.empty())
       kernel->setAttr(tile::derivedAttr, builder.getArrayAttr(derived));
   }
@@ -112,26 +114,31 @@ private:
                : Uneven::No;
   }
 
-  /// The block's share of the keys. Where memory says how many there are, a share is what each block has that runs at a time,
-  /// if there are so many shares, and those behind the last write nothing.
-  Value takeShareOf(tile::DomainOp domain, Value shares, Value batch, Value rowLength) {
-    Value least;
-    if (uneven == Uneven::InMemory) {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPoint(domain);
-      Value tileQ = number(plan.getTileQ());
-      Value ofHead = arith::DivSIOp::create(builder, loc, add(rowLength, number(plan.getTileQ() - 1)), tileQ);
-      Value ofBatch = arith::MulIOp::create(builder, loc, ofHead, axisExtent(axes.heads, "heads"));
-      least = evenShare(builder, domain, b, batch, ofBatch, axisExtent(tile::slotsAxis, "slots"));
-    }
-    const ShareTiles taken = takeShare(builder, domain, share, shares, least);
+  /// The block's share of the keys; of what is a piece, the rows that it writes: none where it has no tile.
+  Value takeShareOf(tile::DomainOp domain, Value rowLength) {
+    const ShareTiles taken = takeShare(builder, domain, share, shares);
     if (uneven != Uneven::InMemory)
       return rowLength;
-    shareTiles = taken;
-    Value begin = arith::MulIOp::create(builder, loc, share, taken.each);
-    return tile::named(arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::slt, begin, taken.all),
-                                               rowLength, number(0)),
-                       "rows_written");
+    pieces = BlockRows{b, row0, rowLength, taken.all};
+    Value has = compare(arith::CmpIPredicate::slt, taken.first, taken.all);
+    return tile::named(arith::SelectOp::create(builder, loc, has, rowLength, number(0)), "rows_written");
+  }
+
+  /// Where memory says how many shares there are, blocks are pieces of all sequences' work, and find which.
+  void placePieces() {
+    auto axis = [&](StringRef name) -> Attribute {
+      return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, 1);
+    };
+    kernel.setGridAttr(builder.getArrayAttr({axis(tile::piecesAxis), axis(axes.heads)}));
+    piece.getDefiningOp()->moveBefore(&kernel.getBody().front().front());
+    builder.setInsertionPointAfterValue(piece);
+    const SequenceWork::Place place = SequenceWork(builder, loc, *pieces, plan.getTileQ(), axes.heads).find(piece);
+    for (auto [index, is] :
+         {std::pair{b, place.sequence}, {row0, place.row0}, {share, place.share}, {shares, place.shares}}) {
+      Operation *asked = index.getDefiningOp();
+      index.replaceAllUsesWith(is);
+      asked->erase();
+    }
   }
 
   /// What is launched beside the kernel: in front of it one that fills tables, behind it one that combines shares.
@@ -139,9 +146,11 @@ private:
     SmallVector<tile::KernelOp> kernels{kernel};
     builder.setInsertionPointAfter(kernel);
     if (plan.getSplitKeys())
-      kernels.push_back(writeCombineKernel(builder, op, kernel, op.getSymName(), axes, shareTiles));
+      kernels.push_back(writeCombineKernel(builder, op, kernel, op.getSymName(), axes, pieces));
     if (!bounds.empty())
       kernels.insert(kernels.begin(), writeBoundsKernel(builder, op, kernel, bounds));
+    if (pieces)
+      placePieces();
     builder.setInsertionPoint(kernel);
     writeLaunch(builder, kernels);
   }
@@ -152,7 +161,7 @@ private:
       if (operand.role == OperandRole::In || !plan.getSplitKeys())
         declared.push_back(tile::declarationOf(builder.getContext(), operand));
     if (plan.getSplitKeys())
-      llvm::append_range(declared, shareOperands(op, axes));
+      llvm::append_range(declared, shareOperands(op, axes, pieces.has_value()));
     for (StringRef what : op.getSaves().getAsValueRange<StringAttr>())
       declared.push_back(savedDeclaration(what, OperandRole::Out));
     for (const BoundsTable &table : bounds)
@@ -344,20 +353,18 @@ private:
           values = rowsOfKeys(param("v", view(4, dtype)));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     SmallVector<Value, 2> within;
-    Value shares;
     if (plan.getSplitKeys()) {
       share = index(tile::sharesAxis);
       shares = axisExtent(tile::sharesAxis, "shares");
     }
     Value domain = visibleTiles(within);
-    if (op.getQueryLengths())
-      emptyBehind(domain.getDefiningOp<tile::DomainOp>(), rowLength);
+    auto visited = domain.getDefiningOp<tile::DomainOp>();
     if (shares)
-      uneven = unevenOf(domain.getDefiningOp<tile::DomainOp>());
+      uneven = unevenOf(visited);
+    if (op.getQueryLengths() || uneven == Uneven::InMemory)
+      emptyBehind(visited, rowLength);
     deriveAxes();
-    Value rowsWritten = rowLength;
-    if (shares)
-      rowsWritten = takeShareOf(domain.getDefiningOp<tile::DomainOp>(), shares, batch, rowLength);
+    const Value rowsWritten = shares ? takeShareOf(visited, rowLength) : rowLength;
 
     const int64_t rows = plan.getTileQ();
     rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
@@ -521,9 +528,15 @@ private:
   }
 
   void leaveShare(ValueRange results, Value rowLength) {
-    for (auto [operand, result] : llvm::zip(shareOperands(op, axes), results))
-      tile::StoreOp::create(builder, loc, result, param(operand.getName(), operand.getViewType()),
-                            ValueRange{b, rowHead, share, row0}, rowLength, /*optional=*/false);
+    SmallVector<Value> place{b, rowHead, share, row0};
+    if (pieces) {
+      piece = tile::named(tile::BlockIndexOp::create(builder, loc, i32, tile::piecesAxis), tile::piecesAxis);
+      place = {piece, rowHead, number(0)};
+      rowLength = tile::named(arith::SubIOp::create(builder, loc, rowLength, row0), "rows_of_tile");
+    }
+    for (auto [operand, result] : llvm::zip(shareOperands(op, axes, pieces.has_value()), results))
+      tile::StoreOp::create(builder, loc, result, param(operand.getName(), operand.getViewType()), place, rowLength,
+                            /*optional=*/false);
   }
 
   attn::PlanAttr plan;
@@ -535,11 +548,12 @@ private:
   Value keysRead;  ///< rows of K that are copied: what memory holds behind the keys may be among them, unlike of V
   Value rowOrigin; ///< where the coordinate of a tile's rows begins: q0 with the query offset, or row0 of several heads
   Value rowHead;   ///< the head of the rows: of a query, or the key head of several
-  Value share;     ///< of the keys; null where the block has all
+  Value share, shares; ///< of the keys; null where the block has all
   Uneven uneven = Uneven::No;
-  std::optional<ShareTiles> shareTiles; ///< where shares without a tile are not written
-  Value head, seed, offset, threshold;  ///< of dropout
-  Value savedDropout, savedScore;       ///< views; null where it is not saved
+  std::optional<BlockRows> pieces;     ///< what a block works on, where blocks are pieces
+  Value piece;                         ///< the block's
+  Value head, seed, offset, threshold; ///< of dropout
+  Value savedDropout, savedScore;      ///< views; null where it is not saved
   BlockValues block;
   MaskSplit mask;
   SmallVector<BoundsTable> bounds;

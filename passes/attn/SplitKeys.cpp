@@ -15,9 +15,6 @@
 #include "passes/analysis/cost/PlanSeconds.h"
 #include "passes/attn/NormaliserWriter.h"
 
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Transforms/RegionUtils.h"
-
 using namespace mlir;
 using namespace attune;
 using tile::MemorySpace;
@@ -25,11 +22,14 @@ using tile::TileType;
 
 static constexpr llvm::StringLiteral partPrefix = "part_";
 
-SmallVector<tile::OperandAttr> attune::shareOperands(attn::AttentionOp op, RowAxes axes) {
+SmallVector<tile::OperandAttr> attune::shareOperands(attn::AttentionOp op, RowAxes axes, bool inPieces) {
+  SmallVector<StringRef> places{"b", axes.heads, tile::sharesAxis, axes.rows};
+  if (inPieces)
+    places = {tile::piecesAxis, axes.heads, tile::tileRowsAxis};
   SmallVector<tile::OperandAttr> operands;
   auto add = [&](StringRef name, int columns) {
     OperandParam operand = {.name = (partPrefix + name).str(), .dtype = DType::F32, .role = OperandRole::Workspace};
-    for (StringRef axis : {StringRef("b"), axes.heads, StringRef(tile::sharesAxis), axes.rows})
+    for (StringRef axis : places)
       operand.axes.push_back({axis.str()});
     if (columns)
       operand.axes.push_back({"dv", columns});
@@ -77,34 +77,13 @@ public:
   Location loc;
 };
 
-/// Copies what `value` is computed from, as far as it follows from what `mapping` replaces; with `all` the rest, too.
-Value recompute(OpBuilder &builder, Value value, IRMapping &mapping, bool all) {
-  if (Value known = mapping.lookupOrNull(value))
-    return known;
-  Operation *definition = value.getDefiningOp();
-  if (!definition)
-    return value;
-  llvm::SetVector<Value> read(definition->operand_begin(), definition->operand_end());
-  getUsedValuesDefinedAbove(definition->getRegions(), read);
-  bool changes = all;
-  for (Value operand : read)
-    changes |= recompute(builder, operand, mapping, all) != operand;
-  if (!changes)
-    return value;
-  builder.clone(*definition, mapping);
-  return mapping.lookup(value);
-}
-
 } // namespace
 
-ShareTiles attune::takeShare(OpBuilder builder, tile::DomainOp domain, Value share, Value shares, Value least) {
+ShareTiles attune::takeShare(OpBuilder builder, tile::DomainOp domain, Value share, Value shares) {
   TileCounter tiles(builder, domain);
   const Location loc = domain.getLoc();
   OpBuilder &at = tiles.builder;
-  Value each = tiles.divideUp(tiles.all, shares);
-  if (least)
-    each = arith::MaxSIOp::create(at, loc, each, least);
-  tile::named(each, "tiles_each");
+  Value each = tile::named(tiles.divideUp(tiles.all, shares), "tiles_each");
   Value first = tile::named(arith::MulIOp::create(at, loc, share, each), "share_begin"),
         last = tile::named(tiles.add(first, each), "share_end"), before;
   SmallVector<Value> begins, ends;
@@ -124,32 +103,7 @@ ShareTiles attune::takeShare(OpBuilder builder, tile::DomainOp domain, Value sha
   }
   domain.getBeginsMutable().assign(begins);
   domain.getEndsMutable().assign(ends);
-  return {tiles.all, each};
-}
-
-Value attune::evenShare(OpBuilder builder, tile::DomainOp domain, Value b, Value batches, Value tilesOfRows,
-                        Value slots) {
-  TileCounter tiles(builder, domain);
-  const Location loc = domain.getLoc();
-  OpBuilder &at = tiles.builder;
-  Value zero = tiles.number(0), one = tiles.number(1);
-  auto loop = scf::ForOp::create(at, loc, zero, batches, one, zero);
-  {
-    OpBuilder::InsertionGuard guard(at);
-    at.setInsertionPointToStart(loop.getBody());
-    IRMapping mapping;
-    mapping.map(b, loop.getInductionVar());
-    Value own = recompute(at, tiles.all, mapping, /*all=*/false);
-    scf::YieldOp::create(at, loc, tiles.add(loop.getRegionIterArg(0), own));
-  }
-  // In 64 bits, as a launch may have more tiles than 32 count.
-  auto wide = [&](Value value) -> Value { return arith::ExtSIOp::create(at, loc, at.getI64Type(), value); };
-  Value all = arith::MulIOp::create(at, loc, wide(tile::named(loop.getResult(0), "tiles_of_all")), wide(tilesOfRows));
-  Value before = arith::SubIOp::create(at, loc, wide(slots), wide(one));
-  Value share = arith::DivSIOp::create(at, loc, arith::AddIOp::create(at, loc, all, before), wide(slots));
-  Value most = arith::ConstantIntOp::create(at, loc, 1 << 30, 64);
-  return tile::named(arith::TruncIOp::create(at, loc, at.getI32Type(), arith::MinSIOp::create(at, loc, share, most)),
-                     "even_share");
+  return {tiles.all, first};
 }
 
 namespace {
@@ -157,8 +111,8 @@ namespace {
 class CombineWriter : NormaliserWriter {
 public:
   CombineWriter(OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial, RowAxes axes,
-                std::optional<ShareTiles> tiles)
-      : NormaliserWriter(op), partial(partial), axes(axes), tiles(tiles) {
+                std::optional<BlockRows> pieces)
+      : NormaliserWriter(op), partial(partial), axes(axes), pieces(pieces) {
     this->builder = builder;
   }
 
@@ -173,7 +127,7 @@ public:
         builder, loc, name, operands(),
         builder.getArrayAttr({axis("b"), axis(axes.heads), axis(axes.rows), axis("panel", panels)}), op.getDtype(),
         plan, op.getTensorsAttr(), op.getScalarsAttr(), attn::BlockPatternAttr(), op.getDropout(), /*precise=*/true,
-        tiles && op.getQOffset());
+        pieces && op.getQOffset());
     kernel->setAttr(tile::derivedAttr, partial->getAttr(tile::derivedAttr));
     builder.createBlock(&kernel.getBody());
     writeBlock();
@@ -182,26 +136,32 @@ public:
   }
 
 private:
-  /// The shares that have a tile, of the tile of rows that the row is in: as many as the other kernel writes.
-  Value sharesWritten() {
-    Value given = axisExtent(tile::sharesAxis, "shares");
-    if (!tiles)
-      return given;
+  Value divideUp(Value a, Value b) {
+    return arith::DivSIOp::create(builder, loc, add(a, arith::SubIOp::create(builder, loc, b, number(1))), b);
+  }
+
+  /// Where the row's shares are, and how many of them have a tile: as many as the other kernel writes.
+  void findPieces() {
     const int64_t tileQ = partial.getPlan().getTileQ();
-    IRMapping mapping;
-    Value row0 =
-        arith::MulIOp::create(builder, loc, arith::DivUIOp::create(builder, loc, row, number(tileQ)), number(tileQ));
-    partial.walk([&](tile::BlockIndexOp index) {
-      const StringRef axis = index.getAxis();
-      if (axis != tile::sharesAxis)
-        mapping.map(index.getResult(), axis == "b" ? b : axis == axes.heads ? places[1] : row0);
-    });
-    Value all = recompute(builder, tiles->all, mapping, /*all=*/true),
-          each = recompute(builder, tiles->each, mapping, /*all=*/true);
-    each = arith::MaxSIOp::create(builder, loc, each, number(1)); // 0 of no tiles
-    Value used =
-        arith::DivSIOp::create(builder, loc, arith::SubIOp::create(builder, loc, add(all, each), number(1)), each);
-    return tile::named(arith::MinSIOp::create(builder, loc, used, given), "shares_written");
+    SequenceWork work(builder, loc, *pieces, tileQ, axes.heads);
+    Value rowTile = arith::DivUIOp::create(builder, loc, row, number(tileQ)),
+          row0 = arith::MulIOp::create(builder, loc, rowTile, number(tileQ)), ofTile = work.sharesOf(b);
+    firstPiece = work.firstPiece(b, rowTile, ofTile);
+    rowOfTile = tile::named(arith::RemUIOp::create(builder, loc, row, number(tileQ)), "row_of_tile");
+    Value all = work.keyTilesOf(b, row0);
+    Value each = arith::MaxSIOp::create(builder, loc, divideUp(all, ofTile), number(1)); // 0 of no tiles
+    shares = tile::named(divideUp(all, each), "shares_written");
+    // One that has no piece begins behind the last.
+    lastPiece = arith::SubIOp::create(builder, loc, axisExtent(tile::piecesAxis, "pieces"), number(1));
+  }
+
+  /// A share of the row among those that are written.
+  SmallVector<Value> placeOf(Value share) {
+    Value last = arith::SubIOp::create(builder, loc, shares, number(1));
+    if (!pieces)
+      return {b, places[1], arith::MinSIOp::create(builder, loc, share, last), row};
+    share = arith::MinSIOp::create(builder, loc, share, arith::MaxSIOp::create(builder, loc, last, number(0)));
+    return {arith::MinSIOp::create(builder, loc, add(firstPiece, share), lastPiece), places[1], rowOfTile};
   }
 
   /// O and LSE, the shares, and what gives the axes their extents.
@@ -233,10 +193,13 @@ private:
     zero = floatConstant(0);
     Value panel = index("panel");
     firstColumn = tile::named(arith::MulIOp::create(builder, loc, panel, number(columns)), "first_column");
-    shares = sharesWritten();
+    if (pieces)
+      findPieces();
+    else
+      shares = axisExtent(tile::sharesAxis, "shares");
     Value ofLoop = arith::DivSIOp::create(builder, loc, add(shares, number(sharesAtOnce - 1)), number(sharesAtOnce));
     domain = tile::DomainOp::create(builder, loc, tile::sharesAxis, sharesAtOnce, number(0), ofLoop);
-    for (const tile::OperandAttr &operand : shareOperands(op, axes))
+    for (const tile::OperandAttr &operand : shareOperands(op, axes, pieces.has_value()))
       views.push_back(param(operand.getName(), operand.getViewType()));
     copies = shape({{"copy", 8}}, f32, MemorySpace::Register);
     ofShares = shape({{"split", sharesAtOnce}, {"copy", 8}}, f32, MemorySpace::Register);
@@ -373,10 +336,7 @@ private:
   /// A share's number of a map; past the last, `none`.
   Value elementOf(Value from, Value share, ArrayRef<Value> behind, Value none) {
     Value exists = compare(arith::CmpIPredicate::slt, share, shares);
-    Value last = arith::SubIOp::create(builder, loc, shares, number(1));
-    if (tiles) // there may be none
-      last = arith::MaxSIOp::create(builder, loc, last, number(0));
-    SmallVector<Value> at{places[0], places[1], arith::MinSIOp::create(builder, loc, share, last), row};
+    SmallVector<Value> at = placeOf(share);
     llvm::append_range(at, behind);
     Value element =
         tile::ElementOp::create(builder, loc, f32, from, at, SmallVector<bool>(at.size(), /*in range=*/true));
@@ -413,16 +373,17 @@ private:
 
   tile::KernelOp partial;
   RowAxes axes;
-  std::optional<ShareTiles> tiles; ///< of the partial kernel; unset where every share is written
+  std::optional<BlockRows> pieces; ///< what a block of the partial kernel works on; unset where every share is written
   TileType copies, ofShares, weights, column;
-  SmallVector<Value, 2> places; ///< batch and heads, as the shares count them
+  SmallVector<Value, 2> places; ///< sequence and heads, as the shares count them
   Value row, shares, domain, firstColumn;
-  SmallVector<Value> views; ///< of the shares
+  Value firstPiece, lastPiece, rowOfTile; ///< where shares are pieces
+  SmallVector<Value> views;               ///< of the shares
 };
 
 } // namespace
 
 tile::KernelOp attune::writeCombineKernel(OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial,
-                                          StringRef name, RowAxes axes, std::optional<ShareTiles> tiles) {
-  return CombineWriter(builder, op, partial, axes, tiles).write(name);
+                                          StringRef name, RowAxes axes, std::optional<BlockRows> pieces) {
+  return CombineWriter(builder, op, partial, axes, pieces).write(name);
 }

@@ -18,6 +18,7 @@
 
 #include "ir/attn/Attn.h"
 #include "ir/tile/Tile.h"
+#include "passes/attn/SequenceWork.h"
 
 namespace attune {
 
@@ -26,27 +27,22 @@ struct RowAxes {
   llvm::StringRef heads = "h", rows = "q";
 };
 
-/// The workspace operands of shares: one for each statistic of the normaliser, and the accumulator's last.
-llvm::SmallVector<tile::OperandAttr> shareOperands(attn::AttentionOp op, RowAxes axes);
+/// The workspace operands of shares: one for each statistic of the normaliser, and the accumulator's last. By sequence and
+/// share, or, where memory says how many there are, by piece (SequenceWork.h).
+llvm::SmallVector<tile::OperandAttr> shareOperands(attn::AttentionOp op, RowAxes axes, bool inPieces);
 
-/// How many tiles of keys a domain has, and how many of them a share.
+/// How many tiles of keys a domain has, and the first of a share among them.
 struct ShareTiles {
-  mlir::Value all, each;
+  mlir::Value all, first;
 };
 
-/// Leaves of the domain's tiles the share `share` (i32) of `shares` (i32): as many as the others have, at least `least` (i32)
-/// where that is not null, or fewer in the last. Of what the domain's `where` leaves out, every share counts the tiles.
-ShareTiles takeShare(mlir::OpBuilder builder, tile::DomainOp domain, mlir::Value share, mlir::Value shares,
-                     mlir::Value least);
+/// Leaves of the domain's tiles the share `share` (i32) of `shares` (i32): as many as the others have, or fewer in the last. Of
+/// what the domain's `where` leaves out, every share counts the tiles.
+ShareTiles takeShare(mlir::OpBuilder builder, tile::DomainOp domain, mlir::Value share, mlir::Value shares);
 
-/// How many tiles a share has where memory says how many tiles the sequences have: as many as make one block of each of
-/// `slots` (i32), if each of the `batches` (i32) sequences, of which the domain is that of `b`, has `tilesOfRows` (i32) tiles of rows.
-mlir::Value evenShare(mlir::OpBuilder builder, tile::DomainOp domain, mlir::Value b, mlir::Value batches,
-                      mlir::Value tilesOfRows, mlir::Value slots);
-
-/// Writes, at `builder`, the kernel `name` that combines the shares which `partial` leaves. Where `tiles` is set, shares behind
-/// the last that has a tile are left out: `partial` does not write them.
+/// Writes, at `builder`, the kernel `name` that combines the shares which `partial` leaves. Where `pieces` is set, what a block
+/// of `partial` works on, shares are pieces, and those without a tile are left out: `partial` does not write them.
 tile::KernelOp writeCombineKernel(mlir::OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial,
-                                  llvm::StringRef name, RowAxes axes, std::optional<ShareTiles> tiles);
+                                  llvm::StringRef name, RowAxes axes, std::optional<BlockRows> pieces);
 
 } // namespace attune

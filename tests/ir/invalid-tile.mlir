@@ -938,7 +938,7 @@ tile.kernel @second(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 pla
 
 // -----
 
-// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "shares", "pages" or "slots"}}
+// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "shares", "pages", "slots", "pieces" or "tile_rows"}}
 tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "halves">]} {
 }
 
@@ -983,6 +983,12 @@ tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 p
 
 // expected-error @+1 {{axis "row" is derived by "rows", which is `of` nothing}}
 tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "rows", of = "tensors.t.1">]} {
+}
+
+// -----
+
+// expected-error @+1 {{axis "piece" is derived by "pieces", which is `of` an axis of rows}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "piece", rule = "pieces", of = "tensors.t.1">]} {
 }
 
 // -----

@@ -43,7 +43,7 @@ std::optional<Case> scheduled(Case test, const std::string &arch, size_t first, 
       text = *made;
       return test;
     }
-    INFO(made.error().text());
+    INFO(test.describe() << "\n" << made.error().text());
     // Some programs have warp-level products on every target, for which there are no three or four warpgroups.
     const std::string &why = made.error().message;
     bool isNone = why.find("does not fit") != std::string::npos || why.find("above the budget") != std::string::npos ||

@@ -165,14 +165,8 @@ int64_t Machine::valueIn(Warp &warp, const Step &step, int lane) {
     return launch.block;
   case Action::GridSize:
     return launch.blocks;
-  case Action::Extent: {
-    StringRef axis = cast<tile::AxisExtentOp>(step.op).getAxis();
-    return axis == "q"   ? launch.queries
-           : axis == "k" ? launch.keys
-           : axis == "h" ? launch.heads
-           : axis == "b" ? launch.batches
-                         : 1;
-  }
+  case Action::Extent:
+    return launch.extentOf(cast<tile::AxisExtentOp>(step.op).getAxis());
   case Action::Ballot:
     return int32_t(votes(warp, step.in[0]));
   case Action::AnyLane:

@@ -2,6 +2,8 @@
 
 #include "passes/analysis/roles/Machine.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 using namespace mlir;
 using namespace attune;
 using namespace attune::roles;
@@ -15,6 +17,16 @@ static Components componentsOf(const Program &program) {
     components.count += 2 * unsigned(ring.getResult().getType().getStages());
   }
   return components;
+}
+
+int64_t Launch::extentOf(StringRef axis) const {
+  return llvm::StringSwitch<int64_t>(axis)
+      .Case("q", queries)
+      .Case("k", keys)
+      .Case("h", heads)
+      .Case("b", batches)
+      .Case(tile::piecesAxis, pieces)
+      .Default(1);
 }
 
 std::string Launch::describe() const {

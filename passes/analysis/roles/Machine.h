@@ -17,10 +17,11 @@ namespace attune::roles {
 
 /// One run: extents, a block of how many, and how values from memory are taken.
 struct Launch {
-  int64_t queries = 0, keys = 0, heads = 1, batches = 1, tiles = 0, block = 0, blocks = 1;
+  int64_t queries = 0, keys = 0, heads = 1, batches = 1, pieces = 1, tiles = 0, block = 0, blocks = 1;
   enum class Values { Zero, Most, Mixed, Few, FewOthers, FewMore } values = Values::Zero;
   bool backwards = false; ///< the last warp first
 
+  int64_t extentOf(llvm::StringRef axis) const; // 1 of an axis that the sizes do not name
   std::string describe() const;
 };
 
