@@ -3,7 +3,8 @@
 (0.7, of PYTHONPATH), as markdown tables. --only paged,variants,... leaves out tables.
 
 attune is the command line's `attune run --prepare`: the plan that its cost model chooses for the sizes. Both sides are timed by CUDA events, the
-median of launches behind a write that empties the L2 cache, in bf16. Bytes are those of K and V, against what a copy of 1 GiB reads and writes;
+median of launches behind a read of 256 MiB of other memory, in bf16: the L2 cache then has nothing of K and V, nor lines that are still to be
+written back, which cost the launch behind them as much as 10 us. Bytes are those of K and V, against what a copy of 1 GiB reads and writes;
 variants are held against attune's own plain time.
 """
 import argparse
@@ -32,10 +33,10 @@ VARIANTS = {"softcap": ["softcap"], "alibi": ["alibi"], "sliding window": ["slid
 def milliseconds(call, launches=40):
     for _ in range(5):
         call()
-    empty = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+    other = torch.zeros(64 << 20, dtype=torch.float32, device="cuda")
     times = []
     for _ in range(launches):
-        empty.zero_()
+        other.max()
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
         call()

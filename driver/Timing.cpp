@@ -21,6 +21,44 @@ using namespace attune::driver;
 // Timer
 //===----------------------------------------------------------------------===//
 
+/// Reads `bytes` (a multiple of 16) from `data`, 16 at a time; volatile loads stay though nothing takes what they give.
+static constexpr const char *readAllPtx = R"(
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry read_all(.param .u64 data, .param .u64 bytes) {
+  .reg .pred %behind;
+  .reg .b32 %block, %thread, %threads, %blocks, %element<4>;
+  .reg .b64 %at, %end, %step;
+  ld.param.u64 %at, [data];
+  ld.param.u64 %end, [bytes];
+  add.u64 %end, %end, %at;
+  mov.u32 %block, %ctaid.x;
+  mov.u32 %blocks, %nctaid.x;
+  mov.u32 %thread, %tid.x;
+  mov.u32 %threads, %ntid.x;
+  mad.lo.u32 %thread, %block, %threads, %thread;
+  mul.lo.u32 %threads, %threads, %blocks;
+  mul.wide.u32 %step, %threads, 16;
+  mad.wide.u32 %at, %thread, 16, %at;
+next:
+  setp.ge.u64 %behind, %at, %end;
+  @%behind ret;
+  ld.volatile.global.v4.u32 {%element0, %element1, %element2, %element3}, [%at];
+  add.u64 %at, %at, %step;
+  bra next;
+}
+)";
+
+Expected<void> LaunchTimer::Gpu::read() const {
+  CudaAddress data = reinterpret_cast<CudaAddress>(other.data());
+  uint64_t bytes = other.size();
+  void *parameters[] = {&data, &bytes};
+  const CudaDriver *cuda = *cudaDriver();
+  return cuda->result(cuda->cuLaunchKernel(readAll, 1024, 1, 1, 256, 1, 1, 0, stream.get(), parameters, nullptr),
+                      "level 2 cannot be emptied");
+}
+
 Expected<LaunchTimer> LaunchTimer::create(const Target &target) {
   LaunchTimer timer;
   if (!target.isCuda())
@@ -34,14 +72,19 @@ Expected<LaunchTimer> LaunchTimer::create(const Target &target) {
     return info.error();
   Expected<CudaStream> stream = CudaStream::create();
   Expected<CudaEvent> begin = CudaEvent::create(), end = CudaEvent::create();
-  Expected<DeviceBuffer> flush = DeviceBuffer::allocate(2 * info->l2Bytes);
+  Expected<DeviceBuffer> other = DeviceBuffer::allocate((2 * size_t(info->l2Bytes) + 15) / 16 * 16);
   if (!stream)
     return stream.error();
   if (!begin || !end)
     return begin ? end.error() : begin.error();
-  if (!flush)
-    return flush.error();
-  timer.gpu = Gpu{std::move(*stream), std::move(*begin), std::move(*end), std::move(*flush)};
+  if (!other)
+    return other.error();
+  CudaModule module = nullptr;
+  CudaFunction readAll = nullptr;
+  RETURN_IF_ERROR((*cuda)->result((*cuda)->cuModuleLoadData(&module, readAllPtx), "the timer's kernel does not load"));
+  std::unique_ptr<void, int (*)(CudaModule)> owned(module, (*cuda)->cuModuleUnload);
+  RETURN_IF_ERROR((*cuda)->result((*cuda)->cuModuleGetFunction(&readAll, module, "read_all"), "the timer's kernel"));
+  timer.gpu = Gpu{std::move(*stream), std::move(*begin), std::move(*end), std::move(*other), std::move(owned), readAll};
   return timer;
 }
 
@@ -51,10 +94,7 @@ Expected<double> LaunchTimer::milliseconds(const Kernel &kernel, const LaunchArg
     RETURN_IF_ERROR(kernel.launch(nullptr, args));
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   }
-  const CudaDriver *cuda = *cudaDriver();
-  RETURN_IF_ERROR(cuda->result(
-      cuda->cuMemsetD8Async(reinterpret_cast<CudaAddress>(gpu->flush.data()), 0, gpu->flush.size(), gpu->stream.get()),
-      "level 2 cannot be emptied"));
+  RETURN_IF_ERROR(gpu->read());
   RETURN_IF_ERROR(gpu->begin.record(gpu->stream.get()));
   RETURN_IF_ERROR(kernel.launch(gpu->stream.get(), args));
   RETURN_IF_ERROR(gpu->end.record(gpu->stream.get()));

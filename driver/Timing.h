@@ -10,6 +10,7 @@
 #include "attune/Tune.h"
 #include "runtime/CudaDriver.h"
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -19,8 +20,9 @@ class LaunchTimer {
 public:
   static Expected<LaunchTimer> create(const Target &target);
 
-  /// One launch. On a GPU between two events of an own stream, behind a write to more memory than level 2 holds: it
-  /// empties the cache, and while it runs the launch is queued, so that no host time counts.
+  /// One launch. On a GPU between two events of an own stream, behind a kernel that reads more memory than level 2 holds:
+  /// of what the launch reads the cache then has nothing, nor anything that is still to be written back, as a write would
+  /// leave it. While that kernel runs the launch is queued, so that no host time counts.
   Expected<double> milliseconds(const Kernel &kernel, const LaunchArgs &args) const;
 
 private:
@@ -28,7 +30,10 @@ private:
   struct Gpu {
     CudaStream stream;
     CudaEvent begin, end;
-    DeviceBuffer flush;
+    DeviceBuffer other; ///< twice what level 2 holds
+    std::unique_ptr<void, int (*)(CudaModule)> module;
+    CudaFunction readAll;
+    Expected<void> read() const;
   };
   std::optional<Gpu> gpu; ///< none on the CPU
 };

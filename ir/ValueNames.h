@@ -22,7 +22,7 @@
 //     | a tile converted                          | the tile's with the type or space: p_bf16                 |
 //     | constant                                  | its value: c0_i32, c0.125_f32, neg_inf                    |
 //     | arguments of sched loops                  | `tile.names`; b, h, q0, count; tile                       |
-//     | index of scf.for                          | `tile.name`                                               |
+//     | index of scf.for, what it carries         | `tile.name`, `tile.names`                                 |
 //
 //===----------------------------------------------------------------------===//
 #pragma once

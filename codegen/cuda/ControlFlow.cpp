@@ -40,8 +40,8 @@ void KernelPrinter::printRoles(RoleOp role) {
 }
 
 void KernelPrinter::printFor(scf::ForOp op) {
-  if (llvm::any_of(op.getResultTypes(), [](Type type) { return !type.isInteger(32); }))
-    return fail(op, "carries values that are not i32; keep them in sched.registers");
+  if (llvm::any_of(op.getResultTypes(), [](Type type) { return !type.isInteger(32) && !type.isInteger(64); }))
+    return fail(op, "carries values that are not i32 or i64; keep them in sched.registers");
   if (!op.getInductionVar().getType().isInteger(32))
     return fail(op, "counts in " + text(op.getInductionVar().getType()) + "; use i32");
   Expr begin = integer(op.getLowerBound()), end = integer(op.getUpperBound()), step = integer(op.getStep());
@@ -49,7 +49,7 @@ void KernelPrinter::printFor(scf::ForOp op) {
   SmallVector<std::string> carried;
   for (auto [init, inside, result] : llvm::zip(op.getInitArgs(), op.getRegionIterArgs(), op.getResults())) {
     carried.push_back(nameFor(op, unsigned(carried.size()), "carried"));
-    line("int " + carried.back() + " = " + integer(init).text + ";");
+    line(valueName(init.getType()) + " " + carried.back() + " = " + integer(init).text + ";");
     values[inside] = {carried.back()};
     values[result] = {carried.back()};
   }
@@ -100,7 +100,8 @@ void KernelPrinter::assignCarried(Operation *op, ValueRange next, ArrayRef<std::
   for (size_t i = 1; i < nexts.size(); ++i)
     if (llvm::any_of(carried.take_front(i), [&](const std::string &name) { return mentions(nexts[i], name); })) {
       std::string name = names.take("next_" + carried[i]);
-      line((i < numbers ? "const unsigned " : "const int ") + name + " = " + nexts[i] + ";");
+      line((i < numbers ? "const unsigned" : "const " + valueName(next[i].getType())) + " " + name + " = " + nexts[i] +
+           ";");
       nexts[i] = name;
     }
   for (auto [name, value] : llvm::zip(carried, nexts)) {

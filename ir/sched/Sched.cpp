@@ -661,7 +661,21 @@ bool attune::sched::isPersistent(KernelOp kernel) {
 
 bool attune::sched::claimsWork(KernelOp kernel) { return holds<ClaimWorkOp>(kernel); }
 
-bool attune::sched::waitsForLaunch(KernelOp kernel) { return !kernel.getBody().getOps<WaitLaunchOp>().empty(); }
+bool attune::sched::waitsForLaunch(KernelOp kernel) { return holds<WaitLaunchOp>(kernel); }
+
+bool attune::sched::accessesOperands(Operation *op) {
+  auto isPlace = [](Type type) { return isa<ViewType, TensorMapType>(type); };
+  return op
+      ->walk([&](Operation *inner) {
+        if (isa<InPairsOp, IsMappedOp>(inner) || llvm::any_of(inner->getResultTypes(), isPlace))
+          return WalkResult::advance();
+        for (Value operand : inner->getOperands())
+          if (isPlace(operand.getType()) && !tile::capturedTensorOf(operand))
+            return WalkResult::interrupt();
+        return WalkResult::advance();
+      })
+      .wasInterrupted();
+}
 
 LogicalResult SlotOp::verify() {
   TileType ring = getRing().getType();
@@ -697,14 +711,17 @@ LogicalResult LoadSharedOp::verify() {
 }
 
 LogicalResult WaitLaunchOp::verify() {
-  auto kernel = cast<KernelOp>((*this)->getParentOp());
+  auto kernel = (*this)->getParentOfType<KernelOp>();
   if (!tile::isDependent(kernel))
     return emitOpError("is in a kernel that no tile.launch starts beside another");
+  auto work = dyn_cast<ForWorkOp>((*this)->getParentOp());
+  if (work && work.getOrder() != WorkOrder::Grid)
+    return emitOpError("is in work that a block repeats; move it in front of that");
   for (Operation *before = (*this)->getPrevNode(); before; before = before->getPrevNode())
-    if (isa<RoleOp, ForWorkOp, tile::ElementOp, LoadElementsOp, LoadByteOp>(before))
-      return emitOpError("stands behind ")
-             << before->getName()
-             << ", which may read what the kernel before writes; move it in front of all roles, work and loads";
+    if (isa<RoleOp, ForWorkOp>(before) || accessesOperands(before))
+      return emitOpError("stands behind ") << before->getName()
+                                           << ", which may read what the kernel before writes; move it in front of all "
+                                              "roles, work and accesses of operands";
   return success();
 }
 

@@ -93,4 +93,7 @@ bool isPersistent(KernelOp kernel);
 bool claimsWork(KernelOp kernel);
 /// Whether the kernel waits for the one before itself, so that it may start beside it.
 bool waitsForLaunch(KernelOp kernel);
+/// Whether `op`, or one within it, is of a place in an operand, which another kernel of the launch may write, as none writes
+/// captured tensors.
+bool accessesOperands(mlir::Operation *op);
 } // namespace attune::sched

@@ -62,11 +62,11 @@ def StartNextLaunchOp : SchedOp<"start_next_launch", [Effects, HasParent<"Kernel
   let assemblyFormat = "attr-dict";
 }
 
-def WaitLaunchOp : SchedOp<"wait_launch", [Effects, HasParent<"KernelOp">]> {
+def WaitLaunchOp : SchedOp<"wait_launch", [Effects, ParentOneOf<["KernelOp", "ForWorkOp"]>]> {
   let summary = "wait until the kernel before this one has ended";
   let description = [{
-    The one in front of it in its `tile.launch`, beside which a kernel with this op may start (programmatic dependent launch): all threads wait here, and what reads what the other writes, claims work or writes to global memory follows. PTX ISA 9.7.13.13,
-    griddepcontrol.wait.
+    The one in front of it in its `tile.launch`, beside which a kernel with this op may start (programmatic dependent launch): all threads wait here, and what accesses operands or claims work follows. What is read of captured tensors, and computed of that, may stand in front:
+    the other kernel runs meanwhile. In work, it is that of a block which has one tile. PTX ISA 9.7.13.13, griddepcontrol.wait.
 
     ```mlir
     sched.wait_launch

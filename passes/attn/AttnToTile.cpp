@@ -177,8 +177,14 @@ private:
     builder.setInsertionPoint(domain);
     Value hasRows = compare(arith::CmpIPredicate::slt, row0, rowLength);
     const SmallVector<Value> begins(domain.getBegins()), ends(domain.getEnds());
-    for (auto [i, begin, end] : llvm::enumerate(begins, ends))
-      domain.getEndsMutable()[i].set(arith::SelectOp::create(builder, loc, hasRows, end, begin));
+    Value first; // tile of segments that follow each other, as they still do
+    for (auto [i, begin, end] : llvm::enumerate(begins, ends)) {
+      if (i > 0 && begin == ends[i - 1])
+        domain.getBeginsMutable()[i].set(domain.getEnds()[i - 1]);
+      else
+        first = begin;
+      domain.getEndsMutable()[i].set(arith::SelectOp::create(builder, loc, hasRows, end, first));
+    }
   }
 
   /// The next multiple of 16 of a number that is not negative.

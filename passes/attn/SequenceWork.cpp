@@ -15,9 +15,10 @@ SequenceWork::SequenceWork(OpBuilder &builder, Location loc, BlockRows block, in
   each = evenShare();
 }
 
+/// Of numbers that are not negative; the sum with one less than `b` does not wrap as unsigned.
 Value SequenceWork::divideUp(Value a, Value b) {
   Value before = arith::SubIOp::create(builder, loc, b, number(1));
-  return arith::DivSIOp::create(builder, loc, arith::AddIOp::create(builder, loc, a, before), b);
+  return arith::DivUIOp::create(builder, loc, arith::AddIOp::create(builder, loc, a, before), b);
 }
 
 SmallVector<Value> SequenceWork::forSequences(Value end, ValueRange inits, ArrayRef<StringRef> names, Sequences body) {
@@ -80,35 +81,31 @@ Value SequenceWork::keyTilesOf(Value sequence) {
 }
 
 Value SequenceWork::evenShare() {
-  Value start = number(0);
-  Value tiles = forSequences(extent("b", "B"), start, {"tiles_of_all"}, [&](Value sequence, ValueRange sum) {
-                  Value of = arith::MulIOp::create(builder, loc, rowTilesOf(sequence), keyTilesOf(sequence));
-                  return SmallVector<Value>{arith::AddIOp::create(builder, loc, sum.front(), of)};
-                }).front();
-  // In 64 bits, as a launch may have more tiles than 32 count.
+  // In 64 bits, as a launch may have more tiles than 32 count: then none is divided.
   auto wide = [&](Value value) -> Value { return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), value); };
-  Value slots = wide(extent(tile::slotsAxis, "slots")),
-        all = arith::MulIOp::create(builder, loc, wide(tiles), wide(extent(heads, "heads")));
-  Value one = arith::ConstantIntOp::create(builder, loc, 1, 64),
-        most = arith::ConstantIntOp::create(builder, loc, 1 << 30, 64);
-  Value before = arith::SubIOp::create(builder, loc, slots, one);
-  Value share = arith::DivSIOp::create(builder, loc, arith::AddIOp::create(builder, loc, all, before), slots);
-  share = arith::MaxSIOp::create(builder, loc, arith::MinSIOp::create(builder, loc, share, most), one);
-  return tile::named(arith::TruncIOp::create(builder, loc, builder.getI32Type(), share), "even_share");
+  Value start = arith::ConstantIntOp::create(builder, loc, 0, 64),
+        most = arith::ConstantIntOp::create(builder, loc, INT32_MAX, 64);
+  Value all = forSequences(extent("b", "B"), start, {"tiles_of_all"}, [&](Value sequence, ValueRange sum) {
+                Value of = arith::MulIOp::create(builder, loc, wide(rowTilesOf(sequence)), wide(keyTilesOf(sequence)));
+                return SmallVector<Value>{arith::AddIOp::create(builder, loc, sum.front(), of)};
+              }).front();
+  Value many = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, all, most);
+  Value tiles = arith::TruncIOp::create(builder, loc, builder.getI32Type(), all);
+  Value atOnce = arith::DivUIOp::create(builder, loc, extent(tile::slotsAxis, "slots"), extent(heads, "heads"));
+  atOnce = arith::MaxSIOp::create(builder, loc, atOnce, number(1));
+  Value share = arith::MaxSIOp::create(builder, loc, divideUp(tiles, atOnce), number(1));
+  return tile::named(arith::SelectOp::create(builder, loc, many, number(INT32_MAX / 2), share), "even_share");
 }
 
 Value SequenceWork::sharesOf(Value sequence) {
   return arith::MaxSIOp::create(builder, loc, divideUp(keyTilesOf(sequence), each), number(1));
 }
 
-Value SequenceWork::piecesOf(Value sequence) {
-  return arith::MulIOp::create(builder, loc, rowTilesOf(sequence), sharesOf(sequence));
-}
-
 Value SequenceWork::firstPiece(Value sequence, Value rowTile, Value shares) {
   Value start = number(0);
   Value before = forSequences(sequence, start, {"pieces_before"}, [&](Value other, ValueRange sum) {
-                   return SmallVector<Value>{arith::AddIOp::create(builder, loc, sum.front(), piecesOf(other))};
+                   Value pieces = arith::MulIOp::create(builder, loc, rowTilesOf(other), sharesOf(other));
+                   return SmallVector<Value>{arith::AddIOp::create(builder, loc, sum.front(), pieces)};
                  }).front();
   return tile::named(arith::AddIOp::create(builder, loc, before, arith::MulIOp::create(builder, loc, rowTile, shares)),
                      "first_piece");
@@ -116,20 +113,24 @@ Value SequenceWork::firstPiece(Value sequence, Value rowTile, Value shares) {
 
 SequenceWork::Place SequenceWork::find(Value piece) {
   // The last sequence that begins at the piece or in front of it: one without pieces begins where the next does.
-  Value zero = number(0);
-  const SmallVector<Value> found = forSequences(
-      extent("b", "B"), {zero, zero, zero}, {"begin", "b", "first"}, [&](Value sequence, ValueRange carried) {
-        Value begin = carried[0];
-        Value begins = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, begin, piece);
-        return SmallVector<Value>{arith::AddIOp::create(builder, loc, begin, piecesOf(sequence)),
-                                  arith::SelectOp::create(builder, loc, begins, sequence, carried[1]),
-                                  arith::SelectOp::create(builder, loc, begins, begin, carried[2])};
-      });
+  Value zero = number(0), one = number(1);
+  const SmallVector<Value> found =
+      forSequences(extent("b", "B"), {zero, zero, zero, one}, {"begin", "b", "first", "shares"},
+                   [&](Value sequence, ValueRange carried) {
+                     Value begin = carried[0], shares = sharesOf(sequence);
+                     Value pieces = arith::MulIOp::create(builder, loc, rowTilesOf(sequence), shares),
+                           begins = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, begin, piece);
+                     SmallVector<Value> next{arith::AddIOp::create(builder, loc, begin, pieces)};
+                     const Value values[] = {sequence, begin, shares};
+                     for (auto [value, before] : llvm::zip(values, carried.drop_front()))
+                       next.push_back(arith::SelectOp::create(builder, loc, begins, value, before));
+                     return next;
+                   });
   Place place;
   place.sequence = found[1];
-  place.shares = tile::named(sharesOf(place.sequence), "shares");
+  place.shares = found[3];
   Value within = arith::SubIOp::create(builder, loc, piece, found[2]);
-  Value rowTile = arith::DivSIOp::create(builder, loc, within, place.shares);
+  Value rowTile = arith::DivUIOp::create(builder, loc, within, place.shares);
   place.share = tile::named(
       arith::SubIOp::create(builder, loc, within, arith::MulIOp::create(builder, loc, rowTile, place.shares)), "split");
   place.row0 = tile::named(

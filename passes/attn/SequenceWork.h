@@ -56,7 +56,6 @@ private:
   mlir::Value rowTilesOf(mlir::Value sequence);
   /// Tiles of keys of a sequence's last tile of rows.
   mlir::Value keyTilesOf(mlir::Value sequence);
-  mlir::Value piecesOf(mlir::Value sequence);
   mlir::Value evenShare();
   /// `value` for what `given` maps; what does not follow from that stands in front of the loop, once.
   mlir::Value again(mlir::Value value, mlir::IRMapping &given);

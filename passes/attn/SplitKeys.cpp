@@ -137,7 +137,7 @@ public:
 
 private:
   Value divideUp(Value a, Value b) {
-    return arith::DivSIOp::create(builder, loc, add(a, arith::SubIOp::create(builder, loc, b, number(1))), b);
+    return arith::DivUIOp::create(builder, loc, add(a, arith::SubIOp::create(builder, loc, b, number(1))), b);
   }
 
   /// Where the row's shares are, and how many of them have a tile: as many as the other kernel writes.

@@ -69,7 +69,7 @@ TEST_CASE("an op without a printed form is an error that names it") {
   CHECK(error("%s = tile.splat %x : f32 -> !tile.tile<q 64, f32, register>") ==
         "tile.splat is not expanded; run the scheduling passes to their end before printing");
   CHECK(error("%r = scf.for %i = %c0 to %c1 step %c1 iter_args(%a = %x) -> (f32) : i32 { scf.yield %a : f32 }") ==
-        "scf.for carries values that are not i32; keep them in sched.registers");
+        "scf.for carries values that are not i32 or i64; keep them in sched.registers");
   CHECK(error("%n = arith.constant 0 : index\n %m = arith.constant 1 : index\n scf.for %i = %n to %m step %m {}") ==
         "arith.constant of type index has no printed form; use f32, i32, i64 or i1");
   CHECK(error("%l = arith.extsi %c0 : i32 to i64\n %m = arith.extsi %c1 : i32 to i64\n scf.for %i = %l to %m step %m : "

@@ -8,19 +8,19 @@
 // CHECK-DAG:     %[[SK:.*]] = tile.axis_extent "k"
 // CHECK-DAG:     %[[LENGTHS:.*]] = tile.param "tensors.lengths"
 // CHECK-DAG:     %[[PIECE:.*]] = tile.block_index "piece"
-// CHECK:         %[[ALL:.*]] = scf.for %[[I:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%[[SUM:.*]] = %{{.*}}) -> (i32)
+// CHECK:         %[[ALL:.*]] = scf.for %[[I:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%[[SUM:.*]] = %{{.*}}) -> (i64)
 // CHECK:           tile.element %[[LENGTHS]][%[[I]]]
 // CHECK:           arith.addi %[[SUM]],
 // CHECK:         {tile.name = "sequence", tile.names = ["tiles_of_all"]}
 // CHECK:         {tile.name = "even_share"}
-// CHECK:         %{{.*}}, %[[B:b_.*]], %[[FIRST:.*]] = scf.for %[[I:.*]] = %{{.*}} iter_args(%[[BEGIN:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}})
-// CHECK:           arith.cmpi sle, %[[BEGIN]], %[[PIECE]]
+// CHECK:         %{{.*}}, %[[B:b_.*]], %[[FIRST:first_.*]], %[[SHARES:.*]] = scf.for %[[I:.*]] = %{{.*}} iter_args(%[[BEGIN:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}})
 // CHECK:           tile.element %[[LENGTHS]][%[[I]]]
+// CHECK:           arith.cmpi sle, %[[BEGIN]], %[[PIECE]]
+// CHECK:         arith.subi %[[PIECE]], %[[FIRST]]
+// CHECK:         %[[ROW:.*]] = arith.muli {{.*}} {tile.name = "row0"}
 // CHECK:         %[[LENGTH:.*]] = tile.element %[[LENGTHS]][%[[B]]]
 // CHECK:         %[[NATURAL:.*]] = arith.maxsi %[[LENGTH]],
 // CHECK:         %[[OWN:.*]] = arith.minsi %[[NATURAL]], %[[SK]] {tile.name = "own_keys"}
-// CHECK:         arith.subi %[[PIECE]], %[[FIRST]]
-// CHECK:         %[[ROW:.*]] = arith.muli {{.*}} {tile.name = "row0"}
 // CHECK:         %[[READ:.*]] = arith.minsi %{{.*}}, %[[SK]] {tile.name = "keys_read"}
 // CHECK:         %[[K:.*]] = tile.paged_rows %{{.*}} by %{{.*}} size 32
 // CHECK:         %[[V:.*]] = tile.paged_rows %{{.*}} by %{{.*}} size 32
@@ -33,7 +33,20 @@
 // CHECK-LABEL: tile.kernel @pages(part_m: workspace
 // CHECK-COUNT-2: = scf.for
 // CHECK:         {tile.name = "first_piece"}
-// CHECK:         arith.divsi {{.*}} {tile.name = "shares_written"}
+// CHECK:         arith.divui {{.*}} {tile.name = "shares_written"}
 attn.attention @pages dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {key_lengths = "lengths", key_pages = #attn.pages<table, 32>, tensors = [#attn.tensor<lengths, i32, rank 1>, #attn.tensor<table, i32, rank 2>]}
     score {} mask {}
+
+// The segments of a window of each query follow each other where a block may have no row: only such are visited backwards.
+// CHECK-LABEL: tile.kernel @windows_shares
+// CHECK:         tile.domain k by 64 [%{{.*}}, %[[FULL:.*]]) partial [%[[FULL]], %[[END:.*]]) full [%[[END]], %{{.*}}) partial reverse
+attn.attention @windows dtype bf16 head_dim 64 x 64 scale 0.125
+    attributes {tensors = [#attn.tensor<windows, i32, rank 1>]}
+    score {} mask {
+    ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+      %window = attn.load "windows"[%q] : (i32) -> i32
+      %distance = arith.subi %q, %k : i32
+      %visible = arith.cmpi slt, %distance, %window : i32
+      attn.yield %visible : i1
+    }

@@ -31,10 +31,8 @@ LogicalResult KernelExpander::run() {
       if (failed(expand(&op)))
         return failure();
     }
-  } else {
-    waitForLaunch();
-    if (failed(expandWork(kernel.getBody().front())))
-      return failure();
+  } else if (failed(expandWork(kernel.getBody().front(), waits))) {
+    return failure();
   }
   // Room for every buffer; sched-assign-shared-memory places them.
   int64_t bytes = 0;
@@ -49,7 +47,7 @@ LogicalResult KernelExpander::run() {
   return success();
 }
 
-LogicalResult KernelExpander::expandWork(Block &body) {
+LogicalResult KernelExpander::expandWork(Block &body, bool waits) {
   auto work = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid);
   OpBuilder::InsertionGuard guard(builder);
   workBlock = &work.getBody().front();
@@ -60,9 +58,14 @@ LogicalResult KernelExpander::expandWork(Block &body) {
               .place(work.getNumber());
   slices.clear();
   writeLane();
-  for (Operation &op : body)
+  for (Operation &op : body) {
+    if (waits && sched::accessesOperands(&op)) {
+      sched::WaitLaunchOp::create(builder, loc);
+      waits = false;
+    }
     if (failed(expand(&op)))
       return failure();
+  }
   return success();
 }
 

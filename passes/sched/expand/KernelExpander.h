@@ -90,7 +90,8 @@ public:
 private:
   // Control.cpp
   /// The work of all warps.
-  LogicalResult expandWork(Block &body);
+  /// With `waits` behind the end of the kernel in front, for which what captured tensors give does not wait.
+  LogicalResult expandWork(Block &body, bool waits);
   LogicalResult expandOp(sched::RoleOp op);
   LogicalResult expandOp(sched::ForWorkOp op);
   LogicalResult expand(Operation *op);
