@@ -350,8 +350,9 @@ std::string imageTables(const KernelImage &image) {
   }
   for (size_t i = 0; i < signature.tensorMaps.size(); ++i) {
     const TensorMapParam &map = signature.tensorMaps[i];
-    maps += fmt::format("\n    {{{}, {}, {}, {}, {}}},", mappedTensor(signature, map), mapType(elementOf(signature, i)),
-                        map.rows, map.columns, mapSwizzle(map.swizzle));
+    maps +=
+        fmt::format("\n    {{{}, {}, {}, {}, {}}},", mappedTensor(signature, map),
+                    mapType(TensorMapPlace::of(signature, i).dtype), map.rows, map.columns, mapSwizzle(map.swizzle));
   }
   if (!maps.empty()) {
     maps.back() = '}';

@@ -75,8 +75,15 @@ struct Kernel::State {
   mutable std::atomic<double> loadMilliseconds = 0;                // of the latest module
   mutable std::atomic<const LoadedModule *> recent = nullptr;      // the entry of the last launch
   std::unique_ptr<TensorMapCache> tensorMaps = {};                 // null where the kernel takes none
+  std::vector<TensorMapPlace> mapPlaces = {};
+  size_t mapOffset = 0; // of the first map among the packed parameters
 
-  State(KernelImage image, Device device) : image(std::move(image)), device(device) {}
+  State(KernelImage taken, Device device) : image(std::move(taken)), device(device) {
+    const KernelSignature &signature = image.signature;
+    for (size_t map = 0; map < signature.tensorMaps.size(); ++map)
+      mapPlaces.push_back(TensorMapPlace::of(signature, map));
+    mapOffset = signature.tensorMapOffset();
+  }
 
   ~State() {
     // Fails without harm when the driver has shut down before this object.
@@ -178,18 +185,18 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
     const TensorMapParam &map = image.signature.tensorMaps[key.map];
     const uint32_t box[] = {uint32_t(map.columns), uint32_t(map.rows), 1, 1}, steps[] = {1, 1, 1, 1};
     const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : 1;
-    const DType element = elementOf(image.signature, key.map);
+    const DType element = mapPlaces[key.map].dtype;
     const int type = element == DType::F32 ? float32 : element == DType::BF16 ? bfloat16 : float16;
     // Rows that start within a sector of 32 bytes are brought in more pieces, and promoted pieces overlap.
     const int promotion = key.strides[0] % 32 ? noPromotion : promoteTo256;
     return cuda->cuTensorMapEncodeTiled(out, type, 4, reinterpret_cast<void *>(key.address), key.dimensions,
                                         key.strides, box, steps, 0, swizzle, promotion, 0);
   };
-  std::byte *out = packed.bytes + image.signature.tensorMapOffset();
+  std::byte *out = packed.bytes + mapOffset;
   for (size_t i = 0; i < image.signature.tensorMaps.size(); ++i, out += tensorMapBytes) {
     const int32_t bit = int32_t(1u << i);
     if (packed.params().mapped & bit) {
-      const TensorMapKey key = TensorMapKey::of(image.signature, i, packed.params());
+      const TensorMapKey key = TensorMapKey::of(mapPlaces[i], i, packed.params());
       const int code = tensorMaps->get(key, out, encode);
       if (code == 0)
         continue;

@@ -17,32 +17,12 @@ struct PackedTensor { // of four dimensions at most, which metadata is held to
   int64_t strides[4] = {}, extents[4] = {};
 };
 
-/// The declaration that a map is of: its dtype, rank and place among the packed parameters.
-struct Declared {
-  DType dtype;
-  int rank;
-  size_t offset;
-};
-
-Declared declarationOf(const KernelSignature &signature, size_t map) {
-  const TensorMapParam &param = signature.tensorMaps[map];
-  for (size_t i = 0; i < signature.operands.size(); ++i)
-    if (const OperandParam &operand = signature.operands[i]; !param.captured && operand.name == param.tensor)
-      return {operand.dtype, operand.rank(), signature.operandOffset(i)};
-  for (size_t i = 0; i < signature.tensors.size(); ++i)
-    if (const TensorParam &tensor = signature.tensors[i]; param.captured && tensor.name == param.tensor)
-      return {tensor.dtype, tensor.rank, signature.tensorOffset(i)};
-  assert(false && "a tensor map is of an operand or a captured tensor");
-  return {};
-}
-
-PackedTensor packedTensor(const KernelSignature &signature, size_t map, const LaunchParams &params) {
-  const Declared declared = declarationOf(signature, map);
+PackedTensor packedTensor(const TensorMapPlace &place, const LaunchParams &params) {
   PackedTensor packed;
-  packed.dtype = declared.dtype;
-  packed.rank = declared.rank;
-  const auto *cursor = reinterpret_cast<const std::byte *>(&params) + declared.offset;
-  const size_t bytes = 8 * size_t(declared.rank);
+  packed.dtype = place.dtype;
+  packed.rank = place.rank;
+  const auto *cursor = reinterpret_cast<const std::byte *>(&params) + place.offset;
+  const size_t bytes = 8 * size_t(place.rank);
   std::memcpy(&packed.address, cursor, 8);
   std::memcpy(packed.strides, cursor + 8, bytes);
   std::memcpy(packed.extents, cursor + 8 + bytes, bytes);
@@ -63,18 +43,29 @@ bool isMapped(const PackedTensor &tensor, const LaunchParams &params, const Laun
 
 } // namespace
 
-DType attune::elementOf(const KernelSignature &signature, size_t map) { return declarationOf(signature, map).dtype; }
+TensorMapPlace TensorMapPlace::of(const KernelSignature &signature, size_t map) {
+  const TensorMapParam &param = signature.tensorMaps[map];
+  for (size_t i = 0; i < signature.operands.size(); ++i)
+    if (const OperandParam &operand = signature.operands[i]; !param.captured && operand.name == param.tensor)
+      return {operand.dtype, operand.rank(), signature.operandOffset(i)};
+  for (size_t i = 0; i < signature.tensors.size(); ++i)
+    if (const TensorParam &tensor = signature.tensors[i]; param.captured && tensor.name == param.tensor)
+      return {tensor.dtype, tensor.rank, signature.tensorOffset(i)};
+  assert(false && "a tensor map is of an operand or a captured tensor");
+  return {};
+}
 
 int32_t attune::mappedTensors(const KernelSignature &signature, const LaunchParams &params, const LaunchSizes &sizes) {
   uint32_t mapped = 0;
   for (size_t map = 0; map < signature.tensorMaps.size(); ++map)
-    if (!signature.tensorMaps[map].captured || isMapped(packedTensor(signature, map, params), params, sizes))
+    if (!signature.tensorMaps[map].captured ||
+        isMapped(packedTensor(TensorMapPlace::of(signature, map), params), params, sizes))
       mapped |= 1u << map;
   return int32_t(mapped);
 }
 
-TensorMapKey TensorMapKey::of(const KernelSignature &signature, size_t map, const LaunchParams &params) {
-  const PackedTensor tensor = packedTensor(signature, map, params);
+TensorMapKey TensorMapKey::of(const TensorMapPlace &place, size_t map, const LaunchParams &params) {
+  const PackedTensor tensor = packedTensor(place, params);
   const int64_t bytes = int64_t(byteSize(tensor.dtype));
   TensorMapKey key = {.map = map, .address = tensor.address, .dimensions = {1, 1, 1, 1}, .strides = {}};
   for (int i = 0; i < tensor.rank; ++i)

@@ -5,7 +5,7 @@
 // encoded once serves every launch with the same three, also after the memory was freed and allocated again.
 //
 //     TensorMapCache cache;
-//     int code = cache.get(TensorMapKey::of(signature, 0, params), out, [&](const TensorMapKey &key, std::byte *to) {
+//     int code = cache.get(TensorMapKey::of(place, 0, params), out, [&](const TensorMapKey &key, std::byte *to) {
 //       return cuda->cuTensorMapEncodeTiled(to, ...);          // 0 is success
 //     });
 //
@@ -24,6 +24,14 @@ namespace attune {
 inline constexpr size_t tensorMapBytes = 128;
 struct LaunchSizes;
 
+/// What a map is of: elements, dimensions, and where the tensor is among the packed parameters, in bytes.
+struct TensorMapPlace {
+  DType dtype;
+  int rank;
+  size_t offset;
+  static TensorMapPlace of(const KernelSignature &signature, size_t map);
+};
+
 /// What distinguishes the tensor maps of one kernel.
 struct TensorMapKey {
   uint64_t map; ///< index in KernelSignature::tensorMaps
@@ -32,12 +40,9 @@ struct TensorMapKey {
   uint64_t strides[3];    ///< bytes, of all but the inmost
 
   /// `params` with what is packed behind it (attune/LaunchParams.h).
-  static TensorMapKey of(const KernelSignature &signature, size_t map, const LaunchParams &params);
+  static TensorMapKey of(const TensorMapPlace &place, size_t map, const LaunchParams &params);
   friend bool operator==(const TensorMapKey &, const TensorMapKey &) = default;
 };
-
-/// What a map's elements are.
-DType elementOf(const KernelSignature &signature, size_t map);
 
 /// LaunchParams::mapped for a launch whose tensors are packed behind `params`: a bit for each map of an operand, and of
 /// a captured tensor whose boxes hold what its elements do at all of the launch's queries and keys. Its columns lie

@@ -122,11 +122,14 @@ TEST_CASE("what a tensor map says", "[tensor-maps]") {
     std::copy(slots.begin(), slots.end(), reinterpret_cast<int64_t *>(packed + signature.operandOffset(operand)));
   };
   put(0, {0x1000, 51200, 64, 512, 1, 2, 8, 100, 64});
-  CHECK(TensorMapKey::of(signature, 0, params) == TensorMapKey{0, 0x1000, {64, 100, 8, 2}, {1024, 128, 102400}});
+  CHECK(TensorMapKey::of(TensorMapPlace::of(signature, 0), 0, params) ==
+        TensorMapKey{0, 0x1000, {64, 100, 8, 2}, {1024, 128, 102400}});
   put(2, {0x3000, 0, 0, 40, 1, 1, 1, 70, 40}); // strides along one element mean nothing, and are valid all the same
-  CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x3000, {40, 70, 1, 1}, {80, 80, 80}});
+  CHECK(TensorMapKey::of(TensorMapPlace::of(signature, 2), 2, params) ==
+        TensorMapKey{2, 0x3000, {40, 70, 1, 1}, {80, 80, 80}});
   put(2, {0x3000, 0, 0, 40, 1, 1, 1, 0, 40});
-  CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x3000, {40, 1, 1, 1}, {80, 80, 80}});
+  CHECK(TensorMapKey::of(TensorMapPlace::of(signature, 2), 2, params) ==
+        TensorMapKey{2, 0x3000, {40, 1, 1, 1}, {80, 80, 80}});
 }
 
 TEST_CASE("tensor maps of captured tensors", "[tensor-maps]") {
@@ -156,11 +159,13 @@ TEST_CASE("tensor maps of captured tensors", "[tensor-maps]") {
   LaunchParams &params = packed.fixed;
   LaunchSizes sizes = {.batch = 2, .heads = 8, .kvHeads = 4, .queryLength = 100, .keyLength = 70};
 
-  CHECK(TensorMapKey::of(signature, 1, params) == TensorMapKey{1, 0x3010, {70, 100, 8, 2}, {144, 14400, 115200}});
-  CHECK(TensorMapKey::of(signature, 2, params) == TensorMapKey{2, 0x2000, {80, 100, 1, 1}, {320, 320, 320}});
-  CHECK(elementOf(signature, 0) == bf16);
-  CHECK(elementOf(signature, 1) == f16);
-  CHECK(elementOf(signature, 2) == f32);
+  CHECK(TensorMapKey::of(TensorMapPlace::of(signature, 1), 1, params) ==
+        TensorMapKey{1, 0x3010, {70, 100, 8, 2}, {144, 14400, 115200}});
+  CHECK(TensorMapKey::of(TensorMapPlace::of(signature, 2), 2, params) ==
+        TensorMapKey{2, 0x2000, {80, 100, 1, 1}, {320, 320, 320}});
+  CHECK(TensorMapPlace::of(signature, 0).dtype == bf16);
+  CHECK(TensorMapPlace::of(signature, 1).dtype == f16);
+  CHECK(TensorMapPlace::of(signature, 2).dtype == f32);
 
   // k is always mapped, as the first; each change takes the bias, the second, from the copy engine, and its end gives
   // it back.
