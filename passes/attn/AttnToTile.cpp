@@ -397,17 +397,17 @@ private:
     finish(loop.getResults(), rowsWritten);
   }
 
-  /// Rows of several heads are loaded to registers by those who read them: the copy engine takes rows of one.
+  /// Rows of several heads are loaded to registers by those who read them, or copied row by row: the copy engine takes rows of one.
   Value queryTile(Value queries, Value rowLength) {
     Type dtype = op.getDtype();
     TileType type = shape({{"q", plan.getTileQ()}, {"d", depth}}, dtype, MemorySpace::Shared);
-    if (group) {
+    if (group && (plan.getCopyWarps() || plan.getQRegisters())) {
       type = type.withSpace(MemorySpace::Register);
       auto load = tile::LoadOp::create(builder, loc, type.withElementType(f32), rowsOf(queries),
                                        ValueRange{b, rowHead, row0}, rowLength);
       return rounded(tile::named(load, "q_rows"), "q_tile");
     }
-    Value qTile = copy(type, queries, ValueRange{b, h, q0}, rowLength, plan.getQStages(), "q_tile");
+    Value qTile = copy(type, rowsOf(queries), ValueRange{b, rowHead, row0}, rowLength, plan.getQStages(), "q_tile");
     if (plan.getQRegisters())
       qTile = tile::named(tile::ConvertOp::create(builder, loc, type.withSpace(MemorySpace::Register), qTile),
                           "q_tile_fragment");

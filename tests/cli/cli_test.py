@@ -461,6 +461,12 @@ class Cli(unittest.TestCase):
         remarks = " ".join(plan["remarks"])
         self.assertIn("the condition at mask:1:29 is of queries and keys in a way that intervals do not follow", remarks)
         self.assertIn("the condition at mask:1:49 leaves out no tile", remarks)
+        # A few keys at an end are no table worth, also where the end is a sequence's own.
+        for lengths in [], ["--lengths"]:
+            plan = self.json("explain", "--mask", "k < Sk - 8 || ((parents[q] >> (k - Sk + 8)) & 1) == 1", "--tensor", "parents=i32[1024]:0..255", *lengths, *explain)["plan"]
+            self.assertEqual(plan["remarks"], ["the condition at mask:1:12 leaves out no tile: it holds for all but a few, which are visited"])
+        plan = self.json("explain", "--mask", "k < Sk - 8 * 128 || ((parents[q] >> (k & 7)) & 1) == 1", "--tensor", "parents=i32[1024]:0..255", *explain)["plan"]
+        self.assertIn("in a way that intervals do not follow", plan["remarks"][0])
         # What a run visits is by its own data.
         run = self.json("run", "--mask", "table[q, k]", "--tensor", "table=bool[256,256]:zeros", "--target", "cpu", "--shape", "1,1,1,256,256,64,64")
         self.assertEqual(run["plan"]["traffic"]["visitedTiles"], 0)

@@ -87,6 +87,10 @@ Group attune::tests::pagesGroup() {
     for (const Normaliser &normaliser :
          {normalisers::softmaxWithSink("sinks"), normalisers::sigmoid(), normalisers::none()})
       all.add("normaliser", Variant("v").mask(causalBottomRight()).normaliser(normaliser), shape, size);
+    all.add("tree", Variant("v").mask([=](Index, Index, Index q, Index k) {
+      return k < keyLength() - 8 || ((clamped(ids[q]) >> (k - keyLength() + 8)) & 1) == 1;
+    }),
+            shape, size);
     all.add("window", Variant("v").mask([](Index, Index, Index q, Index k) {
       return k <= q + keyLength() - queryLength() && k > q + keyLength() - queryLength() - 50;
     }),

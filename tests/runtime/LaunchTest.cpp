@@ -274,6 +274,42 @@ TEST_CASE("a launch derives the axes of packed groups and of shares", "[launch]"
   CHECK(called.empty());
 }
 
+TEST_CASE("a launch has room for the pieces of sequences of any lengths", "[launch]") {
+  Setup s;
+  s.image.signature.derived = {{"row", DerivedAxis::Rule::Rows},
+                               {"piece", DerivedAxis::Rule::Pieces, 64, 3, "row"},
+                               {"row_of_tile", DerivedAxis::Rule::TileRows, 64, 1, "row"}};
+  s.image.signature.operands.push_back(
+      {"part", f32, OperandRole::Workspace, false, {{"piece"}, {"hkv"}, {"row_of_tile"}, {"dv", 32}}});
+  s.image.main().grid = {{"piece"}, {"hkv"}};
+  s.build();
+  // Two sequences of 200 rows, four tiles each, and a piece for each block that runs at a time, of two heads.
+  const int64_t pieces = 3 * int64_t(ThreadPool::process().threads()) / 2 + 2 * 4;
+  const size_t bytes = size_t(pieces * 2 * 64 * 32 * 4);
+  CHECK(s.kernel.workspaceBytes(s.args) == bytes);
+  std::vector<std::byte> workspace(bytes + 16);
+  s.args.workspace = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(workspace.data()) + 15) / 16 * 16);
+  s.args.workspaceBytes = bytes;
+  REQUIRE(s.message() == "success");
+  CHECK(s.extent("piece") == pieces);
+  CHECK(s.extent("row_of_tile") == 64);
+  CHECK(called.size() == size_t(2 * pieces));
+  Expected<KernelImage> read = KernelImage::fromMetadata(s.image.metadata());
+  REQUIRE(read);
+  CHECK(read->signature == s.image.signature);
+  std::string other = s.image.metadata();
+  other.replace(other.find("\"of\":\"row\""), 10, "\"of\":\"\"");
+  Expected<KernelImage> refused = KernelImage::fromMetadata(other);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.find("derives axis 'piece' of the rows of no axis") != std::string::npos);
+  // Fewer rows than a tile: a tile has as many.
+  s.args.q = Tensor::contiguous(s.memory, bf16, {2, 4, 3, 64});
+  s.args.o = Tensor::contiguous(s.memory, bf16, {2, 4, 3, 32});
+  s.args.lse = Tensor::contiguous(s.memory, f32, {2, 4, 3});
+  CHECK(s.message() == "success");
+  CHECK(s.extent("row_of_tile") == 6);
+}
+
 TEST_CASE("a mask that is counted has tiles that 32 bits number", "[launch]") {
   Setup s;
   const AxisParam end{"end", 2};

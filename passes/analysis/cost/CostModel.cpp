@@ -131,7 +131,7 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
            (plan.packGroups ? d / 4 : 0) + (request.precise ? 4 : 0);
   const int split = request.elementBytes == 4 ? 2 : 1;  // 3xTF32 holds a high and a low part
   int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, then P in its place; O
-  if (plan.qRegisters || plan.packGroups)
+  if (plan.qRegisters)
     registers += rowTiles * (d / 4) * split;
   registers += 4 * rowTiles;               // m, l
   registers += (4 * rowTiles + 8) * split; // fragments of A, and of B two deep
@@ -211,8 +211,9 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   // The copy engine takes whole panels.
   auto columns = [&](int64_t padded) { return plan.copyWarps ? sched::boxRowBytes(padded * e) / e : padded; };
   const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(request.paddedHeadDimV(plan));
-  // Rows of several heads are loaded to registers.
-  const int64_t queryBytes = plan.packGroups ? 0 : plan.queryStages * plan.tileQ * d * e;
+  // Rows of several heads that are in registers are loaded there.
+  const bool loadsQ = plan.packGroups && (plan.copyWarps || plan.qRegisters);
+  const int64_t queryBytes = loadsQ ? 0 : plan.queryStages * plan.tileQ * d * e;
   std::vector<SharedBuffer> buffers = {{"Q", queryBytes},
                                        {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
                                        {"V", roundUp(plan.stages * plan.tileK * dv * e, sched::swizzledAlignment)}};
@@ -544,8 +545,7 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
           continue;
         for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}))
           for (int stages : choices(fixed.stages, {1, 2, 3}))
-            // Rows of several heads are in registers in any case.
-            for (bool qRegisters : sharing.packGroups ? std::vector{false} : choices(fixed.qRegisters, {false, true}))
+            for (bool qRegisters : choices(fixed.qRegisters, {false, true}))
               plans.push_back({tileQ, tileK, warps, stages, qRegisters, 0, longestFirst, dvWarps});
       }
   return plans;
@@ -716,7 +716,7 @@ std::string Plan::text() const {
            (blocksPerSm > 1 ? fmt::format(", {} blocks per SM", blocksPerSm) : "") + sharing;
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}{}", tileQ, tileK, warps, warps == 1 ? "" : "s",
                      dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages, stages == 1 ? "" : "s",
-                     qRegisters || packGroups ? "registers" : "shared memory",
+                     qRegisters ? "registers" : "shared memory",
                      blocksPerSm ? fmt::format(", {} block{} per SM", blocksPerSm, blocksPerSm == 1 ? "" : "s") : "") +
          sharing;
 }

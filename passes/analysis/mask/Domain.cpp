@@ -106,6 +106,8 @@ private:
       const std::string condition = "the condition" + placeOf(conjunct.first.getLoc());
       if (unfollowed == Visibility::Unfollowed::HidesNone)
         remarks.push_back(condition + " leaves out no tile: of a few, each has elements for which it holds");
+      if (unfollowed == Visibility::Unfollowed::HidesFew)
+        remarks.push_back(condition + " leaves out no tile: it holds for all but a few, which are visited");
       if (unfollowed != Visibility::Unfollowed::HidesSome)
         return analysis.isByRound(conjunct) ? probe.decidesByTile(conjunct) : probe.skipsByTile(conjunct);
       remarks.push_back(condition + " is of queries and keys in a way that intervals do not follow: a kernel in front "

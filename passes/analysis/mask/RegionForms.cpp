@@ -292,6 +292,8 @@ Form RegionForms::computeForm(Value value) {
     return quotientForm(definition);
   if (isa<arith::RemSIOp>(definition))
     return remainderForm(definition);
+  if (std::optional<unsigned> axis = axisOfLength(value))
+    return exactly(axisOf(*axis).count, {0, maxExtent});
   if (isa<arith::MinSIOp, arith::MaxSIOp>(definition))
     return extremeForm(definition);
   if (isa<arith::SelectOp>(definition) && !isBool)
@@ -324,6 +326,26 @@ Form RegionForms::extentForm(attn::ExtentOp extent) {
     return exactly(axisOf(extent.getName() == "Sq" ? 2 : 3).count, {0, maxExtent});
   Range counted = {0, int32Range.hi};
   return builder ? exactly(base(extentValue(extent.getName()), counted), counted) : exactly(unknownLinear(), counted);
+}
+
+std::optional<unsigned> RegionForms::axisOfLength(Value value) {
+  // Of min(max(lengths[b], 0), capacity), what is clamped; null of anything else.
+  auto clamped = [](Value of) -> Operation * {
+    auto least = of ? of.getDefiningOp<arith::MinSIOp>() : arith::MinSIOp();
+    auto greatest = least ? least.getLhs().getDefiningOp<arith::MaxSIOp>() : arith::MaxSIOp();
+    return greatest && matchPattern(greatest.getRhs(), m_Zero()) ? greatest.getLhs().getDefiningOp() : nullptr;
+  };
+  auto load = dyn_cast_or_null<attn::LoadOp>(clamped(value));
+  if (!builder || !load || load.getIndices().size() != 1 || load.getIndices().front() != op.getMask().getArgument(0))
+    return std::nullopt;
+  for (auto [axis, count, name] : {std::tuple(2u, values.Sq, StringRef("Sq")), {3u, values.Sk, StringRef("Sk")}}) {
+    auto element = dyn_cast_or_null<tile::ElementOp>(clamped(count));
+    auto capacity = value.getDefiningOp<arith::MinSIOp>().getRhs().getDefiningOp<attn::ExtentOp>();
+    if (element && capacity && capacity.getName() == name && element.getIndices().front() == values.b &&
+        tile::capturedTensorOf(element.getView()).getName() == load.getName())
+      return axis;
+  }
+  return std::nullopt;
 }
 
 Form RegionForms::sumForm(Operation *definition) {

@@ -134,6 +134,8 @@ private:
 
   Form computeForm(Value value);
   Form argumentForm(mlir::BlockArgument argument);
+  /// The axis, 2 or 3, of which the value is a sequence's own length: what the block takes as the axis's count.
+  std::optional<unsigned> axisOfLength(Value value);
   Form extentForm(attn::ExtentOp extent);
   Form sumForm(mlir::Operation *definition);
   Form productForm(mlir::Operation *definition);

@@ -108,6 +108,14 @@ Interval Visibility::fullInterval(ArrayRef<Conjunct> conjuncts) {
   return longest;
 }
 
+bool Visibility::holdsButForFew(const Conjunct &conjunct) {
+  const Interval full = fullInterval(conjunct);
+  if (full.lo.has_value() == full.hi.has_value())
+    return false;
+  const Linear rest = full.lo ? *full.lo : subtract(loopedAxis.count, *full.hi);
+  return rest.isConstant() && rest.constant <= 4 * loopedAxis.tile;
+}
+
 Visibility::RowConjuncts Visibility::rowConjuncts() {
   RowConjuncts result;
   for (auto [value, negate] : conjuncts()) {

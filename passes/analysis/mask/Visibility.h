@@ -92,12 +92,13 @@ public:
   /// Whether its verdict reads tables of the looped axis.
   bool asksByTile(const Conjunct &conjunct);
   /// Whether something of both axes in it is not followed, and then whether it may hide whole tiles, which only a table
-  /// of all tiles tells.
-  enum class Unfollowed { Nothing, HidesNone, HidesSome };
+  /// of all tiles tells: HidesFew where the rest holds for all but a few tiles at an end, no more than a table is worth.
+  enum class Unfollowed { Nothing, HidesNone, HidesFew, HidesSome };
   Unfollowed unfollowed(const Conjunct &conjunct) {
     return !holdsUnfollowed(conjunct.first) ? Unfollowed::Nothing
-           : hidesTiles(conjunct)           ? Unfollowed::HidesSome
-                                            : Unfollowed::HidesNone;
+           : !hidesTiles(conjunct)          ? Unfollowed::HidesNone
+           : holdsButForFew(conjunct)       ? Unfollowed::HidesFew
+                                            : Unfollowed::HidesSome;
   }
 
   /// One part at least, in ascending order; each begins where the one before ends, or behind. Tiles are full by the
@@ -151,6 +152,9 @@ private:
   /// By a few elements: whether there may be tiles without one for which the conjunct holds. True of what depends on
   /// more than positions.
   bool hidesTiles(const Conjunct &conjunct);
+  /// Whether intervals say that it holds for all rows from the looped axis's begin, or up to its end, but for as many indices
+  /// as four tiles have, whatever the launch.
+  bool holdsButForFew(const Conjunct &conjunct);
 
   template <typename Set> auto &knownSets() {
     if constexpr (std::is_same_v<Set, Bounds>)
