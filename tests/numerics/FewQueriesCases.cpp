@@ -8,6 +8,7 @@
 #include "tests/numerics/Cases.h"
 
 #include <fmt/format.h>
+#include <optional>
 
 using namespace attune;
 using namespace attune::tests;
@@ -19,14 +20,17 @@ constexpr DType dtypes[] = {bf16, f16, f32};
 struct FewQueries {
 
   /// By packed groups, where the variant's rows may be of several heads, shares of keys, or both in turn.
-  void add(std::string label, const Variant &variant, const Shape &shape, bool packs = true) {
+  void add(std::string label, const Variant &variant, const Shape &shape, bool packs = true,
+           std::optional<DType> of = std::nullopt) {
     const uint64_t seed = group.cases.size() + 1;
     const int64_t way = packs ? int64_t(seed % 3) : 1;
-    const DType dtype = dtypes[(seed / 3) % 3];
+    const DType dtype = of.value_or(dtypes[(seed / 3) % 3]);
     group.cases.push_back([=] {
       Case test = makeCase(label, variant, dtype, shape, seed);
       test.options.packGroups = way != 1;
       test.options.splitKeys = way != 2;
+      if (way != 1 && seed % 2)
+        test.options.qRegisters = false;
       for (const TensorDecl &tensor : variant.tensors())
         if (tensor.name == "windows") {
           reference::HostTensor windows = reference::HostTensor::zeros(i32, {shape.keys + 1});
@@ -59,6 +63,12 @@ void addSizes(FewQueries &all) {
     for (int way = 0; way < 3; ++way)
       all.add("head dims", step(),
               {.batch = 1, .heads = 8, .headsKv = 2, .queries = 3, .keys = 517, .headDim = dim, .headDimV = dimV});
+  // Latent attention.
+  for (int way = 0; way < 3; ++way)
+    for (DType dtype : {bf16, f16})
+      all.add("latent", step(),
+              {.batch = 2, .heads = 24, .headsKv = 1, .queries = 2, .keys = 301, .headDim = 576, .headDimV = 512}, true,
+              dtype);
 }
 
 void addVariants(FewQueries &all) {
