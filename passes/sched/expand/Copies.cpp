@@ -216,8 +216,9 @@ LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
   const int64_t rows = type.getShape()[1];
   // Where all rows of the tile are in one head, it and the place of its first row are found once.
   auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>();
+  const bool ofGroup = bool(op.getView().getDefiningOp<tile::GroupRowsOp>());
   std::optional<HeadRow> first;
-  if (!pages || int64_t(pages.getSize()) % rows == 0)
+  if (pages ? int64_t(pages.getSize()) % rows == 0 : !ofGroup)
     first = headRow(op.getView(), op.getIndices(), row0);
   auto rowAt = [&](Value row) {
     return first ? HeadRow{first->head, add(first->row, row)} : headRow(op.getView(), op.getIndices(), add(row0, row));
@@ -235,7 +236,7 @@ LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
                [&](Value row, Value column, Value inside) {
                  auto copy = [&] {
                    const HeadRow from = rowAt(row);
-                   Value valid = below(pages ? add(row0, row) : from.row, limit);
+                   Value valid = below(pages || ofGroup ? add(row0, row) : from.row, limit);
                    if (viewColumns < columns)
                      valid = arith::AndIOp::create(builder, loc, valid, below(column, i32(viewColumns)));
                    sched::CopyAsyncOp::create(builder, loc, from.head, from.row, column, ring, stage, row, valid);
