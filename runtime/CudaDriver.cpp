@@ -81,6 +81,14 @@ Expected<const CudaDriver *> attune::openCudaDriver(const char *libraryName) {
   find(d.cuLaunchKernelEx, "cuLaunchKernelEx", false);
   find(d.cuFuncGetParamInfo, "cuFuncGetParamInfo", false);
   find(d.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", false);
+  find(d.cuStreamIsCapturing, "cuStreamIsCapturing", false);
+  find(d.cuGraphCreate, "cuGraphCreate", false);
+  find(d.cuGraphAddNode, "cuGraphAddNode_v2", false);
+  find(d.cuGraphInstantiate, "cuGraphInstantiateWithFlags", false);
+  find(d.cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2", false);
+  find(d.cuGraphLaunch, "cuGraphLaunch", false);
+  find(d.cuGraphDestroy, "cuGraphDestroy", false);
+  find(d.cuGraphExecDestroy, "cuGraphExecDestroy", false);
   if (d.cuDriverGetVersion && d.cuDriverGetVersion(&d.driverVersion) == 0 && d.driverVersion < oldestDriver)
     return Error{fmt::format("the driver supports CUDA {}, required is {} or newer; install a newer NVIDIA driver",
                              cudaVersionText(d.driverVersion), cudaVersionText(oldestDriver))};

@@ -48,6 +48,29 @@ struct CudaLaunchConfig {
 };
 static_assert(sizeof(CudaLaunchAttribute) == 72 && sizeof(CudaLaunchConfig) == 56);
 
+using CudaGraph = void *;
+using CudaGraphNode = void *;
+using CudaGraphExec = void *;
+/// CUDA_KERNEL_NODE_PARAMS, CUgraphNodeParams (of a kernel) and CUgraphEdgeData of cuda.h.
+struct CudaKernelNode {
+  CudaFunction function;
+  unsigned grid[3], block[3];
+  unsigned sharedBytes;
+  void **arguments;
+  void **extra = nullptr;
+  void *kernel = nullptr, *context = nullptr;
+};
+struct CudaNodeParams {
+  int type = 0; // CU_GRAPH_NODE_TYPE_KERNEL
+  int reserved[3] = {};
+  CudaKernelNode kernel;
+  char more[168] = {};
+};
+struct CudaEdge {
+  unsigned char fromPort = 0, toPort = 0, type = 0, reserved[5] = {};
+};
+static_assert(sizeof(CudaKernelNode) == 72 && sizeof(CudaNodeParams) == 256 && sizeof(CudaEdge) == 8);
+
 /// What a device says about itself.
 struct CudaDeviceInfo {
   std::string name;
@@ -70,6 +93,11 @@ public:
   /// Whether a launch may be programmatic: start before the one in front of it has ended. Graphs capture such launches
   /// from CUDA 12.3 on.
   bool launchesDependents() const { return cuLaunchKernelEx && driverVersion >= 12030; }
+  /// Whether graphs may hold such launches, and their parameters change.
+  bool launchesGraphs() const {
+    return launchesDependents() && cuStreamIsCapturing && cuGraphCreate && cuGraphAddNode && cuGraphInstantiate &&
+           cuGraphExecKernelNodeSetParams && cuGraphLaunch && cuGraphDestroy && cuGraphExecDestroy;
+  }
   Expected<CudaDeviceInfo> device(int ordinal) const;
 
   /// The primary context of a device, retained for the life of the process.
@@ -136,6 +164,15 @@ public:
   int (*cuTensorMapEncodeTiled)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,
                                 const uint32_t *, int, int, int, int) = nullptr;
   int (*cuFuncGetParamInfo)(CudaFunction, size_t, size_t *, size_t *) = nullptr;
+  int (*cuStreamIsCapturing)(CudaStreamHandle, int *) = nullptr;
+  int (*cuGraphCreate)(CudaGraph *, unsigned) = nullptr;
+  int (*cuGraphAddNode)(CudaGraphNode *, CudaGraph, const CudaGraphNode *, const CudaEdge *, size_t,
+                        CudaNodeParams *) = nullptr;
+  int (*cuGraphInstantiate)(CudaGraphExec *, CudaGraph, unsigned long long) = nullptr;
+  int (*cuGraphExecKernelNodeSetParams)(CudaGraphExec, CudaGraphNode, const CudaKernelNode *) = nullptr;
+  int (*cuGraphLaunch)(CudaGraphExec, CudaStreamHandle) = nullptr;
+  int (*cuGraphDestroy)(CudaGraph) = nullptr;
+  int (*cuGraphExecDestroy)(CudaGraphExec) = nullptr;
 
 private:
   friend Expected<const CudaDriver *> openCudaDriver(const char *library);

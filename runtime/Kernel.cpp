@@ -2,6 +2,7 @@
 #include "arch/ArchInfo.h"
 #include "runtime/CudaDriver.h"
 #include "runtime/Launch.h"
+#include "runtime/LaunchGraph.h"
 #include "runtime/Log.h"
 #include "runtime/ProfilerRange.h"
 #include "runtime/TensorMaps.h"
@@ -33,9 +34,10 @@ constexpr int errorUnsupportedPtxVersion = 222;             // CUDA_ERROR_UNSUPP
 
 /// The module of one context.
 struct LoadedModule {
-  CudaContext context;
-  CudaModule module;
-  std::vector<CudaFunction> functions; ///< of the image's entries
+  CudaContext context = nullptr;
+  CudaModule module = nullptr;
+  std::vector<CudaFunction> functions = {}; ///< of the image's entries
+  mutable std::optional<LaunchGraphs> graphs = std::make_optional<LaunchGraphs>();
 };
 
 /// Makes a context current for a scope where it is not already.
@@ -89,6 +91,7 @@ struct Kernel::State {
     // Fails without harm when the driver has shut down before this object.
     for (const auto &loaded : modules) {
       ContextScope scope(cuda, cuda->currentContext(), loaded->context);
+      loaded->graphs.reset();
       cuda->cuModuleUnload(loaded->module);
     }
   }
@@ -97,7 +100,9 @@ struct Kernel::State {
   Expected<const LoadedModule *> moduleFor(CudaContext current) const;
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
   Expected<void> loadEntry(const KernelEntry &entry, LoadedModule &loaded) const;
-  Expected<void> launchEntry(Stream stream, PackedLaunch &packed, const LoadedModule &loaded, size_t index) const;
+  /// A kernel of the image, without blocks where it has no work.
+  StartedKernel startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index) const;
+  Expected<void> launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const;
   Expected<void> launchCuda(Stream stream, PackedLaunch &packed) const;
   Expected<void> fillTensorMaps(PackedLaunch &packed) const;
   void launchHost(const PackedLaunch &packed) const;
@@ -131,7 +136,8 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
   // Loading may synchronise, which a stream under capture forbids other than in relaxed mode.
   int mode = captureModeRelaxed;
   cuda->cuThreadExchangeStreamCaptureMode(&mode);
-  auto loaded = std::make_unique<LoadedModule>(LoadedModule{context, nullptr, {}});
+  auto loaded = std::make_unique<LoadedModule>();
+  loaded->context = context;
   Expected<void> done = [&]() -> Expected<void> {
     int code = cuda->cuModuleLoadData(&loaded->module, image.binary.data());
     if (code == errorInvalidImage || code == errorNoBinaryForGpu || code == errorUnsupportedPtxVersion)
@@ -231,37 +237,49 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   if (tensorMaps)
     if (Expected<void> filled = fillTensorMaps(packed); !filled)
       return filled;
+  std::array<StartedKernel, maxKernels> started;
   for (size_t i = 0; i < image.entries.size(); ++i)
-    if (Expected<void> launched = launchEntry(stream, packed, **loaded, i); !launched)
+    started[i] = startedKernel(packed, **loaded, i);
+  const std::span kernels(started.data(), image.entries.size());
+  void *arguments[] = {packed.bytes};
+  const std::optional<int> code = (*loaded)->graphs->launch(*cuda, kernels, arguments, stream);
+  if (code && *code != 0)
+    return cuda->result(*code, fmt::format("launch of kernel '{}' failed", image.name));
+  for (const StartedKernel &kernel : code ? std::span<StartedKernel>() : kernels)
+    if (Expected<void> launched = launchOne(stream, kernel, arguments); !launched)
       return launched;
   return {};
 }
 
-/// One kernel of the image; none without blocks.
-Expected<void> Kernel::State::launchEntry(Stream stream, PackedLaunch &packed, const LoadedModule &loaded,
-                                          size_t index) const {
+StartedKernel Kernel::State::startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index) const {
   const KernelEntry &entry = image.entries[index];
   if (packed.blocks[index] == 0)
     return {};
-  void *arguments[] = {packed.bytes};
   const int64_t blocks = entry.persistent ? persistentBlocks(packed.blocks[index], multiprocessors, entry.claimsWork)
                                           : packed.blocks[index];
   logLaunch(image, entry, packed.sizes, blocks);
-  int code = 0;
   // Behind another launch's kernel it has to wait for its end.
   const bool followsOwn = index > 0 && packed.blocks[index - 1] > 0;
-  if (entry.dependent && followsOwn && cuda->launchesDependents()) {
+  return {loaded.functions[index], unsigned(blocks), unsigned(entry.threads), unsigned(entry.sharedBytes),
+          entry.dependent && followsOwn && cuda->launchesDependents()};
+}
+
+Expected<void> Kernel::State::launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const {
+  if (kernel.blocks == 0)
+    return {};
+  int code = 0;
+  if (kernel.besideLast) {
     CudaLaunchAttribute attribute = {.id = launchAttributeProgrammaticSerialization, .padding = 0, .value = {1}};
-    const CudaLaunchConfig config = {.grid = {unsigned(blocks), 1, 1},
-                                     .block = {unsigned(entry.threads), 1, 1},
-                                     .sharedBytes = unsigned(entry.sharedBytes),
+    const CudaLaunchConfig config = {.grid = {kernel.blocks, 1, 1},
+                                     .block = {kernel.threads, 1, 1},
+                                     .sharedBytes = kernel.sharedBytes,
                                      .stream = stream,
                                      .attributes = &attribute,
                                      .attributeCount = 1};
-    code = cuda->cuLaunchKernelEx(&config, loaded.functions[index], arguments, nullptr);
+    code = cuda->cuLaunchKernelEx(&config, kernel.function, arguments, nullptr);
   } else {
-    code = cuda->cuLaunchKernel(loaded.functions[index], unsigned(blocks), 1, 1, unsigned(entry.threads), 1, 1,
-                                unsigned(entry.sharedBytes), stream, arguments, nullptr);
+    code = cuda->cuLaunchKernel(kernel.function, kernel.blocks, 1, 1, kernel.threads, 1, 1, kernel.sharedBytes, stream,
+                                arguments, nullptr);
   }
   if (code != 0)
     return cuda->result(code, fmt::format("launch of kernel '{}' failed", image.name));

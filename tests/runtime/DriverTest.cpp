@@ -230,6 +230,62 @@ TEST_CASE("fake: kernels start in order, and a dependent one may beside the one 
   }
 }
 
+TEST_CASE("fake: kernels of a launch are one submission from a stream's second launch on", "[fake][.]") {
+  FakeSetup s;
+  addBoundsKernel(s.image);
+  s.image.main().dependent = true;
+  int streams[6] = {};
+  {
+    const Kernel kernel = loadWithTables(s);
+    const std::vector<FakeLaunch> both = {{256, 256, 0, &streams[0], false},
+                                          {2 * 4 * 2, 128, 98304, &streams[0], true}};
+    for (int i = 0; i < 4; ++i) {
+      s.fake.all.clear();
+      s.args.q.shape[2] = s.args.o.shape[2] = i == 3 ? 30 : 100;
+      REQUIRE(kernel.launch(&streams[0], s.args));
+      CHECK(s.fake.graphLaunches == i);
+      REQUIRE(s.fake.all.size() == 2);
+      // Grids and parameters are those of each launch.
+      CHECK(s.fake.all[0] == both[0]);
+      CHECK(s.fake.all[1] == FakeLaunch{i == 3 ? 8u : 16u, 128, 98304, &streams[0], true});
+      int64_t queries = 0;
+      const std::vector<std::string> axes = s.image.signature.axes();
+      const size_t axis = size_t(std::ranges::find(axes, "q") - axes.begin());
+      std::memcpy(&queries, s.fake.params.data() + s.image.signature.extentOffset(axis), 8);
+      CHECK(queries == (i == 3 ? 30 : 100));
+    }
+    // Of a capture each kernel is a part.
+    s.fake.capturing = 1;
+    REQUIRE(kernel.launch(&streams[0], s.args));
+    CHECK(s.fake.graphLaunches == 3);
+    s.fake.capturing = 0;
+    // Another stream has its own, the fifth none.
+    for (int i = 1; i < 6; ++i)
+      for (int again = 0; again < 2; ++again)
+        REQUIRE(kernel.launch(&streams[i], s.args));
+    CHECK(s.fake.graphLaunches == 6);
+    CHECK(s.fake.liveGraphs == 4);
+    REQUIRE(kernel.launch(&streams[0], s.args));
+    CHECK(s.fake.graphLaunches == 7);
+    // What fails in a graph fails as elsewhere.
+    s.fake.launchResult = 701;
+    Expected<void> failed = kernel.launch(&streams[0], s.args);
+    REQUIRE_FALSE(failed);
+    CHECK(failed.error().message.starts_with("launch of kernel 'variant' failed"));
+    s.fake.launchResult = 0;
+  }
+  CHECK(s.fake.liveGraphs == 0);
+  // Without a graph kernels start one by one.
+  s.fake.graphResult = 2;
+  const Kernel kernel = loadWithTables(s);
+  s.fake.all.clear();
+  for (int i = 0; i < 3; ++i)
+    REQUIRE(kernel.launch(&streams[0], s.args));
+  CHECK(s.fake.graphLaunches == 7);
+  CHECK(s.fake.all.size() == 6);
+  CHECK(s.fake.liveGraphs == 0);
+}
+
 TEST_CASE("fake: kept tables are not filled again", "[fake][.]") {
   for (bool claims : {true, false}) {
     FakeSetup s;

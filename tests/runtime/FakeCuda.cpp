@@ -13,6 +13,18 @@ static thread_local std::vector<void *> stack;
 static void *contextOf(uintptr_t number) { return reinterpret_cast<void *>(number); }
 static uintptr_t current() { return stack.empty() ? 0 : reinterpret_cast<uintptr_t>(stack.back()); }
 
+/// A kernel of a graph: its parameters are those of the call that gave them.
+struct FakeNode {
+  attune::CudaKernelNode kernel;
+  bool programmatic;
+  std::vector<unsigned char> params;
+  void keepParams() {
+    auto *bytes = static_cast<unsigned char *>(kernel.arguments[0]);
+    params.assign(bytes, bytes + state.paramBytes);
+  }
+};
+using FakeGraph = std::vector<FakeNode>;
+
 extern "C" {
 FakeCuda *fakeCuda() { return &state; }
 
@@ -116,6 +128,44 @@ int cuLaunchKernelEx(const attune::CudaLaunchConfig *config, void *function, voi
     state.all.back().programmatic = state.programmatic;
   return code;
 }
+int cuStreamIsCapturing(void *, int *status) { return *status = state.capturing, 0; }
+int cuGraphCreate(void **graph, unsigned) { return *graph = new FakeGraph, ++state.liveGraphs, 0; }
+int cuGraphAddNode_v2(void **node, void *graph, void *const *before, const attune::CudaEdge *edge, size_t count,
+                      attune::CudaNodeParams *params) {
+  auto &nodes = *static_cast<FakeGraph *>(graph);
+  if (count != (nodes.empty() ? 0 : 1) || (count && before[0] != reinterpret_cast<void *>(nodes.size())))
+    return 1; // no chain
+  nodes.push_back({params->kernel, count && edge->type == 1 && edge->fromPort == 1, {}});
+  return *node = reinterpret_cast<void *>(nodes.size()), 0;
+}
+int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long) {
+  if (state.graphResult)
+    return state.graphResult;
+  auto *nodes = new FakeGraph(*static_cast<FakeGraph *>(graph));
+  for (FakeNode &node : *nodes)
+    node.keepParams();
+  return *exec = nodes, ++state.liveGraphs, 0;
+}
+int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const attune::CudaKernelNode *kernel) {
+  FakeNode &of = (*static_cast<FakeGraph *>(exec))[reinterpret_cast<size_t>(node) - 1];
+  if (kernel->function != of.kernel.function)
+    return 1;
+  of.kernel = *kernel;
+  return of.keepParams(), 0;
+}
+int cuGraphLaunch(void *exec, void *stream) {
+  for (FakeNode &node : *static_cast<FakeGraph *>(exec)) {
+    void *params[] = {node.params.data()};
+    const attune::CudaKernelNode &of = node.kernel;
+    if (int code = cuLaunchKernel(of.function, of.grid[0], of.grid[1], of.grid[2], of.block[0], of.block[1],
+                                  of.block[2], of.sharedBytes, stream, params, nullptr))
+      return code;
+    state.all.back().programmatic = node.programmatic;
+  }
+  return ++state.graphLaunches, 0;
+}
+int cuGraphDestroy(void *graph) { return delete static_cast<FakeGraph *>(graph), --state.liveGraphs, 0; }
+int cuGraphExecDestroy(void *exec) { return cuGraphDestroy(exec); }
 int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dimensions,
                            const uint64_t *strides, const uint32_t *box, const uint32_t *, int, int swizzle,
                            int promotion, int) {

@@ -31,6 +31,8 @@ struct FakeCuda {
   int loadResult = 0;
   int launchResult = 0;
   int encodeResult = 0;
+  int graphResult = 0;   ///< of making a graph
+  int capturing = 0;     ///< what cuStreamIsCapturing says
   size_t paramBytes = 0; ///< what cuFuncGetParamInfo says
   // One allocation that pointer queries know.
   uint64_t rangeStart = 0;
@@ -38,6 +40,7 @@ struct FakeCuda {
   int rangeDevice = 0;
   // What happened.
   int loads = 0, unloads = 0, launches = 0, encodes = 0, contextPushes = 0, liveAllocations = 0;
+  int graphLaunches = 0, liveGraphs = 0;
   int maxDynamicShared = 0;
   unsigned grid[3] = {}, block[3] = {}, shared = 0;
   void *stream = nullptr;

@@ -1,0 +1,95 @@
+#include "runtime/LaunchGraph.h"
+
+#include <algorithm>
+
+using namespace attune;
+
+// Enumerators of cuda.h.
+static constexpr int captureModeRelaxed = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
+static constexpr unsigned char programmaticEdge = 1; // CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
+static constexpr unsigned char programmaticPort = 1; // CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
+
+LaunchGraphs::LaunchGraphs() {
+  for (Graph &graph : graphs)
+    graph.stream = unused;
+}
+
+LaunchGraphs::~LaunchGraphs() {
+  for (Graph &graph : graphs)
+    if (graph.exec)
+      cuda->cuGraphExecDestroy(graph.exec);
+}
+
+LaunchGraphs::Graph *LaunchGraphs::graphOf(CudaStreamHandle stream) {
+  for (Graph &graph : graphs) {
+    CudaStreamHandle held = unused;
+    if (graph.stream.load(std::memory_order_acquire) == stream || graph.stream.compare_exchange_strong(held, stream) ||
+        held == stream)
+      return &graph;
+  }
+  return nullptr;
+}
+
+static CudaKernelNode nodeOf(const StartedKernel &kernel, void **arguments) {
+  return {.function = kernel.function,
+          .grid = {kernel.blocks, 1, 1},
+          .block = {kernel.threads, 1, 1},
+          .sharedBytes = kernel.sharedBytes,
+          .arguments = arguments};
+}
+
+/// A chain of the kernels.
+int LaunchGraphs::build(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
+                        Graph &graph) {
+  CudaGraph chain = nullptr;
+  int code = driver.cuGraphCreate(&chain, 0);
+  for (size_t i = 0; i < kernels.size() && code == 0; ++i) {
+    CudaNodeParams params = {.kernel = nodeOf(kernels[i], arguments)};
+    CudaEdge edge;
+    if (kernels[i].besideLast)
+      edge = {.fromPort = programmaticPort, .type = programmaticEdge};
+    code = driver.cuGraphAddNode(&graph.nodes[i], chain, i ? &graph.nodes[i - 1] : nullptr, i ? &edge : nullptr, i > 0,
+                                 &params);
+  }
+  if (code == 0)
+    code = driver.cuGraphInstantiate(&graph.exec, chain, 0);
+  if (chain)
+    driver.cuGraphDestroy(chain);
+  return code;
+}
+
+std::optional<int> LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKernel> kernels,
+                                        void **arguments, CudaStreamHandle stream) {
+  const bool startsAll = std::ranges::all_of(kernels, [](const StartedKernel &kernel) { return kernel.blocks > 0; });
+  int capturing = 0;
+  if (kernels.size() < 2 || !startsAll || !driver.launchesGraphs() ||
+      driver.cuStreamIsCapturing(stream, &capturing) != 0 || capturing)
+    return std::nullopt;
+  Graph *graph = graphOf(stream);
+  if (!graph || graph->busy.exchange(true, std::memory_order_acquire))
+    return std::nullopt;
+  std::optional<int> code;
+  if (!graph->wasAsked) {
+    graph->wasAsked = true;
+  } else if (!graph->fails) {
+    int failed = 0;
+    if (!graph->exec) {
+      // Making a graph allocates, which another stream's capture forbids other than in relaxed mode.
+      int mode = captureModeRelaxed;
+      driver.cuThreadExchangeStreamCaptureMode(&mode);
+      failed = build(driver, kernels, arguments, *graph);
+      driver.cuThreadExchangeStreamCaptureMode(&mode);
+      cuda = &driver;
+    } else {
+      for (size_t i = 0; i < kernels.size() && failed == 0; ++i) {
+        const CudaKernelNode node = nodeOf(kernels[i], arguments);
+        failed = driver.cuGraphExecKernelNodeSetParams(graph->exec, graph->nodes[i], &node);
+      }
+    }
+    graph->fails = failed != 0;
+    if (!graph->fails)
+      code = driver.cuGraphLaunch(graph->exec, stream);
+  }
+  graph->busy.store(false, std::memory_order_release);
+  return code;
+}
