@@ -15,9 +15,12 @@ LaunchGraphs::LaunchGraphs() {
 }
 
 LaunchGraphs::~LaunchGraphs() {
-  for (Graph &graph : graphs)
+  for (Graph &graph : graphs) {
     if (graph.exec)
       cuda->cuGraphExecDestroy(graph.exec);
+    if (graph.chain)
+      cuda->cuGraphDestroy(graph.chain);
+  }
 }
 
 LaunchGraphs::Graph *LaunchGraphs::graphOf(CudaStreamHandle stream) {
@@ -41,21 +44,16 @@ static CudaKernelNode nodeOf(const StartedKernel &kernel, void **arguments) {
 /// A chain of the kernels.
 int LaunchGraphs::build(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
                         Graph &graph) {
-  CudaGraph chain = nullptr;
-  int code = driver.cuGraphCreate(&chain, 0);
+  int code = driver.cuGraphCreate(&graph.chain, 0);
   for (size_t i = 0; i < kernels.size() && code == 0; ++i) {
     CudaNodeParams params = {.kernel = nodeOf(kernels[i], arguments)};
     CudaEdge edge;
     if (kernels[i].besideLast)
       edge = {.fromPort = programmaticPort, .type = programmaticEdge};
-    code = driver.cuGraphAddNode(&graph.nodes[i], chain, i ? &graph.nodes[i - 1] : nullptr, i ? &edge : nullptr, i > 0,
-                                 &params);
+    code = driver.cuGraphAddNode(&graph.nodes[i], graph.chain, i ? &graph.nodes[i - 1] : nullptr, i ? &edge : nullptr,
+                                 i > 0, &params);
   }
-  if (code == 0)
-    code = driver.cuGraphInstantiate(&graph.exec, chain, 0);
-  if (chain)
-    driver.cuGraphDestroy(chain);
-  return code;
+  return code == 0 ? driver.cuGraphInstantiate(&graph.exec, graph.chain, 0) : code;
 }
 
 std::optional<int> LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKernel> kernels,

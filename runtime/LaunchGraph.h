@@ -52,6 +52,7 @@ private:
     std::atomic<CudaStreamHandle> stream; ///< `unused` of none
     std::atomic<bool> busy = false;       ///< guards the rest
     bool wasAsked = false, fails = false;
+    CudaGraph chain = nullptr; ///< by whose nodes those of `exec` are named
     CudaGraphExec exec = nullptr;
     std::array<CudaGraphNode, maxKernels> nodes = {};
   };

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 // Contexts: 1 and 2 are the primary contexts of devices 0 and 1; 11 is another one of device 0. A function
 // is 1000 + its context.
@@ -23,7 +24,10 @@ struct FakeNode {
     params.assign(bytes, bytes + state.paramBytes);
   }
 };
-using FakeGraph = std::vector<FakeNode>;
+struct FakeGraph : std::vector<FakeNode> {
+  FakeGraph *source = nullptr; ///< of an executable one
+};
+std::set<FakeGraph *> liveGraphs;
 
 extern "C" {
 FakeCuda *fakeCuda() { return &state; }
@@ -129,7 +133,11 @@ int cuLaunchKernelEx(const attune::CudaLaunchConfig *config, void *function, voi
   return code;
 }
 int cuStreamIsCapturing(void *, int *status) { return *status = state.capturing, 0; }
-int cuGraphCreate(void **graph, unsigned) { return *graph = new FakeGraph, ++state.liveGraphs, 0; }
+int cuGraphCreate(void **graph, unsigned) {
+  auto *made = new FakeGraph;
+  liveGraphs.insert(made);
+  return *graph = made, ++state.liveGraphs, 0;
+}
 int cuGraphAddNode_v2(void **node, void *graph, void *const *before, const attune::CudaEdge *edge, size_t count,
                       attune::CudaNodeParams *params) {
   auto &nodes = *static_cast<FakeGraph *>(graph);
@@ -142,13 +150,15 @@ int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long) {
   if (state.graphResult)
     return state.graphResult;
   auto *nodes = new FakeGraph(*static_cast<FakeGraph *>(graph));
+  nodes->source = static_cast<FakeGraph *>(graph);
   for (FakeNode &node : *nodes)
     node.keepParams();
   return *exec = nodes, ++state.liveGraphs, 0;
 }
 int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const attune::CudaKernelNode *kernel) {
   FakeNode &of = (*static_cast<FakeGraph *>(exec))[reinterpret_cast<size_t>(node) - 1];
-  if (kernel->function != of.kernel.function)
+  // Nodes are those of the graph that it was made of, which is there still.
+  if (kernel->function != of.kernel.function || !liveGraphs.contains(static_cast<FakeGraph *>(exec)->source))
     return 1;
   of.kernel = *kernel;
   return of.keepParams(), 0;
@@ -164,7 +174,10 @@ int cuGraphLaunch(void *exec, void *stream) {
   }
   return ++state.graphLaunches, 0;
 }
-int cuGraphDestroy(void *graph) { return delete static_cast<FakeGraph *>(graph), --state.liveGraphs, 0; }
+int cuGraphDestroy(void *graph) {
+  liveGraphs.erase(static_cast<FakeGraph *>(graph));
+  return delete static_cast<FakeGraph *>(graph), --state.liveGraphs, 0;
+}
 int cuGraphExecDestroy(void *exec) { return cuGraphDestroy(exec); }
 int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dimensions,
                            const uint64_t *strides, const uint32_t *box, const uint32_t *, int, int swizzle,
