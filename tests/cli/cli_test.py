@@ -1260,6 +1260,8 @@ class Cli(unittest.TestCase):
             self.assertTrue(self.json("run", *on_cpu, *shape, "--paged", "16", "--lengths", path)["check"]["o"]["pass"])
             self.attune("run", *on_cpu, "--shape", "2,4,2,5,96,32,32", "--lengths", path, code=1)
             self.assertIn("captured tensor lengths has [3], a run of batch 2 needs a length for each", self.err)
+            self.attune("run", *on_cpu, "--shape", "3,4,2,5,90,32,32", "--paged", "16", "--lengths", path, code=1)
+            self.assertEqual(self.err, "error: lengths[0] is 96, the shape has 90 keys; pass 0 to 90\n")
         self.attune("run", *on_cpu, "--shape", "3,4,2,5,100,32,32", "--paged", "16", code=1)
         self.assertEqual(self.err, "error: 100 keys are no whole pages of 16; run with 112, or with --lengths\n")
         self.attune("run", *on_cpu, *shape, "--paged", "20", code=1)

@@ -208,6 +208,11 @@ Expected<void> placeKeys(const RunFlags &flags, const Request &request, Data &da
   if (keys % size && !ofKeys)
     return Error{fmt::format("{} keys are no whole pages of {}; run with {}, or with --lengths", keys, size,
                              (keys + size - 1) / size * size)};
+  // A sequence longer than the problem would have what lies behind it in its last page.
+  for (int64_t b = 0; ofKeys && b < data.shape.batch; ++b)
+    if (const int64_t length = ofKeys->intAt(b); length > keys)
+      return Error{
+          fmt::format("{}[{}] is {}, the shape has {} keys; pass 0 to {}", lengths->name, b, length, keys, keys)};
   const int64_t columns = (keys + size - 1) / size;
   HostTensor &table = data.tensors[pages->tensor.name];
   if (table.shape.empty())
