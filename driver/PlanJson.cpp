@@ -208,6 +208,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"visitedTiles", cost->visitedTiles},
                          {"maskedTiles", cost->partialTiles},
                          {"allTiles", cost->allTiles},
+                         {"keyShares", cost->keyShares},
                          {"ratio", cost->trafficBytes > 0 ? cost->standardAttentionBytes / cost->trafficBytes : 0.0},
                          {"sizes", sizesJson(*lowered.request)}};
     ordered_json units = ordered_json::object();
@@ -249,7 +250,7 @@ static const ordered_json &planExample() {
     plan["traffic?"] = {{"bytes", 0.0},        {"readBytes", 0.0},   {"writtenBytes", 0.0},
                         {"hbmReadBytes", 0.0}, {"hbmBytes", 0.0},    {"standardAttentionBytes", 0.0},
                         {"visitedTiles", 0.0}, {"maskedTiles", 0.0}, {"allTiles", 0.0},
-                        {"ratio", 0.0},        {"sizes", sizes}};
+                        {"keyShares?", 0},     {"ratio", 0.0},       {"sizes", sizes}};
     plan["predicted?"] = {{"microseconds", 0.0}, {"limitedBy", ""}, {"busy", ""}, {"unitMicroseconds", {{"*", 0.0}}}};
     plan["attempts?"] = ordered_json::array({{{"text", ""}, {"spillBytes", 0}}});
     return plan;

@@ -472,6 +472,15 @@ class Cli(unittest.TestCase):
         self.assertEqual(run["plan"]["traffic"]["visitedTiles"], 0)
         self.json("run", "--mask", "table[q, k]", "--tensor", "table=bool[256,256]:random", "--target", "cpu", "--shape", "1,1,1,256,256,64,64", "--keep-tables")
 
+    def test_explain_names_shares(self):
+        explain = ["explain", "--arch", "sm_90a", "--pack-groups", "true", "--split-keys", "true", "--tile-k", 64, "--blocks-per-sm", 2, "--shape", "8,32,8,1,8192,128,128"]
+        # 64 tiles of rows and 264 places for blocks.
+        self.assertEqual(self.json(*explain)["plan"]["traffic"]["keyShares"], 4)
+        self.attune(*explain)
+        self.assertIn("  shares         4 blocks share the keys of a tile of rows\n", self.out)
+        self.attune(*explain, "--lengths")
+        self.assertIn("  shares         blocks share the keys of all sequences evenly, by the lengths that a launch finds\n", self.out)
+
     def test_explain_counts_tiles_by_values(self):
         explain = ["explain", "documents", "--arch", "sm_90a", "--head-dim", 64, "--shape", "1,8,8,4096,4096,64,64", "--tile-q", 128, "--tile-k", 128]
         # Four documents are what the built-in has without a --tensor.

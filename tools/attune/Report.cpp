@@ -31,8 +31,11 @@ std::string attune::cli::planText(const ordered_json &plan) {
   for (const ordered_json &buffer : shared.value("buffers", ordered_json::array()))
     line("", fmt::format("{:<18} {:>7} bytes{}", buffer.value("name", ""), buffer.value("bytes", int64_t(0)),
                          buffer.contains("offset") ? fmt::format(" at {}", buffer.value("offset", int64_t(0))) : ""));
-  for (const ordered_json &part : plan.value("workspace", ordered_json::array()))
+  bool byLengths = false;
+  for (const ordered_json &part : plan.value("workspace", ordered_json::array())) {
+    byLengths |= part.value("bytes", "").find(" piece ") != std::string::npos;
     line("workspace", fmt::format("{:<18} {} bytes", part.value("name", ""), part.value("bytes", "")));
+  }
   const ordered_json registers = plan.value("registers", ordered_json::object());
   if (!registers.empty()) {
     std::string content;
@@ -55,6 +58,9 @@ std::string attune::cli::planText(const ordered_json &plan) {
     const ordered_json sizes = traffic.value("sizes", ordered_json::object());
     line("tiles", fmt::format("visits {:.0f} of {:.0f}, {:.0f} masked", traffic.value("visitedTiles", 0.0),
                               traffic.value("allTiles", 0.0), traffic.value("maskedTiles", 0.0)));
+    if (const int64_t shares = traffic.value("keyShares", int64_t(1)); shares > 1)
+      line("shares", byLengths ? "blocks share the keys of all sequences evenly, by the lengths that a launch finds"
+                               : fmt::format("{} blocks share the keys of a tile of rows", shares));
     line("traffic", fmt::format("{} between {}, {:.1f}x less than the {} of standard attention (B {} H {} Sq {} Sk {})",
                                 bytesText(traffic.value("bytes", 0.0)),
                                 cpu ? "the shared cache and the core's" : "L2 and shared memory",

@@ -665,6 +665,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   TileCount tiles = countTiles(request, int(request.tileQueries(plan)), plan.tileK);
   const double heads = double(request.batch * request.rowHeads(plan));
   cost.visitedTiles = heads * tiles.visited;
+  cost.keyShares = sharesOf(request, plan, arch);
   cost.partialTiles = heads * tiles.partial;
   cost.allTiles =
       heads * double(ceilDiv(request.queries, request.tileQueries(plan)) * ceilDiv(request.keys, plan.tileK));

@@ -292,6 +292,7 @@ struct PlanCost {
   double visitedTiles = 0; ///< tiles of S over all heads
   double partialTiles = 0; ///< of these, those that evaluate the mask
   double allTiles = 0;     ///< with those that are not visited
+  int64_t keyShares = 1;   ///< blocks that share the keys of a tile of rows
   int registers = 0;       ///< taken per thread
   bool spills = false;     ///< takes all there are and more: the device compiler is expected to spill some
   int registerLimit = 0;   ///< what blocksPerSm leaves for each thread
