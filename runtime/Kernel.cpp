@@ -242,10 +242,9 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
     started[i] = startedKernel(packed, **loaded, i);
   const std::span kernels(started.data(), image.entries.size());
   void *arguments[] = {packed.bytes};
-  const std::optional<int> code = (*loaded)->graphs->launch(*cuda, kernels, arguments, stream);
-  if (code && *code != 0)
-    return cuda->result(*code, fmt::format("launch of kernel '{}' failed", image.name));
-  for (const StartedKernel &kernel : code ? std::span<StartedKernel>() : kernels)
+  if ((*loaded)->graphs->launch(*cuda, kernels, arguments, stream))
+    return {};
+  for (const StartedKernel &kernel : kernels)
     if (Expected<void> launched = launchOne(stream, kernel, arguments); !launched)
       return launched;
   return {};

@@ -681,7 +681,7 @@ static void deriveAxes(const KernelImage &image, int64_t multiprocessors, const 
     }
     const int64_t beside = tilesBeside(image, axis, axes, args), atOnce = beside ? slots(axis) / beside : 0;
     const int64_t rowTiles = saturatingProduct(extent("b"), ceilDiv(extent(axis.of), axis.by));
-    return std::min(rowTiles, INT64_MAX - atOnce) + atOnce;
+    return rowTiles ? std::min(rowTiles, INT64_MAX - atOnce) + atOnce : 0;
   };
   for (const bool ofGrid : {false, true})
     for (const DerivedAxis &axis : image.signature.derived)

@@ -8,6 +8,8 @@ using namespace attune;
 static constexpr int captureModeRelaxed = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
 static constexpr unsigned char programmaticEdge = 1; // CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
 static constexpr unsigned char programmaticPort = 1; // CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
+/// CU_STREAM_PER_THREAD: of each thread another stream.
+static const CudaStreamHandle perThreadStream = reinterpret_cast<CudaStreamHandle>(2);
 
 LaunchGraphs::LaunchGraphs() {
   for (Graph &graph : graphs)
@@ -17,9 +19,9 @@ LaunchGraphs::LaunchGraphs() {
 LaunchGraphs::~LaunchGraphs() {
   for (Graph &graph : graphs) {
     if (graph.exec)
-      cuda->cuGraphExecDestroy(graph.exec);
+      graph.cuda->cuGraphExecDestroy(graph.exec);
     if (graph.chain)
-      cuda->cuGraphDestroy(graph.chain);
+      graph.cuda->cuGraphDestroy(graph.chain);
   }
 }
 
@@ -56,38 +58,40 @@ int LaunchGraphs::build(const CudaDriver &driver, std::span<const StartedKernel>
   return code == 0 ? driver.cuGraphInstantiate(&graph.exec, graph.chain, 0) : code;
 }
 
-std::optional<int> LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKernel> kernels,
-                                        void **arguments, CudaStreamHandle stream) {
+bool LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
+                          CudaStreamHandle stream) {
   const bool startsAll = std::ranges::all_of(kernels, [](const StartedKernel &kernel) { return kernel.blocks > 0; });
   int capturing = 0;
-  if (kernels.size() < 2 || !startsAll || !driver.launchesGraphs() ||
+  if (kernels.size() < 2 || !startsAll || stream == perThreadStream || !driver.launchesGraphs() ||
       driver.cuStreamIsCapturing(stream, &capturing) != 0 || capturing)
-    return std::nullopt;
+    return false;
   Graph *graph = graphOf(stream);
   if (!graph || graph->busy.exchange(true, std::memory_order_acquire))
-    return std::nullopt;
-  std::optional<int> code;
+    return false;
+  bool started = false;
   if (!graph->wasAsked) {
     graph->wasAsked = true;
   } else if (!graph->fails) {
-    int failed = 0;
+    int code = 0;
     if (!graph->exec) {
       // Making a graph allocates, which another stream's capture forbids other than in relaxed mode.
       int mode = captureModeRelaxed;
       driver.cuThreadExchangeStreamCaptureMode(&mode);
-      failed = build(driver, kernels, arguments, *graph);
+      graph->cuda = &driver;
+      code = build(driver, kernels, arguments, *graph);
       driver.cuThreadExchangeStreamCaptureMode(&mode);
-      cuda = &driver;
     } else {
-      for (size_t i = 0; i < kernels.size() && failed == 0; ++i) {
+      for (size_t i = 0; i < kernels.size() && code == 0; ++i) {
         const CudaKernelNode node = nodeOf(kernels[i], arguments);
-        failed = driver.cuGraphExecKernelNodeSetParams(graph->exec, graph->nodes[i], &node);
+        code = driver.cuGraphExecKernelNodeSetParams(graph->exec, graph->nodes[i], &node);
       }
     }
-    graph->fails = failed != 0;
-    if (!graph->fails)
+    if (code == 0)
       code = driver.cuGraphLaunch(graph->exec, stream);
+    // What is wrong with more than the graph, the kernels' own launches tell.
+    graph->fails = code != 0;
+    started = code == 0;
   }
   graph->busy.store(false, std::memory_order_release);
-  return code;
+  return started;
 }

@@ -3,8 +3,8 @@
 // A launch of several kernels costs the host a driver call for each. As a graph that is made once and whose nodes get
 // new parameters, they cost less than one call: 2.7 us against 7 of two kernels, where one takes 3.6 (an H100's host).
 //
-//     std::optional<int> code = graphs.launch(cuda, kernels, arguments, stream);
-//     if (!code)                                              // start them one by one
+//     if (!graphs.launch(cuda, kernels, arguments, stream))
+//       ...                                                   // start them one by one
 //
 // A graph runs after its own last launch, and so belongs to one stream. Parameters are read by the call, so that they may
 // change with every launch, grids among them.
@@ -18,7 +18,6 @@
 
 #include <array>
 #include <atomic>
-#include <optional>
 #include <span>
 
 namespace attune {
@@ -40,19 +39,20 @@ public:
   LaunchGraphs(const LaunchGraphs &) = delete;
 
   /// Starts the kernels one after the other, with the same arguments, which `arguments` points to, in their context, which is
-  /// current. They are the same functions in every call. Gives the driver's result, or nothing, without an effect, where
+  /// current. They are the same functions in every call. Gives false, without an effect, where
   /// they are to be started one by one: a single kernel; one without blocks; the first launch in a stream; a stream under
-  /// capture, which makes its own graph; a graph that another thread is about to launch; more streams than `capacity`;
-  /// a driver before 12.3.
-  std::optional<int> launch(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
-                            CudaStreamHandle stream);
+  /// capture, which makes its own graph; the stream of each thread, whose handle names several; a graph that another thread is
+  /// about to launch, or that has failed; more streams than `capacity`; a driver before 12.3.
+  bool launch(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
+              CudaStreamHandle stream);
 
 private:
   struct Graph {
     std::atomic<CudaStreamHandle> stream; ///< `unused` of none
     std::atomic<bool> busy = false;       ///< guards the rest
     bool wasAsked = false, fails = false;
-    CudaGraph chain = nullptr; ///< by whose nodes those of `exec` are named
+    const CudaDriver *cuda = nullptr; ///< that made the rest
+    CudaGraph chain = nullptr;        ///< by whose nodes those of `exec` are named
     CudaGraphExec exec = nullptr;
     std::array<CudaGraphNode, maxKernels> nodes = {};
   };
@@ -60,7 +60,6 @@ private:
   static int build(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments, Graph &graph);
 
   CudaStreamHandle unused = this; ///< the address of no stream
-  const CudaDriver *cuda = nullptr;
   std::array<Graph, capacity> graphs;
 };
 

@@ -717,11 +717,13 @@ LogicalResult WaitLaunchOp::verify() {
   auto work = dyn_cast<ForWorkOp>((*this)->getParentOp());
   if (work && work.getOrder() != WorkOrder::Grid)
     return emitOpError("is in work that a block repeats; move it in front of that");
-  for (Operation *before = (*this)->getPrevNode(); before; before = before->getPrevNode())
-    if (isa<RoleOp, ForWorkOp>(before) || accessesOperands(before))
-      return emitOpError("stands behind ") << before->getName()
-                                           << ", which may read what the kernel before writes; move it in front of all "
-                                              "roles, work and accesses of operands";
+  for (Operation *at = *this; at != kernel; at = at->getParentOp())
+    for (Operation *before = at->getPrevNode(); before; before = before->getPrevNode())
+      if (isa<RoleOp, ForWorkOp>(before) || accessesOperands(before))
+        return emitOpError("stands behind ")
+               << before->getName()
+               << ", which may read what the kernel before writes; move it in front of all roles, work and accesses of "
+                  "operands";
   return success();
 }
 

@@ -90,7 +90,7 @@ def GroupRowsOp : TileOp<"group_rows", [Pure, AllTypesMatch<["view", "result"]>]
 
         result[b, hkv, r, ...] = view[b, hkv * group + r % group, r / group, ...]
 
-    A tile of few queries so has a row for each query head that reads the same keys. Read and written are tiles in registers.
+    A tile of few queries so has a row for each query head that reads the same keys. What is read are tiles in registers or copied row by row to shared memory, what is written tiles in registers.
 
     ```mlir
     %rows = tile.group_rows %Q by %group : !tile.view<4, bf16>

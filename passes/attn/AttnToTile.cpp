@@ -107,11 +107,15 @@ private:
 
   /// Whether blocks visit unlike numbers of tiles of keys: by what memory says in front of the loop, or by what a search finds.
   static Uneven unevenOf(tile::DomainOp domain) {
-    auto followsMemory = [](Value end) { return followsFrom(end, llvm::IsaPred<tile::ElementOp>); };
-    return domain.skips() ? Uneven::BySearch
-           : llvm::any_of(domain.getBegins(), followsMemory) || llvm::any_of(domain.getEnds(), followsMemory)
-               ? Uneven::InMemory
-               : Uneven::No;
+    auto anyFollows = [&](function_ref<bool(Operation *)> is) {
+      auto follows = [&](Value end) { return followsFrom(end, is); };
+      return llvm::any_of(domain.getBegins(), follows) || llvm::any_of(domain.getEnds(), follows);
+    };
+    if (domain.skips())
+      return Uneven::BySearch;
+    // Two kernels may round floats differently, and would not find the same pieces.
+    return anyFollows(llvm::IsaPred<tile::ElementOp>) && !anyFollows(llvm::IsaPred<arith::FPToSIOp>) ? Uneven::InMemory
+                                                                                                     : Uneven::No;
   }
 
   /// The block's share of the keys; of what is a piece, the rows that it writes: none where it has no tile.

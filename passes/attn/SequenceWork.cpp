@@ -133,6 +133,8 @@ SequenceWork::Place SequenceWork::find(Value piece) {
   Value rowTile = arith::DivUIOp::create(builder, loc, within, place.shares);
   place.share = tile::named(
       arith::SubIOp::create(builder, loc, within, arith::MulIOp::create(builder, loc, rowTile, place.shares)), "split");
+  // Behind the last piece numbers have no bound.
+  rowTile = arith::MinUIOp::create(builder, loc, rowTile, rowTilesOf(place.sequence));
   place.row0 = tile::named(
       arith::MulIOp::create(builder, loc, rowTile, number(tileQ), arith::IntegerOverflowFlags::nsw), "row0");
   return place;

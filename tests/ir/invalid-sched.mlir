@@ -631,6 +631,21 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 tile.launch [@first, @bad dependent]
 sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
 }
+sched.kernel @bad(part: workspace [b] f32) grid [b] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %zero = arith.constant 0 : i32
+  %view = tile.param "part" : !tile.view<1, f32>
+  %part = tile.element %view[%zero] in_range [true] : !tile.view<1, f32> (i32) -> f32
+  sched.for_work grid (%number) {
+    // expected-error @+1 {{'sched.wait_launch' op stands behind tile.element, which may read what the kernel before writes; move it in front of all roles, work and accesses of operands}}
+    sched.wait_launch
+  }
+}
+
+// -----
+
+tile.launch [@first, @bad dependent]
+sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+}
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   sched.for_work grid (%number) { }
   // expected-error @+1 {{'sched.wait_launch' op stands behind sched.for_work, which may read what the kernel before writes; move it in front of all roles, work and accesses of operands}}

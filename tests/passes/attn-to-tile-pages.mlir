@@ -50,3 +50,19 @@ attn.attention @windows dtype bf16 head_dim 64 x 64 scale 0.125
       %visible = arith.cmpi slt, %distance, %window : i32
       attn.yield %visible : i1
     }
+
+// A bound that follows from floats, which two kernels may round differently, gives no pieces: every share is written.
+// CHECK-LABEL: tile.kernel @floats_shares
+// CHECK-SAME:    grid [b, hkv, row by 64, split]
+attn.attention @floats dtype bf16 head_dim 64 x 64 scale 0.125
+    attributes {tensors = [#attn.tensor<lengths, i32, rank 1>]}
+    score {} mask {
+    ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+      %length = attn.load "lengths"[%b] : (i32) -> i32
+      %c3 = arith.constant 3.0 : f32
+      %float = arith.sitofp %length : i32 to f32
+      %third = arith.divf %float, %c3 : f32
+      %begin = arith.fptosi %third : f32 to i32
+      %visible = arith.cmpi sge, %k, %begin : i32
+      attn.yield %visible : i1
+    }

@@ -273,6 +273,13 @@ TEST_CASE("fake: kernels of a launch are one submission from a stream's second l
     REQUIRE_FALSE(failed);
     CHECK(failed.error().message.starts_with("launch of kernel 'variant' failed"));
     s.fake.launchResult = 0;
+    // A graph that failed is left alone.
+    REQUIRE(kernel.launch(&streams[0], s.args));
+    CHECK(s.fake.graphLaunches == 7);
+    // The handle of each thread's own stream names several.
+    for (int i = 0; i < 3; ++i)
+      REQUIRE(kernel.launch(reinterpret_cast<void *>(2), s.args));
+    CHECK(s.fake.graphLaunches == 7);
   }
   CHECK(s.fake.liveGraphs == 0);
   // Without a graph kernels start one by one.

@@ -308,6 +308,17 @@ TEST_CASE("a launch has room for the pieces of sequences of any lengths", "[laun
   s.args.lse = Tensor::contiguous(s.memory, f32, {2, 4, 3});
   CHECK(s.message() == "success");
   CHECK(s.extent("row_of_tile") == 6);
+  // No query, or no sequence, no block, whatever could run.
+  for (auto [batch, queries] : {std::pair<int64_t, int64_t>{2, 0}, {0, 3}}) {
+    s.args.q = Tensor::contiguous(s.memory, bf16, {batch, 4, queries, 64});
+    s.args.k = Tensor::contiguous(s.memory, bf16, {batch, 2, 70, 64});
+    s.args.v = Tensor::contiguous(s.memory, bf16, {batch, 2, 70, 32});
+    s.args.o = Tensor::contiguous(s.memory, bf16, {batch, 4, queries, 32});
+    s.args.lse = Tensor::contiguous(s.memory, f32, {batch, 4, queries});
+    called.clear();
+    CHECK(s.message() == "success");
+    CHECK(called.empty());
+  }
 }
 
 TEST_CASE("a mask that is counted has tiles that 32 bits number", "[launch]") {

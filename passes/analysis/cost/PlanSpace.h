@@ -16,7 +16,7 @@
 namespace attune {
 
 /// Part of the key of every measurement. Raise it whenever a plan's fields mean another kernel than before.
-inline constexpr int planSpaceVersion = 1;
+inline constexpr int planSpaceVersion = 2;
 
 /// Every accepted plan of rankPlans(request), and of each those that differ in turns and overlap (both ways each), in
 /// persistent blocks, or in the order of rows, as far as the architecture and the request leave them open; and those of
