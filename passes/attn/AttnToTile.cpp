@@ -130,10 +130,7 @@ private:
 
   /// Where memory says how many shares there are, blocks are pieces of all sequences' work, and find which.
   void placePieces() {
-    auto axis = [&](StringRef name) -> Attribute {
-      return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, 1);
-    };
-    kernel.setGridAttr(builder.getArrayAttr({axis(tile::piecesAxis), axis(axes.heads)}));
+    kernel.setGridAttr(builder.getArrayAttr({gridAxis(tile::piecesAxis), gridAxis(axes.heads)}));
     piece.getDefiningOp()->moveBefore(&kernel.getBody().front().front());
     builder.setInsertionPointAfterValue(piece);
     const SequenceWork::Place place = SequenceWork(builder, loc, *pieces, plan.getTileQ(), axes.heads).find(piece);
@@ -197,14 +194,15 @@ private:
     return arith::MulIOp::create(builder, loc, units, number(16), arith::IntegerOverflowFlags::nsw);
   }
 
+  Attribute gridAxis(StringRef name, int64_t by = 1) {
+    return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, by);
+  }
+
   /// A block for each tile of rows of a head, and share of its keys.
   ArrayAttr gridOfRows() {
-    auto axis = [&](StringRef name, int64_t by = 1) -> Attribute {
-      return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, by);
-    };
-    SmallVector<Attribute> grid{axis("b"), axis(axes.heads), axis(axes.rows, plan.getTileQ())};
+    SmallVector<Attribute> grid{gridAxis("b"), gridAxis(axes.heads), gridAxis(axes.rows, plan.getTileQ())};
     if (plan.getSplitKeys())
-      grid.push_back(axis(tile::sharesAxis));
+      grid.push_back(gridAxis(tile::sharesAxis));
     return builder.getArrayAttr(grid);
   }
 

@@ -42,6 +42,9 @@ public:
   /// The first piece of the tile of rows `rowTile` of a sequence of `shares`.
   mlir::Value firstPiece(mlir::Value sequence, mlir::Value rowTile, mlir::Value shares);
 
+  /// a / b, rounded up.
+  mlir::Value divideUp(mlir::Value a, mlir::Value b);
+
   struct Place {
     mlir::Value sequence, row0, share, shares;
   };
@@ -61,7 +64,6 @@ private:
   mlir::Value again(mlir::Value value, mlir::IRMapping &given);
 
   mlir::Value number(int64_t value) { return mlir::arith::ConstantIntOp::create(builder, loc, value, 32); }
-  mlir::Value divideUp(mlir::Value a, mlir::Value b);
   mlir::Value extent(llvm::StringRef axis, llvm::StringRef name) {
     return tile::named(tile::AxisExtentOp::create(builder, loc, builder.getI32Type(), axis), name);
   }

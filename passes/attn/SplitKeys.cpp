@@ -136,10 +136,6 @@ public:
   }
 
 private:
-  Value divideUp(Value a, Value b) {
-    return arith::DivUIOp::create(builder, loc, add(a, arith::SubIOp::create(builder, loc, b, number(1))), b);
-  }
-
   /// Where the row's shares are, and how many of them have a tile: as many as the other kernel writes.
   void findPieces() {
     const int64_t tileQ = partial.getPlan().getTileQ();
@@ -149,8 +145,8 @@ private:
     firstPiece = work.firstPiece(b, rowTile, ofTile);
     rowOfTile = tile::named(arith::RemUIOp::create(builder, loc, row, number(tileQ)), "row_of_tile");
     Value all = work.keyTilesOf(b, row0);
-    Value each = arith::MaxSIOp::create(builder, loc, divideUp(all, ofTile), number(1)); // 0 of no tiles
-    shares = tile::named(divideUp(all, each), "shares_written");
+    Value each = arith::MaxSIOp::create(builder, loc, work.divideUp(all, ofTile), number(1)); // 0 of no tiles
+    shares = tile::named(work.divideUp(all, each), "shares_written");
     // One that has no piece begins behind the last.
     lastPiece = arith::SubIOp::create(builder, loc, axisExtent(tile::piecesAxis, "pieces"), number(1));
   }
