@@ -159,6 +159,10 @@ void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, Til
   const bool steps = isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
                      cast<FragmentAttr>(held.getLayout()).getColumnWarps() == 1;
   auto ownRow = [&] { return add(firstRowOf(held), laneRow); };
+  // Half a warp stores pairs of floats at a time, 32 bytes of four rows, of which the swizzle puts each two rows into the same
+  // banks: rows of odd number store in another order, the columns 16 further or back.
+  const bool apart = steps && element.isF32() && cast<sched::SwizzleAttr>(stored.getLayout()).getPanel() == 128 &&
+                     !firstJ && shape[1] % 4 == 0;
   repeat(shape[0], "i", [&](Value i) {
     repeat(2, "r", [&](Value r) {
       repeat(shape[1] - firstJ, "j", [&](Value fromFirst) {
@@ -167,6 +171,17 @@ void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, Til
               column = columnInTile(held, steps ? zero : j, zero);
         Value rowStep = steps ? step : Value(), columnStep = steps ? mul(j, 8) : Value();
         Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
+        if (apart) {
+          Value odd = tile::named(
+              arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, rem(laneRow, 2), zero), "odd_row");
+          Value other = arith::XOrIOp::create(builder, loc, j, i32(2));
+          auto choose = [&](Value ofOdd, Value ofEven) {
+            return arith::SelectOp::create(builder, loc, odd, ofOdd, ofEven);
+          };
+          columnStep = choose(mul(other, 8), columnStep);
+          first = choose(get(buffer, {i, other, mul(r, 2)}), first);
+          second = choose(get(buffer, {i, other, add(mul(r, 2), 1)}), second);
+        }
         if (!element.isF32()) {
           first = sched::PackOp::create(builder, loc, builder.getI32Type(), first, second, element);
           second = {};
