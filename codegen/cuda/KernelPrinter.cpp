@@ -145,7 +145,7 @@ void KernelPrinter::printStatement(Operation *op) {
     return;
   if (auto philox = dyn_cast<PhiloxOp>(op))
     return printPhilox(philox);
-  if (isa<tile::TileDialect>(op->getDialect()) || isa<SlotOp, CopyTileOp, StoreTileOp, CopyWindowOp>(op))
+  if (isa<tile::TileDialect>(op->getDialect()) || isa<SlotOp, CopyTileOp, StoreTileOp, WriteTileOp, CopyWindowOp>(op))
     return fail(op, "is not expanded; run the scheduling passes to their end before printing");
   if (isa<arith::ArithDialect, math::MathDialect>(op->getDialect()))
     for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))

@@ -88,16 +88,17 @@ LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribu
   if (attribute.getName() == atAttr && !isa<AtAttr>(attribute.getValue()))
     return op->emitOpError() << "has a sched.at of " << attribute.getValue()
                              << ", which does not say when it runs; write #sched.at<order 1>";
-  auto givesShared = [&] {
+  auto hasRing = [&] {
     auto type = op->getNumResults() == 1 ? dyn_cast<TileType>(op->getResult(0).getType()) : TileType();
-    return isa<attune::tile::LoadOp, attune::tile::WindowOp, attune::tile::ConvertOp>(op) &&
-           type.getSpace() == MemorySpace::Shared;
+    return isa<attune::tile::AccumulateOp, attune::tile::StoreOp>(op) ||
+           (isa<attune::tile::LoadOp, attune::tile::WindowOp, attune::tile::ConvertOp>(op) &&
+            type.getSpace() == MemorySpace::Shared);
   };
   if (attribute.getName() == ringAttr && !isa<RingAttr>(attribute.getValue()))
     return op->emitOpError() << "has a sched.ring of " << attribute.getValue()
                              << ", which does not say how deep it is; write #sched.ring<stages 2>";
-  if (attribute.getName() == ringAttr && !givesShared())
-    return op->emitOpError("has a sched.ring, but gives no tile in shared memory");
+  if (attribute.getName() == ringAttr && !hasRing())
+    return op->emitOpError("has a sched.ring, but gives no tile in shared memory, and takes none to memory");
   if (attribute.getName() == rolesAttr)
     return verifyRoles(op, attribute.getValue());
   const bool isMark = llvm::is_contained({persistentAttr, longestFirstAttr, turnsAttr, overlapAttr, stageBiasesAttr},
@@ -580,6 +581,61 @@ LogicalResult ForTilesOp::verify() {
   return success();
 }
 
+/// Whether a loop carries its `i`-th value for nothing but that value itself.
+static bool servesItself(ForTilesOp loop, unsigned i) {
+  if (loop.getKeeps() && !loop.getKept()[i].use_empty())
+    return false;
+  Block &body = loop.getBody().front();
+  llvm::SetVector<Value> follow;
+  follow.insert(body.getArgument(i));
+  for (size_t n = 0; n < follow.size(); ++n)
+    for (OpOperand &use : follow[n].getUses()) {
+      Operation *user = use.getOwner();
+      if (user == loop.getNext() && use.getOperandNumber() == i)
+        continue;
+      if (user->getBlock() != &body || user->getNumRegions() || !isMemoryEffectFree(user) ||
+          user->hasTrait<OpTrait::IsTerminator>())
+        return false;
+      follow.insert(user->result_begin(), user->result_end());
+    }
+  return true;
+}
+
+/// Without its `i`-th carried value, in whose place stands what it was initially.
+static void dropCarried(ForTilesOp loop, unsigned i, PatternRewriter &rewriter) {
+  SmallVector<Value> inits(loop.getInits());
+  Value init = inits[i];
+  inits.erase(inits.begin() + i);
+  auto fresh = ForTilesOp::create(rewriter, loop.getLoc(), inits, loop.getBound(), loop.getTiles(), loop.getKeeps());
+  fresh->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  if (auto names = loop->getAttrOfType<ArrayAttr>(attune::tile::namesAttr); names && i < names.size()) {
+    SmallVector<Attribute> kept(names.begin(), names.end());
+    kept.erase(kept.begin() + i);
+    fresh->setAttr(attune::tile::namesAttr, rewriter.getArrayAttr(kept));
+  }
+  NextOp next = loop.getNext();
+  rewriter.modifyOpInPlace(next, [&] { next->eraseOperand(i); });
+  Block &body = fresh.getBody().front();
+  SmallVector<Value> arguments(body.getArguments());
+  arguments.insert(arguments.begin() + i, init);
+  rewriter.mergeBlocks(&loop.getBody().front(), &body, arguments);
+  SmallVector<Value> results(fresh.getResults());
+  if (loop.getKeeps())
+    results.insert(results.begin() + loop.getTiles().size() + i, init);
+  rewriter.replaceOp(loop, results);
+}
+
+LogicalResult ForTilesOp::canonicalize(ForTilesOp loop, PatternRewriter &rewriter) {
+  for (unsigned i = 1; i < loop.getInits().size(); ++i) {
+    const bool stays = loop.getNext().getValues()[i] == loop.getBody().getArgument(i);
+    if (stays || servesItself(loop, i)) {
+      dropCarried(loop, i, rewriter);
+      return success();
+    }
+  }
+  return failure();
+}
+
 //===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
@@ -853,15 +909,50 @@ LogicalResult RingOp::verify() {
   return success();
 }
 
+/// A `c` fragment in stages of the same rows and columns, those of one warpgroup behind those of another.
+static LogicalResult verifyStored(StoreTileOp op, FragmentAttr fragment, TileType shared) {
+  TileType tile = op.getTile().getType();
+  const int64_t shares = fragment.getColumnWarps();
+  if (!isa_and_nonnull<SwizzleAttr>(shared.getLayout()) || shared.rank() != 3 || shared.axis(1) != tile.axis(0) ||
+      shared.axis(2) != tile.axis(1) || shared.getShape()[1] != tile.getShape()[0] * shares ||
+      shared.getShape()[2] * shares != tile.getShape()[1])
+    return op.emitOpError() << "stores " << tile << " to swizzled stages of " << tile.getShape()[0] * shares
+                            << " rows of " << tile.getShape()[1] / shares << ", got " << shared;
+  return success();
+}
+
 LogicalResult StoreTileOp::verify() {
   TileType tile = getTile().getType(), shared = getShared().getType();
   auto fragment = dyn_cast_or_null<FragmentAttr>(tile.getLayout());
-  if (tile.rank() != 1 || !fragment || fragment.getRole() != FragmentRole::Threads)
-    return emitOpError() << "stores a tile of one axis in layout threads, got " << tile;
-  if (shared.getSpace() != MemorySpace::Shared || !shared.hasAxis("stage") || shared.getLayout() ||
-      shared.rank() != 2 || shared.axis(1) != tile.axis(0) || shared.getShape()[1] != tile.getShape()[0] ||
-      shared.getElementType() != tile.getElementType())
+  const FragmentRole wanted = tile.rank() == 2 ? FragmentRole::C : FragmentRole::Threads;
+  if (tile.rank() > 2 || !fragment || fragment.getRole() != wanted)
+    return emitOpError() << "stores a tile of one axis in layout threads, or of two in layout c, got " << tile;
+  if (shared.getSpace() != MemorySpace::Shared || !shared.hasAxis("stage"))
     return emitOpError() << "stores to stages of the same tile, got " << shared;
+  if (tile.rank() == 2)
+    return verifyStored(*this, fragment, shared);
+  if (shared.getLayout() || shared.rank() != 2 || shared.axis(1) != tile.axis(0) ||
+      shared.getShape()[1] != tile.getShape()[0] || shared.getElementType() != tile.getElementType())
+    return emitOpError() << "stores to stages of the same tile, got " << shared;
+  return success();
+}
+
+LogicalResult WriteTileOp::verify() {
+  TileType shared = getShared().getType();
+  if (shared.rank() != 3 || !shared.hasAxis("stage") || !isa_and_nonnull<SwizzleAttr>(shared.getLayout()) ||
+      shared.getShape()[1] % 64)
+    return emitOpError() << "writes swizzled stages of 64 rows a warpgroup, got " << shared;
+  const int64_t groups = shared.getShape()[1] / 64, shares = getShares();
+  if (shares < 1 || groups % shares)
+    return emitOpError() << shares << " shares of columns are not those of " << groups << " warpgroups";
+  if (getView().getType().getRank() != 4 || getIndices().size() != 3)
+    return emitOpError() << "writes to a view of four dimensions at three indices, got " << getView().getType()
+                         << " at " << getIndices().size();
+  if (shared.getElementType() != getView().getType().getElementType())
+    return emitOpError() << "writes " << shared.getElementType() << " to " << getView().getType()
+                         << "; the copy engine converts nothing";
+  if (getAdds() && !shared.getElementType().isF32())
+    return emitOpError() << "adds " << shared.getElementType() << ", where the copy engine adds f32";
   return success();
 }
 

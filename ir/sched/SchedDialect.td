@@ -157,10 +157,14 @@ def RingAttr : AttrDef<SchedDialect, "Ring"> {
     its first; without them the warps that compute bring the tile themselves. For a conversion of theirs with two stages or more they meet once a tile, in front of what reads it:
     the stage that it writes was read in the tile before last.
 
+    On `tile.accumulate` and `tile.store` in a loop the ring is that of a tile on its way to memory: the warps that compute fill a stage, and the warp that is named empties it by
+    way of the copy engine.
+
     ```mlir
     %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3, "producer" warp 0>} : ...
     %bias = tile.convert %b {sched.ring = #sched.ring<stages 2, "producer" warps 1 to 3>} : ...
     %ds = tile.convert %d {sched.ring = #sched.ring<stages 2>} : ...
+    tile.accumulate %dq, %DQ[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 1, "producer" warp 1>} : ...
     ```
   }];
   let parameters = (ins "int64_t":$stages, "::mlir::StringAttr":$role, "int64_t":$first_warp, "int64_t":$warps);

@@ -317,15 +317,34 @@ def CopyWindowOp : SchedOp<"copy_window", [Effects, AttrSizedOperandSegments]> {
 def StoreTileOp : SchedOp<"store_tile", [Effects]> {
   let summary = "store a tile that the threads of warps hold to a stage (before expansion)";
   let description = [{
-    Of one axis, in layout `threads`. The warps follow their role's first.
+    Of one axis, in layout `threads`: the warps follow their role's first. Or a `c` fragment of all warpgroups, for the copy engine (`sched.write_tile`): the
+    stage has the rows of one warpgroup behind those of another, also where these share the columns.
 
     ```mlir
     sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<threads, warps 3>>, ...
+    sched.store_tile %dq to %dqs[%slot] : !tile.tile<q 64 x d 128, f32, register, #sched.fragment<c, warps 4 x 2>>, ... // stage 1 x q 128 x d 64
     ```
   }];
   let arguments = (ins TileType:$tile, TileType:$shared, I32:$stage);
   let assemblyFormat = "$tile `to` $shared `[` $stage `]` attr-dict `:` type($tile) `,` type($shared)";
   let hasVerifier = 1;
+}
+
+def WriteTileOp : SchedOp<"write_tile", [Effects]> {
+  let summary = "one thread has the copy engine write a stage to global memory, and waits until it has read it (before expansion)";
+  let description = [{
+    With `adds` it adds to what is there. The stage is what `sched.store_tile` makes of a fragment whose columns `shares` warpgroups share. Rows at or beyond `limit`,
+    the end of the view's axis, are left out.
+
+    ```mlir
+    sched.write_tile %dqs[%slot] to %DQ[%b, %h, %q0] limit %Sq shares 2 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+    ```
+  }];
+  let hasVerifier = 1;
+  let arguments = (ins TileType:$shared, I32:$stage, ViewType:$view, Variadic<I32>:$indices, I32:$limit, I64Attr:$shares, UnitAttr:$adds);
+  let assemblyFormat = [{
+    $shared `[` $stage `]` `to` $view `[` $indices `]` `limit` $limit `shares` $shares (`adds` $adds^)? attr-dict `:` type($shared) `,` type($view)
+  }];
 }
 
 def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {

@@ -239,7 +239,8 @@ def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, 
   let description = [{
     The body takes the carried i32 values (first the tile index; then, where the schedule needs them, the tiles after
     it and ring slots) and, before expansion, tiles; `sched.next` gives their next values. Results are the tiles; with `keeps` the
-    carried i32 values follow them, as the last `sched.next` left them.
+    carried i32 values follow them, as the last `sched.next` left them. Canonicalisation drops an i32 behind the tile index that stays what it was, or that only its own
+    next value follows from.
 
     ```mlir
     sched.for_tiles (%n, %slot) = (%begin, %zero) below %end { ... sched.next %n1, %slot1 : i32, i32 }
@@ -251,6 +252,7 @@ def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, 
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let hasCanonicalizeMethod = 1;
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins "::mlir::ValueRange":$inits, "::mlir::Value":$bound, "::mlir::ValueRange":$tiles,
                                  CArg<"bool", "false">:$keeps)>];

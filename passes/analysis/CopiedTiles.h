@@ -21,13 +21,13 @@ inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) {
   });
 }
 
-/// How many tiles the ring of what `op` gives holds. Where the text says nothing: one before the loop, in it as many as
-/// that of the loop's first copy, or two.
+/// How many tiles the ring of what `op` gives, or takes to memory, holds. Where the text says nothing: one before the loop and
+/// of those that leave, else as many as that of the loop's first copy, or two.
 inline int64_t ringDepth(mlir::Operation *op) {
   if (sched::RingAttr ring = sched::ringOf(op))
     return ring.getStages();
   auto loop = op->getParentOfType<tile::ForBlocksOp>();
-  if (!loop)
+  if (!loop || op->getNumResults() == 0)
     return 1;
   for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
     if (isCopied(load))

@@ -13,6 +13,8 @@
 //       first copy                                        their own
 //     other vectors that are loaded            copy       the last two
 //     windows                                    copy     the last two, where the copy engine cannot
+//     tiles that are added to memory             1        a warp that fills no ring: the second, or the third, and vectors
+//                                                         come from the last alone
 //
 // Without, all warps copy.
 //
@@ -21,6 +23,7 @@
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/CopiedTiles.h"
+#include "passes/analysis/LeavingTiles.h"
 #include "passes/analysis/cost/CostModel.h"
 
 namespace attune {
@@ -47,6 +50,8 @@ public:
         exchanged.push_back(convert);
       if (isa<tile::WindowOp>(op))
         windows.push_back(op);
+      if (isa<tile::StoreOp, tile::AccumulateOp>(op) && (sched::ringOf(op) || isAddedByEngine(op)))
+        leaving.push_back(op);
       if (auto domain = dyn_cast<tile::DomainOp>(op))
         searches |= domain.skips();
     });
@@ -56,6 +61,8 @@ public:
     for (Operation *load : streamed)
       if (!sched::ringOf(load))
         setRing(load, {}, 0, 1);
+    for (Operation *op : leaving)
+      op->removeAttr(sched::ringAttr);
     for (Operation *convert : exchanged) {
       convert->removeAttr(sched::ringAttr);
       tile::remark(kernel, "the ring of " + tile::nameOf(convert->getResult(0)) +
@@ -75,14 +82,44 @@ public:
     assign(once, 0);
     assign(ArrayRef(streamed).take_front(1), 0);
     assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())), searches && computed.empty() ? 1 : 0);
-    assign(computed, 1, windows.empty() && vectors.empty() ? warps - 1 : 1);
+    assign(computed, 1, windows.empty() && vectors.empty() && leaving.empty() ? warps - 1 : 1);
     assign(columns, 0);
     assign(windows, 2, warps - 2);
-    assign(vectors, 2, warps - 2);
+    const int64_t freeWarp = leaving.empty() ? 0 : warpForLeaving();
+    assign(vectors, freeWarp == 2 ? 3 : 2, freeWarp == 2 ? warps - 3 : warps - 2);
+    if (freeWarp)
+      assign(leaving, freeWarp);
+    else
+      llvm::for_each(leaving, [&](Operation *op) {
+        tile::remark(kernel, "what is added to " + tile::parameterOf(op->getOperand(1)).getOwnName().str() +
+                                 " goes element by element: all warps of role " + filling.str() + " fill rings");
+      });
     return success();
   }
 
 private:
+  /// Whether a loop adds a tile to memory in each pass, which the copy engine can.
+  bool isAddedByEngine(Operation *op) {
+    auto accumulate = dyn_cast<tile::AccumulateOp>(op);
+    auto around = dyn_cast<tile::ForBlocksOp>(op->getParentOp());
+    return accumulate && around && around.getWithin().empty() && leavesInBoxes(kernel, accumulate);
+  }
+
+  /// One that fills no ring, or 0. Vectors that leave their warps to the pass leave it the first of them, too.
+  int64_t warpForLeaving() {
+    llvm::SmallDenseSet<int64_t> busy;
+    for (const auto &ops : {once, streamed, computed, columns, windows})
+      for (Operation *op : ops)
+        if (RingAttr ring = sched::ringOf(op))
+          for (int64_t warp = 0; warp < ring.getWarps(); ++warp)
+            busy.insert(ring.getFirstWarp() + warp);
+    for (Operation *op : vectors)
+      if (RingAttr ring = sched::ringOf(op); ring && ring.getRole())
+        for (int64_t warp = 0; warp < ring.getWarps(); ++warp)
+          busy.insert(ring.getFirstWarp() + warp);
+    return !busy.contains(1) ? 1 : !busy.contains(2) ? 2 : 0;
+  }
+
   static void setRing(Operation *op, StringAttr role, int64_t first, int64_t warps) {
     op->setAttr(sched::ringAttr, RingAttr::get(op->getContext(), ringDepth(op), role, first, warps));
   }
@@ -140,7 +177,7 @@ private:
       return kernel.emitOpError() << "roles take " << registers << " registers, of which a block of " << threads
                                   << " threads has " << atLaunch << "; give a role fewer";
     filling = fills.getName();
-    for (const auto &ops : {once, streamed, computed, columns, vectors, windows})
+    for (const auto &ops : {once, streamed, computed, columns, vectors, windows, leaving})
       for (Operation *op : ops)
         if (failed(checkRing(op, fills)))
           return failure();
@@ -172,7 +209,7 @@ private:
   tile::KernelOp kernel;
   tile::PlanAttr plan;
   StringAttr filling;
-  SmallVector<Operation *> once, streamed, computed, columns, vectors, windows, exchanged;
+  SmallVector<Operation *> once, streamed, computed, columns, vectors, windows, exchanged, leaving;
   bool searches = false;
 };
 

@@ -16,6 +16,9 @@
 // Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
 // described the tensors to the copy engine, and else the last two warps.
 //
+// What a loop stores or adds to memory in each pass leaves by a ring, too: the consumers fill a stage, and a warp of the
+// producer has the copy engine take it to memory, and empties it.
+//
 // All walk the same tiles and the same stages; a warpgroup passes over those that show its own rows nothing
 // (tile.for_blocks, within). Where the next tile follows from a search, the producer's first warp searches, ahead of
 // its copies, and sends all others what it found: with Q the first tile, with K(n) the tile after n and whether the
@@ -34,6 +37,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
+#include "passes/analysis/LeavingTiles.h"
 #include "passes/sched/NamedBarriers.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 
@@ -72,10 +76,37 @@ LogicalResult WarpSpecializer::findRings() {
   sharesWindows = !windows.empty() && llvm::none_of(windows, [](const Ring &ring) {
     return followsBatch(cast<tile::WindowOp>(ring.tile));
   });
-  for (const Ring &ring : llvm::concat<const Ring>(streamed, staged, windows, exchanged))
+  if (failed(findLeaving()))
+    return failure();
+  for (const Ring &ring : llvm::concat<const Ring>(streamed, staged, windows, exchanged, leaving))
     if (!llvm::is_contained(depths, ring.stages()))
       depths.push_back(ring.stages());
   return findOthers();
+}
+
+LogicalResult WarpSpecializer::findLeaving() {
+  WalkResult result = kernel.walk([&](Operation *op) {
+    if (!isa<tile::StoreOp, tile::AccumulateOp>(op) || !sched::ringOf(op))
+      return WalkResult::advance();
+    auto store = dyn_cast<tile::StoreOp>(op);
+    const bool fits = store ? leavesInBoxes(kernel, store) : leavesInBoxes(kernel, cast<tile::AccumulateOp>(op));
+    StringRef fault;
+    if (op->getBlock() != &loop.getBody().front())
+      fault = "stands in no loop over tiles, or under a condition, and fills no ring; leave sched.ring out";
+    else if (!loop.getWithin().empty())
+      fault = "is of a loop whose warpgroups pass over tiles, and would leave stages half filled; leave sched.ring out";
+    else if (!fits)
+      fault = "takes to memory what the copy engine cannot: it takes 64 rows a warpgroup to a tensor of four "
+              "dimensions, up "
+              "to the end of its axis, as floats or, stored, 16 bits; leave sched.ring out";
+    if (!fault.empty()) {
+      op->emitOpError(fault);
+      return WalkResult::interrupt();
+    }
+    leaving.emplace_back(op);
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
 }
 
 LogicalResult WarpSpecializer::findOthers() {
@@ -93,7 +124,11 @@ LogicalResult WarpSpecializer::findOthers() {
       return ring.tile->emitOpError()
              << "lies in stages beside those of the first copy of the loop, of which there are "
              << streamed.front().stages();
-  for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
+  for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows, leaving)) {
+    const bool leaves = isa<tile::StoreOp, tile::AccumulateOp>(ring.tile);
+    if (leaves && (!ring.is.getFirstWarp() || ring.is.getWarps() > 1))
+      return ring.tile->emitOpError(
+          "goes to memory by one warp, which waits for it, and is not the first, which copies");
     if (isa<tile::LoadOp>(ring.tile) && ring.is.getWarps() > 1)
       return ring.tile->emitOpError("is copied by one warp, of which one lane starts the copy engine");
     if (isa<tile::ConvertOp>(ring.tile) && !ring.is.getFirstWarp())
@@ -110,6 +145,9 @@ LogicalResult WarpSpecializer::findOthers() {
           (first != ring.is.getFirstWarp() || is.getWarps() != ring.is.getWarps()) &&
           first < ring.is.getFirstWarp() + ring.is.getWarps() && ring.is.getFirstWarp() < first + is.getWarps())
         return ring.tile->emitOpError() << "has a ring of warps that fill another one with others: " << is;
+      else if (first == ring.is.getFirstWarp() && leaves != isa<tile::StoreOp, tile::AccumulateOp>(rings.front()->tile))
+        return ring.tile->emitOpError() << "has a ring of warp " << first
+                                        << ", which is to take tiles to memory as well as bring some; give it another";
     others[ring.is.getFirstWarp()].push_back(&ring);
   }
   return success();
@@ -142,6 +180,8 @@ LogicalResult WarpSpecializer::run() {
     declare(ring, /*filledBy=*/32 * ring.is.getWarps(), ring.holdsRows ? 32 * warps : warps);
   for (Ring &ring : windows)
     declare(ring, /*filledBy=*/1, warps);
+  for (Ring &ring : leaving)
+    declare(ring, /*filledBy=*/32 * warps, /*emptiedBy=*/1);
   for (Ring &ring : columns) {
     ring.buffer = declareBuffer(ring);
     ring.barriers = streamed.front().barriers;

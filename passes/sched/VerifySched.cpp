@@ -54,8 +54,8 @@ LogicalResult verifyExpanded(Operation *op) {
           op) ||
       isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
       (isa<sched::SchedDialect>(op->getDialect()) &&
-       !isa<sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::CopyWindowOp, sched::NextVisibleOp,
-            sched::VisibleOp, sched::KernelOp>(op));
+       !isa<sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::WriteTileOp, sched::CopyWindowOp,
+            sched::NextVisibleOp, sched::VisibleOp, sched::KernelOp>(op));
   if (!known)
     return op->emitOpError(
         "is left; at the end of sched there are single instructions, loops and scalar arithmetic only");

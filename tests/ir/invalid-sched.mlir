@@ -1135,7 +1135,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
   %r = sched.registers "r" : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>
-  // expected-error @+1 {{'sched.store_tile' op stores a tile of one axis in layout threads, got '!tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>'}}
+  // expected-error @+1 {{'sched.store_tile' op stores a tile of one axis in layout threads, or of two in layout c, got '!tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>'}}
   sched.store_tile %r to %s[%c0] : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>, !tile.tile<stage 2 x k 64, f32, shared>
 }
 
@@ -1209,7 +1209,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8
 
 tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
-  // expected-error @+1 {{'arith.addi' op has a sched.ring, but gives no tile in shared memory}}
+  // expected-error @+1 {{'arith.addi' op has a sched.ring, but gives no tile in shared memory, and takes none to memory}}
   %x = arith.addi %c0, %c0 {sched.ring = #sched.ring<stages 2>} : i32
 }
 
@@ -1254,4 +1254,64 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 12
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.load_byte' op takes a view of i8 with one index for each dimension, got '!tile.view<4, bf16>' and 4}}
   %x = sched.load_byte %K[%i, %i, %i, %i] : !tile.view<4, bf16>
+}
+
+// -----
+
+sched.kernel @bad() grid [] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 64 x d 64, f32, shared, #sched.swizzle<128>>
+  %r = sched.registers "r" : !tile.tile<q 64 x d 64, f32, register, #sched.fragment<c, warps 4 x 2>>
+  // expected-error @+1 {{'sched.store_tile' op stores '!tile.tile<q 64 x d 64, f32, register, #sched.fragment<c, warps 4 x 2>>' to swizzled stages of 128 rows of 32, got '!tile.tile<stage 1 x q 64 x d 64, f32, shared, #sched.swizzle<128>>'}}
+  sched.store_tile %r to %s[%c0] : !tile.tile<q 64 x d 64, f32, register, #sched.fragment<c, warps 4 x 2>>, !tile.tile<stage 1 x q 64 x d 64, f32, shared, #sched.swizzle<128>>
+}
+
+// -----
+
+tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  %DQ = tile.param "dq" : !tile.view<4, f32>
+  %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 96 x d 64, f32, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.write_tile' op writes swizzled stages of 64 rows a warpgroup, got '!tile.tile<stage 1 x q 96 x d 64, f32, shared, #sched.swizzle<128>>'}}
+  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 shares 1 adds : !tile.tile<stage 1 x q 96 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+}
+
+// -----
+
+tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  %DQ = tile.param "dq" : !tile.view<4, f32>
+  %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.write_tile' op 3 shares of columns are not those of 2 warpgroups}}
+  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 shares 3 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+}
+
+// -----
+
+tile.kernel @bad(dq: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  %DQ = tile.param "dq" : !tile.view<3, f32>
+  %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.write_tile' op writes to a view of four dimensions at three indices, got '!tile.view<3, f32>' at 2}}
+  sched.write_tile %s[%c0] to %DQ[%c0, %c0] limit %c0 shares 1 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<3, f32>
+}
+
+// -----
+
+tile.kernel @bad(dq: out [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  %DQ = tile.param "dq" : !tile.view<4, bf16>
+  %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.write_tile' op writes 'f32' to '!tile.view<4, bf16>'; the copy engine converts nothing}}
+  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 shares 1 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
+}
+
+// -----
+
+tile.kernel @bad(dq: out [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  %DQ = tile.param "dq" : !tile.view<4, bf16>
+  %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.write_tile' op adds 'bf16', where the copy engine adds f32}}
+  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 shares 1 adds : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
 }

@@ -297,6 +297,13 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
     %o = sched.registers "o" : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>
     %sums = sched.shared "sums" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
     %SUMS = tile.param "sums" : !tile.view<4, f32>
+    // CHECK: sched.write_tile %{{.*}}[%{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} shares 1 adds : <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, <4, f32>
+    sched.write_tile %sums[%zero] to %SUMS[%zero, %zero, %zero] limit %Sk shares 1 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+    // CHECK: sched.write_tile %{{.*}}[%{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} shares 2 : <stage 1 x q 128
+    sched.write_tile %sums[%zero] to %SUMS[%zero, %zero, %zero] limit %Sk shares 2 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+    %wide = sched.registers "wide" : !tile.tile<q 64 x d 128, f32, register, #sched.fragment<c, warps 4 x 2>>
+    // CHECK: sched.store_tile %{{.*}} to %{{.*}}[%{{.*}}] : <q 64 x d 128, f32, register, #sched.fragment<c, warps 4 x 2>>, <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
+    sched.store_tile %wide to %sums[%zero] : !tile.tile<q 64 x d 128, f32, register, #sched.fragment<c, warps 4 x 2>>, !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
     %float = arith.constant 1.0 : f32
     // CHECK: sched.for_work grid (
     sched.for_work grid (%b) {

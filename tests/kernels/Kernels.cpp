@@ -377,6 +377,31 @@ Problem sharedSums(const Sizes &sizes) {
 }
 
 //===----------------------------------------------------------------------===//
+// A product for each head
+//===----------------------------------------------------------------------===//
+
+Problem headProducts(const Sizes &sizes) {
+  constexpr int64_t d = 64, e = 96;
+  const auto [batch, heads, queries, keys] = sizes;
+  HostOperand x = random("x", DType::BF16, {batch, heads, queries, d}, 19),
+              w = random("w", DType::BF16, {batch, heads, d, e}, 20);
+  Expected64 y{"y", std::vector<double>(size_t(batch * heads * queries * e))}, z{"z", y.values};
+  for (int64_t row = 0; row < batch * heads * queries; ++row)
+    for (int64_t column = 0; column < e; ++column) {
+      double &product = y.values[size_t(row * e + column)];
+      for (int64_t i = 0; i < d; ++i)
+        product += double(x.get(row * d + i)) * w.get((row / queries * d + i) * e + column);
+      z.values[size_t(row * e + column)] = 0.25 + product / 2;
+    }
+  return {{x, w, filled("y", DType::BF16, {batch, heads, queries, e}, NAN),
+           filled("z", DType::F32, {batch, heads, queries, e}, 0.25f)},
+          [=](const std::vector<HostOperand> &operands) {
+            std::string fault = compare(operands, y, 4e-3);
+            return fault.empty() ? compare(operands, z, 1e-5) : fault;
+          }};
+}
+
+//===----------------------------------------------------------------------===//
 // Sums over heads that see other tiles each
 //===----------------------------------------------------------------------===//
 
@@ -435,6 +460,12 @@ const std::vector<Program> &attune::tests::programs() {
        attentionBackward,
        /*isForWarpgroups=*/true,
        /*timed=*/Sizes{2, 16, 4096, 4096}},
+      // Tiles that leave in the loop; none, and a ragged last one.
+      {"head_products",
+       headProductsText,
+       {{2, 3, 1, 0}, {1, 1, 0, 0}, {1, 2, 128, 0}, {2, 1, 300, 0}, {1, 1, 1000, 0}},
+       headProducts,
+       /*isForWarpgroups=*/true},
       // No query, tiles that no head sees, rounds without a tile; more groups of tiles than a search looks at one by one.
       {"head_sums",
        headSumsText,

@@ -1,5 +1,5 @@
-// The backward pass of attention_backward.mlir with a schedule for warpgroups: a role copies tiles of Q and dO ahead, and
-// two other warps of it load LSE and delta; two warpgroups multiply.
+// The backward pass of attention_backward.mlir with a schedule for warpgroups: a role copies tiles of Q and dO ahead, two
+// other warps of it load LSE and delta, and the last one takes dQ to memory; two warpgroups multiply.
 !scores = !tile.tile<q 128 x k 128, f32, register>
 !rounded = !tile.tile<q 128 x k 128, bf16, register>
 !queries = !tile.tile<q 128 x d 64, bf16, shared>
@@ -96,7 +96,8 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
       %y = arith.mulf %e, %scale : f32
       tile.yield %y : f32
     }
-    tile.accumulate %dqs, %DQ[%b, %h, %q0] limit %Sq : !tile.tile<q 128 x d 64, f32, register>, !tile.view<4, f32>
+    // By a warp that does nothing else: the others go on while it waits for the copy engine.
+    tile.accumulate %dqs, %DQ[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 1, "producer" warp 1>} : !tile.tile<q 128 x d 64, f32, register>, !tile.view<4, f32>
     tile.yield %dk1, %dv1 : !keys, !values
   }
   %dks = tile.map(%r#0 : !keys) -> !keys {

@@ -80,3 +80,100 @@ tile.kernel @twice(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 
   %s = tile.splat %zero : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %x = tile.convert %s {sched.ring = #sched.ring<stages 2>, tile.name = "x"} : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, shared>
 }
+
+// -----
+
+// What a loop adds to memory is taken there by a warp that fills no ring: the second, or the third.
+// CHECK-LABEL: tile.kernel @added
+// CHECK:           tile.accumulate {{.*}} {sched.ring = #sched.ring<stages 1, "copy" warp 1>}
+tile.kernel @added(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %X = tile.param "x" : !tile.view<4, f32>
+  %dom = tile.domain k by 128 [%c0, %Sk) full
+  %x = tile.splat %zero : f32 -> !tile.tile<k 128 x e 128, f32, register>
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+    %also = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "copy" warp 0>} : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+    tile.accumulate %x, %X[%b, %h, %k0] limit %Sk : !tile.tile<k 128 x e 128, f32, register>, !tile.view<4, f32>
+    tile.yield
+  }
+}
+
+// CHECK-LABEL: tile.kernel @beside
+// CHECK:           tile.accumulate {{.*}} {sched.ring = #sched.ring<stages 1, "copy" warp 2>}
+tile.kernel @beside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %X = tile.param "x" : !tile.view<4, f32>
+  %dom = tile.domain k by 128 [%c0, %Sk) full
+  %x = tile.splat %zero : f32 -> !tile.tile<k 128 x e 128, f32, register>
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+    %also = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "copy" warp 1>} : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+    tile.accumulate %x, %X[%b, %h, %k0] limit %Sk : !tile.tile<k 128 x e 128, f32, register>, !tile.view<4, f32>
+    tile.yield
+  }
+}
+
+// Where all warps fill rings, lanes add what they hold.
+// CHECK-LABEL: tile.kernel @busy
+// CHECK-SAME:    tile.remarks = ["what is added to x goes element by element: all warps of role copy fill rings"]
+// CHECK-NOT:     tile.accumulate {{.*}}sched.ring
+tile.kernel @busy(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %X = tile.param "x" : !tile.view<4, f32>
+  %dom = tile.domain k by 128 [%c0, %Sk) full
+  %x = tile.splat %zero : f32 -> !tile.tile<k 128 x e 128, f32, register>
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+    %also = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "copy" warp 1>} : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+    %rows = tile.map() at(k = %k0) -> !tile.tile<k 128, f32, register> {
+    ^bb0(%row: i32):
+      tile.yield %zero : f32
+    }
+    %vector = tile.convert %rows {sched.ring = #sched.ring<stages 2, "copy" warps 2 to 3>} : !tile.tile<k 128, f32, register> -> !tile.tile<k 128, f32, shared>
+    tile.accumulate %x, %X[%b, %h, %k0] limit %Sk : !tile.tile<k 128 x e 128, f32, register>, !tile.view<4, f32>
+    tile.yield
+  }
+}
+
+// -----
+
+// Not where warps have no roles.
+// CHECK-LABEL: tile.kernel @plain
+// CHECK-NOT:     tile.accumulate {{.*}}sched.ring
+tile.kernel @plain(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %X = tile.param "x" : !tile.view<4, f32>
+  %dom = tile.domain k by 128 [%c0, %Sk) full
+  %x = tile.splat %zero : f32 -> !tile.tile<k 128 x e 128, f32, register>
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+    %also = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2>} : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+    tile.accumulate %x, %X[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2>} : !tile.tile<k 128 x e 128, f32, register>, !tile.view<4, f32>
+    tile.yield
+  }
+}

@@ -10,8 +10,20 @@
 // Rows that the text gives other warps have rings of their own, beside the copies: each lane arrives for what it stored, and read.
 // OTHERS:        %[[LSE:.*]] = sched.ring {{.*}} filled_by 64 emptied_by 256
 // OTHERS:        %[[DELTA:.*]] = sched.ring {{.*}} filled_by 64 emptied_by 256
+// OTHERS:        %[[DQ:.*]] = sched.shared "dq_tile" at 0 : <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
+// OTHERS:        %[[OF_DQ:.*]] = sched.ring "dq_barriers" {{.*}} filled_by 256 emptied_by 1
+// What goes to memory: a warp awaits a stage, has the copy engine take it, and empties it.
 // OTHERS:        sched.role "producer"
-// OTHERS:          %[[FROM:.*]] = arith.constant 2 : i32
+// OTHERS:          %[[SECOND:.*]] = arith.constant 1 : i32
+// OTHERS-NEXT:     arith.cmpi eq, %{{.*}}, %[[SECOND]]
+// OTHERS:          sched.for_tiles
+// OTHERS:            sched.wait %[[OF_DQ]]
+// OTHERS-NEXT:       scf.if
+// OTHERS-NEXT:         sched.write_tile %[[DQ]]{{.*}} shares 1 adds
+// OTHERS:            sched.sync_lanes
+// OTHERS-NEXT:       sched.release %[[OF_DQ]]
+// OTHERS:          arith.divui
+// OTHERS-NEXT:     %[[FROM:.*]] = arith.constant 2 : i32
 // OTHERS-NEXT:     arith.cmpi sge, %{{.*}}, %[[FROM]]
 // OTHERS:          sched.acquire %[[LSE]]
 // OTHERS:          tile.map() {{.*}} #sched.fragment<threads, warps 2>
@@ -23,6 +35,13 @@
 // OTHERS:          sched.wait %[[LSE]]
 // OTHERS:          sched.sync_lanes
 // OTHERS-NEXT:     sched.release %[[LSE]]{{.*}} by_lanes
+// The warps that compute fill it, and behind the loop await that it is empty.
+// OTHERS:          sched.acquire %[[OF_DQ]]
+// OTHERS-NEXT:     sched.store_tile %{{.*}} to %[[DQ]]
+// OTHERS-NEXT:     sched.commit %[[OF_DQ]]
+// OTHERS-NOT:      tile.accumulate
+// OTHERS:          sched.next
+// OTHERS:          sched.acquire %[[OF_DQ]]
 
 // The producer fills the rings in its own order.
 // CHECK-LABEL: tile.kernel @staged

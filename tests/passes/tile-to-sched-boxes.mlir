@@ -2,7 +2,7 @@
 // DEFINE: %{passes} = -tile-place-operands -tile-choose-path=arch=sm_90a -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages
 // RUN: attune-opt %S/../kernels/attention_backward_warpgroups.mlir %{passes} | FileCheck %s --check-prefix=MEET
 // RUN: attune-opt %S/../kernels/attention_backward_warpgroups.mlir %{passes} -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s
-// RUN: sed 's/%%DQ\[%%b, %%h, %%q0\] limit %%Sq/%%DQ[%%b, %%h, %%q0] limit %%c128/' %S/../kernels/attention_backward_warpgroups.mlir | attune-opt %{passes} -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SHORT
+// RUN: sed -e 's/ {sched.ring = #sched.ring<stages 1, "producer" warp 1>}//' -e 's/%%DQ\[%%b, %%h, %%q0\] limit %%Sq/%%DQ[%%b, %%h, %%q0] limit %%c128/' %S/../kernels/attention_backward_warpgroups.mlir | attune-opt %{passes} -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SHORT
 
 // RUN: sed 's/^    tile.accumulate .*/&\n&/' %S/../kernels/attention_backward_warpgroups.mlir | attune-opt %{passes} -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=TWICE
 // RUN: attune-opt %S/../kernels/split_keys_warpgroups.mlir -tile-place-operands -tile-choose-path=arch=sm_90a -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-pipeline-copies -tile-specialize-warps -tile-pipeline-stages -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=OWN
@@ -18,30 +18,42 @@
 // MEET-NOT:       sched.sync_warps
 // MEET:           sched.next
 
-// Each warpgroup's rows of dQ are a box for each panel of 32 floats, which are added once those of the tile before have been read. The last are awaited at the end.
+// Each warpgroup's rows of dQ are a box for each panel of 32 floats. One lane of the role that fills rings has them added, and the stage is empty once they have been read. Rows of odd number store other columns.
 // CHECK:         %[[DQ:.*]] = sched.shared "dq_tile" {{.*}} : <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
+// CHECK:         sched.role "producer"
+// CHECK:           %[[ONE:.*]] = sched.elect
+// CHECK:           sched.for_tiles
+// CHECK:             sched.wait %[[RING:.*]][
+// CHECK-NEXT:        scf.if %[[ONE]]
+// CHECK:               scf.if
+// CHECK-NEXT:            sched.store_box %[[DQ]][%{{.*}}, %c0_i32] {{.*}}, %c0_i32] adds
+// CHECK-NEXT:            sched.store_box %[[DQ]][%{{.*}}, %c0_i32] {{.*}}, %c32_i32] adds
+// CHECK-NEXT:            arith.addi
+// CHECK-NEXT:            sched.store_box %[[DQ]][%{{.*}}, %c64_i32] {{.*}}, %c0_i32] adds
+// CHECK-NEXT:            sched.store_box %[[DQ]][%{{.*}}, %c64_i32] {{.*}}, %c32_i32] adds
+// CHECK:               sched.commit_boxes
+// CHECK-NEXT:          sched.wait_boxes pending 0
+// CHECK:             sched.sync_lanes
+// CHECK-NEXT:        sched.release %[[RING]]
 // CHECK:         sched.role "consumer"
 // CHECK:         sched.for_tiles
-// CHECK:           sched.store_matrix {{.*}} step[
-// CHECK:           sched.wait_boxes pending 0
-// CHECK:           sched.sync_warps %{{.*}} threads 128
-// CHECK:           sched.store_shared {{.*}} and {{.*}}, %[[DQ]][{{.*}}] step[
+// CHECK:           sched.acquire %[[RING]]
+// CHECK:           %[[ODD:.*]] = arith.cmpi ne, %{{.*}}, %c0_i32 {tile.name = "odd_row"}
+// CHECK:           %[[STEP:.*]] = arith.select %[[ODD]], %{{.*}}, %{{.*}} : i32
+// CHECK:           sched.store_shared {{.*}} and {{.*}}, %[[DQ]][{{.*}}] step[%{{.*}}, %[[STEP]]]
 // CHECK:           sched.fence_async
-// CHECK-NEXT:      sched.sync_warps %{{.*}} threads 128
-// CHECK:           sched.store_box %[[DQ]]{{.*}} adds
-// CHECK-NEXT:      sched.store_box %[[DQ]]{{.*}} adds
-// CHECK-NEXT:      sched.commit_boxes
-// CHECK:         sched.wait_boxes pending 0
+// CHECK-NEXT:      sched.commit %[[RING]]
+// CHECK:         sched.acquire %[[RING]]
 
 // Rows that end before the view's axis does: lanes add their own.
 // SHORT:         sched.role "consumer"
 // SHORT-NOT:     adds
 // SHORT:         sched.add_elements
 
-// Tiles that are added to one view go through one buffer.
-// TWICE:         sched.shared "dq_tile"
-// TWICE-NOT:     sched.shared "dq_tile"
-// TWICE-COUNT-4: sched.store_box {{.*}} adds
+// Of two additions each has a ring, which one warp empties.
+// TWICE-COUNT-2: sched.shared "dq_tile"
+// TWICE:         sched.role "producer"
+// TWICE-COUNT-8: sched.store_box {{.*}} adds
 // TWICE-NOT:     adds
 
 // What the copy engine does not store, warpgroups of persistent blocks store each for itself: none waits for another's rows.

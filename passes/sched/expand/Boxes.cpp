@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/analysis/LeavingTiles.h"
 #include "passes/analysis/MapPatterns.h"
 #include "passes/sched/expand/KernelExpander.h"
 
@@ -17,12 +18,6 @@ Value KernelExpander::tensorMap(Value view, int64_t rows, sched::SwizzleAttr swi
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&kernelBody());
   return sched::describe(builder, loc, tile::parameterOf(view), rows, swizzle);
-}
-
-bool KernelExpander::endsWithAxis(Value view, Value limit) {
-  tile::OperandAttr operand = tile::operandOf(view);
-  auto extent = limit.getDefiningOp<tile::AxisExtentOp>();
-  return operand && extent && extent.getAxis() == operand.getAxes()[operand.getAxes().size() - 2].getName();
 }
 
 void KernelExpander::loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow) {

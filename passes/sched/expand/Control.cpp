@@ -155,12 +155,14 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
       .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
             tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::LoadOp, tile::LoadBlocksOp, tile::StoreBlocksOp,
             tile::StoreOp, tile::AccumulateOp, tile::ScatterOp, sched::SlotOp, sched::ExchangeOp, sched::CopyTileOp,
-            sched::StoreTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp, sched::ForWorkOp,
-            sched::MmaWaitOp, scf::IfOp>([&](auto tileOp) { return expandOp(tileOp); })
+            sched::StoreTileOp, sched::WriteTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp,
+            sched::ForWorkOp, sched::MmaWaitOp, scf::IfOp>([&](auto tileOp) { return expandOp(tileOp); })
       .Case<sched::SharedOp>([&](auto shared) {
         Operation *buffer = builder.clone(*shared);
         buffer->getResult(0).setType(inPairs(shared.getResult().getType()));
         buffers.map(shared.getResult(), buffer->getResult(0));
+        if (llvm::any_of(shared->getUsers(), llvm::IsaPred<sched::WriteTileOp>))
+          leavingBuffers.push_back(buffer->getResult(0));
         return success();
       })
       .Case<sched::ThreadIdOp>([&](auto id) {

@@ -304,6 +304,10 @@ void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value r
 LogicalResult KernelExpander::expandOp(sched::StoreTileOp op) {
   Value source = buffers.lookup(op.getTile()), shared = buffers.lookup(op.getShared()),
         stage = mapping.lookup(op.getStage());
+  if (op.getTile().getType().rank() == 2) {
+    writeStage(source, shared, stage);
+    return success();
+  }
   const int64_t count = op.getTile().getType().getShape()[0], threads = threadsOf(op.getTile());
   const bool pairs = isInPairs(shared);
   forEachPlaceOf(count, threadAmong(threads), threads, [&](Value i, Value place) {

@@ -365,8 +365,6 @@ private:
   // Boxes.cpp
   /// The launch's description of `view`, once a kernel: boxes of `rows` x a panel of `swizzle`.
   Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle);
-  /// Whether rows of the view end where its axis does: the copy engine leaves out what lies behind.
-  static bool endsWithAxis(Value view, Value limit);
   /// Writes `body`, which reads `index`, in front of the wait for the ring's stage where it has just been written: what it asks
   /// memory for is under way meanwhile.
   void beforeAcquire(Value ring, Value index, function_ref<void()> body);
@@ -411,17 +409,26 @@ private:
   }
   /// The thread of a warpgroup that copies boxes waits until they have been read.
   void waitForBoxes(Value threadId);
-  /// Whether the copy engine can take a register tile, of 64 rows a warpgroup, to `view`: of four dimensions, with rows up
-  /// to the end of its axis.
-  bool takesBoxes(Value tile, Value view, Value limit);
   /// Whether the copy engine stores the tile: 16-bit elements.
   bool isStoredByEngine(tile::StoreOp op);
-  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where the copy engine stores or adds them. Where
-  /// that is done `again` and again, boxes of the time before are awaited first, and the last ones at the role's end.
-  /// With `addedBelow`, the end of the view's rows, they are added.
-  void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices, bool again, Value addedBelow = {});
+  /// A `c` fragment of the warpgroups into a stage, for the copy engine.
+  void writeStage(Value buffer, Value shared, Value stage);
+  /// Boxes that the copy engine takes from a stage.
+  struct StagedBoxes {
+    Value shared, stage, map;
+    int64_t columns; ///< of the view
+    bool adds;
+  };
+  StagedBoxes stagedBoxes(Value shared, Value stage, Value view, bool adds);
+  /// A warpgroup's 64 rows, from `sharedRow` of the stage to row `at[2]` of the view; from column `ownColumn` where it has a
+  /// share of the columns.
+  void storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn);
+  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where the copy engine stores them. A persistent block
+  /// awaits the boxes of the time before first, and the last ones at the role's end.
+  void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices);
+  LogicalResult expandOp(sched::WriteTileOp op);
   /// Shared memory that an output may lie over, or null: a block has one tile of work, and each warpgroup's own rows are
-  /// of a left operand that it alone has read, or of what it has added to memory.
+  /// of a left operand that it alone has read, or a ring's from which all has been written.
   Value takeFreeBuffer(TileType output);
   /// Through shared memory, where each warpgroup writes its own rows: over those of such a buffer, or, in a persistent
   /// block, over those of the tile before once they have been read.
@@ -439,7 +446,7 @@ private:
   bool isStoredInPairs(tile::StoreOp op);
   /// Each element, or pair, by its first holder: a vector, or a tile of a view whose columns do not lie side by side.
   LogicalResult storeElements(tile::StoreOp op);
-  /// From registers by the copy engine, element by element, or, from sm_90 on, two columns at a time.
+  /// From registers, element by element or, from sm_90 on, two columns at a time.
   LogicalResult expandOp(tile::AccumulateOp op);
   /// Element by element, each by its first holder.
   LogicalResult expandOp(tile::ScatterOp op);
@@ -449,8 +456,6 @@ private:
   void scatterElements(tile::ScatterOp op, ArrayRef<Value> extents);
   /// `known`, if that is not null, and that an index is at least 0 and below `extent`.
   Value within(Value known, Value index, Value extent);
-  /// Through shared memory, the same for all tiles that go to the view in boxes of one kind.
-  void addByEngine(tile::AccumulateOp op, Value buffer);
   /// A tile in shared memory: by the copy engine, a lane of each warp its rows, or element by element.
   void addShared(tile::AccumulateOp op);
   /// Whether `op` adds whole rows of a shared tile, side by side in both memories, from sm_90 on.
@@ -482,9 +487,9 @@ private:
   llvm::DenseMap<Value, Value> columnPairs;        ///< what is read by column, to the pair that is at hand
   llvm::DenseMap<Value, Value> windows;            ///< of 16-bit elements, to the fragments that they are read by
   llvm::DenseMap<Value, Value> exchanged;          ///< shared tiles that the kernel itself makes, to their buffers
-  llvm::MapVector<std::pair<Value, Type>, Value> addends; ///< views and kinds of tiles added to them, to the buffers
-  llvm::DenseSet<Value> covered;                          ///< of these buffers, those that an output lies over
-  llvm::DenseMap<Operation *, ProbabilityChain> chains;   ///< by the op that ends them
+  SmallVector<Value>
+      leavingBuffers; ///< rings whose tiles another role takes to memory; null where an output lies over one
+  llvm::DenseMap<Operation *, ProbabilityChain> chains; ///< by the op that ends them
 };
 
 } // namespace attune::expansion

@@ -1,6 +1,7 @@
 //===- Stores.cpp - Results to global memory ---------------------------------===//
 
 #include "arch/ArchInfo.h"
+#include "passes/analysis/LeavingTiles.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 namespace attune::expansion {
@@ -29,25 +30,18 @@ void KernelExpander::waitForBoxes(Value threadId) {
   onlyIf(first, [&] { sched::WaitBoxesOp::create(builder, loc, 0); });
 }
 
-bool KernelExpander::takesBoxes(Value tile, Value view, Value limit) {
-  tile::OperandAttr operand = tile::operandOf(view);
-  auto type = cast<TileType>(tile.getType());
-  if (!specialized || type.rank() != 2 || inShared(tile))
-    return false;
-  FragmentAttr layout = layoutOf(buffers.lookup(tile));
-  return layout.getRole() == FragmentRole::C && layout.getWarps() * layout.getColumnWarps() == plan.getWarps() &&
-         type.getShape()[0] == 16 * layout.getWarps() && operand && operand.isTiled() &&
-         operand.getAxes().size() == 4 && endsWithAxis(view, limit);
-}
-
 bool KernelExpander::isStoredInPairs(tile::StoreOp op) {
   return specialized && !kernel->hasAttr(sched::persistentAttr) && !inShared(op.getTile()) &&
          op.getView().getType().getElementType().isF32() && hasPairs(buffers.lookup(op.getTile()), op.getView());
 }
 
 bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
-  return takesBoxes(op.getTile(), op.getView(), op.getLimit()) &&
-         op.getView().getType().getElementType().getIntOrFloatBitWidth() == 16;
+  if (!specialized || inShared(op.getTile()) || !leavesInBoxes(kernel, op) ||
+      op.getView().getType().getElementType().getIntOrFloatBitWidth() != 16)
+    return false;
+  FragmentAttr layout = layoutOf(buffers.lookup(op.getTile()));
+  return layout.getRole() == FragmentRole::C &&
+         layout.getColumnWarps() == columnShares(kernel, cast<TileType>(op.getTile().getType()));
 }
 
 Value KernelExpander::takeFreeBuffer(TileType output) {
@@ -62,9 +56,9 @@ Value KernelExpander::takeFreeBuffer(TileType output) {
   };
   if (isFree(leftBuffer))
     return std::exchange(leftBuffer, {});
-  for (auto &[what, buffer] : addends)
-    if (isFree(buffer) && covered.insert(buffer).second)
-      return buffer;
+  for (Value &buffer : leavingBuffers)
+    if (isFree(buffer))
+      return std::exchange(buffer, {});
   return {};
 }
 
@@ -84,43 +78,72 @@ LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
       builder.setInsertionPointToStart(&kernelBody());
     shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
-  // What has been added lies there, and may be on its way to memory.
-  const bool isLeaving = covered.contains(over);
-  writeBoxes(buffer, shared, op.getView(), op.getIndices(), isLeaving || kernel->hasAttr(sched::persistentAttr));
+  writeBoxes(buffer, shared, op.getView(), op.getIndices());
   return success();
 }
 
-void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRange indices, bool again,
-                                Value addedBelow) {
+void KernelExpander::writeStage(Value buffer, Value shared, Value stage) {
+  TileType held = stacked(cast<TileType>(buffer.getType()));
+  cast<TileType>(shared.getType()).getElementType().isF32() ? writeFragments(buffer, shared, stage, held)
+                                                            : writeMatrices(buffer, shared, stage, held);
+  sched::FenceAsyncOp::create(builder, loc);
+}
+
+void KernelExpander::storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn) {
+  const int64_t columns = ownColumn ? cast<TileType>(boxes.shared.getType()).getShape()[2] : boxes.columns;
+  const int64_t panel = cast<sched::TensorMapType>(boxes.map.getType()).getColumns();
+  for (int64_t column = 0; column < columns; column += panel)
+    sched::StoreBoxOp::create(builder, loc, boxes.shared, boxes.stage, sharedRow, boxes.map, at[0], at[1], at[2],
+                              i32(column), ownColumn ? add(ownColumn, column) : Value(), boxes.adds);
+}
+
+KernelExpander::StagedBoxes KernelExpander::stagedBoxes(Value shared, Value stage, Value view, bool adds) {
+  auto swizzle = cast<sched::SwizzleAttr>(cast<TileType>(shared.getType()).getLayout());
+  return {shared, stage, tensorMap(view, 64, swizzle), tile::operandOf(view).getColumns(), adds};
+}
+
+void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRange indices) {
   Value barrier = warpgroupBarrier();
+  const bool again = kernel->hasAttr(sched::persistentAttr);
   if (again) {
     waitForBoxes(thread);
     sched::SyncWarpsOp::create(builder, loc, barrier, 128);
     leavesBoxes = true;
   }
-  auto type = cast<TileType>(shared.getType()), held = cast<TileType>(buffer.getType());
-  type.getElementType().isF32() ? writeFragments(buffer, shared, i32(0), stacked(held))
-                                : writeMatrices(buffer, shared, i32(0), stacked(held));
-  sched::FenceAsyncOp::create(builder, loc);
+  writeStage(buffer, shared, i32(0));
   sched::SyncWarpsOp::create(builder, loc, barrier, 128);
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
-  Value map = tensorMap(view, 64, cast<sched::SwizzleAttr>(type.getLayout()));
-  SmallVector<Value> at;
-  for (Value index : indices)
-    at.push_back(mapping.lookup(index));
-  // A map of no rows counts as one.
-  if (addedBelow)
-    first = arith::AndIOp::create(builder, loc, first, below(at[2], addedBelow));
+  const StagedBoxes boxes = stagedBoxes(shared, i32(0), view, /*adds=*/false);
   onlyIf(first, [&] {
-    Value row = warpgroupRow(), ownColumn = warpgroupColumn(held), to = add(at[2], warpgroupRow(held));
-    const int64_t columns = ownColumn ? type.getShape()[2] : tile::operandOf(view).getColumns();
-    for (int64_t column = 0; column < columns; column += cast<sched::TensorMapType>(map.getType()).getColumns())
-      sched::StoreBoxOp::create(builder, loc, shared, i32(0), row, map, at[0], at[1], to, i32(column),
-                                ownColumn ? add(ownColumn, column) : Value(), bool(addedBelow));
+    auto held = cast<TileType>(buffer.getType());
+    Value row = warpgroupRow(), ownColumn = warpgroupColumn(held);
+    storeBoxes(
+        boxes, row,
+        {mapping.lookup(indices[0]), mapping.lookup(indices[1]), add(mapping.lookup(indices[2]), warpgroupRow(held))},
+        ownColumn);
     sched::CommitBoxesOp::create(builder, loc);
     if (!again)
       sched::WaitBoxesOp::create(builder, loc, 0);
   });
+}
+
+LogicalResult KernelExpander::expandOp(sched::WriteTileOp op) {
+  auto type = cast<TileType>(op.getShared().getType());
+  const int64_t groups = type.getShape()[1] / 64, rowGroups = groups / int64_t(op.getShares());
+  const StagedBoxes boxes = stagedBoxes(buffers.lookup(op.getShared()), mapping.lookup(op.getStage()), op.getView(),
+                                        /*adds=*/op.getAdds());
+  SmallVector<Value> at;
+  for (Value index : op.getIndices())
+    at.push_back(mapping.lookup(index));
+  // A map of no rows counts as one.
+  onlyIf(below(at[2], mapping.lookup(op.getLimit())), [&] {
+    for (int64_t group = 0; group < groups; ++group)
+      storeBoxes(boxes, i32(64 * group), {at[0], at[1], add(at[2], group % rowGroups * 64)},
+                 op.getShares() > 1 ? i32(group / rowGroups * type.getShape()[2]) : Value());
+  });
+  sched::CommitBoxesOp::create(builder, loc);
+  sched::WaitBoxesOp::create(builder, loc, 0);
+  return success();
 }
 
 TileType KernelExpander::stagedType(TileType type, Type element) {
@@ -172,8 +195,8 @@ void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, Til
         Value rowStep = steps ? step : Value(), columnStep = steps ? mul(j, 8) : Value();
         Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
         if (apart) {
-          Value odd = tile::named(
-              arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, rem(laneRow, 2), zero), "odd_row");
+          Value odd = tile::named(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, rem(laneRow, 2), zero),
+                                  "odd_row");
           Value other = arith::XOrIOp::create(builder, loc, j, i32(2));
           auto choose = [&](Value ofOdd, Value ofEven) {
             return arith::SelectOp::create(builder, loc, odd, ofOdd, ofEven);
@@ -271,10 +294,6 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
     return success();
   }
   Value buffer = buffers.lookup(op.getTile());
-  if (takesBoxes(op.getTile(), op.getView(), op.getLimit())) {
-    addByEngine(op, buffer);
-    return success();
-  }
   makeHead(op.getView(), op.getIndices());
   Value writer = isWriter(buffer);
   auto condition = [&](Value inside) { return ofWriter(writer, inside); };
@@ -351,13 +370,6 @@ void KernelExpander::scatterElements(tile::ScatterOp op, ArrayRef<Value> extents
     };
     own ? onlyIf(own, write) : write();
   });
-}
-
-void KernelExpander::addByEngine(tile::AccumulateOp op, Value buffer) {
-  Value &shared = addends[{op.getView(), op.getTile().getType()}];
-  if (!shared)
-    shared = keptBuffer(stacked(op.getTile().getType()), builder.getF32Type(), nameOfView(op.getView()) + "_tile");
-  writeBoxes(buffer, shared, op.getView(), op.getIndices(), /*again=*/true, mapping.lookup(op.getLimit()));
 }
 
 bool KernelExpander::addsByRows(Operation *op) {

@@ -69,7 +69,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
       from = passOver(*sequence, from, arith::MinSIOp::create(builder, loc, begin, bound)).getKept();
   }
   auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, loop.getInits(),
-                                         /*keeps=*/endsApart || persistent);
+                                         /*keeps=*/endsApart || persistent || !leaving.empty());
   nameCarried(tiles);
   Block &body = tiles.getBody().front();
   builder.setInsertionPointToStart(&body);
@@ -105,6 +105,8 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   }
   for (Ring &ring : exchanged)
     exchange(ring, in(at, ring));
+  for (Ring &ring : leaving)
+    fillLeaving(ring, in(at, ring));
   builder.setInsertionPointToEnd(&body);
   if (!following)
     following = sequence->next(builder, {index, {}}).tile;
@@ -114,6 +116,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   sched::NextOp::create(builder, loc, values);
   loop.replaceAllUsesWith(tiles.getResults().take_front(tiles.getTiles().size()));
   loop.erase();
+  awaitLeaving(tiles);
   if (endsApart) {
     builder.setInsertionPointAfter(tiles);
     tiles = passOver(*sequence, tiles.getKept(), sequence->bound);
@@ -189,6 +192,29 @@ void WarpSpecializer::exchange(Ring &ring, Position at) {
   placeAs(convert, shared);
   convert.replaceAllUsesWith(shared.getResult());
   convert.erase();
+}
+
+void WarpSpecializer::fillLeaving(Ring &ring, Position at) {
+  Location loc = ring.tile->getLoc();
+  builder.setInsertionPoint(ring.tile);
+  placeAs(ring.tile, sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase));
+  placeAs(ring.tile, sched::StoreTileOp::create(builder, loc, ring.value(), ring.buffer, at.stage));
+  placeAs(ring.tile, sched::CommitOp::create(builder, loc, ring.barriers, at.stage));
+  ring.tile->erase();
+}
+
+void WarpSpecializer::awaitLeaving(sched::ForTilesOp tiles) {
+  if (persistent) // whose stages no other tile takes
+    return;
+  builder.setInsertionPointAfter(tiles);
+  for (Ring &ring : leaving) {
+    Positions at = carriedPositions(tiles.getKept().drop_front());
+    for (int64_t stage = 0; stage < ring.stages(); ++stage) {
+      sched::AcquireOp::create(builder, ring.barriers.getLoc(), ring.barriers, in(at, ring).stage, in(at, ring).phase);
+      if (stage + 1 < ring.stages())
+        at = advance(at);
+    }
+  }
 }
 
 Value WarpSpecializer::followVisit(ArrayRef<Position> positions) {

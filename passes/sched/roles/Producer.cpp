@@ -1,5 +1,6 @@
 //===- Producer.cpp - The warps that copy, and compute for others --------===//
 
+#include "passes/analysis/LeavingTiles.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 
 namespace attune::roles {
@@ -240,25 +241,31 @@ LogicalResult WarpSpecializer::writeOthers(Value thread, ArrayRef<Ring *> rings,
 }
 
 LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original) {
-  SmallVector<Ring *> loads, windows, computed;
+  SmallVector<Ring *> loads, windows, computed, leaves;
   for (Ring *ring : rings)
-    (isa<tile::LoadOp>(ring->tile) ? loads : isa<tile::WindowOp>(ring->tile) ? windows : computed).push_back(ring);
+    (isa<tile::LoadOp>(ring->tile)      ? loads
+     : isa<tile::WindowOp>(ring->tile)  ? windows
+     : isa<tile::ConvertOp>(ring->tile) ? computed
+                                        : leaves)
+        .push_back(ring);
   Value one, unmapped;
   if (!windows.empty() && visits)
     unmapped = isUnmapped();
-  if (!loads.empty())
+  if (!loads.empty() || !leaves.empty())
     one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
   return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value>) {
     for (Ring *ring : computed)
       computeStaged(*ring, mapping, in(at, *ring));
     // One lane copies, after the others' stores.
-    if (one && !computed.empty())
+    if (!loads.empty() && !computed.empty())
       sched::SyncLanesOp::create(builder, loc);
-    if (one)
+    if (!loads.empty())
       onlyIf(one, [&] {
         for (Ring *ring : loads)
           copyStreamed(*ring, mapping, in(at, *ring));
       });
+    for (Ring *ring : leaves)
+      writeLeaving(*ring, mapping, in(at, *ring), one);
     auto copyWindows = [&] {
       for (Ring *ring : windows)
         copyWindow(*ring, mapping, in(at, *ring), /*map=*/{});
@@ -277,6 +284,25 @@ void WarpSpecializer::copyWindow(Ring &ring, IRMapping &mapping, Position at, Va
   sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
   sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage,
                               ring.barriers, map);
+}
+
+void WarpSpecializer::writeLeaving(Ring &ring, IRMapping &mapping, Position at, Value one) {
+  auto write = [&](auto op, bool adds) {
+    Location loc = op.getLoc();
+    SmallVector<Value> indices = cloneValues(op.getIndices(), &loop.getBody().front(), builder, mapping);
+    sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+    onlyIf(one, [&] {
+      sched::WriteTileOp::create(builder, loc, ring.buffer, at.stage, mapping.lookupOrDefault(op.getView()), indices,
+                                 mapping.lookupOrDefault(op.getLimit()),
+                                 columnShares(kernel, cast<TileType>(op.getTile().getType())), adds);
+    });
+    sched::SyncLanesOp::create(builder, loc);
+    sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage);
+  };
+  if (auto store = dyn_cast<tile::StoreOp>(ring.tile))
+    write(store, /*adds=*/false);
+  else
+    write(cast<tile::AccumulateOp>(ring.tile), /*adds=*/true);
 }
 
 void WarpSpecializer::onlyIf(Value condition, function_ref<void()> body) {

@@ -1,5 +1,6 @@
 //===- Rings.cpp - Buffers, barriers and positions of rings; tiles of work ---===//
 
+#include "passes/analysis/LeavingTiles.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 
 namespace attune::roles {
@@ -11,23 +12,39 @@ Value WarpSpecializer::declareMessages(StringRef name, int64_t stages, int64_t f
   return sched::SharedOp::create(builder, loc, type, name);
 }
 
-Value WarpSpecializer::declareBuffer(const Ring &ring) {
-  const int64_t stages = ring.stages();
-  return sched::SharedOp::create(builder, ring.tile->getLoc(), ringType(cast<TileType>(ring.value().getType()), stages),
-                                 (stages > 1 ? stemOf(ring) + "_ring" : tile::nameOf(ring.value())).str());
+TileType WarpSpecializer::leavingType(const Ring &ring) {
+  auto type = cast<TileType>(ring.value().getType());
+  const int64_t shares = columnShares(kernel, type), rows = type.getShape()[0] * shares,
+                columns = type.getShape()[1] / shares;
+  Type element = cast<tile::ViewType>(ring.tile->getOperand(1).getType()).getElementType();
+  return TileType::make(
+      builder.getContext(), {{type.axis(0), rows}, {type.axis(1), columns}}, element, tile::MemorySpace::Shared,
+      sched::SwizzleAttr::forBoxes(builder.getContext(), columns * element.getIntOrFloatBitWidth() / 8));
 }
 
-StringRef WarpSpecializer::stemOf(const Ring &ring) {
+Value WarpSpecializer::declareBuffer(const Ring &ring) {
+  const int64_t stages = ring.stages();
+  const bool leaves = !ring.tile->getNumResults();
+  const TileType type = leaves ? leavingType(ring) : cast<TileType>(ring.value().getType());
+  const std::string name = stages > 1 ? stemOf(ring) + "_ring"
+                           : leaves   ? stemOf(ring) + "_tile"
+                                      : tile::nameOf(ring.value()).str();
+  return sched::SharedOp::create(builder, ring.tile->getLoc(), ringType(type, stages), name);
+}
+
+std::string WarpSpecializer::stemOf(const Ring &ring) {
+  if (!ring.tile->getNumResults())
+    return tile::parameterOf(ring.tile->getOperand(1)).getOwnName().str();
   StringRef stem = tile::nameOf(ring.value());
   stem.consume_back("_tile");
-  return stem;
+  return stem.str();
 }
 
 void WarpSpecializer::declare(Ring &ring, int64_t filledBy, int64_t emptiedBy) {
   ring.buffer = declareBuffer(ring);
   ring.barriers =
       sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), ring.stages()),
-                            (stemOf(ring) + "_barriers").str(), 0, filledBy, emptiedBy);
+                            stemOf(ring) + "_barriers", 0, filledBy, emptiedBy);
 }
 
 bool WarpSpecializer::followsBatch(tile::WindowOp window) {
@@ -55,7 +72,7 @@ void WarpSpecializer::initialise() {
   Value thread = sched::ThreadIdOp::create(builder, loc);
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
   onlyIf(first, [&] {
-    for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows))
+    for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows, leaving))
       sched::InitRingOp::create(builder, loc, ring.barriers);
     sched::FenceInitOp::create(builder, loc);
   });

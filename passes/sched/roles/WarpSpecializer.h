@@ -41,7 +41,7 @@ public:
   LogicalResult run();
 
 private:
-  /// A load, or the conversion of what is computed to a shared tile.
+  /// A load, the conversion of what is computed to a shared tile, or what takes a tile to memory.
   struct Ring {
     Operation *tile;
     sched::RingAttr is; ///< how deep, and filled by whom
@@ -52,7 +52,8 @@ private:
       auto convert = dyn_cast<tile::ConvertOp>(tile);
       holdsRows = convert && !attune::tile::isByDistance(convert.getResult().getType());
     }
-    Value value() const { return tile->getResult(0); }
+    /// The tile in it.
+    Value value() const { return tile->getNumResults() ? tile->getResult(0) : tile->getOperand(0); }
     int64_t stages() const { return is.getStages(); }
   };
   /// Where a role is in a ring: the stage, and the parity of its walks over the stages.
@@ -72,8 +73,10 @@ private:
 
   /// Room for `stages` of what the ring holds.
   Value declareBuffer(const Ring &ring);
+  /// Those of a tile on its way to memory, of which the copy engine takes boxes.
+  TileType leavingType(const Ring &ring);
 
-  static StringRef stemOf(const Ring &ring);
+  static std::string stemOf(const Ring &ring);
 
   void declare(Ring &ring, int64_t filledBy, int64_t emptiedBy);
 
@@ -95,6 +98,8 @@ private:
   /// What becomes a ring, and which warps fill it.
   LogicalResult findRings();
   LogicalResult findOthers();
+  /// Stores and additions whose tiles go to memory by way of a ring.
+  LogicalResult findLeaving();
 
   /// The next stage of each ring, and the phase that goes with it.
   Positions advance(ArrayRef<Position> at);
@@ -194,6 +199,9 @@ private:
   /// By the copy engine where there is a map, else element by element.
   void copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map);
 
+  /// The other end of a ring whose tiles go to memory: `one` lane has the copy engine take a stage, and the warp empties it.
+  void writeLeaving(Ring &ring, IRMapping &mapping, Position at, Value one);
+
   void onlyIf(Value condition, function_ref<void()> body);
 
   void copy(Ring &ring, IRMapping &mapping, Value stage);
@@ -264,6 +272,11 @@ private:
   /// What the warps of the role exchange goes into a stage, one after the other.
   void exchange(Ring &ring, Position at);
 
+  /// What goes to memory goes into a stage of its ring, once that is empty; each lane arrives for what it has written.
+  void fillLeaving(Ring &ring, Position at);
+  /// Behind the loop: nothing of the rings is on its way any more, and other tiles may lie there.
+  void awaitLeaving(sched::ForTilesOp tiles);
+
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
   OpBuilder builder;
@@ -275,6 +288,7 @@ private:
   SmallVector<Ring> windows;   ///< of captured tensors in it
   SmallVector<Ring> staged;    ///< what copy warps compute for the others in it
   SmallVector<Ring> exchanged; ///< what the warps that compute give each other in it
+  SmallVector<Ring> leaving;   ///< what they give memory in it, by way of another warp
   /// What maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers.
   SmallVector<Ring> columns;
   Value mapped; ///< where there are windows: whether the copy engine copies them

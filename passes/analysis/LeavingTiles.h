@@ -1,0 +1,40 @@
+//===- LeavingTiles.h - Register tiles that the copy engine takes to memory ---===//
+#pragma once
+
+#include "ir/sched/Sched.h"
+
+namespace attune {
+
+/// Whether rows of a tile end at `limit` where those of the tensor do, which the copy engine knows.
+inline bool endsWithAxis(mlir::Value view, mlir::Value limit) {
+  tile::OperandAttr operand = tile::operandOf(view);
+  auto extent = limit.getDefiningOp<tile::AxisExtentOp>();
+  return operand && extent && extent.getAxis() == operand.getAxes()[operand.getAxes().size() - 2].getName();
+}
+
+/// Warpgroups that share the columns of a tile of which each has 64 rows:
+///
+///     warpgroups   tile       a warpgroup's      shares
+///     2            128 x 64   64 x 64            1
+///     2            64 x 128   64 x 64            2
+///
+/// 0 where they do not share it so.
+inline int64_t columnShares(tile::KernelOp kernel, tile::TileType type) {
+  if (type.rank() != 2 || type.getSpace() != tile::MemorySpace::Register)
+    return 0;
+  const int64_t rows = 16 * kernel.getPlan().getWarps(), own = type.getShape()[0];
+  const int64_t shares = own && own % 64 == 0 && rows % own == 0 ? rows / own : 0;
+  return shares && type.getShape()[1] % (8 * shares) == 0 ? shares : 0;
+}
+
+/// Whether the copy engine can take what `op`, a `tile.store` or `tile.accumulate` of a role that computes, gives to memory:
+/// from a tile of the warpgroups to a tensor of four dimensions, in boxes, floats or, of a store, 16 bits.
+template <typename Op> bool leavesInBoxes(tile::KernelOp kernel, Op op) {
+  tile::OperandAttr operand = tile::operandOf(op.getView());
+  const mlir::Type element = op.getView().getType().getElementType();
+  const bool fits = element.isF32() || (mlir::isa<tile::StoreOp>(op) && element.getIntOrFloatBitWidth() == 16);
+  return fits && columnShares(kernel, mlir::cast<tile::TileType>(op.getTile().getType())) && operand &&
+         operand.isTiled() && operand.getAxes().size() == 4 && endsWithAxis(op.getView(), op.getLimit());
+}
+
+} // namespace attune
