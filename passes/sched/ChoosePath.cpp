@@ -159,11 +159,13 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
         kernel.emitError() << "cannot be scheduled around copy warps, for which some of its ops are: " << fault;
         return signalPassFailure();
       }
-      // Of what a schedule says of rings, the depth of copies is left.
+      // Of what a schedule says the depth of copies is left.
       for (StringRef name : {StringRef(sched::rolesAttr), StringRef(sched::persistentAttr), StringRef(sched::turnsAttr),
                              StringRef(sched::overlapAttr), StringRef(sched::stageBiasesAttr)})
         kernel->removeAttr(name);
       kernel.walk([&](Operation *op) {
+        op->removeAttr(sched::atAttr);
+        op->removeAttr(sched::asyncAttr);
         if (sched::RingAttr ring = sched::ringOf(op))
           isa<tile::LoadOp>(op) ? op->setAttr(sched::ringAttr, sched::RingAttr::get(&getContext(), ring.getStages()))
                                 : void(op->removeAttr(sched::ringAttr));

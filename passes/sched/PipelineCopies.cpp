@@ -17,6 +17,13 @@
 // is (with one stage), or where loops are nested, all threads meet, copy, wait and meet again. So do loads outside
 // loops.
 //
+// Where ops are of stage 1, they work on the tile before (tile-pipeline-stages moves them there), which is in shared memory
+// for one pass more: of a ring that they read one tile less is copied ahead.
+//
+//     stages of V, read by stage 1        copied in pass n        read in pass n
+//     ----------------------------------  ----------------------  --------------
+//     s                                   tile n + s - 2          tile n - 1
+//
 // A barrier after a wait makes all threads' copies visible, and proves that all threads are done with the slot that the
 // next copy fills. Every wait's pending count is the number of groups committed after the one that it needs.
 //
@@ -87,14 +94,19 @@ public:
       for (auto load : llvm::make_filter_range(around.getOps<tile::LoadOp>(), isCopied))
         if (load->isBeforeInBlock(loop) && isReadLate(load))
           once.push_back(load);
-    if (failed(findDepth(ahead)))
+    if (failed(findDepths(ahead, holdsLoops)))
       return failure();
+    if (placed && !here.empty())
+      return here.front().emitOpError(
+          "goes by what the loop computes, and is awaited where it stands; leave out when the "
+          "ops of the loop run");
     llvm::for_each(here, copyInPlace);
-    for (tile::LoadOp load : ahead)
-      rings.push_back({load, makeRing(builder, load, holdsLoops ? 1 : stages)});
+    for (Ring &ring : rings)
+      ring.buffer = makeRing(builder, ring.load, ring.stages);
     for (tile::LoadOp load : once)
       copyOnce(load);
-    const bool waits = holdsLoops || (stages == 1 && !rings.empty() && !areReadInTurn());
+    const bool single = !rings.empty() && rings.front().stages == 1;
+    const bool waits = holdsLoops || (single && !areReadInTurn());
     if (waits && !(rings.empty() && here.empty()))
       tile::remark(kernel, "nothing runs beside the copies in the loop over " + sequence.domain.getAxis() + ", " +
                                (holdsLoops ? "which holds another loop"
@@ -102,7 +114,7 @@ public:
     if (waits || rings.empty())
       copyThenCompute(!once.empty());
     else
-      stages == 1 ? alternate() : fillRings();
+      single ? alternate() : fillRings();
     if (!rings.empty() || !once.empty())
       finish();
     return success();
@@ -111,20 +123,48 @@ public:
 private:
   struct Ring {
     tile::LoadOp load;
-    Value buffer;
+    int64_t stages;
+    int64_t first = 0, last = 0; ///< stages of the loop whose ops read it
+    Value buffer = {};
+
+    /// How many tiles ahead of the pass's own it is copied.
+    int64_t ahead() const { return stages - 1 - last; }
+    /// Groups that may be under way when a pass begins, which has the tile's copy complete: one is committed in each pass.
+    int64_t pending() const { return ahead() + first - 1; }
   };
 
-  /// How deep the rings of the loop are: copies of a tile are one group.
-  LogicalResult findDepth(ArrayRef<tile::LoadOp> loads) {
+  static int64_t stageOf(Operation *op) { return sched::placeOf(op) ? sched::placeOf(op).getStage() : 0; }
+
+  /// How deep the rings of the loop are, and who reads them.
+  LogicalResult findDepths(ArrayRef<tile::LoadOp> loads, bool holdsLoops) {
+    Block &body = loop.getBody().front();
+    placed = llvm::any_of(body, [](Operation &op) { return bool(sched::placeOf(&op)); });
+    if (placed && holdsLoops)
+      return loop.emitOpError("says when its ops run, but holds another loop; say it of the inner one");
     for (tile::LoadOp load : loads) {
-      sched::RingAttr ring = sched::ringOf(load);
-      if (!ring)
+      sched::RingAttr attribute = sched::ringOf(load);
+      if (!attribute)
         return load.emitOpError("has no sched.ring, which tile-assign-roles writes");
-      const int64_t depth = ring.getStages();
-      if (load != loads.front() && depth != stages)
-        return load.emitOpError() << "has a ring of " << depth << " stages, beside one of " << stages
-                                  << "; where all warps copy, the rings of a loop are of one depth";
-      stages = depth;
+      Ring ring{load, holdsLoops ? 1 : attribute.getStages()};
+      auto readers = llvm::map_range(load->getUsers(),
+                                     [&](Operation *user) { return stageOf(body.findAncestorOpInBlock(*user)); });
+      if (!load->use_empty()) {
+        ring.first = *llvm::min_element(readers);
+        ring.last = *llvm::max_element(readers);
+      }
+      if (const int64_t needed = ring.last + 2 - ring.first; ring.last && ring.stages < needed)
+        return load.emitOpError() << "has a ring of " << ring.stages << (ring.stages == 1 ? " stage" : " stages")
+                                  << ", and is read by stage " << ring.last
+                                  << ", while the next tile is copied; give it " << needed;
+      if (placed && ring.stages == 1)
+        return load.emitOpError(
+            "has a ring of one stage, whose copies and waits follow the order of the text; where the "
+            "loop says when its ops run, give it 2");
+      rings.push_back(ring);
+      if ((ring.stages == 1) != (rings.front().stages == 1))
+        return load.emitOpError() << "has a ring of " << ring.stages << " stages, beside one of "
+                                  << rings.front().stages
+                                  << "; where all warps copy, all rings of a loop have one stage, or none";
     }
     return success();
   }
@@ -259,8 +299,10 @@ private:
   void replaceByOwnSlot(Ring &ring, Value slot) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(ring.load);
-    ring.load.getResult().replaceAllUsesWith(
-        sched::SlotOp::create(builder, loc, ring.load.getResult().getType(), ring.buffer, slot));
+    auto own = sched::SlotOp::create(builder, loc, ring.load.getResult().getType(), ring.buffer, slot);
+    if (auto at = sched::placeOf(firstReader(ring)))
+      own->setAttr(sched::atAttr, sched::AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
+    ring.load.getResult().replaceAllUsesWith(own);
     ring.load.erase();
   }
 
@@ -293,6 +335,16 @@ private:
     closeLoop(tiles, {next});
   }
 
+  /// The load, where nothing reads it.
+  Operation *firstReader(Ring &ring) {
+    Operation *first = nullptr;
+    for (Operation *user : ring.load.getResult().getUsers())
+      if (Operation *ancestor = ring.load->getBlock()->findAncestorOpInBlock(*user);
+          !first || ancestor->isBeforeInBlock(first))
+        first = ancestor;
+    return first ? first : ring.load.getOperation();
+  }
+
   Operation *lastReader(Ring &ring) {
     Operation *last = ring.load;
     for (Operation *user : ring.load.getResult().getUsers())
@@ -301,43 +353,71 @@ private:
     return last;
   }
 
-  /// `stages` slots: at tile n the slot of tile n - 1 is free and receives tile n + stages - 1. The loop carries the
-  /// tile's index and its slot; what follows from them is computed, as registers are scarcer than integer instructions.
-  /// Where not every tile is followed by the one after it the indices ahead are carried too.
+  /// In pass n the slots of what has been read by pass n - 1 are free, and receive the tile that is `ahead` of n. The loop
+  /// carries the tile's index and its slot in rings of each depth; what follows from them is computed, as registers are
+  /// scarcer than integer instructions. Where not every tile is followed by the one after it the indices ahead are carried
+  /// too.
   void fillRings() {
-    bool dense = sequence.isContiguous();
+    const bool dense = sequence.isContiguous();
+    int64_t furthest = 0, pending = rings.front().pending();
+    for (const Ring &ring : rings) {
+      furthest = std::max(furthest, ring.ahead());
+      pending = std::min(pending, ring.pending());
+      if (!llvm::is_contained(depths, ring.stages))
+        depths.push_back(ring.stages);
+    }
+    const size_t needed = dense ? std::max<int64_t>(furthest, 1) : furthest + 1;
     SmallVector<Value> indices{sequence.first(builder).tile};
-    for (int64_t s = 0; s + 1 < stages; ++s) {
+    for (int64_t pass = -furthest; pass < 0; ++pass) {
       for (Ring &ring : rings)
-        copyTile(ring, indices.back(), i32(s));
+        if (const int64_t number = pass + ring.ahead(); number >= 0)
+          copyTile(ring, indices[number], i32(number));
       commit();
-      if (!dense || s + 2 < stages)
+      if (indices.size() < needed)
         indices.push_back(sequence.next(builder, {indices.back(), {}}).tile);
     }
     readEarly();
-    SmallVector<Value> carried(dense ? ArrayRef(indices).take_front(1) : ArrayRef(indices));
-    carried.push_back(i32(0));
+    const size_t carriedIndices = dense ? 1 : indices.size();
+    SmallVector<Value> carried(ArrayRef(indices).take_front(carriedIndices));
+    carried.append(depths.size(), i32(0));
     sched::ForTilesOp tiles = openLoop(carried);
     auto arguments = tiles.getBody().getArguments();
-    Value index = arguments[0], slot = arguments[carried.size() - 1];
-    Value ahead = dense ? Value(arith::AddIOp::create(builder, loc, index, i32(stages - 1))) : arguments[stages - 1];
-    waitAndMeet(stages - 2);
-    Value free = neighbour(slot, stages - 1, "free_slot");
+    Value index = arguments[0];
+    auto slotOf = [&](const Ring &ring) -> Value {
+      return arguments[carriedIndices + (llvm::find(depths, ring.stages) - depths.begin())];
+    };
+    llvm::DenseMap<int64_t, Value> ahead;
+    llvm::DenseMap<std::pair<int64_t, int64_t>, Value> free;
+    for (const Ring &ring : rings)
+      if (Value &tile = ahead[ring.ahead()]; !tile)
+        tile = !dense         ? Value(arguments[ring.ahead()])
+               : ring.ahead() ? Value(arith::AddIOp::create(builder, loc, index, i32(ring.ahead())))
+                              : index;
+    waitAndMeet(pending);
+    for (const Ring &ring : rings)
+      if (Value &slot = free[{ring.stages, ring.ahead()}]; !slot)
+        slot = ring.ahead() ? neighbour(slotOf(ring), ring.ahead(), ring.stages, "free_slot") : slotOf(ring);
     for (Ring &ring : rings)
-      copyTile(ring, ahead, free);
+      copyTile(ring, ahead[ring.ahead()], free[{ring.stages, ring.ahead()}]);
     commit();
+    // In front of all that the loop says when to run.
+    if (placed)
+      for (Operation &op : *builder.getInsertionBlock())
+        if (!isMemoryEffectFree(&op))
+          op.setAttr(sched::atAttr, sched::AtAttr::get(op.getContext(), 0, 0));
     SmallVector<Value> next;
     if (!dense)
-      next.assign(arguments.begin() + 1, arguments.begin() + stages);
-    next.push_back(sequence.next(builder, {dense ? index : ahead, {}}).tile);
-    next.push_back(neighbour(slot, 1, "next_slot"));
+      next.assign(arguments.begin() + 1, arguments.begin() + carriedIndices);
+    next.push_back(sequence.next(builder, {dense ? index : Value(arguments[carriedIndices - 1]), {}}).tile);
+    for (auto [i, depth] : llvm::enumerate(depths))
+      next.push_back(neighbour(arguments[carriedIndices + i], 1, depth, "next_slot"));
     for (Ring &ring : rings)
-      replaceByOwnSlot(ring, slot);
+      replaceByOwnSlot(ring, slotOf(ring));
     closeLoop(tiles, next);
   }
 
   /// The slot `steps` after `slot`, around the ring.
-  Value neighbour(Value slot, int64_t steps, StringRef name) {
+  Value neighbour(Value slot, int64_t steps, int64_t stages, StringRef name) {
     Value after = arith::AddIOp::create(builder, loc, slot, i32(steps), arith::IntegerOverflowFlags::nsw);
     return tile::named(arith::RemUIOp::create(builder, loc, after, i32(stages)), name);
   }
@@ -348,12 +428,13 @@ private:
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
   TileSequence sequence;
-  int64_t stages = 1;
+  bool placed = false; ///< its ops say when they run
   OpBuilder builder;
   Location loc;
   Value origin = loop.getOrigin(); ///< first row of the tile that the body works on
   Value round = loop.getRound();   ///< that the tile is in; null where the domain has none
   SmallVector<Ring> rings;
+  SmallVector<int64_t> depths; ///< of these
   SmallVector<Operation *> earlyReaders;
 };
 

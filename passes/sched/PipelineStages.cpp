@@ -1,6 +1,6 @@
 //===- PipelineStages.cpp - Loops over tiles run as their ops say ------------===//
 //
-// Materialises what `sched.at` and `sched.async` say of the ops of roles' loops: the order of a pass, the first tile in
+// Materialises what `sched.at` and `sched.async` say of the ops of loops: the order of a pass, the first tile in
 // front of the loop and the last one's rest behind it, waits for products, turns. It decides nothing: the passes before,
 // or a hand in the text, have.
 //
@@ -50,6 +50,27 @@ LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
   return success();
 }
 
+/// Of a kernel whose warps all copy: what stage 1 reads of the last tile is awaited by all before it.
+LogicalResult pipeline(ForTilesOp loop) {
+  pipeline::LoopStages stages(loop);
+  if (!stages.isPlaced())
+    return success();
+  if (failed(stages.verify()))
+    return failure();
+  if (!stages.overlapsTiles()) {
+    pipeline::reorder(loop, stages);
+    return success();
+  }
+  FailureOr<ForTilesOp> inner = pipeline::expandStages(loop, stages);
+  if (failed(inner))
+    return failure();
+  OpBuilder builder(inner->getContext());
+  builder.setInsertionPointAfter(*inner);
+  sched::WaitCopiesOp::create(builder, inner->getLoc(), 0);
+  sched::BarrierOp::create(builder, inner->getLoc());
+  return success();
+}
+
 struct PipelineStages : attune::impl::PipelineStagesBase<PipelineStages> {
   using PipelineStagesBase::PipelineStagesBase;
 
@@ -63,11 +84,22 @@ struct PipelineStages : attune::impl::PipelineStagesBase<PipelineStages> {
     for (auto [role, loop] : loops)
       if (failed(pipeline(role, loop)))
         return signalPassFailure();
-    auto isPlaced = [](Operation *op) { return op->hasAttr(sched::atAttr) || op->hasAttr(sched::asyncAttr); };
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
-      if (kernel.getBody().getOps<sched::RoleOp>().empty() && holds<Operation *>(kernel, isPlaced))
-        tile::remark(kernel, "what sched.at and sched.async say is not followed: it is for kernels with roles");
+      if (kernel.getBody().getOps<sched::RoleOp>().empty() && failed(pipelineAlike(kernel)))
+        return signalPassFailure();
     getOperation().walk([](Operation *op) { op->removeAttr(sched::atAttr); });
+  }
+
+  /// Where all warps do the same.
+  static LogicalResult pipelineAlike(tile::KernelOp kernel) {
+    auto takesTurns = [](Operation *op) {
+      return op->hasAttr(sched::asyncAttr) || (sched::placeOf(op) && sched::placeOf(op).getTurn());
+    };
+    if (holds<Operation *>(kernel, takesTurns))
+      tile::remark(kernel, "what sched.async says, and turns, are not followed: they are for kernels with roles");
+    SmallVector<ForTilesOp> loops;
+    kernel.walk([&](ForTilesOp loop) { loops.push_back(loop); });
+    return success(llvm::all_of(loops, [](ForTilesOp loop) { return succeeded(pipeline(loop)); }));
   }
 };
 
