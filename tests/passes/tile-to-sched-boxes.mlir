@@ -39,8 +39,8 @@
 // CHECK:         sched.for_tiles
 // CHECK:           sched.acquire %[[RING]]
 // CHECK:           %[[ODD:.*]] = arith.cmpi ne, %{{.*}}, %c0_i32 {tile.name = "odd_row"}
-// CHECK:           %[[STEP:.*]] = arith.select %[[ODD]], %{{.*}}, %{{.*}} : i32
-// CHECK:           sched.store_shared {{.*}} and {{.*}}, %[[DQ]][{{.*}}] step[%{{.*}}, %[[STEP]]]
+// CHECK:           %[[FIRST:.*]] = arith.select %[[ODD]]
+// CHECK:           sched.store_shared %[[FIRST]] and %{{.*}}, %[[DQ]][{{.*}}] step[
 // CHECK:           sched.fence_async
 // CHECK-NEXT:      sched.commit %[[RING]]
 // CHECK:         sched.acquire %[[RING]]

@@ -183,7 +183,7 @@ void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, Til
                      cast<FragmentAttr>(held.getLayout()).getColumnWarps() == 1;
   auto ownRow = [&] { return add(firstRowOf(held), laneRow); };
   // Half a warp stores pairs of floats at a time, 32 bytes of four rows, of which the swizzle puts each two rows into the same
-  // banks: rows of odd number store in another order, the columns 16 further or back.
+  // banks: rows of odd number store in another order, the columns 16 further or back, from a place of their own there.
   const bool apart = steps && element.isF32() && cast<sched::SwizzleAttr>(stored.getLayout()).getPanel() == 128 &&
                      !firstJ && shape[1] % 4 == 0;
   repeat(shape[0], "i", [&](Value i) {
@@ -195,13 +195,13 @@ void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, Til
         Value rowStep = steps ? step : Value(), columnStep = steps ? mul(j, 8) : Value();
         Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
         if (apart) {
-          Value odd = tile::named(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, rem(laneRow, 2), zero),
-                                  "odd_row");
-          Value other = arith::XOrIOp::create(builder, loc, j, i32(2));
+          Value oddRow = rem(laneRow, 2), other = arith::XOrIOp::create(builder, loc, j, i32(2));
+          Value odd =
+              tile::named(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, oddRow, zero), "odd_row");
           auto choose = [&](Value ofOdd, Value ofEven) {
             return arith::SelectOp::create(builder, loc, odd, ofOdd, ofEven);
           };
-          columnStep = choose(mul(other, 8), columnStep);
+          column = add(column, mul(oddRow, 16));
           first = choose(get(buffer, {i, other, mul(r, 2)}), first);
           second = choose(get(buffer, {i, other, add(mul(r, 2), 1)}), second);
         }
