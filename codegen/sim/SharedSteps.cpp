@@ -15,6 +15,14 @@
 using namespace attune;
 using namespace attune::sim;
 
+/// A step is an exclusive or within a panel, and whole panels further.
+static int64_t steppedColumn(const SharedBuffer &buffer, int64_t column, int64_t step) {
+  if (!buffer.panel)
+    return column + step;
+  const int64_t panel = buffer.panel / bytesOf(buffer.element);
+  return (column / panel + step / panel) * panel + (column % panel ^ step % panel);
+}
+
 /// Whether the lane's own address, moved by an exclusive or in the panel, by panels and by rows, is that of the place;
 /// else a finding.
 static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage,
@@ -24,7 +32,7 @@ static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, con
   const int64_t bytes = columnStep * bytesOf(buffer.element);
   const int64_t moved = (buffer.place(stage, row, column) ^ bytes % buffer.panel) +
                         bytes / buffer.panel * (buffer.rows * buffer.panel) + rowStep * buffer.panel;
-  if (moved == buffer.place(stage, row + rowStep, column ^ columnStep))
+  if (moved == buffer.place(stage, row + rowStep, steppedColumn(buffer, column, columnStep)))
     return true;
   machine.fail(warp, step,
                fmt::format("steps by [{}, {}] from [{}, {}], which the swizzle of {} does not allow", rowStep,
@@ -44,7 +52,7 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
   std::array<const std::byte *, lanes> rows;
   for (int lane = 0; lane < lanes; ++lane) {
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    int64_t stage = at(0), row = at(1) + at(3), column = at(2) ^ at(4);
+    int64_t stage = at(0), row = at(1) + at(3), column = steppedColumn(buffer, at(2), at(4));
     if (!inside(machine, warp, step, buffer, stage, row, column, 8) ||
         !inside(machine, warp, step, buffer, stage, at(1), at(2), 8))
       return Go::Stop;
@@ -106,7 +114,8 @@ Go sim::loadShared(Machine &machine, Warp &warp, const Step &step) {
     if (!warp.has(lane))
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    const int64_t row = at(1) + at(3), column = at(2) ^ at(4), count = 4 / bytesOf(buffer.element);
+    const int64_t row = at(1) + at(3), column = steppedColumn(buffer, at(2), at(4)),
+                  count = 4 / bytesOf(buffer.element);
     if (!inside(machine, warp, step, buffer, at(0), row, column, 1) ||
         !inside(machine, warp, step, buffer, at(0), at(1), at(2), 1) ||
         !stepsKeepSwizzle(machine, warp, step, buffer, at(0), at(1), at(2), at(3), at(4)) ||
@@ -139,7 +148,7 @@ Go sim::storeShared(Machine &machine, Warp &warp, const Step &step) {
     if (!warp.has(lane))
       continue;
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    const int64_t bytes = 4 * step.number[0], row = at(2) + at(4), column = at(3) ^ at(5);
+    const int64_t bytes = 4 * step.number[0], row = at(2) + at(4), column = steppedColumn(buffer, at(3), at(5));
     if (!inside(machine, warp, step, buffer, at(1), row, column, bytes / bytesOf(buffer.element)) ||
         !stepsKeepSwizzle(machine, warp, step, buffer, at(1), at(2), at(3), at(4), at(5)))
       return Go::Stop;
@@ -194,7 +203,7 @@ Go sim::storeMatrix(Machine &machine, Warp &warp, const Step &step) {
   // Lane l gives row l % 8 of matrix l / 8.
   for (int lane = 0; lane < lanes; ++lane) {
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
-    const int64_t row = at(5) + at(7), column = at(6) ^ at(8);
+    const int64_t row = at(5) + at(7), column = steppedColumn(buffer, at(6), at(8));
     if (!inside(machine, warp, step, buffer, at(4), row, column, 8) ||
         !stepsKeepSwizzle(machine, warp, step, buffer, at(4), at(5), at(6), at(7), at(8)))
       return Go::Stop;

@@ -698,6 +698,17 @@ Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp vi
                      (view.getOwnName() + "_map").str());
 }
 
+AtAttr attune::sched::earliestPlace(Value read, Block &block) {
+  Operation *first = nullptr;
+  auto stageOf = [](Operation *op) { return placeOf(op) ? placeOf(op).getStage() : 0; };
+  for (Operation *user : read.getUsers()) {
+    Operation *op = block.findAncestorOpInBlock(*user);
+    if (!first || stageOf(op) < stageOf(first) || (stageOf(op) == stageOf(first) && op->isBeforeInBlock(first)))
+      first = op;
+  }
+  return first ? placeOf(first) : AtAttr();
+}
+
 int64_t attune::sched::fillingWarps(Operation *kernel) {
   auto roles = kernel->getAttrOfType<ArrayAttr>(rolesAttr);
   return roles && roles.size() > 1 ? cast<RoleAttr>(roles[0]).getWarps() : 0;

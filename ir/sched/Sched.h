@@ -71,6 +71,9 @@ mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp
 
 /// When `op` runs; null where nothing says so.
 inline AtAttr placeOf(mlir::Operation *op) { return op->getAttrOfType<AtAttr>(atAttr); }
+/// When the first reader of `read` runs, in the order of the text but for those of an earlier stage, each being the op of
+/// `block` around it; null where that one says nothing.
+AtAttr earliestPlace(mlir::Value read, mlir::Block &block);
 /// The ring of the tile that `op` gives; null where nothing says so.
 inline RingAttr ringOf(mlir::Operation *op) { return op->getAttrOfType<RingAttr>(ringAttr); }
 /// Of what a filling role computes and stores (tile::isStaged): whether other warps of it do than the first, which copies.

@@ -8,18 +8,20 @@ namespace attune {
 
 inline bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
 
-/// Whether where a load of `loop` lies follows from the loop's tile, its round and what is known before the loop: its copy
-/// can run ahead.
-inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) {
+/// Whether values in `loop` follow from the loop's tile, its round and what is known before the loop.
+inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
   mlir::Block &body = loop.getBody().front();
   auto isPlace = [&](mlir::BlockArgument argument) {
     return argument == loop.getOrigin() || argument == loop.getRound();
   };
-  return llvm::all_of(load->getOperands(), [&](mlir::Value operand) {
+  return llvm::all_of(values, [&](mlir::Value operand) {
     return !loop->isAncestor(operand.getParentBlock()->getParentOp()) ||
            (operand.getParentBlock() == &body && followsOnlyFrom(operand, body, isPlace));
   });
 }
+
+/// Whether where a load of `loop` lies follows so: its copy can run ahead.
+inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) { return followFromTile(loop, load->getOperands()); }
 
 /// How many tiles the ring of what `op` gives, or takes to memory, holds. Where the text says nothing: one before the loop and
 /// of those that leave, else as many as that of the loop's first copy, or two.

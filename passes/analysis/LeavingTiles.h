@@ -33,8 +33,11 @@ template <typename Op> bool leavesInBoxes(tile::KernelOp kernel, Op op) {
   tile::OperandAttr operand = tile::operandOf(op.getView());
   const mlir::Type element = op.getView().getType().getElementType();
   const bool fits = element.isF32() || (mlir::isa<tile::StoreOp>(op) && element.getIntOrFloatBitWidth() == 16);
-  return fits && columnShares(kernel, mlir::cast<tile::TileType>(op.getTile().getType())) && operand &&
-         operand.isTiled() && operand.getAxes().size() == 4 && endsWithAxis(op.getView(), op.getLimit());
+  const auto type = mlir::cast<tile::TileType>(op.getTile().getType());
+  // Rows of a group or of pages lie elsewhere than one after the other.
+  return fits && columnShares(kernel, type) && op.getView().template getDefiningOp<tile::ParamOp>() && operand &&
+         operand.isTiled() && operand.getColumns() <= type.getShape()[1] && operand.getAxes().size() == 4 &&
+         endsWithAxis(op.getView(), op.getLimit());
 }
 
 } // namespace attune

@@ -62,7 +62,9 @@ public:
       if (!sched::ringOf(load))
         setRing(load, {}, 0, 1);
     for (Operation *op : leaving)
-      op->removeAttr(sched::ringAttr);
+      if (op->removeAttr(sched::ringAttr))
+        tile::remark(kernel,
+                     "the ring to " + nameOf(op) + " is not used: without roles lanes take to memory what they hold");
     for (Operation *convert : exchanged) {
       convert->removeAttr(sched::ringAttr);
       tile::remark(kernel, "the ring of " + tile::nameOf(convert->getResult(0)) +
@@ -79,21 +81,21 @@ public:
           setRing(op, filling, first, warps);
     };
     const int64_t warps = sched::fillingWarps(kernel);
+    const llvm::SmallDenseSet<int64_t> taking = warpsOf(leaving); // by the text
     assign(once, 0);
     assign(ArrayRef(streamed).take_front(1), 0);
-    assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())), searches && computed.empty() ? 1 : 0);
+    assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())),
+           searches && computed.empty() && !taking.contains(1) ? 1 : 0);
     assign(computed, 1, windows.empty() && vectors.empty() && leaving.empty() ? warps - 1 : 1);
     assign(columns, 0);
     assign(windows, 2, warps - 2);
-    const int64_t freeWarp = leaving.empty() ? 0 : warpForLeaving();
-    assign(vectors, freeWarp == 2 ? 3 : 2, freeWarp == 2 ? warps - 3 : warps - 2);
-    if (freeWarp)
-      assign(leaving, freeWarp);
-    else
-      llvm::for_each(leaving, [&](Operation *op) {
-        tile::remark(kernel, "what is added to " + tile::parameterOf(op->getOperand(1)).getOwnName().str() +
-                                 " goes element by element: all warps of role " + filling.str() + " fill rings");
-      });
+    const int64_t freeWarp = warpForLeaving();
+    // Of the last two warps those that take nothing to memory.
+    const bool sharesThird = freeWarp == 2 || taking.contains(2), sharesLast = freeWarp == 3 || taking.contains(3);
+    assign(vectors, sharesThird ? 3 : 2, sharesThird || sharesLast ? 1 : warps - 2);
+    for (Operation *op : leaving)
+      if (failed(assignLeaving(op, freeWarp)))
+        return failure();
     return success();
   }
 
@@ -102,22 +104,54 @@ private:
   bool isAddedByEngine(Operation *op) {
     auto accumulate = dyn_cast<tile::AccumulateOp>(op);
     auto around = dyn_cast<tile::ForBlocksOp>(op->getParentOp());
-    return accumulate && around && around.getWithin().empty() && leavesInBoxes(kernel, accumulate);
+    return accumulate && around && around.getWithin().empty() && leavesInBoxes(kernel, accumulate) &&
+           followFromTile(around, op->getOperands().drop_front());
   }
 
-  /// One that fills no ring, or 0. Vectors that leave their warps to the pass leave it the first of them, too.
-  int64_t warpForLeaving() {
-    llvm::SmallDenseSet<int64_t> busy;
-    for (const auto &ops : {once, streamed, computed, columns, windows})
-      for (Operation *op : ops)
-        if (RingAttr ring = sched::ringOf(op))
-          for (int64_t warp = 0; warp < ring.getWarps(); ++warp)
-            busy.insert(ring.getFirstWarp() + warp);
-    for (Operation *op : vectors)
+  static std::string nameOf(Operation *leaving) {
+    tile::ParamOp parameter = tile::parameterOf(leaving->getOperand(1));
+    return parameter ? parameter.getOwnName().str() : "memory";
+  }
+
+  /// The warps that rings of `ops` name.
+  static llvm::SmallDenseSet<int64_t> warpsOf(ArrayRef<Operation *> ops) {
+    llvm::SmallDenseSet<int64_t> warps;
+    for (Operation *op : ops)
       if (RingAttr ring = sched::ringOf(op); ring && ring.getRole())
         for (int64_t warp = 0; warp < ring.getWarps(); ++warp)
-          busy.insert(ring.getFirstWarp() + warp);
-    return !busy.contains(1) ? 1 : !busy.contains(2) ? 2 : 0;
+          warps.insert(ring.getFirstWarp() + warp);
+    return warps;
+  }
+
+  /// The second, third or last warp, if it fills no ring; else 0. Vectors that leave their warps to the pass keep the last.
+  int64_t warpForLeaving() {
+    llvm::SmallDenseSet<int64_t> busy;
+    for (const auto &ops : {once, streamed, computed, columns, windows, vectors})
+      for (int64_t warp : warpsOf(ops))
+        busy.insert(warp);
+    const bool areOpen =
+        llvm::any_of(vectors, [](Operation *op) { return !sched::ringOf(op) || !sched::ringOf(op).getRole(); });
+    for (int64_t warp = 1; warp < sched::fillingWarps(kernel) - (areOpen ? 1 : 0); ++warp)
+      if (!leaving.empty() && !busy.contains(warp))
+        return warp;
+    return 0;
+  }
+
+  /// By the warp that the text names, or else by `freeWarp`; where there is none, by lanes.
+  LogicalResult assignLeaving(Operation *op, int64_t freeWarp) {
+    RingAttr ring = sched::ringOf(op);
+    if (ring && ring.getRole())
+      return success();
+    if (freeWarp) {
+      setRing(op, filling, freeWarp, 1);
+      return success();
+    }
+    if (ring)
+      return op->emitOpError() << "has a ring, but all warps of role " << filling
+                               << " fill others; leave one of its warps free, or leave sched.ring out";
+    tile::remark(kernel, "what is added to " + nameOf(op) + " goes element by element: all warps of role " +
+                             filling.str() + " fill rings");
+    return success();
   }
 
   static void setRing(Operation *op, StringAttr role, int64_t first, int64_t warps) {
@@ -196,6 +230,9 @@ private:
     RingAttr ring = sched::ringOf(op);
     if (!ring || !ring.getRole())
       return success();
+    if (ring.getRole() != role.getName() && isa<tile::StoreOp, tile::AccumulateOp>(op))
+      return op->emitOpError() << "has a ring that role " << ring.getRole()
+                               << " empties, but tiles are taken to memory by role " << role.getName();
     if (ring.getRole() != role.getName())
       return op->emitOpError() << "has a ring that role " << ring.getRole()
                                << " fills, but copies and what follows from none of the loop's tiles come from role "

@@ -163,14 +163,16 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
       for (StringRef name : {StringRef(sched::rolesAttr), StringRef(sched::persistentAttr), StringRef(sched::turnsAttr),
                              StringRef(sched::overlapAttr), StringRef(sched::stageBiasesAttr)})
         kernel->removeAttr(name);
+      bool saysWhen = false;
       kernel.walk([&](Operation *op) {
-        op->removeAttr(sched::atAttr);
-        op->removeAttr(sched::asyncAttr);
+        for (StringRef name : {StringRef(sched::atAttr), StringRef(sched::asyncAttr)})
+          saysWhen |= bool(op->removeAttr(name));
         if (sched::RingAttr ring = sched::ringOf(op))
           isa<tile::LoadOp>(op) ? op->setAttr(sched::ringAttr, sched::RingAttr::get(&getContext(), ring.getStages()))
                                 : void(op->removeAttr(sched::ringAttr));
       });
-      tile::remark(kernel, "products are warp-level and all warps copy: " + fault);
+      tile::remark(kernel, "products are warp-level and all warps copy: " + fault +
+                               (saysWhen ? "; when ops run, which the text says for roles, is left out" : ""));
     }
   }
 };

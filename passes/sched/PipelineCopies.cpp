@@ -103,6 +103,7 @@ public:
     llvm::for_each(here, copyInPlace);
     for (Ring &ring : rings)
       ring.buffer = makeRing(builder, ring.load, ring.stages);
+    copiesOnce = !once.empty();
     for (tile::LoadOp load : once)
       copyOnce(load);
     const bool single = !rings.empty() && rings.front().stages == 1;
@@ -164,7 +165,7 @@ private:
       if ((ring.stages == 1) != (rings.front().stages == 1))
         return load.emitOpError() << "has a ring of " << ring.stages << " stages, beside one of "
                                   << rings.front().stages
-                                  << "; where all warps copy, all rings of a loop have one stage, or none";
+                                  << "; where all warps copy, give all rings of a loop 1, or all of them 2 and more";
     }
     return success();
   }
@@ -300,7 +301,7 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(ring.load);
     auto own = sched::SlotOp::create(builder, loc, ring.load.getResult().getType(), ring.buffer, slot);
-    if (auto at = sched::placeOf(firstReader(ring)))
+    if (auto at = sched::earliestPlace(ring.load.getResult(), *ring.load->getBlock()))
       own->setAttr(sched::atAttr, sched::AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
     ring.load.getResult().replaceAllUsesWith(own);
     ring.load.erase();
@@ -335,16 +336,6 @@ private:
     closeLoop(tiles, {next});
   }
 
-  /// The load, where nothing reads it.
-  Operation *firstReader(Ring &ring) {
-    Operation *first = nullptr;
-    for (Operation *user : ring.load.getResult().getUsers())
-      if (Operation *ancestor = ring.load->getBlock()->findAncestorOpInBlock(*user);
-          !first || ancestor->isBeforeInBlock(first))
-        first = ancestor;
-    return first ? first : ring.load.getOperation();
-  }
-
   Operation *lastReader(Ring &ring) {
     Operation *last = ring.load;
     for (Operation *user : ring.load.getResult().getUsers())
@@ -376,6 +367,8 @@ private:
       if (indices.size() < needed)
         indices.push_back(sequence.next(builder, {indices.back(), {}}).tile);
     }
+    if (!furthest && copiesOnce)
+      commit();
     readEarly();
     const size_t carriedIndices = dense ? 1 : indices.size();
     SmallVector<Value> carried(ArrayRef(indices).take_front(carriedIndices));
@@ -428,7 +421,8 @@ private:
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
   TileSequence sequence;
-  bool placed = false; ///< its ops say when they run
+  bool placed = false;     ///< its ops say when they run
+  bool copiesOnce = false; ///< what stands before it
   OpBuilder builder;
   Location loc;
   Value origin = loop.getOrigin(); ///< first row of the tile that the body works on

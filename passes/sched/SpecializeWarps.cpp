@@ -92,9 +92,14 @@ LogicalResult WarpSpecializer::findLeaving() {
     const bool fits = store ? leavesInBoxes(kernel, store) : leavesInBoxes(kernel, cast<tile::AccumulateOp>(op));
     StringRef fault;
     if (op->getBlock() != &loop.getBody().front())
-      fault = "stands in no loop over tiles, or under a condition, and fills no ring; leave sched.ring out";
+      fault = "stands in no loop over tiles, and fills no ring; leave sched.ring out";
     else if (!loop.getWithin().empty())
       fault = "is of a loop whose warpgroups pass over tiles, and would leave stages half filled; leave sched.ring out";
+    else if (store && store.getOptional())
+      fault = "stores to a tensor that a launch may leave out; leave sched.ring out";
+    else if (!followFromTile(loop, op->getOperands().drop_front()))
+      fault =
+          "goes to a place that follows from what the loop computes, which another role does not; leave sched.ring out";
     else if (!fits)
       fault = "takes to memory what the copy engine cannot: it takes 64 rows a warpgroup to a tensor of four "
               "dimensions, up "
@@ -127,8 +132,8 @@ LogicalResult WarpSpecializer::findOthers() {
   for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows, leaving)) {
     const bool leaves = isa<tile::StoreOp, tile::AccumulateOp>(ring.tile);
     if (leaves && (!ring.is.getFirstWarp() || ring.is.getWarps() > 1))
-      return ring.tile->emitOpError(
-          "goes to memory by one warp, which waits for it, and is not the first, which copies");
+      return ring.tile->emitOpError("goes to memory by one warp, which waits for it, and is not the first, which "
+                                    "copies; name one from warp 1 on");
     if (isa<tile::LoadOp>(ring.tile) && ring.is.getWarps() > 1)
       return ring.tile->emitOpError("is copied by one warp, of which one lane starts the copy engine");
     if (isa<tile::ConvertOp>(ring.tile) && !ring.is.getFirstWarp())

@@ -1,5 +1,5 @@
 // The backward pass of attention_backward.mlir with a schedule for warpgroups: a role copies tiles of Q and dO ahead, two
-// other warps of it load LSE and delta, and the last one takes dQ to memory; two warpgroups multiply.
+// other warps of it load LSE and delta, and a third takes dQ to memory; two warpgroups multiply.
 !scores = !tile.tile<q 128 x k 128, f32, register>
 !rounded = !tile.tile<q 128 x k 128, bf16, register>
 !queries = !tile.tile<q 128 x d 64, bf16, shared>

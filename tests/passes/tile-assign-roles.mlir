@@ -158,6 +158,7 @@ tile.kernel @busy(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: acc
 
 // Not where warps have no roles.
 // CHECK-LABEL: tile.kernel @plain
+// CHECK-SAME:    tile.remarks = ["the ring to x is not used: without roles lanes take to memory what they hold"]
 // CHECK-NOT:     tile.accumulate {{.*}}sched.ring
 tile.kernel @plain(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
     plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> {

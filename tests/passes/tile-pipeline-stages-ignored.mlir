@@ -3,7 +3,7 @@
 
 // Where an architecture has no warpgroups a program loses its copy warps, and with them what its text says of when ops run.
 // CHECK: tile.kernel @attention_backward_warpgroups
-// CHECK: tile.remarks = [{{.*}}"products are warp-level and all warps copy: sm_90 has no warpgroup-level products"
+// CHECK: tile.remarks = [{{.*}}"products are warp-level and all warps copy: sm_90 has no warpgroup-level products; when ops run, which the text says for roles, is left out"
 // CHECK-NOT: sched.at
 // CHECK-NOT: sched.async
 

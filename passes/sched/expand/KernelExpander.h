@@ -339,7 +339,7 @@ private:
   LogicalResult expandOp(sched::CopyTileOp op);
   /// By the copy engine or element by element; leading indices are clamped.
   LogicalResult expandOp(sched::CopyWindowOp op);
-  /// A tile that the threads of copy warps hold.
+  /// A vector that the threads of copy warps hold, or a `c` fragment of those that compute.
   LogicalResult expandOp(sched::StoreTileOp op);
   /// In place, each warpgroup the rows that its products read.
   LogicalResult expandOp(tile::ScaleOp op);
@@ -423,11 +423,13 @@ private:
   /// A warpgroup's 64 rows, from `sharedRow` of the stage to row `at[2]` of the view; from column `ownColumn` where it has a
   /// share of the columns.
   void storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn);
-  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where the copy engine stores them. A persistent block
-  /// awaits the boxes of the time before first, and the last ones at the role's end.
+  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where the copy engine stores them. Where that is
+  /// repeated, the boxes of the time before are awaited first, and the last ones at the role's end.
   void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices);
   LogicalResult expandOp(sched::WriteTileOp op);
-  /// Shared memory that an output may lie over, or null: a block has one tile of work, and each warpgroup's own rows are
+  /// Whether a store at hand runs more than once: in persistent blocks, or in a loop over tiles.
+  bool isRepeated();
+  /// Shared memory that an output may lie over, or null: it is stored once, and each warpgroup's own rows are
   /// of a left operand that it alone has read, or a ring's from which all has been written.
   Value takeFreeBuffer(TileType output);
   /// Through shared memory, where each warpgroup writes its own rows: over those of such a buffer, or, in a persistent

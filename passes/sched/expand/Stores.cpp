@@ -44,8 +44,12 @@ bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
          layout.getColumnWarps() == columnShares(kernel, cast<TileType>(op.getTile().getType()));
 }
 
+bool KernelExpander::isRepeated() {
+  return kernel->hasAttr(sched::persistentAttr) || isa<sched::ForTilesOp>(builder.getInsertionBlock()->getParentOp());
+}
+
 Value KernelExpander::takeFreeBuffer(TileType output) {
-  if (kernel->hasAttr(sched::persistentAttr))
+  if (isRepeated())
     return {};
   auto isFree = [&](Value buffer) {
     if (!buffer || buffer.getParentBlock() != &kernelBody() || rightBuffers.contains(buffer))
@@ -104,7 +108,7 @@ KernelExpander::StagedBoxes KernelExpander::stagedBoxes(Value shared, Value stag
 
 void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRange indices) {
   Value barrier = warpgroupBarrier();
-  const bool again = kernel->hasAttr(sched::persistentAttr);
+  const bool again = isRepeated();
   if (again) {
     waitForBoxes(thread);
     sched::SyncWarpsOp::create(builder, loc, barrier, 128);

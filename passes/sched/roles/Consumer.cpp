@@ -199,7 +199,9 @@ void WarpSpecializer::fillLeaving(Ring &ring, Position at) {
   builder.setInsertionPoint(ring.tile);
   placeAs(ring.tile, sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   placeAs(ring.tile, sched::StoreTileOp::create(builder, loc, ring.value(), ring.buffer, at.stage));
-  placeAs(ring.tile, sched::CommitOp::create(builder, loc, ring.barriers, at.stage));
+  auto commit = sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
+  if (Attribute whole = ring.tile->getAttr(sched::atAttr)) // with its turn
+    commit->setAttr(sched::atAttr, whole);
   ring.tile->erase();
 }
 
@@ -237,7 +239,9 @@ std::pair<Operation *, Operation *> WarpSpecializer::readersOf(const Ring &ring)
 
 Value WarpSpecializer::replaceBySlot(Ring &ring, Value stage, Operation *first) {
   Value slot = sched::SlotOp::create(builder, ring.tile->getLoc(), ring.value().getType(), ring.buffer, stage);
-  placeAs(first ? first : ring.tile, slot.getDefiningOp());
+  auto at = first ? sched::earliestPlace(ring.value(), *ring.tile->getBlock()) : sched::placeOf(ring.tile);
+  if (at)
+    slot.getDefiningOp()->setAttr(sched::atAttr, sched::AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
   Operation *computed = isa<tile::ConvertOp>(ring.tile) ? ring.tile->getOperand(0).getDefiningOp() : nullptr;
   ring.value().replaceAllUsesWith(slot);
   ring.tile->erase();

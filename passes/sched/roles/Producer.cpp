@@ -289,11 +289,12 @@ void WarpSpecializer::copyWindow(Ring &ring, IRMapping &mapping, Position at, Va
 void WarpSpecializer::writeLeaving(Ring &ring, IRMapping &mapping, Position at, Value one) {
   auto write = [&](auto op, bool adds) {
     Location loc = op.getLoc();
-    SmallVector<Value> indices = cloneValues(op.getIndices(), &loop.getBody().front(), builder, mapping);
+    Block *body = &this->loop.getBody().front();
+    SmallVector<Value> indices = cloneValues(op.getIndices(), body, builder, mapping),
+                       rest = cloneValues(ValueRange{op.getView(), op.getLimit()}, body, builder, mapping);
     sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
     onlyIf(one, [&] {
-      sched::WriteTileOp::create(builder, loc, ring.buffer, at.stage, mapping.lookupOrDefault(op.getView()), indices,
-                                 mapping.lookupOrDefault(op.getLimit()),
+      sched::WriteTileOp::create(builder, loc, ring.buffer, at.stage, rest[0], indices, rest[1],
                                  columnShares(kernel, cast<TileType>(op.getTile().getType())), adds);
     });
     sched::SyncLanesOp::create(builder, loc);
