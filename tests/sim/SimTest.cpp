@@ -153,6 +153,21 @@ TEST_CASE("head dims", "[numerics]") {
     }
 }
 
+TEST_CASE("warps that share rows and split the columns of V", "[numerics]") {
+  for (auto [dim, warps] : std::vector<std::pair<int, int>>{{96, 2}, {192, 2}, {320, 4}}) {
+    INFO("D " << dim << ", " << warps << " warps");
+    Case test = makeCase("columns", Variant("plain"), bf16,
+                         {.batch = 1, .heads = 1, .headsKv = 1, .queries = 70, .keys = 90, .headDim = dim}, 6);
+    const Schedule schedule{
+        .arch = "sm_80", .tileQ = 64, .tileK = 32, .warps = 8, .stages = 2, .qRegisters = false, .dvWarps = warps};
+    schedule.applyTo(test.options);
+    Expected<std::string> text = schedText(test, schedule);
+    if (!text)
+      FAIL(text.error().text());
+    runText(test, "sm_80", *text, {0});
+  }
+}
+
 TEST_CASE("captured tensors, scalars, expressions, patterns, hard inputs, layouts", "[cases]") {
   // One in five of the cases that the CPU target and the GPU run, those that are small. Masks of captured integers have
   // a test below.
