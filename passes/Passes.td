@@ -354,7 +354,7 @@ def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
   let description = [{
     Requires: tiles without layouts; products' rows chosen (`tile-place-operands`).
     Ensures: a kernel has `sched.roles`, and marks that go with them, only where the architecture has warpgroups and the program is one loop over tiles, with copies of tensors of four dimensions before it and in it,
-    and products of 16-bit operands in it whose rows are the warpgroups' 64 each. Elsewhere products are warp-level, and the kernel's remarks say why.
+    and products of 16-bit operands in it whose rows are the warpgroups' 64 each. Elsewhere products are warp-level, what the text says of when ops run is gone, and the kernel's remarks say why.
     Why here: layouts and copies follow from the roles.
     Before: `attributes {sched.persistent, sched.roles = [...]}` of a kernel with two loops
     After: `attributes {tile.remarks = ["products are warp-level ..."]`
@@ -392,7 +392,7 @@ def AssignRoles : Pass<"tile-assign-roles", "::mlir::ModuleOp"> {
   let description = [{
     Requires: a path that all of the kernel can take.
     Ensures: what a role brings has a `sched.ring`: of one stage before the loop, in it of two, or as many as that of the first copy, where the text says nothing; the first warp copies, and searches tiles where they follow from a search,
-    beside which the second copies all but the first tile of a pass; values by distance are computed by all warps but the first, windows copied by the last two. The kernel has its two
+    beside which the second copies all but the first tile of a pass; values by distance are computed by all warps but the first, windows copied by the last two; what a loop adds to memory, where the copy engine can, is taken there by a warp that fills no ring. The kernel has its two
     `sched.roles`, one that fills rings and one that computes, with the registers of a thread. Without copy warps copies of a loop have such rings, too, and all warps fill them. What the text says stays.
     Why here: how many warps compute a tile for the others is in its layout.
     Before: `%k = tile.load %K[...]`
@@ -419,7 +419,7 @@ def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
     Requires: layouts.
     Ensures: no `tile.load` is left; shared tiles are slots of rings; every read is behind a wait
     whose pending count is the number of groups committed after the one it needs, and a barrier; the domain is bounds and
-    a test of `sched.for_tiles`, and searches (`sched.next_visible`) where it leaves tiles out.
+    a test of `sched.for_tiles`, and searches (`sched.next_visible`) where it leaves tiles out. Rings whose tiles ops of stage 1 (`sched.at`) read are copied one tile less ahead.
     Why here: the tile loop is still one op, so that prologue, body and epilogue are made together.
     Before: `%k = tile.load %K[...]` in `tile.for_blocks`
     After: `sched.copy_tile`, `sched.commit_copies`, `sched.wait_copies pending 0`, `sched.barrier`, `sched.slot`
@@ -464,7 +464,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     its own, unless warps compute by distance. Where the kernel has a `work_counter`, persistent blocks claim tiles of work (`sched.claim_work`). Where a tile of
     work lies, and which number follows, becomes arithmetic (passes/sched/WorkOrder.h). What maps read by key lies beside K, in stages of
     K's ring: the warp that copies K stores it where the tile is partial. The search also finds where each warpgroup's `tile.first_visible` is. Tiles outside of a loop's `within` a
-    warpgroup passes over, in loops before and after it: it waits for their stages and releases them.
+    warpgroup passes over, in loops before and after it: it waits for their stages and releases them. What the loop stores or adds to memory with a `sched.ring` the consumers
+    store to a stage, from where a warp of the producer has the copy engine take it (`sched.write_tile`); behind the loop they await that the ring is empty.
     Why here: lifetimes of stages follow the tile ops that read them.
     Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`
     After: `sched.role "producer" { sched.for_work ... { sched.for_tiles ... { acquire; copy_tile ... signal %kr } } }`,
@@ -475,7 +476,7 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
 def PipelineStages : Pass<"tile-pipeline-stages", "::mlir::ModuleOp"> {
   let summary = "loops over tiles run as their ops say";
   let description = [{
-    Requires: roles, rings, and `sched.at` of the ops of their loops, from passes or from the text.
+    Requires: rings, and `sched.at` of the ops of loops, from passes or from the text; asynchronous products and turns in roles alone.
     Ensures: the ops of a loop stand in the order in which they run; where some are of stage 1, stage 0 of the first tile stands in front of it and stage 1 of the last behind it, and what
     stage 0 gives to stage 1 is carried. A slot follows from the wait for its stage, a release from the last op that reads its tiles, whatever their orders. A `sched.mma_wait` with its pending count stands in front of what needs an asynchronous product, a release of what it reads behind that.
     Warpgroups wait for their turn in front of the first op that has one and hand it on behind the last; turns of tiles that a warpgroup passes over it hands on at once. No `sched.at` is left.
