@@ -97,9 +97,8 @@ public:
     if (failed(findDepths(ahead, holdsLoops)))
       return failure();
     if (placed && !here.empty())
-      return here.front().emitOpError(
-          "goes by what the loop computes, and is awaited where it stands; leave out when the "
-          "ops of the loop run");
+      return here.front().emitOpError("goes by what the loop computes, and is awaited where it stands; "
+                                      "leave out when the ops of the loop run");
     llvm::for_each(here, copyInPlace);
     for (Ring &ring : rings)
       ring.buffer = makeRing(builder, ring.load, ring.stages);
@@ -113,7 +112,7 @@ public:
                                (holdsLoops ? "which holds another loop"
                                            : "whose tiles are read beside each other, with one stage; give stages"));
     if (waits || rings.empty())
-      copyThenCompute(!once.empty());
+      copyThenCompute();
     else
       single ? alternate() : fillRings();
     if (!rings.empty() || !once.empty())
@@ -158,9 +157,8 @@ private:
                                   << ", and is read by stage " << ring.last
                                   << ", while the next tile is copied; give it " << needed;
       if (placed && ring.stages == 1)
-        return load.emitOpError(
-            "has a ring of one stage, whose copies and waits follow the order of the text; where the "
-            "loop says when its ops run, give it 2");
+        return load.emitOpError("has a ring of one stage, whose copies and waits follow the order of the text; "
+                                "where the loop says when its ops run, give it 2");
       rings.push_back(ring);
       if ((ring.stages == 1) != (rings.front().stages == 1))
         return load.emitOpError() << "has a ring of " << ring.stages << " stages, beside one of "
@@ -192,9 +190,9 @@ private:
   }
 
   /// Nothing runs beside a copy.
-  void copyThenCompute(bool copiesBefore) {
+  void copyThenCompute() {
     Value first = sequence.first(builder).tile;
-    if (copiesBefore) {
+    if (copiesOnce) {
       commit();
       readEarly();
       waitAndMeet(0);

@@ -25,28 +25,32 @@ bool startsProducts(ForTilesOp loop) {
   return llvm::any_of(loop.getBody().front(), [](Operation &op) { return op.hasAttr(sched::asyncAttr); });
 }
 
+/// The loop with its ops in their order: where they are of two stages, the one over the tiles after the first.
+FailureOr<ForTilesOp> inOrder(ForTilesOp loop, pipeline::LoopStages &stages) {
+  if (failed(stages.verify()))
+    return failure();
+  if (stages.overlapsTiles())
+    return pipeline::expandStages(loop, stages);
+  pipeline::reorder(loop, stages);
+  return loop;
+}
+
 LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
   pipeline::LoopStages stages(loop);
   if (!stages.isPlaced() && !startsProducts(loop)) {
     pipeline::meetForExchanges(role, loop.getBody().front());
     return success();
   }
-  if (failed(stages.verify()))
+  FailureOr<ForTilesOp> steady = inOrder(loop, stages);
+  if (failed(steady))
     return failure();
-  ForTilesOp steady = loop;
   if (stages.overlapsTiles()) {
-    FailureOr<ForTilesOp> inner = pipeline::expandStages(loop, stages);
-    if (failed(inner))
-      return failure();
-    steady = *inner;
-    pipeline::waitForProducts(*steady->getBlock());
-    pipeline::meetForExchanges(role, *steady->getBlock());
-  } else {
-    pipeline::reorder(loop, stages);
+    pipeline::waitForProducts(*(*steady)->getBlock());
+    pipeline::meetForExchanges(role, *(*steady)->getBlock());
   }
-  pipeline::waitForProducts(steady.getBody().front());
-  pipeline::meetForExchanges(role, steady.getBody().front());
-  pipeline::takeTurns(role, steady);
+  pipeline::waitForProducts(steady->getBody().front());
+  pipeline::meetForExchanges(role, steady->getBody().front());
+  pipeline::takeTurns(role, *steady);
   return success();
 }
 
@@ -55,19 +59,15 @@ LogicalResult pipeline(ForTilesOp loop) {
   pipeline::LoopStages stages(loop);
   if (!stages.isPlaced())
     return success();
-  if (failed(stages.verify()))
+  FailureOr<ForTilesOp> steady = inOrder(loop, stages);
+  if (failed(steady))
     return failure();
-  if (!stages.overlapsTiles()) {
-    pipeline::reorder(loop, stages);
-    return success();
+  if (stages.overlapsTiles()) {
+    OpBuilder builder(steady->getContext());
+    builder.setInsertionPointAfter(*steady);
+    sched::WaitCopiesOp::create(builder, steady->getLoc(), 0);
+    sched::BarrierOp::create(builder, steady->getLoc());
   }
-  FailureOr<ForTilesOp> inner = pipeline::expandStages(loop, stages);
-  if (failed(inner))
-    return failure();
-  OpBuilder builder(inner->getContext());
-  builder.setInsertionPointAfter(*inner);
-  sched::WaitCopiesOp::create(builder, inner->getLoc(), 0);
-  sched::BarrierOp::create(builder, inner->getLoc());
   return success();
 }
 

@@ -102,8 +102,7 @@ LogicalResult WarpSpecializer::findLeaving() {
           "goes to a place that follows from what the loop computes, which another role does not; leave sched.ring out";
     else if (!fits)
       fault = "takes to memory what the copy engine cannot: it takes 64 rows a warpgroup to a tensor of four "
-              "dimensions, up "
-              "to the end of its axis, as floats or, stored, 16 bits; leave sched.ring out";
+              "dimensions, up to the end of its axis, as floats or, stored, 16 bits; leave sched.ring out";
     if (!fault.empty()) {
       op->emitOpError(fault);
       return WalkResult::interrupt();
@@ -130,8 +129,7 @@ LogicalResult WarpSpecializer::findOthers() {
              << "lies in stages beside those of the first copy of the loop, of which there are "
              << streamed.front().stages();
   for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows, leaving)) {
-    const bool leaves = isa<tile::StoreOp, tile::AccumulateOp>(ring.tile);
-    if (leaves && (!ring.is.getFirstWarp() || ring.is.getWarps() > 1))
+    if (ring.leaves() && (!ring.is.getFirstWarp() || ring.is.getWarps() > 1))
       return ring.tile->emitOpError("goes to memory by one warp, which waits for it, and is not the first, which "
                                     "copies; name one from warp 1 on");
     if (isa<tile::LoadOp>(ring.tile) && ring.is.getWarps() > 1)
@@ -150,7 +148,7 @@ LogicalResult WarpSpecializer::findOthers() {
           (first != ring.is.getFirstWarp() || is.getWarps() != ring.is.getWarps()) &&
           first < ring.is.getFirstWarp() + ring.is.getWarps() && ring.is.getFirstWarp() < first + is.getWarps())
         return ring.tile->emitOpError() << "has a ring of warps that fill another one with others: " << is;
-      else if (first == ring.is.getFirstWarp() && leaves != isa<tile::StoreOp, tile::AccumulateOp>(rings.front()->tile))
+      else if (first == ring.is.getFirstWarp() && ring.leaves() != rings.front()->leaves())
         return ring.tile->emitOpError() << "has a ring of warp " << first
                                         << ", which is to take tiles to memory as well as bring some; give it another";
     others[ring.is.getFirstWarp()].push_back(&ring);

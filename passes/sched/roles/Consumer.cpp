@@ -213,8 +213,7 @@ void WarpSpecializer::awaitLeaving(sched::ForTilesOp tiles) {
     Positions at = carriedPositions(tiles.getKept().drop_front());
     for (int64_t stage = 0; stage < ring.stages(); ++stage) {
       sched::AcquireOp::create(builder, ring.barriers.getLoc(), ring.barriers, in(at, ring).stage, in(at, ring).phase);
-      if (stage + 1 < ring.stages())
-        at = advance(at);
+      at = advance(at);
     }
   }
 }

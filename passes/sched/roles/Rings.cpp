@@ -24,16 +24,15 @@ TileType WarpSpecializer::leavingType(const Ring &ring) {
 
 Value WarpSpecializer::declareBuffer(const Ring &ring) {
   const int64_t stages = ring.stages();
-  const bool leaves = !ring.tile->getNumResults();
-  const TileType type = leaves ? leavingType(ring) : cast<TileType>(ring.value().getType());
-  const std::string name = stages > 1 ? stemOf(ring) + "_ring"
-                           : leaves   ? stemOf(ring) + "_tile"
-                                      : tile::nameOf(ring.value()).str();
+  const TileType type = ring.leaves() ? leavingType(ring) : cast<TileType>(ring.value().getType());
+  const std::string name = stages > 1      ? stemOf(ring) + "_ring"
+                           : ring.leaves() ? stemOf(ring) + "_tile"
+                                           : tile::nameOf(ring.value()).str();
   return sched::SharedOp::create(builder, ring.tile->getLoc(), ringType(type, stages), name);
 }
 
 std::string WarpSpecializer::stemOf(const Ring &ring) {
-  if (!ring.tile->getNumResults())
+  if (ring.leaves())
     return tile::parameterOf(ring.tile->getOperand(1)).getOwnName().str();
   StringRef stem = tile::nameOf(ring.value());
   stem.consume_back("_tile");

@@ -52,8 +52,10 @@ private:
       auto convert = dyn_cast<tile::ConvertOp>(tile);
       holdsRows = convert && !attune::tile::isByDistance(convert.getResult().getType());
     }
+    /// Whether its tile goes to memory.
+    bool leaves() const { return isa<attune::tile::StoreOp, attune::tile::AccumulateOp>(tile); }
     /// The tile in it.
-    Value value() const { return tile->getNumResults() ? tile->getResult(0) : tile->getOperand(0); }
+    Value value() const { return leaves() ? tile->getOperand(0) : tile->getResult(0); }
     int64_t stages() const { return is.getStages(); }
   };
   /// Where a role is in a ring: the stage, and the parity of its walks over the stages.
