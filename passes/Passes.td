@@ -159,11 +159,11 @@ def ExpandLogistic : Pass<"tile-expand-logistic", "::mlir::ModuleOp"> {
   let summary = "one special function for the logistic function";
   let description = [{
     Requires: maps whose exponents are folded.
-    Ensures: in bf16 kernels with roles, without `precise`, 1 / (1 + exp2(y)) in a map, where it is a factor of what is rounded to bf16 next, is y > 0 ? t r(t) : r(t), where t is exp2(-|y|) and r a polynomial for 1 / (1 + t) with a
-    relative error of 2^-9.2: no reciprocal, which is as dear as an exponential.
+    Ensures: in bf16 kernels with roles, without `precise`, 1 / (1 + exp2(y)) in a map, where it is a factor of what is rounded to bf16 next, is one step of Newton's method from a reciprocal that a subtraction
+    of bits gives, with a relative error of 2^-9.6: no reciprocal by the special-function unit, which is as dear as an exponential.
     Why here: the exponent has its one factor.
     Before: `%e = exp2(%y)`, `1 / (%e + 1)`
-    After: `%t = exp2(-|%y|)`, `%r = fma(fma(fma(c3, %t, c2), %t, c1), %t, c0)`, `%y > 0 ? %t * %r : %r`
+    After: `%a = exp2(%y + 4) + 16`, `%g = bitcast(0x7ff32000 - bitcast(%a))`, `max(%g * fma(-%a, %g, 8.0052), 0)`
   }];
 }
 
@@ -413,6 +413,17 @@ def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
   let dependentDialects = ["::attune::sched::SchedDialect"];
 }
 
+def FoldRectifiers : Pass<"tile-fold-rectifiers", "::mlir::ModuleOp"> {
+  let summary = "a maximum with 0 in the rounding that follows";
+  let description = [{
+    Requires: layouts.
+    Ensures: a map whose tile is packed for products, and read by nothing else, does not end in a maximum with 0: its conversions have `relu`.
+    Why here: layouts say what is packed, and conversions are not moved yet.
+    Before: `%p = tile.map(%s) { maximumf(%x, 0) }`, `tile.convert %p : ... bf16`
+    After: `%p = tile.map(%s) { %x }`, `tile.convert %p relu : ... bf16`
+  }];
+}
+
 def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
   let summary = "turn loads into asynchronous copies that run ahead of their use";
   let description = [{
@@ -534,7 +545,7 @@ def PaceFunctions : Pass<"tile-pace-functions", "::mlir::ModuleOp"> {
   let description = [{
     Requires: roles.
     Ensures: a map of a tile that computes one special function (tanh, exp2) of each element, by way of its sum, product or fma with what is the same along a row, and whose elements nothing sums up,
-    is `paced`: 16 columns wait for the first of the 16 columns before. Not in kernels of float32-accurate functions.
+    is `paced`: 16 columns wait for the first of the 16 columns before. Not where four instructions or more follow from the function. Not in kernels of float32-accurate functions.
     Why here: `tile-hold-maxima` has set exponentials apart that are computed alone.
     Before: `%t = tile.map(%s) { tanh(%s * c) }`
     After: `%t = tile.map(%s) { tanh(%s * c) } {paced}`

@@ -132,6 +132,8 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   // Layouts follow from which axis is rows and from the path; rings and fragments inherit them.
   passes.addPass(createAssignLayouts());
   passes.addPass(createVerifySchedule({"layouts"}));
+  // What is packed is known by its layout.
+  passes.addPass(createFoldRectifiers());
   // When ops run, as attributes; what a hand wrote stays.
   passes.addPass(createOverlapProducts());
   // Of the products that are deferred, too.

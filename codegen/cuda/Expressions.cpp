@@ -83,8 +83,10 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
       .Case([&](PackOp pack) -> std::optional<Expr> {
         if (!pack.getType().isBF16() && !pack.getType().isF16())
           return fail(op, "of type " + text(pack.getType()) + " has no printed form; use bf16 or f16"), Expr{"0"};
-        Expr expr = primitive(pack.getType().isBF16() ? "pack_bf16" : "pack_f16",
-                              {value(pack.getLow()), value(pack.getHigh())});
+        StringRef name = pack.getType().isBF16() ? pack.getRelu() ? "pack_relu_bf16" : "pack_bf16"
+                         : pack.getRelu()        ? "pack_relu_f16"
+                                                 : "pack_f16";
+        Expr expr = primitive(name, {value(pack.getLow()), value(pack.getHigh())});
         expr.isUnsigned = true;
         return expr;
       })

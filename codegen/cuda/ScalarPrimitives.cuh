@@ -184,6 +184,22 @@ __device__ __forceinline__ unsigned pack_f16(float low, float high) {
   return r;
 }
 
+//@ pack_relu_bf16
+/// pack_bf16, where what is negative becomes 0 and NaN stays. PTX 9.7.9.21, cvt.rn.relu.bf16x2.f32.
+__device__ __forceinline__ unsigned pack_relu_bf16(float low, float high) {
+  unsigned r;
+  asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+
+//@ pack_relu_f16
+/// pack_f16, where what is negative becomes 0 and NaN stays. PTX 9.7.9.21, cvt.rn.relu.f16x2.f32.
+__device__ __forceinline__ unsigned pack_relu_f16(float low, float high) {
+  unsigned r;
+  asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+
 //@ columns_below
 /// Bit 2 j + e: whether column 8 j + e is below `bound`. PTX 9.7.1.22, bmsk.
 __device__ __forceinline__ unsigned columns_below(int bound) {

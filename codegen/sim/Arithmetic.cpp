@@ -265,17 +265,22 @@ Run mathFunction(Operation *op) {
       .Default([](Operation *) { return nullptr; });
 }
 
+/// What is negative becomes 0, and NaN stays.
+float rectified(float a) { return a < 0 ? 0.0f : a; }
+
+template <auto round>
+constexpr Run pack =
+    &apply<[](float low, float high) { return int32_t(round(low) | uint32_t(round(high)) << 16); }, float, float>;
+
 /// Formats of operands, and bits of masks.
 Run format(Operation *op) {
   return llvm::TypeSwitch<Operation *, Run>(op)
       .Case([](sched::PackOp o) -> Run {
         if (o.getType().isBF16())
-          return &apply<[](float low, float high) { return int32_t(toBf16(low) | uint32_t(toBf16(high)) << 16); },
-                        float, float>;
-        return o.getType().isF16()
-                   ? &apply<[](float low, float high) { return int32_t(toF16(low) | uint32_t(toF16(high)) << 16); },
-                            float, float>
-                   : nullptr;
+          return o.getRelu() ? pack<[](float a) { return toBf16(rectified(a)); }> : pack<toBf16>;
+        if (o.getType().isF16())
+          return o.getRelu() ? pack<[](float a) { return toF16(rectified(a)); }> : pack<toF16>;
+        return nullptr;
       })
       .Case([](tile::MulFiniteOp o) { return floats<[](float a, float b) { return multiplyTowardZero(a, b); }>(o); })
       .Case([](sched::BehindOp) -> Run { return &apply<[](float value, float) { return value; }, float, float>; })

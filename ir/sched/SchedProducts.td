@@ -119,15 +119,19 @@ def ScaleSharedOp : SchedOp<"scale_shared", [Effects]> {
 def PackOp : SchedOp<"pack", [Pure]> {
   let summary = "two floats rounded to 16 bits and packed";
   let description = [{
-    `low` in bits 0 to 15. PTX ISA 9.7.9.21, cvt.rn.bf16x2.f32 or cvt.rn.f16x2.f32.
+    `low` in bits 0 to 15. With `relu`, what is negative becomes 0, and NaN stays. PTX ISA 9.7.9.21, cvt.rn{.relu}.bf16x2.f32 or
+    cvt.rn{.relu}.f16x2.f32.
 
     ```mlir
     %0 = sched.pack %a, %b : bf16
+    %1 = sched.pack %a, %b relu : bf16
     ```
   }];
-  let arguments = (ins F32:$low, F32:$high, TypeAttr:$type);
+  let arguments = (ins F32:$low, F32:$high, TypeAttr:$type, UnitAttr:$relu);
   let results = (outs I32:$result);
-  let assemblyFormat = "$low `,` $high `:` $type attr-dict";
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$low, "::mlir::Value":$high, "::mlir::Type":$type),
+                            [{ build($_builder, $_state, result, low, high, type, false); }]>];
+  let assemblyFormat = "$low `,` $high (`relu` $relu^)? `:` $type attr-dict";
 }
 
 def UnpackOp : SchedOp<"unpack", [Pure]> {

@@ -545,6 +545,10 @@ LogicalResult SplatOp::verify() {
 
 LogicalResult ConvertOp::verify() {
   TileType from = getTile().getType(), to = getResult().getType();
+  if (getRelu() && (to.getSpace() != MemorySpace::Register || !to.getLayout() || !isa<FloatType>(to.getElementType()) ||
+                    to.getElementType().getIntOrFloatBitWidth() != 16))
+    return emitOpError() << "makes negative floats 0 where it packs 16 bits in an `a` fragment, got " << to
+                         << "; use a maximum with 0 in a map";
   // Rows and columns may change places.
   if (from.rank() == 2 && to.rank() == 2 && from.axis(0) == to.axis(1) && from.axis(1) == to.axis(0) &&
       from.getShape()[0] == to.getShape()[1] && from.getShape()[1] == to.getShape()[0])

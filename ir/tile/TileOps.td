@@ -391,15 +391,16 @@ def ConvertOp : TileOp<"convert", [Pure]> {
   let summary = "the same tile in another element type, memory space or layout";
   let description = [{
     Floats are rounded to nearest even. Same axes and sizes, of two axes in either order. In a loop, what becomes shared is staged: with copy warps, computed by one of
-    them ahead of those that read it.
+    them ahead of those that read it. With `relu`, floats below 0 become 0 and NaN stays: of what is packed to 16 bits in a left operand's fragment.
 
     ```mlir
     %pa = tile.convert %p : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
     ```
   }];
-  let arguments = (ins TileType:$tile);
+  let arguments = (ins TileType:$tile, UnitAttr:$relu);
   let results = (outs TileType:$result);
-  let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($result)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$tile), [{ build($_builder, $_state, result, tile, false); }]>];
+  let assemblyFormat = "$tile (`relu` $relu^)? attr-dict `:` type($tile) `->` type($result)";
   let hasVerifier = 1;
 }
 

@@ -7,8 +7,9 @@
 // the 16 columns before (`sched.behind`), by way of what they take beside themselves: a factor of the score, the
 // exponent's addend.
 //
-// Not for maps whose elements are summed up: additions and the packing of P stand between the functions as it is. Nor
-// where functions are float32-accurate, and so many instructions each.
+// Not for maps whose elements are summed up, nor where much follows from the function: additions, the packing of P and
+// that arithmetic stand between the functions as it is. Nor where functions are float32-accurate, and so many
+// instructions each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,8 +73,19 @@ struct PaceFunctions : attune::impl::PaceFunctionsBase<PaceFunctions> {
             auto sum = dyn_cast<tile::ReduceOp>(user);
             return sum && sum.getKind() == tile::Reduction::Sum;
           });
-          map.setPaced(!summed && pacedOperand(map));
+          map.setPaced(!summed && pacedOperand(map) && arithmeticBehindFunctions(map) < mostBehind);
         });
+  }
+
+  /// Half of the time that a special function takes its unit.
+  static constexpr int64_t mostBehind = 4;
+
+  static int64_t arithmeticBehindFunctions(tile::MapOp map) {
+    llvm::SetVector<Operation *> behind;
+    for (Operation &op : map.getBody().front())
+      if (isa<math::Exp2Op, math::TanhOp>(op))
+        getForwardSlice(&op, &behind);
+    return llvm::count_if(behind, [](Operation *op) { return !isa<arith::BitcastOp, tile::YieldOp>(op); });
   }
 };
 

@@ -1,19 +1,19 @@
 //===- ExpandLogistic.cpp - One special function for the logistic function ---===//
 //
 // 1 / (1 + 2^y), as sigmoid's p is computed (y = -x log2(e)), takes two special functions, of which a multiprocessor
-// computes 16 a cycle. Beside warpgroups' products these are what it lacks; multiply-adds it has left. With
-// t = 2^-|y|, between 0 and 1:
+// computes 16 a cycle. Beside warpgroups' products these are what it lacks; multiply-adds it has left. So the reciprocal
+// starts from the bits of a float, whose exponent a subtraction of integers negates, and whose logarithm to base 2 they
+// are but for 0.09 (Blinn 1997, "Floating-point tricks"). One step of Newton's method follows:
 //
-//     1 / (1 + 2^y) = y > 0 ? t r(t) : r(t)         r(t) = 1 / (1 + t)
+//     a = 16 (1 + 2^y)        g = float(0x7ff32000 - bits(a)), about 4 / a        p = g (4 c - a g) = 16 / a z (c - z)
 //
-// r is the polynomial of the third degree whose relative error is least. That error is (1 + t) r(t) - 1, 0 for t = -1 if
-// r were 1 / (1 + t), and so a multiple of the Chebyshev polynomial T4 (2 t - 1), by 1 / T4(-3) = 1 / 577 = 2^-9.2:
+// with z = a g / 4 from 0.949 to 1.051. z (2 - z) is at most 1; c = 2.0013 halves the error, to 2^-9.6, of what is small
+// as of what is large, before bf16 rounds by up to 2^-8. The factors of 16 and 4 keep a's bits below the constant however
+// large a is. Where a is infinite the product is not positive, and the maximum with 0 makes it the 0 that p is there; NaN
+// stays NaN. The maximum takes no instruction where p is rounded next (tile-fold-rectifiers).
 //
-//     r(t) = (1 - T4(2 t - 1) / 577) / (1 + t) = (576 - 544 t + 384 t^2 - 128 t^3) / 577
-//
-// With the rounding to bf16 that is less than 2^-8, of what is small as of what is large; p is 0 where y is infinite. The
-// choice is a multiplication under a predicate. For bf16 without `precise`, and only where the value is a factor of what
-// is rounded to bf16 next: a sum may cancel, and softmax's exponential makes an error of the score one of p.
+// For bf16 without `precise`, and only where the value is a factor of what is rounded to bf16 next: a sum may cancel, and
+// softmax's exponential makes an error of the score one of p.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,25 +31,29 @@ using namespace attune;
 
 namespace {
 
-/// 1 / (1 + t) for t from 0 to 1, by powers of t from the first.
-constexpr float reciprocal[] = {576.0f / 577, -544.0f / 577, 384.0f / 577, -128.0f / 577};
-
 void expand(arith::DivFOp division, math::ExpOp byE, math::Exp2Op byTwo) {
   OpBuilder builder(division);
   Location loc = division.getLoc();
   auto constant = [&](float value) -> Value {
     return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value));
   };
-  Value y = byTwo ? byTwo.getOperand()
-                  : arith::MulFOp::create(builder, loc, byE.getOperand(), constant(1.44269504f)).getResult();
-  Value t =
-      math::Exp2Op::create(builder, loc, arith::NegFOp::create(builder, loc, math::AbsFOp::create(builder, loc, y)));
-  Value r = constant(reciprocal[3]);
-  for (int power = 2; power >= 0; --power)
-    r = math::FmaOp::create(builder, loc, r, t, constant(reciprocal[power]));
-  Value isSmall = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGT, y, constant(0));
-  Value small = arith::MulFOp::create(builder, loc, t, r);
-  division.replaceAllUsesWith(arith::SelectOp::create(builder, loc, isSmall, small, r).getResult());
+  auto cast = [&](Type type, Value value) -> Value { return arith::BitcastOp::create(builder, loc, type, value); };
+  const Type word = builder.getI32Type(), real = builder.getF32Type();
+  // The product that y is becomes one multiply-add with the 4 of 2^(y + 4).
+  Value y = byTwo ? byTwo.getOperand() : byE.getOperand(), factor = byTwo ? Value() : constant(1.44269504f);
+  if (auto product = y.getDefiningOp<arith::MulFOp>(); product && !factor) {
+    y = product.getLhs();
+    factor = product.getRhs();
+  }
+  Value exponent = factor ? math::FmaOp::create(builder, loc, y, factor, constant(4)).getResult()
+                          : arith::AddFOp::create(builder, loc, y, constant(4)).getResult();
+  Value a = arith::AddFOp::create(builder, loc, math::Exp2Op::create(builder, loc, exponent), constant(16));
+  Value seed =
+      cast(real, arith::SubIOp::create(builder, loc, arith::ConstantIntOp::create(builder, loc, word, 0x7ff32000),
+                                       cast(word, a)));
+  Value rest = math::FmaOp::create(builder, loc, arith::NegFOp::create(builder, loc, a), seed, constant(4 * 2.0013f));
+  Value p = arith::MulFOp::create(builder, loc, seed, rest);
+  division.replaceAllUsesWith(arith::MaximumFOp::create(builder, loc, p, constant(0)).getResult());
   Operation *sum = division.getRhs().getDefiningOp(), *exponential = byTwo ? byTwo.getOperation() : byE;
   for (Operation *op : {division.getOperation(), sum, exponential})
     if (op->use_empty())
@@ -104,8 +108,9 @@ struct ExpandLogistic : attune::impl::ExpandLogisticBase<ExpandLogistic> {
       });
       for (arith::DivFOp division : found) {
         Operation *exponential = exponentialOfLogistic(division);
-        tile::explain(division->getParentOfType<tile::MapOp>(),
-                      "1 / (1 + exp(y)) as a polynomial of exp(-|y|), which takes no reciprocal");
+        tile::explain(
+            division->getParentOfType<tile::MapOp>(),
+            "1 / (1 + exp(y)) by the bits of a float and a step of Newton's method, which take no reciprocal");
         expand(division, dyn_cast<math::ExpOp>(exponential), dyn_cast<math::Exp2Op>(exponential));
       }
     }

@@ -466,6 +466,15 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.convert' op makes negative floats 0 where it packs 16 bits in an `a` fragment, got '!tile.tile<q 128 x k 64, bf16, register>'; use a maximum with 0 in a map}}
+  %0 = tile.convert %m relu : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
+}
+
+// -----
+
 tile.kernel @bad(q: in [b, h, q, d 64] f16) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %b = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, f16>

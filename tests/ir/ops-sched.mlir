@@ -141,6 +141,8 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
       sched.set %y, %m[%n, %n] : f32, !tile.tile<q 128, f32, register, #sched.fragment<rows, warps 4>>
       // CHECK: sched.pack %{{.*}}, %{{.*}} : bf16
       %pair = sched.pack %x, %y : bf16
+      // CHECK: sched.pack %{{.*}}, %{{.*}} relu : f16
+      %rectified = sched.pack %x, %y relu : f16
       // CHECK: %{{.*}}, %{{.*}} = sched.split_tf32 %{{.*}}
       %big, %small = sched.split_tf32 %x
       // CHECK: sched.store_shared %{{.*}}, %[[RING]][%[[STAGE]], %[[N]], %[[N]]] : i32, <stage 2 x

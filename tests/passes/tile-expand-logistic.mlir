@@ -1,17 +1,19 @@
 // RUN: attune-opt %s --attn-tile-size=arch=sm_90a --attn-to-tile=granularity=16 --tile-expand-logistic | FileCheck %s
 // RUN: attune-opt %s --attn-tile-size=arch=sm_90 --attn-to-tile=granularity=16 --tile-expand-logistic | FileCheck %s --check-prefix=KEPT
 
-// The exponential of -|y|, from 0 to 1, is all: its reciprocal is a polynomial, times it where y is positive.
+// A special function, and the bits of what it leads to: no reciprocal.
 // CHECK-LABEL: tile.kernel @silu
 // CHECK:         %[[Y:.*]] = arith.negf
-// CHECK:         %[[Y2:.*]] = arith.mulf %[[Y]], %{{.*}} : f32
-// CHECK:         %[[SIZE:.*]] = math.absf %[[Y2]]
-// CHECK:         %[[MINUS:.*]] = arith.negf %[[SIZE]]
-// CHECK:         %[[T:.*]] = math.exp2 %[[MINUS]]
-// CHECK-COUNT-3: math.fma %{{.*}}, %[[T]], %{{.*}} : f32
-// CHECK:         %[[IS_SMALL:.*]] = arith.cmpf ogt, %[[Y2]], %{{.*}} : f32
-// CHECK:         %[[SMALL:.*]] = arith.mulf %[[T]], %[[LARGE:.*]] : f32
-// CHECK:         arith.select %[[IS_SMALL]], %[[SMALL]], %[[LARGE]] : f32
+// CHECK:         %[[EXPONENT:.*]] = math.fma %[[Y]], %{{.*}}, %{{.*}} : f32
+// CHECK:         %[[T:.*]] = math.exp2 %[[EXPONENT]]
+// CHECK:         %[[A:.*]] = arith.addf %[[T]], %{{.*}} : f32
+// CHECK:         %[[BITS:.*]] = arith.bitcast %[[A]] : f32 to i32
+// CHECK:         %[[NEGATED:.*]] = arith.subi %{{.*}}, %[[BITS]] : i32
+// CHECK:         %[[SEED:.*]] = arith.bitcast %[[NEGATED]] : i32 to f32
+// CHECK:         %[[MINUS:.*]] = arith.negf %[[A]]
+// CHECK:         %[[REST:.*]] = math.fma %[[MINUS]], %[[SEED]], %{{.*}} : f32
+// CHECK:         %[[P:.*]] = arith.mulf %[[SEED]], %[[REST]] : f32
+// CHECK:         arith.maximumf %[[P]], %{{.*}} : f32
 // CHECK-NOT:     arith.divf %{{.*}}, %{{.*}} : f32
 // CHECK:         tile.yield
 // Warp-level products leave no multiply-adds to spare.

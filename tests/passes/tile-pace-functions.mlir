@@ -100,3 +100,21 @@ attn.attention @accurate dtype bf16 head_dim 64 x 64 scale 0.125 attributes {pre
   attn.yield %t : f32
 } mask {
 }
+
+// What follows from the function fills the time to the next one.
+// CHECK-LABEL: tile.kernel @followed
+// CHECK:         math.exp2
+// CHECK-NOT:     paced
+attn.attention @followed dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {normaliser = "none"} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %two = arith.constant 2.0 : f32
+  %0 = arith.mulf %x, %two : f32
+  %1 = math.exp2 %0 : f32
+  %2 = arith.addf %1, %two : f32
+  %3 = arith.mulf %2, %2 : f32
+  %4 = arith.addf %3, %two : f32
+  %5 = arith.mulf %4, %4 : f32
+  attn.yield %5 : f32
+}

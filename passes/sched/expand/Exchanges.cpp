@@ -144,6 +144,8 @@ LogicalResult KernelExpander::expandOp(sched::ExchangeOp op) {
 LogicalResult KernelExpander::exchange(tile::ConvertOp op) {
   TileType from = op.getTile().getType(), to = op.getResult().getType();
   const bool fromShared = inShared(op.getTile()), toShared = inShared(op.getResult());
+  if (op.getRelu())
+    return op.emitError("makes negative floats 0 where it packs an `a` fragment; use a maximum with 0 in a map");
   if (fromShared && toShared)
     return op.emitError("copies from shared to shared memory; use the first tile");
   if (!toShared && to.getElementType() != (fromShared ? attn::valueType(from.getElementType()) : from.getElementType()))

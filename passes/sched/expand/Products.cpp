@@ -12,6 +12,8 @@ LogicalResult KernelExpander::expandOp(tile::ConvertOp op) {
   buffers.map(op.getResult(), buffer);
   SmallVector<int64_t> shape = laneShape(buffer);
   if (inShared(op.getTile())) {
+    if (op.getRelu())
+      return op.emitError("makes negative floats 0 where it packs a register tile, not what is loaded packed");
     if (type.getElementType().isF32())
       loadLeftFloats(op.getTile(), buffer);
     else
@@ -34,7 +36,8 @@ void KernelExpander::packBlock(tile::ConvertOp op, Value source, Value fragment,
     }
     Value j = add(mul(kk, 2), half);
     Value low = get(source, {i, j, mul(row, 2)}), high = get(source, {i, j, add(mul(row, 2), 1)});
-    set(sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element), fragment, {i, kk, e});
+    set(sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element, op.getRelu()), fragment,
+        {i, kk, e});
   });
 }
 
