@@ -489,7 +489,7 @@ def PipelineStages : Pass<"tile-pipeline-stages", "::mlir::ModuleOp"> {
   let description = [{
     Requires: rings, and `sched.at` of the ops of loops, from passes or from the text; asynchronous products and turns in roles alone.
     Ensures: the ops of a loop stand in the order in which they run; where some are of stage 1, stage 0 of the first tile stands in front of it and stage 1 of the last behind it, and what
-    stage 0 gives to stage 1 is carried. A slot follows from the wait for its stage, a release from the last op that reads its tiles, whatever their orders. A `sched.mma_wait` with its pending count stands in front of what needs an asynchronous product, a release of what it reads behind that.
+    stage 0 gives to stage 1 is carried; with more stages the loop that is left is taken apart in the same way. A slot follows from the wait for its stage, a release from the last op that reads its tiles, whatever their orders. A `sched.mma_wait` with its pending count stands in front of what needs an asynchronous product, a release of what it reads behind that.
     Warpgroups wait for their turn in front of the first op that has one and hand it on behind the last; turns of tiles that a warpgroup passes over it hands on at once. No `sched.at` is left.
     Why here: rings and stages are there, tiles are still values.
     Before: `for_tiles { %s = mma %q, %k {sched.async, order 0}; softmax; %o = mma %p, %v add %acc {sched.async, order 1, stage 1} }`

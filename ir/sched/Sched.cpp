@@ -200,8 +200,9 @@ LogicalResult RoleAttr::verify(function_ref<InFlightDiagnostic()> emitError, Str
 
 LogicalResult AtAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stage, int64_t order,
                              StringAttr turn) {
-  if (stage < 0 || stage > 1)
-    return emitError() << "stage " << stage << " is neither 0, a pass's own tile, nor 1, the tile before";
+  if (stage < 0 || stage > lastStage)
+    return emitError() << "stage " << stage << " is not one of 0, a pass's own tile, to " << lastStage
+                       << ", so many tiles before";
   if (order < 0)
     return emitError() << "order " << order << " is negative";
   if (turn && turn.empty())

@@ -128,7 +128,7 @@ def AtAttr : AttrDef<SchedDialect, "At"> {
   let mnemonic = "at";
   let summary = "when an op of a block loop runs, as the attribute `sched.at`";
   let description = [{
-    Ops of `stage` 1 work on the tile before the one that ops of stage 0 work on: beside them, one pass of the loop later. Within a pass ops run by `order`,
+    Ops of `stage` 1 work on the tile before the one that ops of stage 0 work on: beside them, one pass of the loop later; those of stage 2 on the tile before that, and so on to stage 7. Within a pass ops run by `order`,
     those of one order as they are written. Ops with a `turn` of one name, the first to the last of them, run in one warpgroup at a time.
 
     `tile.load` stands for the wait for its tile, so that its order says where warps wait that have others copy for them. A product that is
@@ -141,6 +141,9 @@ def AtAttr : AttrDef<SchedDialect, "At"> {
     ```
   }];
   let parameters = (ins "int64_t":$stage, "int64_t":$order, "::mlir::StringAttr":$turn);
+  let extraClassDeclaration = [{
+    static constexpr int64_t lastStage = 7;
+  }];
   let builders = [AttrBuilder<(ins "int64_t":$stage, "int64_t":$order, CArg<"::mlir::StringAttr", "{}">:$turn), [{
     return $_get($_ctxt, stage, order, turn);
   }]>];

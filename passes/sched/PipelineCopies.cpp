@@ -152,7 +152,8 @@ private:
         ring.first = *llvm::min_element(readers);
         ring.last = *llvm::max_element(readers);
       }
-      if (const int64_t needed = ring.last + 2 - ring.first; ring.last && ring.stages < needed)
+      // A pass copies its own tile at the latest, and what it waits for has been copied by the pass before.
+      if (const int64_t needed = ring.last + std::max<int64_t>(1, 2 - ring.first); ring.last && ring.stages < needed)
         return load.emitOpError() << "has a ring of " << ring.stages << (ring.stages == 1 ? " stage" : " stages")
                                   << ", and is read by stage " << ring.last
                                   << ", while the next tile is copied; give it " << needed;

@@ -25,48 +25,63 @@ bool startsProducts(ForTilesOp loop) {
   return llvm::any_of(loop.getBody().front(), [](Operation &op) { return op.hasAttr(sched::asyncAttr); });
 }
 
-/// The loop with its ops in their order: where they are of two stages, the one over the tiles after the first.
-FailureOr<ForTilesOp> inOrder(ForTilesOp loop, pipeline::LoopStages &stages) {
-  if (failed(stages.verify()))
-    return failure();
-  if (stages.overlapsTiles())
-    return pipeline::expandStages(loop, stages);
-  pipeline::reorder(loop, stages);
-  return loop;
+/// The loop with its ops in their order, and how many loops stand around it for the first tiles: where ops are of several
+/// stages, the one over the tiles whose passes have ops of all of them.
+struct Steady {
+  ForTilesOp loop;
+  int64_t around;
+};
+
+FailureOr<Steady> inOrder(ForTilesOp loop) {
+  for (int64_t expanded = 0;; ++expanded) {
+    pipeline::LoopStages stages(loop, expanded);
+    if (!expanded && failed(stages.verify()))
+      return failure();
+    if (!stages.overlapsTiles()) {
+      pipeline::reorder(loop, stages);
+      return Steady{loop, 0};
+    }
+    FailureOr<ForTilesOp> inner = pipeline::expandStages(loop, stages);
+    if (failed(inner))
+      return failure();
+    if (!stages.overlapsMore())
+      return Steady{*inner, expanded + 1};
+    loop = *inner;
+  }
 }
 
 LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
-  pipeline::LoopStages stages(loop);
-  if (!stages.isPlaced() && !startsProducts(loop)) {
+  if (!pipeline::LoopStages(loop).isPlaced() && !startsProducts(loop)) {
     pipeline::meetForExchanges(role, loop.getBody().front());
     return success();
   }
-  FailureOr<ForTilesOp> steady = inOrder(loop, stages);
+  FailureOr<Steady> steady = inOrder(loop);
   if (failed(steady))
     return failure();
-  if (stages.overlapsTiles()) {
-    pipeline::waitForProducts(*(*steady)->getBlock());
-    pipeline::meetForExchanges(role, *(*steady)->getBlock());
+  Block *block = &steady->loop.getBody().front();
+  for (int64_t i = 0; i <= steady->around; ++i) {
+    pipeline::waitForProducts(*block);
+    pipeline::meetForExchanges(role, *block);
+    block = block->getParentOp()->getBlock();
   }
-  pipeline::waitForProducts(steady->getBody().front());
-  pipeline::meetForExchanges(role, steady->getBody().front());
-  pipeline::takeTurns(role, *steady);
+  pipeline::takeTurns(role, steady->loop);
   return success();
 }
 
-/// Of a kernel whose warps all copy: what stage 1 reads of the last tile is awaited by all before it.
+/// Of a kernel whose warps all copy: what later stages read of the last tiles is awaited by all before it.
 LogicalResult pipeline(ForTilesOp loop) {
-  pipeline::LoopStages stages(loop);
-  if (!stages.isPlaced())
+  if (!pipeline::LoopStages(loop).isPlaced())
     return success();
-  FailureOr<ForTilesOp> steady = inOrder(loop, stages);
+  FailureOr<Steady> steady = inOrder(loop);
   if (failed(steady))
     return failure();
-  if (stages.overlapsTiles()) {
-    OpBuilder builder(steady->getContext());
-    builder.setInsertionPointAfter(*steady);
-    sched::WaitCopiesOp::create(builder, steady->getLoc(), 0);
-    sched::BarrierOp::create(builder, steady->getLoc());
+  Operation *inner = steady->loop;
+  for (int64_t i = 0; i < steady->around; ++i) {
+    OpBuilder builder(inner->getContext());
+    builder.setInsertionPointAfter(inner);
+    sched::WaitCopiesOp::create(builder, inner->getLoc(), 0);
+    sched::BarrierOp::create(builder, inner->getLoc());
+    inner = inner->getParentOp();
   }
   return success();
 }

@@ -31,12 +31,12 @@ func.func private @bad() attributes {sched.at = #sched.at<order 0, after 1>}
 
 // -----
 
-// expected-error @+1 {{stage 2 is neither 0, a pass's own tile, nor 1, the tile before}}
-func.func private @bad() attributes {sched.at = #sched.at<order 0, stage 2>}
+// expected-error @+1 {{stage 8 is not one of 0, a pass's own tile, to 7, so many tiles before}}
+func.func private @bad() attributes {sched.at = #sched.at<order 0, stage 8>}
 
 // -----
 
-// expected-error @+1 {{stage -1 is neither 0, a pass's own tile, nor 1, the tile before}}
+// expected-error @+1 {{stage -1 is not one of 0, a pass's own tile, to 7, so many tiles before}}
 func.func private @bad() attributes {sched.at = #sched.at<order 0, stage -1>}
 
 // -----

@@ -1,4 +1,4 @@
-//===- StageExpander.cpp - A loop of two stages -------------------------------===//
+//===- StageExpander.cpp - The first stage of a loop beside the others --------===//
 
 #include "passes/analysis/MapPatterns.h"
 #include "passes/sched/pipeline/Stages.h"
@@ -76,9 +76,10 @@ private:
       carried.push_back({value, false});
     for (const Carried &each : carried)
       if (Operation *producer = each.value.getDefiningOp(); producer && !isCarriable(each.value.getType()))
-        return producer->emitError()
-               << "gives " << each.value.getType()
-               << " to an op of stage 1, where a loop carries tiles in registers and i32; give it stage 1";
+        return producer->emitError() << "gives " << each.value.getType() << " to an op of stage "
+                                     << stages.writtenStageOfReader(each.value)
+                                     << ", where a loop carries tiles in registers and i32; give it stage "
+                                     << stages.writtenStageOfReader(each.value);
     // Indices first.
     SmallVector<Carried> tiles;
     llvm::erase_if(carried, [&](const Carried &each) {
@@ -109,8 +110,12 @@ private:
     if (goesOn)
       entry.push_back(entry.front());
     auto outer = ForTilesOp::create(builder, loc, entry, loop.getBound(), loop.getTiles(), loop.getKeeps());
-    static constexpr StringRef names[] = {"first_tile", "first_stage", "first_phase", "following_tile"};
-    outer->setAttr(tile::namesAttr, builder.getStrArrayAttr(ArrayRef(names).take_front(entry.size())));
+    SmallVector<std::string> names;
+    for (unsigned i = 0; i < scalars && !nameOf(i).empty(); ++i)
+      names.push_back((stages.passName() + "_" + nameOf(i)).str());
+    if (goesOn && names.size() == scalars)
+      names.push_back("following_tile");
+    setNames(outer, names);
     builder.setInsertionPointToStart(&outer.getBody().front());
     SmallVector<Value> entered(outer.getBody().getArguments());
     if (goesOn)
@@ -120,22 +125,28 @@ private:
     return outer;
   }
 
-  Operation *clone(Operation *op, IRMapping &mapping, bool keepsTurn) {
+  void clone(Operation *op, IRMapping &mapping, bool keepsTurn) {
     Operation *copy = builder.clone(*op, mapping);
-    auto at = sched::placeOf(copy);
-    if (at && !(keepsTurn && at.getTurn()))
+    if (auto at = sched::placeOf(copy); at && !(keepsTurn && at.getTurn()))
       copy->removeAttr(sched::atAttr);
-    return copy;
   }
 
-  /// Stage 0 of the first tile. A multiple of a tile of zeros is that tile.
+  /// In the loop over the tiles after the first.
+  void cloneInSteady(Step step, IRMapping &mapping) {
+    if (!stages.overlapsMore())
+      return clone(step.op, mapping, /*keepsTurn=*/true);
+    builder.clone(*step.op, mapping)->setAttr(sched::atAttr, stages.placeAfter(step));
+  }
+
+  /// Stage 0 of the first tile; it takes turns where the loop's passes do, the first of which it is. A multiple of a tile of
+  /// zeros is that tile.
   void writeFirst() {
     for (Step step : stages.inOrder(0)) {
       auto map = dyn_cast<tile::MapOp>(step.op);
       if (map && rescaleFactor(map) && isZeroAtFirst(map.getInputs().front()))
         first.map(map.getResult(), first.lookup(map.getInputs().front()));
       else
-        clone(step.op, first, /*keepsTurn=*/false);
+        clone(step.op, first, /*keepsTurn=*/!stages.isFirstStep());
     }
   }
 
@@ -149,18 +160,19 @@ private:
 
   ForTilesOp openInner() {
     SmallVector<Value> indices, tiles;
-    SmallVector<StringRef> names{"tile", "stage", "phase"};
-    names.truncate(std::min<size_t>(scalars, 3));
+    SmallVector<std::string> names;
+    for (unsigned i = 0; i < scalars && !nameOf(i).empty(); ++i)
+      names.push_back(nameOf(i));
     for (Carried &each : carried) {
       auto argument = dyn_cast<BlockArgument>(each.value);
       each.init = !argument || each.before ? first.lookupOrDefault(each.value) : initOf(argument);
       (isTile(each.value) ? tiles : indices).push_back(each.init);
       if (each.before)
-        names.push_back(nameBefore(argument));
+        names.push_back(nameOf(argument.getArgNumber()) + "_before");
     }
     auto inner = ForTilesOp::create(builder, loc, indices, loop.getBound(), tiles, /*keeps=*/true);
     if (names.size() == indices.size())
-      inner->setAttr(tile::namesAttr, builder.getStrArrayAttr(names));
+      setNames(inner, names);
     Block &block = inner.getBody().front();
     for (auto [each, argument] : llvm::zip(carried, block.getArguments()))
       each.argument = argument;
@@ -168,9 +180,16 @@ private:
     return inner;
   }
 
-  static StringRef nameBefore(BlockArgument index) {
-    static constexpr StringRef names[] = {"tile_before", "stage_before", "phase_before"};
-    return index.getArgNumber() < 3 ? names[index.getArgNumber()] : "before";
+  /// The name of an index that the loop carries; none of one that is neither named nor a tile's or a ring's place.
+  std::string nameOf(unsigned index) {
+    if (auto names = loop->getAttrOfType<ArrayAttr>(tile::namesAttr); names && index < names.size())
+      return cast<StringAttr>(names[index]).str();
+    static constexpr StringRef names[] = {"tile", "stage", "phase"};
+    return index < std::size(names) ? names[index].str() : "";
+  }
+
+  void setNames(ForTilesOp named, ArrayRef<std::string> names) {
+    named->setAttr(tile::namesAttr, builder.getStrArrayAttr(SmallVector<StringRef>(names.begin(), names.end())));
   }
 
   /// What the inner loop's first pass takes for a carried value: after the first tile's stage 0.
@@ -190,7 +209,7 @@ private:
         before.map(each.value, each.argument);
     }
     for (Step step : stages.inOrder()) {
-      clone(step.op, step.stage ? before : own, /*keepsTurn=*/true);
+      cloneInSteady(step, step.stage ? before : own);
       if (step.stage)
         for (BlockArgument argument : body.getArguments())
           if (Value next = stages.nextOf(argument); next.getDefiningOp() == step.op)

@@ -6,7 +6,8 @@ namespace attune::pipeline {
 
 using sched::ForTilesOp;
 
-LoopStages::LoopStages(ForTilesOp loop) : loop(loop), dependences(loop.getBody().front()) {
+LoopStages::LoopStages(ForTilesOp loop, int64_t expanded)
+    : loop(loop), dependences(loop.getBody().front()), expanded(expanded) {
   Block &body = loop.getBody().front();
   int64_t following = std::numeric_limits<int64_t>::max();
   for (Operation &op : llvm::reverse(body.without_terminator())) {
@@ -15,7 +16,7 @@ LoopStages::LoopStages(ForTilesOp loop) : loop(loop), dependences(loop.getBody()
     if (at)
       following = at.getOrder();
     places[&op] = {at ? at.getStage() : 0, following};
-    overlaps |= at && at.getStage() > 0;
+    last = std::max(last, places[&op].stage);
   }
   placeReleases();
   for (Operation &op : body.without_terminator())
@@ -92,6 +93,27 @@ SmallVector<Operation *> LoopStages::sourcesOf(Operation *op) const {
   return sources;
 }
 
+sched::AtAttr LoopStages::placeAfter(Step step) const {
+  const Place place = places.lookup(step.op);
+  auto at = sched::placeOf(step.op);
+  return sched::AtAttr::get(loop.getContext(), step.stage && place.stage ? place.stage - 1 : 0, place.order,
+                            at ? at.getTurn() : StringAttr());
+}
+
+StringRef LoopStages::passName() const {
+  static constexpr StringRef names[] = {"first", "second", "third", "fourth", "fifth", "sixth", "seventh"};
+  static_assert(std::size(names) == sched::AtAttr::lastStage);
+  return names[expanded];
+}
+
+int64_t LoopStages::writtenStageOfReader(Value value) const {
+  int64_t first = last;
+  for (Operation *user : value.getUsers())
+    if (Operation *reader = loop.getBody().front().findAncestorOpInBlock(*user); reader && stageOf(reader) > 0)
+      first = std::min(first, places.lookup(reader).stage);
+  return first + expanded;
+}
+
 bool LoopStages::crosses(Value value) const { return reads(1, value) && !repeated.contains(value.getDefiningOp()); }
 
 int64_t LoopStages::stageOf(Value value) const {
@@ -116,14 +138,32 @@ SmallVector<Step> LoopStages::sourcesInPass(Step step) const {
 }
 
 LogicalResult LoopStages::verify() {
-  for (Operation &op : loop.getBody().front().without_terminator())
+  auto fail = [](Operation *op, int64_t own, int64_t its, StringRef what, int64_t needed, Operation *source) {
+    InFlightDiagnostic error = op->emitError();
+    error << "is of stage " << own << " and reads what is of stage " << its << what << ", which is computed ";
+    if (needed == own + 1)
+      error << "one tile";
+    else
+      error << needed - own << " tiles";
+    error << " later; give it stage " << needed;
+    error.attachNote(source->getLoc()) << "what it reads";
+    return failure();
+  };
+  Block &body = loop.getBody().front();
+  for (Operation &op : body.without_terminator()) {
+    const int64_t own = places.lookup(&op).stage;
     for (Operation *source : sourcesOf(&op))
-      if (stageOf(source) > stageOf(&op)) {
-        op.emitError("is of stage 0 and reads what is of stage 1, which is computed one tile later; give it stage 1")
-                .attachNote(source->getLoc())
-            << "what it reads";
-        return failure();
-      }
+      if (const int64_t its = places.lookup(source).stage; its > own)
+        return fail(&op, own, its, "", its, source);
+    for (Value value : BlockDependences::readBy(&op)) {
+      auto carried = dyn_cast<BlockArgument>(value);
+      Operation *source = carried && carried.getOwner() == &body ? nextOf(carried).getDefiningOp() : nullptr;
+      if (!source || source->getBlock() != &body)
+        continue;
+      if (const int64_t its = places.lookup(source).stage; its > own + 1)
+        return fail(&op, own, its, " of the tile before", its - 1, source);
+    }
+  }
   return success();
 }
 

@@ -8,6 +8,9 @@
 //     stages.inOrder(0)                        the ops of stage 0, what an op follows from in front of it
 //     stages.inOrder()                         those of both
 //
+// A loop of more than two stages is expanded one stage at a time: in the first step all ops of later stages are of stage 1.
+// What that gives, the loop over the tiles after the first, is a loop of one stage less, whose ops keep their order.
+//
 // A release is placed behind the last of the ops that read its tiles, if it would run before.
 //
 // A slot of a ring is no value that a register holds: where both stages read it, each has its own. It follows from the
@@ -30,14 +33,22 @@ struct Step {
 
 class LoopStages {
 public:
-  explicit LoopStages(sched::ForTilesOp loop);
+  /// Of a loop that `expanded` steps have made.
+  explicit LoopStages(sched::ForTilesOp loop, int64_t expanded = 0);
 
   /// Whether an op has a stage, an order or a turn.
   bool isPlaced() const { return placed; }
   /// Whether ops work on two tiles at a time.
-  bool overlapsTiles() const { return overlaps; }
+  bool overlapsTiles() const { return last > 0; }
+  /// Whether the loop over the tiles after the first has stages.
+  bool overlapsMore() const { return last > 1; }
+  bool isFirstStep() const { return !expanded; }
+  /// first, second, ...: the pass that the step takes out of the loop.
+  llvm::StringRef passName() const;
+  /// When a step runs in that loop.
+  sched::AtAttr placeAfter(Step step) const;
 
-  int64_t stageOf(mlir::Operation *op) const { return places.lookup(op).stage; }
+  int64_t stageOf(mlir::Operation *op) const { return std::min<int64_t>(places.lookup(op).stage, 1); }
   /// The stage of the op of the body that gives `value`; 0 of what stands outside.
   int64_t stageOf(mlir::Value value) const;
   /// Whether an op of `stage` reads `value`.
@@ -45,7 +56,10 @@ public:
   /// Whether stage 0 has to hand `value` to stage 1.
   bool crosses(mlir::Value value) const;
 
-  /// An error where an op would run before what it reads.
+  /// The stage in the text of the first op of stage 1 that reads `value`.
+  int64_t writtenStageOfReader(mlir::Value value) const;
+
+  /// An error where an op would run before what it reads: of a loop as it is written.
   mlir::LogicalResult verify();
   llvm::SmallVector<Step> inOrder(std::optional<int64_t> stage = std::nullopt);
 
@@ -72,17 +86,19 @@ private:
   llvm::DenseSet<mlir::Value> readBy[2];
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> waits; ///< for slots, and messages
   llvm::DenseSet<mlir::Operation *> repeated;                 ///< of stage 0 and 1: slots, scalars
-  bool placed = false, overlaps = false;
+  int64_t expanded, last = 0;                                 ///< last: the greatest stage of an op
+  bool placed = false;
 };
 
-/// The loop with two stages: ops of stage 1 work on the tile before. The first tile's stage 0 stands in front of a loop
+/// The loop with stage 0 beside the others: ops of stage 1 work on the tile before. The first tile's stage 0 stands in front of a loop
 /// over the others, the last tile's stage 1 behind it:
 ///
 ///     for tiles n: A(n), B(n)          if there is a tile: A(first)
 ///                                        for the tiles n after it: A(n), B(n - 1), by order
 ///                                        B(last)
 ///
-/// Tiles of stage 0 that stage 1 reads are carried. Returns the loop over the others, which keeps the turns of ops.
+/// Tiles of stage 0 that stage 1 reads are carried. Returns the loop over the others, which keeps the turns of ops, and
+/// where it has stages itself, all that says when they run.
 mlir::FailureOr<sched::ForTilesOp> expandStages(sched::ForTilesOp loop, LoopStages &stages);
 
 /// Puts the ops of the body in order: of a loop of one stage.
@@ -97,7 +113,8 @@ void waitForProducts(mlir::Block &block);
 /// The warps of `role` meet in front of the first op of `block` that reads what they exchange (`sched.exchange`).
 void meetForExchanges(sched::RoleOp role, mlir::Block &block);
 
-/// Named barriers around the ops of `loop` that have a turn, if any has: warpgroups of `role` go through them one after another.
+/// Named barriers around the ops of `loop` that have a turn, if any has: warpgroups of `role` go through them one after
+/// another; so they do in front of the loops of later steps.
 void takeTurns(sched::RoleOp role, sched::ForTilesOp loop);
 
 } // namespace attune::pipeline

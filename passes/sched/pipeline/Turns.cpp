@@ -30,21 +30,51 @@ public:
         builder(&role.getBody().front(), role.getBody().front().begin()) {}
 
   void write() {
-    SmallVector<Operation *> inTurn;
-    for (Operation &op : loop.getBody().front())
-      if (auto at = sched::placeOf(&op); at && at.getTurn())
-        inTurn.push_back(&op);
+    SmallVector<Operation *> inTurn = opsInTurn(loop.getBody().front());
     if (inTurn.empty())
       return;
     giveFirst();
-    builder.setInsertionPoint(inTurn.front());
-    sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
-    builder.setInsertionPointAfter(inTurn.back());
-    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+    takeAround(inTurn.front(), inTurn.back());
+    // The passes that loops of several stages have taken out of this one, but for the first, which is no turn.
+    sched::ForTilesOp inner = loop;
+    for (auto around = enclosing(loop); around && enclosing(around); around = enclosing(around)) {
+      SmallVector<Operation *> before = opsInTurn(around.getBody().front());
+      if (before.empty()) {
+        builder.setInsertionPoint(inner);
+        takeAndGive();
+      } else {
+        takeAround(before.front(), before.back());
+      }
+      inner = around;
+    }
     passOver();
   }
 
 private:
+  static sched::ForTilesOp enclosing(sched::ForTilesOp inner) {
+    return dyn_cast<sched::ForTilesOp>(inner->getParentOp());
+  }
+
+  static SmallVector<Operation *> opsInTurn(Block &block) {
+    SmallVector<Operation *> inTurn;
+    for (Operation &op : block)
+      if (auto at = sched::placeOf(&op); at && at.getTurn())
+        inTurn.push_back(&op);
+    return inTurn;
+  }
+
+  void takeAround(Operation *first, Operation *last) {
+    builder.setInsertionPoint(first);
+    sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
+    builder.setInsertionPointAfter(last);
+    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+  }
+
+  void takeAndGive() {
+    sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
+    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+  }
+
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
   /// The barriers of the warpgroup's own turn and of the next one's, at the start of the role.
@@ -66,8 +96,10 @@ private:
 
   /// The loops before and after the one that works pass over tiles.
   void passOver() {
-    auto around = dyn_cast<sched::ForTilesOp>(loop->getParentOp());
-    sched::ForTilesOp works = around ? around : loop;
+    const bool firstApart = bool(enclosing(loop));
+    sched::ForTilesOp works = loop;
+    while (auto around = enclosing(works))
+      works = around;
     auto beside = works->getBlock()->getOps<sched::ForTilesOp>();
     SmallVector<sched::ForTilesOp> passes(
         llvm::make_filter_range(beside, [&](sched::ForTilesOp other) { return other != works; }));
@@ -77,12 +109,11 @@ private:
       // Once the tile is there, and what is said of it.
       sched::ReleaseOp release = *pass.getBody().getOps<sched::ReleaseOp>().begin();
       builder.setInsertionPoint(release);
-      if (around) {
+      if (firstApart) {
         auto turn = scf::IfOp::create(builder, loc, hasTurn(pass, works, release, end), /*withElseRegion=*/false);
         builder.setInsertionPointToStart(turn.thenBlock());
       }
-      sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
-      sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+      takeAndGive();
     }
   }
 
