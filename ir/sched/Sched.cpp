@@ -930,6 +930,10 @@ static LogicalResult verifyStored(StoreTileOp op, FragmentAttr fragment, TileTyp
       shared.getShape()[2] * shares != tile.getShape()[1])
     return op.emitOpError() << "stores " << tile << " to swizzled stages of " << tile.getShape()[0] * shares
                             << " rows of " << tile.getShape()[1] / shares << ", got " << shared;
+  const Type element = shared.getElementType();
+  if (element != tile.getElementType() && !(tile.getElementType().isF32() && (element.isBF16() || element.isF16())))
+    return op.emitOpError() << "stores " << tile.getElementType() << " to stages of " << element
+                            << "; it rounds f32 to bf16 or f16, and converts nothing else";
   return success();
 }
 

@@ -36,6 +36,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/NestedOps.h"
 #include "passes/Passes.h"
 #include "passes/analysis/LeavingTiles.h"
 #include "passes/sched/NamedBarriers.h"
@@ -84,6 +85,16 @@ LogicalResult WarpSpecializer::findRings() {
   return findOthers();
 }
 
+bool WarpSpecializer::isRead(Value view) {
+  tile::ParamOp written = tile::parameterOf(view);
+  auto isOfView = [&](Value other) {
+    tile::ParamOp parameter = tile::parameterOf(other);
+    return parameter && written && parameter.getName() == written.getName();
+  };
+  return holds<tile::LoadOp>(kernel, [&](tile::LoadOp load) { return isOfView(load.getView()); }) ||
+         holds<tile::ElementOp>(kernel, [&](tile::ElementOp element) { return isOfView(element.getView()); });
+}
+
 LogicalResult WarpSpecializer::findLeaving() {
   WalkResult result = kernel.walk([&](Operation *op) {
     if (!isa<tile::StoreOp, tile::AccumulateOp>(op) || !sched::ringOf(op))
@@ -95,6 +106,9 @@ LogicalResult WarpSpecializer::findLeaving() {
       fault = "stands in no loop over tiles, and fills no ring; leave sched.ring out";
     else if (!loop.getWithin().empty())
       fault = "is of a loop whose warpgroups pass over tiles, and would leave stages half filled; leave sched.ring out";
+    else if (isRead(op->getOperand(1)))
+      fault =
+          "goes to a tensor that the kernel reads, maybe before the copy engine has written it; leave sched.ring out";
     else if (store && store.getOptional())
       fault = "stores to a tensor that a launch may leave out; leave sched.ring out";
     else if (!followFromTile(loop, op->getOperands().drop_front()))

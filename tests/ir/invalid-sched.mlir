@@ -1268,6 +1268,16 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 256 blocks_per_sm 1 shared_byt
 
 // -----
 
+sched.kernel @bad() grid [] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 32, i32, shared, #sched.swizzle<128>>
+  %r = sched.registers "r" : !tile.tile<q 64 x d 64, f32, register, #sched.fragment<c, warps 4 x 2>>
+  // expected-error @+1 {{'sched.store_tile' op stores 'f32' to stages of 'i32'; it rounds f32 to bf16 or f16, and converts nothing else}}
+  sched.store_tile %r to %s[%c0] : !tile.tile<q 64 x d 64, f32, register, #sched.fragment<c, warps 4 x 2>>, !tile.tile<stage 1 x q 128 x d 32, i32, shared, #sched.swizzle<128>>
+}
+
+// -----
+
 tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %DQ = tile.param "dq" : !tile.view<4, f32>

@@ -50,7 +50,7 @@ tile.kernel @reads_stage_1(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -105,7 +105,7 @@ tile.kernel @awaited_later(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -160,7 +160,7 @@ tile.kernel @staged(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }

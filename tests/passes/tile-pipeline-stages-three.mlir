@@ -78,7 +78,7 @@ tile.kernel @three_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16
         %next_k = arith.xori %k_stage, %one : i32
         %next_v = arith.addi %v_stage, %one : i32
         sched.next %next, %next_k, %next_v, %acc1 : i32, i32, i32, !sums
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }

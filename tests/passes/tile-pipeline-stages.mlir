@@ -91,7 +91,7 @@ tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) 
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -137,7 +137,7 @@ tile.kernel @not_zero(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) gr
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -188,7 +188,7 @@ tile.kernel @slot_of_both(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1 : i32, i32, i32, !other_sums
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -240,7 +240,7 @@ tile.kernel @tile_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %m2 : i32, i32, i32, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -298,7 +298,7 @@ tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) g
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %m3 : i32, i32, i32, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -342,7 +342,7 @@ tile.kernel @only_async(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) 
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1 : i32, i32, i32, !sums
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -407,7 +407,7 @@ tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -459,7 +459,7 @@ tile.kernel @passes_over(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase : i32, i32, i32
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
       %r:5 = sched.for_tiles (%tile, %stage, %phase) = (%b#0, %b#1, %b#2) below %half tiles(%acc = %none : !sums, %m = %low : !rows) keeps {
         sched.wait %kr[%stage] phase %phase {sched.at = #sched.at<order 0>} : !sched.ring<2>
         %k = sched.slot %k_ring[%stage] {sched.at = #sched.at<order 0>} : !key_ring -> !keys
@@ -480,7 +480,7 @@ tile.kernel @passes_over(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
       %e:3 = sched.for_tiles (%tile, %stage, %phase) = (%r#2, %r#3, %r#4) below %n keeps {
         sched.wait %kr[%stage] phase %phase : !sched.ring<2>
         %next = arith.addi %tile, %one : i32
@@ -488,7 +488,7 @@ tile.kernel @passes_over(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase : i32, i32, i32
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -529,7 +529,7 @@ tile.kernel @passes_over_one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase : i32, i32, i32
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
       %r = sched.for_tiles (%tile, %stage, %phase) = (%b#0, %b#1, %b#2) below %n tiles(%m = %low : !rows) {
         sched.wait %kr[%stage] phase %phase : !sched.ring<2>
         %k = sched.slot %k_ring[%stage] : !key_ring -> !keys
@@ -547,7 +547,7 @@ tile.kernel @passes_over_one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %m3 : i32, i32, i32, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -595,7 +595,7 @@ tile.kernel @goes_on(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) gri
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
       %e:3 = sched.for_tiles (%tile, %stage, %phase) = (%r#2, %r#3, %r#4) below %n keeps {
         sched.wait %kr[%stage] phase %phase : !sched.ring<2>
         sched.release %kr[%stage] : !sched.ring<2>
@@ -603,7 +603,7 @@ tile.kernel @goes_on(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) gri
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase : i32, i32, i32
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -639,7 +639,7 @@ tile.kernel @slot_alone(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) 
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1 : i32, i32, i32, !other_sums
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -689,7 +689,7 @@ tile.kernel @behind_the_sum(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -743,7 +743,7 @@ tile.kernel @unread(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -786,7 +786,7 @@ tile.kernel @ends(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -834,7 +834,7 @@ tile.kernel @awaited(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) gri
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }
@@ -880,7 +880,7 @@ tile.kernel @released(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) gr
         %next_stage = arith.xori %stage, %one : i32
         %next_phase = arith.xori %phase, %one : i32
         sched.next %next, %next_stage, %next_phase, %acc1 : i32, i32, i32, !other_sums
-      }
+      } {tile.names = ["tile", "stage", "phase"]}
     }
   }
 }

@@ -165,6 +165,32 @@ tile.kernel @computed(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x:
 
 // -----
 
+tile.kernel @reads_too(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %X = tile.param "x" : !tile.view<4, f32>
+  %dom = tile.domain k by 128 [%c0, %Sk) full
+  %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %x = tile.splat %zero : f32 -> !tile.tile<k 128 x e 128, f32, register>
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
+    %before = tile.load %X[%b, %h, %k0] limit %Sk : !tile.view<4, f32> -> !tile.tile<k 128 x e 128, f32, shared>
+    // expected-error @below {{'tile.accumulate' op goes to a tensor that the kernel reads, maybe before the copy engine has written it; leave sched.ring out}}
+    tile.accumulate %x, %X[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 1, "copy" warp 1>} : !tile.tile<k 128 x e 128, f32, register>, !tile.view<4, f32>
+    tile.yield
+  }
+}
+
+// -----
+
 tile.kernel @grouped(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
     plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32

@@ -111,9 +111,9 @@ private:
       entry.push_back(entry.front());
     auto outer = ForTilesOp::create(builder, loc, entry, loop.getBound(), loop.getTiles(), loop.getKeeps());
     SmallVector<std::string> names;
-    for (unsigned i = 0; i < scalars && !nameOf(i).empty(); ++i)
+    for (unsigned i = 0; i < scalars; ++i)
       names.push_back((stages.passName() + "_" + nameOf(i)).str());
-    if (goesOn && names.size() == scalars)
+    if (goesOn)
       names.push_back("following_tile");
     setNames(outer, names);
     builder.setInsertionPointToStart(&outer.getBody().front());
@@ -161,7 +161,7 @@ private:
   ForTilesOp openInner() {
     SmallVector<Value> indices, tiles;
     SmallVector<std::string> names;
-    for (unsigned i = 0; i < scalars && !nameOf(i).empty(); ++i)
+    for (unsigned i = 0; i < scalars; ++i)
       names.push_back(nameOf(i));
     for (Carried &each : carried) {
       auto argument = dyn_cast<BlockArgument>(each.value);
@@ -180,12 +180,11 @@ private:
     return inner;
   }
 
-  /// The name of an index that the loop carries; none of one that is neither named nor a tile's or a ring's place.
+  /// The name of an index that the loop carries: a tile, or a place in a ring.
   std::string nameOf(unsigned index) {
     if (auto names = loop->getAttrOfType<ArrayAttr>(tile::namesAttr); names && index < names.size())
       return cast<StringAttr>(names[index]).str();
-    static constexpr StringRef names[] = {"tile", "stage", "phase"};
-    return index < std::size(names) ? names[index].str() : "";
+    return index ? "slot" : "tile";
   }
 
   void setNames(ForTilesOp named, ArrayRef<std::string> names) {

@@ -102,6 +102,8 @@ private:
   LogicalResult findOthers();
   /// Stores and additions whose tiles go to memory by way of a ring.
   LogicalResult findLeaving();
+  /// Whether the kernel loads from the tensor of `view`.
+  bool isRead(Value view);
 
   /// The next stage of each ring, and the phase that goes with it.
   Positions advance(ArrayRef<Position> at);
