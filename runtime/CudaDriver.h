@@ -180,6 +180,21 @@ private:
   int devices = 0;
 };
 
+/// While it lives, what the thread does may allocate and synchronise, whichever streams are under capture.
+class RelaxedCapture {
+public:
+  explicit RelaxedCapture(const CudaDriver &driver) : driver(driver) { exchange(); }
+  ~RelaxedCapture() { exchange(); }
+  RelaxedCapture(const RelaxedCapture &) = delete;
+  RelaxedCapture &operator=(const RelaxedCapture &) = delete;
+
+private:
+  void exchange() { driver.cuThreadExchangeStreamCaptureMode(&mode); }
+
+  const CudaDriver &driver;
+  int mode = 2; ///< the one that is not in force, CU_STREAM_CAPTURE_MODE_RELAXED at first
+};
+
 /// The oldest driver attune works with, as CudaDriver::version().
 inline constexpr int oldestDriver = 11040;
 

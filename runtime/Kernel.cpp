@@ -21,7 +21,6 @@ namespace {
 // Values of cuda.h's enums.
 constexpr int launchAttributeProgrammaticSerialization = 6; // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr int functionMaxDynamicShared = 8;                 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr int captureModeRelaxed = 2;                       // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr int pointerMemoryType = 2;                        // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 constexpr int pointerIsManaged = 8;                         // CU_POINTER_ATTRIBUTE_IS_MANAGED
 constexpr int pointerDeviceOrdinal = 9;                     // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
@@ -133,9 +132,7 @@ Expected<void> Kernel::State::loadEntry(const KernelEntry &entry, LoadedModule &
 }
 
 Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext context) const {
-  // Loading may synchronise, which a stream under capture forbids other than in relaxed mode.
-  int mode = captureModeRelaxed;
-  cuda->cuThreadExchangeStreamCaptureMode(&mode);
+  RelaxedCapture relaxed(*cuda);
   auto loaded = std::make_unique<LoadedModule>();
   loaded->context = context;
   Expected<void> done = [&]() -> Expected<void> {
@@ -152,7 +149,6 @@ Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext cont
   }();
   if (!done && loaded->module)
     cuda->cuModuleUnload(loaded->module);
-  cuda->cuThreadExchangeStreamCaptureMode(&mode);
   if (!done)
     return done.error();
   return loaded;

@@ -5,7 +5,6 @@
 using namespace attune;
 
 // Enumerators of cuda.h.
-static constexpr int captureModeRelaxed = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
 static constexpr unsigned char programmaticEdge = 1; // CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
 static constexpr unsigned char programmaticPort = 1; // CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
 /// CU_STREAM_PER_THREAD: of each thread another stream.
@@ -74,12 +73,9 @@ bool LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKerne
   } else if (!graph->fails) {
     int code = 0;
     if (!graph->exec) {
-      // Making a graph allocates, which another stream's capture forbids other than in relaxed mode.
-      int mode = captureModeRelaxed;
-      driver.cuThreadExchangeStreamCaptureMode(&mode);
+      RelaxedCapture relaxed(driver);
       graph->cuda = &driver;
       code = build(driver, kernels, arguments, *graph);
-      driver.cuThreadExchangeStreamCaptureMode(&mode);
     } else {
       for (size_t i = 0; i < kernels.size() && code == 0; ++i) {
         const CudaKernelNode node = nodeOf(kernels[i], arguments);
