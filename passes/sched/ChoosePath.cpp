@@ -12,6 +12,7 @@
 #include "ir/sched/SwizzledLayout.h"
 #include "passes/Passes.h"
 #include "passes/analysis/CopiedTiles.h"
+#include "passes/analysis/LeavingTiles.h"
 
 namespace attune {
 #define GEN_PASS_DEF_CHOOSEPATH
@@ -89,12 +90,12 @@ private:
 
   /// Whether each warpgroup has 64 of `rows`, or with fewer rows than that of each a share of the columns, which begins a
   /// panel of the right operand.
-  static bool isSplit(tile::MmaOp mma, int64_t rows) {
+  bool isSplit(tile::MmaOp mma, int64_t rows) {
     TileType result = mma.getResult().getType(), rhs = cast<TileType>(mma.getRhs().getType());
-    const int64_t own = result.getShape()[0], columns = result.getShape()[1], shares = own ? rows / own : 0;
-    if (own == rows)
+    if (result.getShape()[0] == rows)
       return true;
-    if (own % 64 || rows % own || columns % (8 * shares))
+    const int64_t columns = result.getShape()[1], shares = columnShares(kernel, result);
+    if (!shares)
       return false;
     const int64_t bytes = rhs.getElementType().getIntOrFloatBitWidth() / 8,
                   panel = sched::SwizzleAttr::forBoxes(mma.getContext(), rhs.getShape()[1] * bytes).getPanel();
