@@ -7,7 +7,8 @@
 //
 // cvt.relu rounds a pair of floats and makes 0 of what is negative, NaN NaN, as maximumf does: the maximum takes no
 // instruction of its own. So where all that reads the map's tile packs it for a product; what dropout keeps is as it was,
-// and what it drops is 0 in any case, unless it notes its choice in the sign.
+// and what it drops is 0 in any case, unless it notes its choice in the sign. maxnumf, the max of expressions, gives 0 for
+// NaN, and stays.
 //
 //===----------------------------------------------------------------------===//
 

@@ -17,12 +17,12 @@
 // is (with one stage), or where loops are nested, all threads meet, copy, wait and meet again. So do loads outside
 // loops.
 //
-// Where ops are of stage 1, they work on the tile before (tile-pipeline-stages moves them there), which is in shared memory
-// for one pass more: of a ring that they read one tile less is copied ahead.
+// Ops of later stages work on tiles before (tile-pipeline-stages moves them there), which are in shared memory for so many
+// passes more: of a ring that they read as many tiles less are copied ahead.
 //
-//     stages of V, read by stage 1        copied in pass n        read in pass n
-//     ----------------------------------  ----------------------  --------------
-//     s                                   tile n + s - 2          tile n - 1
+//     a ring of s stages, read by stages  copied in pass n        read in pass n
+//     ----------------------------------  ----------------------  -------------------------
+//     first to last                       tile n + s - 1 - last   tiles n - last to n - first
 //
 // A barrier after a wait makes all threads' copies visible, and proves that all threads are done with the slot that the
 // next copy fills. Every wait's pending count is the number of groups committed after the one that it needs.

@@ -87,12 +87,15 @@ LogicalResult WarpSpecializer::findRings() {
 
 bool WarpSpecializer::isRead(Value view) {
   tile::ParamOp written = tile::parameterOf(view);
-  auto isOfView = [&](Value other) {
-    tile::ParamOp parameter = tile::parameterOf(other);
-    return parameter && written && parameter.getName() == written.getName();
-  };
-  return holds<tile::LoadOp>(kernel, [&](tile::LoadOp load) { return isOfView(load.getView()); }) ||
-         holds<tile::ElementOp>(kernel, [&](tile::ElementOp element) { return isOfView(element.getView()); });
+  return holds<Operation *>(kernel, [&](Operation *op) {
+    const bool writes = isa<tile::StoreOp, tile::AccumulateOp, tile::StoreBlocksOp, tile::ScatterOp>(op);
+    if (writes || llvm::any_of(op->getResultTypes(), llvm::IsaPred<tile::ViewType>))
+      return false;
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      tile::ParamOp parameter = isa<tile::ViewType>(operand.getType()) ? tile::parameterOf(operand) : tile::ParamOp();
+      return parameter && written && parameter.getName() == written.getName();
+    });
+  });
 }
 
 LogicalResult WarpSpecializer::findLeaving() {

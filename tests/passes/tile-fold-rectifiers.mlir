@@ -67,3 +67,16 @@ attn.attention @wide dtype f32 head_dim 64 x 64 scale 1.250000e-01 attributes {n
   %p = arith.maximumf %x, %zero : f32
   attn.yield %p : f32
 }
+
+// The max of expressions gives 0 for NaN.
+// CHECK-LABEL: tile.kernel @of_numbers
+// CHECK:         arith.maxnumf
+// CHECK-NOT:     relu
+attn.attention @of_numbers dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {normaliser = "none"} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %zero = arith.constant 0.0 : f32
+  %p = arith.maxnumf %x, %zero : f32
+  attn.yield %p : f32
+}

@@ -107,11 +107,16 @@ StringRef LoopStages::passName() const {
 }
 
 int64_t LoopStages::writtenStageOfReader(Value value) const {
-  int64_t first = last;
-  for (Operation *user : value.getUsers())
-    if (Operation *reader = loop.getBody().front().findAncestorOpInBlock(*user); reader && stageOf(reader) > 0)
-      first = std::min(first, places.lookup(reader).stage);
-  return first + expanded;
+  int64_t first = last + expanded;
+  for (Operation *user : value.getUsers()) {
+    Operation *reader = loop.getBody().front().findAncestorOpInBlock(*user);
+    if (reader && stageOf(reader) > 0)
+      first = std::min(first, places.lookup(reader).stage + expanded);
+    else if (repeated.contains(reader))
+      for (Value result : reader->getResults())
+        first = std::min(first, writtenStageOfReader(result));
+  }
+  return first;
 }
 
 bool LoopStages::crosses(Value value) const { return reads(1, value) && !repeated.contains(value.getDefiningOp()); }

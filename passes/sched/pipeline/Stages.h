@@ -6,10 +6,10 @@
 //     LoopStages stages(loop);
 //     if (failed(stages.verify())) ...         what a schedule cannot do is an error at the op
 //     stages.inOrder(0)                        the ops of stage 0, what an op follows from in front of it
-//     stages.inOrder()                         those of both
+//     stages.inOrder()                         all
 //
-// A loop of more than two stages is expanded one stage at a time: in the first step all ops of later stages are of stage 1.
-// What that gives, the loop over the tiles after the first, is a loop of one stage less, whose ops keep their order.
+// A loop of more than two stages is expanded one stage at a time: in a step all ops behind stage 0 are of stage 1, which is
+// what "stage" says below; the one in the text is a written stage. What a step gives, the loop over the tiles after the first, is a loop of one stage less, whose ops keep their order.
 //
 // A release is placed behind the last of the ops that read its tiles, if it would run before.
 //
@@ -48,6 +48,7 @@ public:
   /// When a step runs in that loop.
   sched::AtAttr placeAfter(Step step) const;
 
+  /// In this step: 0, or 1 of all written stages behind it.
   int64_t stageOf(mlir::Operation *op) const { return std::min<int64_t>(places.lookup(op).stage, 1); }
   /// The stage of the op of the body that gives `value`; 0 of what stands outside.
   int64_t stageOf(mlir::Value value) const;
@@ -56,7 +57,7 @@ public:
   /// Whether stage 0 has to hand `value` to stage 1.
   bool crosses(mlir::Value value) const;
 
-  /// The stage in the text of the first op of stage 1 that reads `value`.
+  /// The least written stage of an op of stage 1 that reads `value`, by way of scalars that stages repeat or not.
   int64_t writtenStageOfReader(mlir::Value value) const;
 
   /// An error where an op would run before what it reads: of a loop as it is written.
@@ -114,7 +115,7 @@ void waitForProducts(mlir::Block &block);
 void meetForExchanges(sched::RoleOp role, mlir::Block &block);
 
 /// Named barriers around the ops of `loop` that have a turn, if any has: warpgroups of `role` go through them one after
-/// another; so they do in front of the loops of later steps.
+/// another. With more than two stages each pass that stands in front of a loop is a turn, too, but for the first.
 void takeTurns(sched::RoleOp role, sched::ForTilesOp loop);
 
 } // namespace attune::pipeline

@@ -7,7 +7,7 @@
 //
 // Barrier 5 + g is the turn of warpgroup g: its 128 threads wait there for the 128 of the warpgroup before it. The
 // first turn is given away before the loop. All warpgroups have as many turns: one for each tile of the block, or for
-// each but one where the first that a warpgroup works on stands in front of the loop. One that a warpgroup passes over is
+// each but one where the first that a warpgroup works on stands in front of the loop; others in front of it are turns. One that a warpgroup passes over is
 // a turn that it hands on at once, but for the block's last if it has worked on none.
 //
 //===----------------------------------------------------------------------===//
