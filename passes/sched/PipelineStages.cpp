@@ -21,6 +21,11 @@ using sched::ForTilesOp;
 
 namespace {
 
+/// Whether an op has a stage, an order or a turn.
+bool isPlaced(ForTilesOp loop) {
+  return llvm::any_of(loop.getBody().front(), [](Operation &op) { return bool(sched::placeOf(&op)); });
+}
+
 bool startsProducts(ForTilesOp loop) {
   return llvm::any_of(loop.getBody().front(), [](Operation &op) { return op.hasAttr(sched::asyncAttr); });
 }
@@ -51,7 +56,7 @@ FailureOr<Steady> inOrder(ForTilesOp loop) {
 }
 
 LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
-  if (!pipeline::LoopStages(loop).isPlaced() && !startsProducts(loop)) {
+  if (!isPlaced(loop) && !startsProducts(loop)) {
     pipeline::meetForExchanges(role, loop.getBody().front());
     return success();
   }
@@ -70,7 +75,7 @@ LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
 
 /// Of a kernel whose warps all copy: what later stages read of the last tiles is awaited by all before it.
 LogicalResult pipeline(ForTilesOp loop) {
-  if (!pipeline::LoopStages(loop).isPlaced())
+  if (!isPlaced(loop))
     return success();
   FailureOr<Steady> steady = inOrder(loop);
   if (failed(steady))

@@ -10,7 +10,8 @@
 // with z = a g / 4 from 0.949 to 1.051. z (2 - z) is at most 1; c = 2.0013 halves the error, to 2^-9.6, of what is small
 // as of what is large, before bf16 rounds by up to 2^-8. The factors of 16 and 4 keep a's bits below the constant however
 // large a is. Where a is infinite the product is not positive, and the maximum with 0 makes it the 0 that p is there; NaN
-// stays NaN (no subnormal may be flushed: zero times infinity is NaN). The maximum takes no instruction where p is rounded next (tile-fold-rectifiers).
+// stays NaN (no subnormal may be flushed: zero times infinity is NaN). The maximum takes no instruction where p is rounded
+// next (tile-fold-rectifiers).
 //
 // For bf16 without `precise`, and only where the value is a factor of what is rounded to bf16 next: a sum may cancel, and
 // softmax's exponential makes an error of the score one of p.

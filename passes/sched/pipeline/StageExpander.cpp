@@ -75,11 +75,11 @@ private:
     for (Value value : crossing)
       carried.push_back({value, false});
     for (const Carried &each : carried)
-      if (Operation *producer = each.value.getDefiningOp(); producer && !isCarriable(each.value.getType()))
-        return producer->emitError() << "gives " << each.value.getType() << " to an op of stage "
-                                     << stages.writtenStageOfReader(each.value)
-                                     << ", where a loop carries tiles in registers and i32; give it stage "
-                                     << stages.writtenStageOfReader(each.value);
+      if (Operation *producer = each.value.getDefiningOp(); producer && !isCarriable(each.value.getType())) {
+        const int64_t reader = stages.writtenStageOfReader(each.value);
+        return producer->emitError() << "gives " << each.value.getType() << " to an op of stage " << reader
+                                     << ", where a loop carries tiles in registers and i32; give it stage " << reader;
+      }
     // Indices first.
     SmallVector<Carried> tiles;
     llvm::erase_if(carried, [&](const Carried &each) {

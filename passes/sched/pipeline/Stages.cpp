@@ -12,7 +12,6 @@ LoopStages::LoopStages(ForTilesOp loop, int64_t expanded)
   int64_t following = std::numeric_limits<int64_t>::max();
   for (Operation &op : llvm::reverse(body.without_terminator())) {
     auto at = sched::placeOf(&op);
-    placed |= bool(at);
     if (at)
       following = at.getOrder();
     places[&op] = {at ? at.getStage() : 0, following};

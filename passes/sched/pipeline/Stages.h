@@ -8,8 +8,9 @@
 //     stages.inOrder(0)                        the ops of stage 0, what an op follows from in front of it
 //     stages.inOrder()                         all
 //
-// A loop of more than two stages is expanded one stage at a time: in a step all ops behind stage 0 are of stage 1, which is
-// what "stage" says below; the one in the text is a written stage. What a step gives, the loop over the tiles after the first, is a loop of one stage less, whose ops keep their order.
+// A loop of more than two stages is expanded one stage at a time: in a step all ops behind stage 0 are of stage 1, which
+// is what "stage" says below; the one in the text is a written stage. What a step gives, the loop over the tiles after the
+// first, is a loop of one stage less, whose ops keep their order.
 //
 // A release is placed behind the last of the ops that read its tiles, if it would run before.
 //
@@ -36,8 +37,6 @@ public:
   /// Of a loop that `expanded` steps have made.
   explicit LoopStages(sched::ForTilesOp loop, int64_t expanded = 0);
 
-  /// Whether an op has a stage, an order or a turn.
-  bool isPlaced() const { return placed; }
   /// Whether ops work on two tiles at a time.
   bool overlapsTiles() const { return last > 0; }
   /// Whether the loop over the tiles after the first has stages.
@@ -88,7 +87,6 @@ private:
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> waits; ///< for slots, and messages
   llvm::DenseSet<mlir::Operation *> repeated;                 ///< of stage 0 and 1: slots, scalars
   int64_t expanded, last = 0;                                 ///< last: the greatest stage of an op
-  bool placed = false;
 };
 
 /// The loop with stage 0 beside the others: ops of stage 1 work on the tile before. The first tile's stage 0 stands in front of a loop

@@ -7,8 +7,8 @@
 //
 // Barrier 5 + g is the turn of warpgroup g: its 128 threads wait there for the 128 of the warpgroup before it. The
 // first turn is given away before the loop. All warpgroups have as many turns: one for each tile of the block, or for
-// each but one where the first that a warpgroup works on stands in front of the loop; others in front of it are turns. One that a warpgroup passes over is
-// a turn that it hands on at once, but for the block's last if it has worked on none.
+// each but one where the first that a warpgroup works on stands in front of the loop; others in front of it are turns.
+// One that a warpgroup passes over is a turn that it hands on at once, but for the block's last if it has worked on none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -96,7 +96,6 @@ private:
 
   /// The loops before and after the one that works pass over tiles.
   void passOver() {
-    const bool firstApart = bool(enclosing(loop));
     sched::ForTilesOp works = loop;
     while (auto around = enclosing(works))
       works = around;
@@ -109,7 +108,7 @@ private:
       // Once the tile is there, and what is said of it.
       sched::ReleaseOp release = *pass.getBody().getOps<sched::ReleaseOp>().begin();
       builder.setInsertionPoint(release);
-      if (firstApart) {
+      if (works != loop) { // the first tile stands in front
         auto turn = scf::IfOp::create(builder, loc, hasTurn(pass, works, release, end), /*withElseRegion=*/false);
         builder.setInsertionPointToStart(turn.thenBlock());
       }
