@@ -71,6 +71,11 @@ mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp
 
 /// When `op` runs; null where nothing says so.
 inline AtAttr placeOf(mlir::Operation *op) { return op->getAttrOfType<AtAttr>(atAttr); }
+/// Has `op` run when `at` says, without its turn; nothing where `at` is null.
+inline void placeAt(mlir::Operation *op, AtAttr at) {
+  if (at)
+    op->setAttr(atAttr, AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
+}
 /// When the first reader of `read` runs, in the order of the text but for those of an earlier stage, each being the op of
 /// `block` around it; null where that one says nothing.
 AtAttr earliestPlace(mlir::Value read, mlir::Block &block);

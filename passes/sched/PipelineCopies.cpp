@@ -300,8 +300,7 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(ring.load);
     auto own = sched::SlotOp::create(builder, loc, ring.load.getResult().getType(), ring.buffer, slot);
-    if (auto at = sched::earliestPlace(ring.load.getResult(), *ring.load->getBlock()))
-      own->setAttr(sched::atAttr, sched::AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
+    sched::placeAt(own, sched::earliestPlace(ring.load.getResult(), *ring.load->getBlock()));
     ring.load.getResult().replaceAllUsesWith(own);
     ring.load.erase();
   }

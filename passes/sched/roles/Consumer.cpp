@@ -238,9 +238,8 @@ std::pair<Operation *, Operation *> WarpSpecializer::readersOf(const Ring &ring)
 
 Value WarpSpecializer::replaceBySlot(Ring &ring, Value stage, Operation *first) {
   Value slot = sched::SlotOp::create(builder, ring.tile->getLoc(), ring.value().getType(), ring.buffer, stage);
-  auto at = first ? sched::earliestPlace(ring.value(), *ring.tile->getBlock()) : sched::placeOf(ring.tile);
-  if (at)
-    slot.getDefiningOp()->setAttr(sched::atAttr, sched::AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
+  sched::placeAt(slot.getDefiningOp(),
+                 first ? sched::earliestPlace(ring.value(), *ring.tile->getBlock()) : sched::placeOf(ring.tile));
   Operation *computed = isa<tile::ConvertOp>(ring.tile) ? ring.tile->getOperand(0).getDefiningOp() : nullptr;
   ring.value().replaceAllUsesWith(slot);
   ring.tile->erase();

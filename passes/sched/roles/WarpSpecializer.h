@@ -247,10 +247,7 @@ private:
   }
 
   /// `op` runs when `as` does, an op of the loop as it is written; turns are for what is written.
-  static void placeAs(Operation *as, Operation *op) {
-    if (auto at = sched::placeOf(as))
-      op->setAttr(sched::atAttr, sched::AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
-  }
+  static void placeAs(Operation *as, Operation *op) { sched::placeAt(op, sched::placeOf(as)); }
 
   /// What the producer has sent with K: the tile after this one, and whether this one is partial.
   sched::ReceiveOp receiveVisit(Position at) {
