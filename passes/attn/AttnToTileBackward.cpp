@@ -252,14 +252,13 @@ private:
       loadQ();
       loadDo();
     }
-    const ScoreTile tile =
-        scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
+    ScoreTile tile = scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
     Value gradients = scoreGradients(tile), p, ds;
     auto roundWeights = [&] { p = rounded(keptOf(tile, q0), "p"); };
     if (!dense.empty()) {
       // Half the registers meanwhile.
       roundWeights();
-      writeDense(dense, tile, gradients, q0);
+      writeDense(dense, tile, q0);
     }
     ds = rounded(gradients, "ds");
     if (dense.empty())
@@ -319,11 +318,11 @@ private:
       const SmallVector<Value, 3> row{b, kvHead, k0};
       Value kTile = load("k_tile", "k", "d", keys, row, values.Sk, plan.getStages()),
             vTile = load("v_tile", "k", "dv", vs, row, values.Sk, plan.getStages());
-      const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), ofRow);
+      ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), ofRow);
       Carried next;
       if (dq) {
         Value gradients = scoreGradients(tile);
-        writeDense(dense, tile, gradients, q0);
+        writeDense(dense, tile, q0);
         next.push_back(product("dq", "q", "d", rounded(gradients, "ds"), kTile, loop.getCarried().front()));
       }
       for (auto [sum, before] : llvm::zip(sums, loop.getCarried().take_back(sums.size())))
@@ -355,13 +354,11 @@ private:
   }
 
   /// What a tile adds to dense tensors, `gradients` being those of its scores.
-  void writeDense(ArrayRef<DenseGradient> dense, const ScoreTile &tile, Value gradients, Value q0) {
+  void writeDense(ArrayRef<DenseGradient> dense, const ScoreTile &tile, Value q0) {
     for (const DenseGradient &one : dense) {
       Value sum;
       for (attn::AddGradientOp add : one.of->tiles) {
-        const bool isOfScore =
-            add->getParentRegion() == &op.getScoreGrad() && add.getValue() == yieldOf(op.getScoreGrad());
-        Value added = isOfScore ? gradients : addedOf(tile, add);
+        Value added = addedOf(tile, add);
         sum = !sum ? added : map("gradient", scores(), {sum, added}, [&](ValueRange x) -> Value {
           return arith::AddFOp::create(builder, loc, x[0], x[1]);
         });

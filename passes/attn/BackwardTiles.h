@@ -8,10 +8,13 @@
 #pragma once
 
 #include "ir/tile/Signature.h"
+#include "passes/analysis/cost/BackwardPlan.h"
 #include "passes/attn/BoundsKernel.h"
 #include "passes/attn/CapturedGradients.h"
 #include "passes/attn/CommonValues.h"
 #include "passes/attn/TileWriter.h"
+
+#include "mlir/IR/Matchers.h"
 
 namespace attune::backward {
 using namespace mlir; // this header is for the pass's own file
@@ -24,8 +27,7 @@ protected:
   BackwardTiles(attn::AttentionOp op, attn::PlanAttr keysPlan, attn::PlanAttr queriesPlan, int64_t granularity,
                 ArrayRef<CapturedGradient> captured)
       : TileWriter(op), keysPlan(keysPlan), queriesPlan(queriesPlan), plan(keysPlan), gradients(*op.getGradients()),
-        captured(captured), depth(llvm::alignTo(op.getHeadDim(), granularity)),
-        depthV(llvm::alignTo(op.getHeadDimV(), granularity)), hasStatistics(!op.getStatistics().empty()) {}
+        captured(captured), granularity(granularity), hasStatistics(!op.getStatistics().empty()) {}
 
   //===--- Kernels and their operands ---===//
 
@@ -35,6 +37,9 @@ protected:
 
   tile::KernelOp writeKernel(const Twine &suffix, ArrayRef<StringRef> axes, Work work, function_ref<void()> body) {
     plan = work == Work::LoopOverQueries ? keysPlan : queriesPlan;
+    const bool sharesColumns = work == Work::LoopOverQueries && addsQueries();
+    columns = columnsOfQueryLoop(op.getHeadDim(), op.getHeadDimV(), granularity,
+                                 sharesColumns ? sharesOfColumns(plan.getTileQ(), plan.getWarps()) : 1);
     SmallVector<Attribute> grid;
     for (StringRef axis : axes) {
       const int64_t by = axis == "q" ? plan.getTileQ() : axis == "k" ? plan.getTileK() : 1;
@@ -48,7 +53,7 @@ protected:
                                     builder.getArrayAttr(grid), op.getDtype(), sizes, op.getTensorsAttr(),
                                     op.getScalarsAttr(), op.getPatternAttr(), op.getDropout(), op.getPrecise(),
                                     op.getQOffset());
-    if (addsQueries() && work == Work::LoopOverQueries)
+    if (work != Work::Rows && hasRoles(plan))
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
     kernels.push_back(FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
     builder.createBlock(&kernel.getBody());
@@ -97,7 +102,8 @@ protected:
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
   /// Whether the loop over queries has all five products, and adds to dQ in memory: on warpgroup-level products.
-  bool addsQueries() { return keysPlan.getCopyWarps() > 0 && !op.getDtype().isF32(); }
+  bool addsQueries() { return hasRoles(keysPlan); }
+  bool hasRoles(attn::PlanAttr plan) { return plan.getCopyWarps() > 0 && !op.getDtype().isF32(); }
   /// Whether loops over keys add to captured tensors.
   bool addsByRow() {
     return !sumsOfElements(/*ofKeys=*/false).empty() ||
@@ -155,9 +161,10 @@ protected:
 
   TileType rows() { return shape({{"q", plan.getTileQ()}}, f32, MemorySpace::Register); }
   TileType scores() { return shape({{"q", plan.getTileQ()}, {"k", plan.getTileK()}}, f32, MemorySpace::Register); }
-  TileType tileOf(StringRef axis, StringRef columns, Type element, MemorySpace space) {
-    return shape({{axis, axis == "q" ? plan.getTileQ() : plan.getTileK()}, {columns, columns == "d" ? depth : depthV}},
-                 element, space);
+  TileType tileOf(StringRef axis, StringRef along, Type element, MemorySpace space) {
+    return shape(
+        {{axis, axis == "q" ? plan.getTileQ() : plan.getTileK()}, {along, along == "d" ? columns.d : columns.dv}},
+        element, space);
   }
   Value load(StringRef name, StringRef axis, StringRef columns, Value view, ValueRange at, Value limit,
              int64_t stages) {
@@ -333,9 +340,9 @@ protected:
   ///
   /// has no choice of two numbers, which takes a unit of half the rate. All that follows from dX is linear in it: dQ and
   /// dK take the factor. What captured tensors are given does not.
-  bool splitsGradient() {
-    if (!marksDropped() || !captured.empty())
-      return false;
+  bool splitsGradient() { return marksDropped() && captured.empty() && isWeighted(); }
+  /// Whether dX is P G.
+  bool isWeighted() {
     Region &region = op.getPGrad();
     auto product = yieldOf(region).getDefiningOp<arith::MulFOp>();
     if (!product)
@@ -366,6 +373,7 @@ protected:
     Value origin, k0;  ///< of its queries, with the query offset, and of its keys
     RowValues rows;
     Value kept, saved; ///< what the forward pass has left of dropout and of the score, or null
+    Value ds;          ///< once it is written
   };
 
   /// P with dropout, of P as a tile of scores has it.
@@ -382,7 +390,7 @@ protected:
 
   /// Everything up to dP of a tile.
   ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows) {
-    ScoreTile tile{{}, {}, {}, {}, qOrigin(q0), k0, rows, {}, {}};
+    ScoreTile tile{{}, {}, {}, {}, qOrigin(q0), k0, rows, {}, {}, {}};
     tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
     // Beside the products.
     tile.kept = loadSaved("kept", savedDropout, builder.getI1Type(), q0, k0);
@@ -406,13 +414,40 @@ protected:
   }
 
   /// dS of a tile: 0 of hidden keys, whatever the other factors are.
-  Value scoreGradients(const ScoreTile &tile) {
-    Value ds = gradientsOfVisible(tile);
-    if (!isMasked || !op.getScoreGrad().empty())
-      return ds;
-    return createMap(
-        builder, loc, "ds", scores(), {ds, hasStatistics ? tile.p : tile.x},
-        [&](ValueRange v) { return unlessHidden(v[0], v[1], hasStatistics); }, isMasked);
+  Value scoreGradients(ScoreTile &tile) {
+    tile.ds = gradientsOfVisible(tile);
+    if (op.getScoreGrad().empty() || vanishes(yieldOf(op.getScoreGrad())))
+      tile.ds = unlessHidden(tile, tile.ds, "ds");
+    return tile.ds;
+  }
+
+  /// Whether a value of the score's region of gradients is 0 wherever P is, and dP is finite: it is not in partial tiles
+  /// alone, whose keys may be beyond a sequence.
+  bool vanishes(Value value) { return isWeighted() && isMultiple(value); }
+
+  /// Whether it is dX times numbers that are finite.
+  bool isMultiple(Value value) {
+    if (value == op.getScoreGrad().getArguments().back())
+      return true;
+    auto isFinite = [](Value factor) {
+      llvm::APFloat number(0.0f);
+      return isa_and_present<arith::SIToFPOp>(factor.getDefiningOp()) ||
+             (matchPattern(factor, m_ConstantFloat(&number)) && number.isFinite());
+    };
+    if (auto negation = value.getDefiningOp<arith::NegFOp>())
+      return isMultiple(negation.getOperand());
+    if (auto product = value.getDefiningOp<arith::MulFOp>())
+      return (isMultiple(product.getLhs()) && isFinite(product.getRhs())) ||
+             (isMultiple(product.getRhs()) && isFinite(product.getLhs()));
+    return false;
+  }
+
+  /// In the tiles that a mask cuts.
+  Value unlessHidden(const ScoreTile &tile, Value values, StringRef name) {
+    return !isMasked ? values
+                     : createMap(
+                           builder, loc, name, scores(), {values, hasStatistics ? tile.p : tile.x},
+                           [&](ValueRange v) { return unlessHidden(v[0], v[1], hasStatistics); }, isMasked);
   }
 
   /// `value`, but 0 of a key that is hidden by its x, or has no weight P where that is what is given.
@@ -441,12 +476,16 @@ protected:
 
   /// What `add`, in the region of gradients of the score or of p, adds for each element: 0 of hidden keys.
   Value addedOf(const ScoreTile &tile, attn::AddGradientOp add) {
-    return mapOfGradients(tile, "added", [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
-      if (add->getParentRegion() == &op.getScoreGrad())
+    const bool isOfScore = add->getParentRegion() == &op.getScoreGrad();
+    if (isOfScore && tile.ds && add.getValue() == yieldOf(op.getScoreGrad()))
+      return tile.ds;
+    Value added = mapOfGradients(tile, "added", [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
+      if (isOfScore)
         return scoreGradient(tile, weightGradient(tile, g, yieldOf(op.getPGrad()), input), add.getValue(), input, map);
       Value added = weightGradient(tile, g, add.getValue(), input);
       return unlessHidden(added, input(hasStatistics ? tile.p : tile.x), hasStatistics);
     });
+    return isOfScore && vanishes(add.getValue()) ? unlessHidden(tile, added, "added") : added;
   }
 
   using GradientBody = function_ref<Value(Value, function_ref<Value(Value)> input, tile::MapOp map)>;
@@ -517,15 +556,16 @@ protected:
       if (isNeeded(value, region.getArgument(argument), mapping))
         mapping.map(region.getArgument(argument), map.addCoordinate(axis, origin));
     Value result = cloneFromRegion(builder, op, value, mapping);
-    return unlessHidden(result, input(hasStatistics ? tile.p : tile.x), hasStatistics);
+    return vanishes(value) ? result : unlessHidden(result, input(hasStatistics ? tile.p : tile.x), hasStatistics);
   }
 
   const attn::PlanAttr keysPlan, queriesPlan;
   attn::PlanAttr plan; ///< of the kernel that is written
   attn::GradientsAttr gradients;
   ArrayRef<CapturedGradient> captured;
-  int64_t depth, depthV;
-  bool hasStatistics; ///< each row has one weight a key that depends on the others (softmax)
+  const int64_t granularity;
+  LoopColumns columns; ///< of the kernel that is written
+  bool hasStatistics;  ///< each row has one weight a key that depends on the others (softmax)
   SmallVector<Attribute> kernels, operands;
   tile::KernelOp kernel;
   BlockValues values;

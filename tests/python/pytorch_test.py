@@ -110,6 +110,21 @@ class Torch(unittest.TestCase):
         self.check(lambda s, b, h, q, k: s + bias[q, k], None, [bias])
         self.check(lambda s, b, h, q, k: cap * torch.tanh(s / cap), None, [cap])
 
+    def test_rows_of_tensors(self):
+        places = torch.randn(max(SQ, SK), 3, device=DEVICE, requires_grad=True)
+        weights, length = torch.randn(3, device=DEVICE, requires_grad=True), torch.rand(H, device=DEVICE) + 1
+        self.check(lambda s, b, h, q, k: s * torch.exp(-((places[q] - places[k]).pow(2).sum(-1) + 0.1).sqrt() / length[h]), None, [places])
+        self.check(lambda s, b, h, q, k: s + torch.dot(places[q], places[k]), None, [places],
+                   reference=lambda s, b, h, q, k: s + (places[q] * places[k]).sum(-1))
+        self.check(lambda s, b, h, q, k: s + (places[q] * weights).mean(-1) + places[k][..., 1:].amax(-1) - places[k].amin(-1), causal, [places, weights])
+        self.check(lambda s, b, h, q, k: s + torch.linalg.vector_norm(places[k], dim=-1) + torch.cat([places[q], weights.expand(places[q].shape)], -1).prod(-1) * 0.1,
+                   None, [places, weights])
+        self.check(lambda s, b, h, q, k: s + (s.unsqueeze(-1) * torch.tensor([1.0, -2.0], device=DEVICE)).sum(-1) + torch.stack([s, s * s], -1).sum(-1))
+        self.check(lambda s, b, h, q, k: s + (places[q].unsqueeze(-1) * places[k].unsqueeze(-2)).transpose(-1, -2)[..., 0].sum(-1), None, [places])
+        chosen = torch.randint(0, 8, (B, H, -(-SQ // 16), 3), device=DEVICE)
+        self.check(mask_mod=lambda b, h, q, k: (chosen[b, h, q // 16] == (k // 8).unsqueeze(-1)).any(dim=-1) | (q == k))
+        self.check(mask_mod=lambda b, h, q, k: (chosen[b, h, q // 16] != (k // 8).unsqueeze(-1)).all(-1) | ((chosen[b, h, 0] > 3).sum(-1) > 1))
+
     def test_what_is_computed_of_whole_tensors(self):
         slopes = torch.rand(H, device=DEVICE, requires_grad=True)
         self.check(lambda s, b, h, q, k: s + (slopes * 2)[h], None, [slopes])
@@ -451,6 +466,10 @@ class Torch(unittest.TestCase):
         self.assertEqual(output.dtype, torch.bfloat16)
         self.assertEqual(torch.autograd.grad(output.float().sum(), q)[0].dtype, torch.float32)
         self.near(output, dense(q, k, v, None, causal), 3e-2)
+        with torch.autocast(DEVICE, torch.bfloat16):
+            mixed = at.flex_attention(q.bfloat16(), k, v)
+        self.assertEqual(mixed.dtype, torch.bfloat16)
+        self.near(mixed, dense(q, k, v), 3e-2)
 
     def test_operations(self):
         slopes = torch.rand(H, device=DEVICE)
@@ -508,10 +527,14 @@ class Torch(unittest.TestCase):
 
     def test_refusals(self):
         q, k, v = inputs()
-        vectors = torch.randn(SK, 8, device=DEVICE)
+        vectors, long = torch.randn(SK, 8, device=DEVICE), torch.randn(SK, 65, device=DEVICE)
         refused = [
             (lambda s, b, h, i, j: s if i > j else s * 2, "has no value before the kernel runs"),
-            (lambda s, b, h, i, j: s + torch.dot(vectors[i], vectors[j]), "aten.dot.default is not part of"),
+            (lambda s, b, h, i, j: s + torch.dot(long[i], long[j]), "has 65 elements.*concatenate the rows"),
+            (lambda s, b, h, i, j: s + vectors[j].sort().values[0], "takes vectors inside of a score or mask no further"),
+            (lambda s, b, h, i, j: s + (vectors[j] * 2)[i], "takes constant indices"),
+            (lambda s, b, h, i, j: s + vectors[j].max(-1).values, "aten.max.dim takes vectors"),
+            (lambda s, b, h, i, j: s + vectors[j].norm(p=3), "of order 3"),
             (lambda s, b, h, i, j: s + vectors[j], "must return a scalar|is no scalar"),
             (lambda s, b, h, i, j: s + torch.rand(()).item(), "random numbers"),
             (lambda s, b, h, i, j: s.detach(), "stop the gradient"),

@@ -136,10 +136,24 @@ static int64_t boxRowBytes(int64_t columns, int64_t elementBytes) {
   return sched::boxRowBytes(roundUp(columns, 16) * elementBytes);
 }
 
+LoopColumns attune::columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granularity, int64_t shares) {
+  constexpr int64_t panel = 64; // columns of 16 bits in a swizzled row of 128 bytes
+  if (shares == 1)
+    return {roundUp(headDim, granularity), roundUp(headDimV, granularity)};
+  return {roundUp(headDim, panel * shares), roundUp(headDimV, headDimV > panel ? panel * shares : granularity)};
+}
+
+int64_t attune::sharesOfColumns(int64_t tileQ, int64_t warps) { return std::max<int64_t>(1, 16 * warps / tileQ); }
+
+static LoopColumns columnsOf(const PlanRequest &request, const Plan &plan) {
+  return columnsOfQueryLoop(request.headDim, request.headDimV, 16, sharesOfColumns(plan.tileQ, plan.warps));
+}
+
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
-  const int64_t e = request.elementBytes, d = request.headDim, dv = request.headDimV;
-  const int64_t row = boxRowBytes(d, e) + boxRowBytes(dv, e), keyTiles = d == dv ? 1 : 2;
-  const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(d, 4);
+  const LoopColumns of = columnsOf(request, plan);
+  const int64_t e = request.elementBytes;
+  const int64_t row = boxRowBytes(of.d, e) + boxRowBytes(of.dv, e), keyTiles = of.d == of.dv ? 1 : 2;
+  const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(of.d, 4);
   const int64_t vectors = 2 + request.rowVectors + request.stagedColumns;
   const int64_t words = vectors * plan.tileQ + request.distanceValues * (plan.tileQ + plan.tileK);
   return (keyTiles * plan.tileK + plan.stages * plan.tileQ) * row + exchanged + added + plan.stages * words * 4 +
@@ -149,10 +163,20 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
 /// Of a thread that computes: what is left of 240 beside addresses, rows and exponents.
 constexpr int64_t warpgroupRegisters = 200;
 
-/// Whether warpgroups can share out dQ: 64 rows for each, or columns that begin a swizzled row of 128 bytes.
-static bool sharesQueries(const PlanRequest &request, const Plan &plan) {
-  const int64_t shares = 16 * plan.warps / plan.tileQ;
-  return shares == 1 || roundUp(request.headDim, 16) * request.elementBytes % (128 * shares) == 0;
+/// Of warpgroup tiles, if `fixed` leaves them open.
+static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const PlanChoice &fixed) {
+  auto allows = [](const std::optional<int> &fixed, int value) { return !fixed || *fixed == value; };
+  if (!allows(fixed.tileQ, tiles.tileQ) || !allows(fixed.tileK, tiles.tileK) || !allows(fixed.warps, tiles.warps) ||
+      !allows(fixed.stages, tiles.stages))
+    return std::nullopt;
+  Plan plan;
+  plan.tileQ = tiles.tileQ;
+  plan.tileK = tiles.tileK;
+  plan.warps = tiles.warps;
+  plan.stages = tiles.stages;
+  plan.blocksPerSm = 1;
+  plan.copyWarps = 4;
+  return plan;
 }
 
 /// Nothing where no such tiles fit, or the request rules them out.
@@ -160,21 +184,32 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
   if (!arch.warpgroups || request.deterministic || request.sumsByHead || request.elementBytes != 2)
     return std::nullopt;
   for (const WarpgroupTiles &tiles : warpgroupTiles) {
-    Plan plan;
-    plan.tileQ = tiles.tileQ;
-    plan.tileK = tiles.tileK;
-    plan.warps = tiles.warps;
-    plan.stages = tiles.stages;
-    plan.blocksPerSm = 1;
-    plan.copyWarps = 4;
-    auto allows = [](const std::optional<int> &fixed, int value) { return !fixed || *fixed == value; };
-    const bool isAllowed = allows(request.fixed.tileQ, plan.tileQ) && allows(request.fixed.tileK, plan.tileK) &&
-                           allows(request.fixed.warps, plan.warps) && allows(request.fixed.stages, plan.stages);
-    const int64_t registers =
-        (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) / 2 * plan.tileK / (16 * plan.warps) +
-        int64_t(plan.tileQ) * plan.tileK / (16 * plan.warps);
-    if (isAllowed && sharesQueries(request, plan) && registers <= warpgroupRegisters &&
-        warpgroupSharedBytes(request, plan) <= budget)
+    const std::optional<Plan> plan = makeWarpgroupPlan(tiles, request.fixed);
+    if (!plan)
+      continue;
+    const LoopColumns of = columnsOf(request, *plan);
+    const int64_t registers = ((of.d + of.dv) / 2 + plan->tileQ) * plan->tileK / (16 * plan->warps);
+    if (registers <= warpgroupRegisters && warpgroupSharedBytes(request, *plan) <= budget)
+      return plan;
+  }
+  return std::nullopt;
+}
+
+/// Beside such a plan, of the loops over keys for what captured tensors are given: a warp has 16 rows of S and dP, and of
+/// what it adds up for a tile of a tensor.
+constexpr WarpgroupTiles warpgroupElementTiles[] = {{128, 128, 8, 2}, {128, 64, 8, 2}};
+
+static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const PlanChoice &fixed, int64_t budget) {
+  const bool hasSmallBlocks = request.patternRows && request.patternRows < 128;
+  if (hasSmallBlocks || (!request.denseGradients && !request.elementGradients))
+    return std::nullopt;
+  for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
+    const std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
+    if (!plan)
+      continue;
+    const int64_t e = request.elementBytes, row = boxRowBytes(request.headDim, e) + boxRowBytes(request.headDimV, e),
+                  held = (request.denseGradients ? plan->stages : 1) * plan->tileQ;
+    if (3 * plan->tileK / 2 <= warpgroupRegisters && (held + plan->stages * plan->tileK) * row + barrierBytes <= budget)
       return plan;
   }
   return std::nullopt;
@@ -225,7 +260,11 @@ Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
   Expected<Plan> keys = ofWarpgroups ? *ofWarpgroups : Loop(request, arch, budget, Loop::Keys, request.fixed).choose();
   if (!keys)
     return keys.error();
-  Expected<Plan> queries = Loop(request, arch, budget, Loop::Queries, ofQueries ? *ofQueries : request.fixed).choose();
+  const PlanChoice &fixedOfQueries = ofQueries ? *ofQueries : request.fixed;
+  if (ofWarpgroups)
+    if (const std::optional<Plan> elements = warpgroupElementPlan(request, fixedOfQueries, budget))
+      return BackwardPlans{*keys, *elements};
+  Expected<Plan> queries = Loop(request, arch, budget, Loop::Queries, fixedOfQueries).choose();
   if (!queries)
     return queries.error();
   return BackwardPlans{*keys, *queries};

@@ -22,6 +22,10 @@
 //
 //     2 * tileQ * tileK * e + tileQ * pad16(D) * 4 + stages * vectors * tileQ * 4 + tileK * (pad16(D) + pad16(Dv)) * e
 //
+// Where tiles of queries have fewer rows than the warpgroups, these share out dQ by columns, each a panel of the copy engine
+// at least: head dims of 72 to 120 are computed as 128, of which the rest is zeros (columnsOfQueryLoop). Loops over keys, for what
+// captured tensors are given, then are on warpgroup-level products too, 16 rows of S a warp.
+//
 // Plain C++ without MLIR.
 //
 //===----------------------------------------------------------------------===//
@@ -37,6 +41,15 @@ struct BackwardPlans {
   /// "dK, dV 32 x 64, 2 warps, ...; dQ 128 x 64, 4 warps, ..."
   std::string text() const;
 };
+
+/// D and Dv as the loop over queries computes them: whole multiples of `granularity`, that of a product; of 16-bit elements
+/// whole panels, D one for each of the `shares` of dQ's columns, where these are more than 1.
+struct LoopColumns {
+  int64_t d, dv;
+};
+LoopColumns columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granularity, int64_t shares);
+/// How many warpgroups share out dQ by columns: those for which a tile of queries has no 64 rows.
+int64_t sharesOfColumns(int64_t tileQ, int64_t warps);
 
 /// Warpgroup-level products where the architecture has them, the order of additions is free, the heads of a group are
 /// rounds of one loop, and their tiles fit: one loop then has all five products, and one plan. Else for each loop the

@@ -243,10 +243,8 @@ def _to(trace, func, x, dtype=None, **_):
     return _truth(x) if dtype is torch.bool else cast(x, NAMES[dtype]) if x.dtype != NAMES[dtype] else x
 
 
-@_operation("clone", "alias", "view", "reshape", "contiguous", "lift_fresh", "lift_fresh_copy", "_unsafe_view", "squeeze", "expand")
-def _same(trace, func, x, *shape, **_):
-    if shape and any(size != 1 for sizes in shape if isinstance(sizes, (list, tuple)) for size in sizes) or func.overloadpacket.__name__ in ("view", "reshape", "expand") and shape and len(shape[0]):
-        fail(f"{func} would make a scalar a tensor; score_mod and mask_mod compute with scalars")
+@_operation("lift_fresh", "lift_fresh_copy")
+def _same(trace, func, x):
     return trace.expr(x)
 
 

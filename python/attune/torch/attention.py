@@ -90,8 +90,9 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_g
     is_compiling = torch.compiler.is_compiling()
     if is_compiling or torch._C._is_any_autocast_enabled():
         kind = query.device.type
-        if torch.is_autocast_enabled(kind) and query.dtype != (dtype := torch.get_autocast_dtype(kind)):
-            query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+        if torch.is_autocast_enabled(kind):
+            dtype = torch.get_autocast_dtype(kind)
+            query, key, value = [x if x.dtype == dtype else x.to(dtype) for x in (query, key, value)]
     if not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
     if sink is not None:

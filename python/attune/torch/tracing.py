@@ -4,6 +4,7 @@ A function is called once with scalar tensors that hold expressions. A function 
 tensor, reads of a shape, `if`), a dispatch mode the ATen operations; both know the real tensors that the function reads. What PyTorch computes
 from those alone is recorded, and computed by PyTorch again in each call.
 """
+import itertools
 import typing
 
 import torch
@@ -13,7 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from .. import expressions as ex
 from ..expressions import Expr, as_expr, cast, fail, where
 from ..variant import line_of
+from . import vectors
 from .aten import OPERATIONS
+from .vectors import Vector, check_size, is_vector
 
 DTYPES = {"f32": torch.float32, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
 CAPTURED = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool"}
@@ -21,14 +24,15 @@ _RESERVED = frozenset("s b h q k B H Sq Sk true false inf nan let blocks sink".s
 
 
 class Traced(torch.Tensor):
-    """A scalar tensor with an expression, or a tensor that the function reads, of which some indices are given."""
+    """A scalar tensor with an expression, a Vector of some, or a tensor that the function reads, of which some indices are given."""
 
     @staticmethod
     def __new__(cls, shape, dtype, device, **_):
         return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)
 
-    def __init__(self, shape, dtype, device, expr=None, read=None, indices=()):
+    def __init__(self, shape, dtype, device, expr=None, read=None, indices=(), vector=None):
         self.expr = expr
+        self.vector = vector
         self.read = read
         self.indices = indices
 
@@ -39,7 +43,9 @@ class Traced(torch.Tensor):
         fail(f"{func} meets a traced scalar outside of the function that attune traces; keep what score_mod and mask_mod compute inside of them")
 
     def __repr__(self, **_):
-        return f"<traced {self.expr!r}>" if self.expr is not None else f"<traced part of {self.read.name}>"
+        if self.expr is not None:
+            return f"<traced {self.expr!r}>"
+        return f"<traced part of {self.read.name}>" if self.read is not None else f"<traced vector of shape {list(self.shape)}>"
 
 
 class Source(typing.NamedTuple):
@@ -123,11 +129,36 @@ class Trace:
     def traced(self, expr):
         return Traced((), DTYPES[expr.dtype], self.device, expr=expr)
 
+    def wrapped(self, result):
+        """Of an expression or a Vector."""
+        if not isinstance(result, Vector):
+            return self.traced(result)
+        return Traced(result.places.shape, DTYPES[result.exprs[0].dtype], self.device, vector=result)
+
+    def vector(self, value):
+        """The Vector of an operand."""
+        if isinstance(value, Traced) and value.vector is not None:
+            return value.vector
+        if not is_vector(value):
+            return Vector.of((), [self.expr(value)])
+        if id(value) in self.constants:
+            return Vector.of(value.shape, [as_expr(x) for x in value.flatten().tolist()])
+        read, before = (value.read, list(value.indices)) if isinstance(value, Traced) else (self.read(value), [None] * value.dim())
+        check_size(value.shape.numel(), f"a part of tensor \"{read.name}\" of shape {list(value.shape)}")
+        free = [dim for dim, index in enumerate(before) if index is None]
+        exprs = []
+        for place in itertools.product(*map(range, value.shape)):
+            for dim, index in zip(free, place):
+                before[dim] = index
+            exprs.append(as_expr(read.element(before)))
+        return Vector.of(value.shape, exprs)
+
     def expr(self, value):
         """The expression of an operand."""
         if isinstance(value, Traced):
             if value.expr is None:
-                fail(f"a part of tensor \"{value.read.name}\" of shape {list(value.shape)} is no scalar; index its other dimensions, too")
+                what = f"a part of tensor \"{value.read.name}\"" if value.read is not None else "a vector"
+                fail(f"{what} of shape {list(value.shape)} is no scalar; index its other dimensions, too, or add it up")
             return value.expr
         if isinstance(value, torch.Tensor):
             if value.dim():
@@ -180,6 +211,8 @@ class Trace:
             return self.index(args[0], args[1])
         changes = func._schema.is_mutable and name.endswith("_")
         handler = OPERATIONS.get(name[:-1] if changes else name)
+        if not changes and (name in vectors.MOVES or name in vectors.JOINS or any(map(is_vector, torch.utils._pytree.tree_leaves((args, kwargs))))):
+            return self.wrapped(vectors.apply(self, func, name, handler, args, kwargs))
         if handler is None:
             fail(f"{func} is not part of attune's expressions; write it with arithmetic, comparisons, torch.where, exp, log, tanh, sigmoid, sqrt, sin, cos "
                  "and the like, or compute it outside of the function and index the result")
@@ -203,15 +236,21 @@ class Trace:
         fail(f"{func} is not part of attune's expressions; write it with PyTorch's scalar operations")
 
     def index(self, tensor, indices):
-        """tensor[indices]: integers and traced scalars; others are whole dimensions."""
+        """tensor[indices]: integers and traced scalars; others are whole dimensions. Of a vector integers and slices."""
+        indices = list(indices) if isinstance(indices, (tuple, list)) else [indices]
         if isinstance(tensor, Traced):
-            if tensor.expr is not None:
+            if tensor.expr is not None and any(index is not None and index is not Ellipsis for index in indices):
                 fail("a scalar has no dimension to index")
+            is_constant = all(index is None or index is Ellipsis or isinstance(index, (int, slice)) for index in indices)
+            if tensor.read is None and not is_constant:
+                fail("a vector that was computed takes constant indices; index the tensor that it comes of")
+            if tensor.read is None or is_constant and any(index is None or isinstance(index, slice) and index != slice(None) for index in indices):
+                vector = self.vector(tensor)
+                return self.wrapped(vectors.scalar(Vector(vector.places[tuple(indices)], vector.exprs)))
             read, before = tensor.read, list(tensor.indices)
         else:
             read = self.read(tensor)
             before = [None] * tensor.dim()
-        indices = list(indices) if isinstance(indices, (tuple, list)) else [indices]
         free = [dim for dim, index in enumerate(before) if index is None]
         if any(index is Ellipsis for index in indices):
             at = next(i for i, index in enumerate(indices) if index is Ellipsis)
