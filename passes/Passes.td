@@ -208,7 +208,7 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   let description = [{
     Requires: maps.
     Ensures: a quotient of a coordinate that is one for all of a tile is taken of its first; no map computes what depends on the block alone;
-    costly values of one axis (loads, divisions, special functions) come from a map over that axis; what a loop does not change stands before it. Values along the loop's axis in a conditional map stay in it;
+    costly values of one axis (loads, divisions, special functions) come from a map over that axis; what a loop does not change stands before it. Where the rounds of a loop have one tile, what they load of both axes does, too. Values along the loop's axis in a conditional map stay in it;
     with `conditional-columns`, those that are loaded come from a conditional map of their own.
     Why here: before layouts, so that the vectors get theirs.
     Before: `map(q, k) { s + exp2(head[h]) * table[q] }`

@@ -470,7 +470,7 @@ private:
     declareSaved();
     readSizes();
     zero = constant(0);
-    const std::array<Value, 2> counts = {values.B, values.H};
+    const std::array<Value, 2> counts = {values.B, values.H}, sharedPlaces = places;
     auto extent = [&](unsigned coordinate) { return axisExtent(gradient.axis(*dims[coordinate]), "extent"); };
     std::array<Range, 2> all;
     for (unsigned i : {0u, 1u})
@@ -493,8 +493,9 @@ private:
             doTile = streamed("do_tile", "q", "dv", doView, ofQuery, values.Sq),
             kTile = streamed("k_tile", "k", "d", keys, ofKey, values.Sk),
             vTile = streamed("v_tile", "k", "dv", vs, ofKey, values.Sk);
-      const ScoreTile tile =
-          scoresOf(qTile, kTile, vTile, doTile, q0, tiles.getOrigin(), tiles.getPartial(), rowValues(views, q0));
+      // The tile is the same in all rounds.
+      const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, tiles.getPartial(), rowValues(views, q0));
+      readAtPlaces(tiles, gradient, dims, sharedPlaces);
       Value sum = tiles.getCarried()[0];
       for (attn::AddGradientOp add : gradient.tiles)
         sum = map("gradient", scores(), {sum, addedOf(tile, add)},
@@ -527,6 +528,19 @@ private:
       });
     }
     storeTile(total.front(), out, dims, places, q0, k0);
+  }
+
+  /// Those who share an element read it: of the tensor itself, b and h are its place.
+  void readAtPlaces(tile::ForBlocksOp tiles, const CapturedGradient &gradient, const CoordinateDims &dims,
+                    std::array<Value, 2> places) {
+    tiles.walk([&](tile::ElementOp element) {
+      tile::ParamOp of = tile::parameterOf(element.getView());
+      if (!of || of.getName() != (tile::tensorPrefix + gradient.tensor.getName().getValue()).str())
+        return;
+      for (auto [coordinate, value] : llvm::enumerate(ArrayRef<Value>{b, h}))
+        if (dims[coordinate] && element.getIndices()[*dims[coordinate]] == value)
+          element.getIndicesMutable()[*dims[coordinate]].set(places[coordinate]);
+    });
   }
 
   struct Range {

@@ -3,7 +3,8 @@
 // A quotient of a coordinate that does not change within a tile is that of the tile's first. What a map computes from
 // block values alone moves in front of the map (and of the loop, if nothing in it is needed);
 // what depends on one axis only becomes a map over that axis, and what such a map needs from outside the loop moves it
-// there too. Row and column values that cost less to compute than to keep in a register stay.
+// there too. Row and column values that cost less to compute than to keep in a register stay. Where passes of a loop differ
+// in neither axis (its rounds do), elements of tensors are loaded by a map in front of it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -95,8 +96,10 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     }
     for (tile::ForBlocksOp loop : loops)
       hoistFromLoop(loop);
-    for (tile::MapOp map : maps)
+    for (tile::MapOp map : maps) {
       splitByAxis(map);
+      splitInvariantLoads(map);
+    }
     for (tile::ForBlocksOp loop : loops)
       hoistFromLoop(loop);
   }
@@ -166,6 +169,21 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
       extract(map, load, along, map.getOnlyIf());
   }
 
+  /// Loads of a two-axis map that every pass of the loop around it would do again come from a map of their own.
+  void splitInvariantLoads(tile::MapOp map) {
+    auto loop = map->getParentOfType<tile::ForBlocksOp>();
+    auto type = cast<TileType>(map.getResult().getType());
+    if (!loop || type.rank() != 2 || map.getOnlyIf() || llvm::any_of(map.getOrigins(), [&](Value origin) {
+          return loop.getBody().isAncestor(origin.getParentRegion());
+        }))
+      return;
+    Dependence dependence(map);
+    const Axes both(type.getAxes().begin(), type.getAxes().end());
+    for (tile::ElementOp load : llvm::to_vector(map.getBody().front().getOps<tile::ElementOp>()))
+      if (dependence.of(load) == both && followsFromCoordinate(map, load))
+        extract(map, load, both.getArrayRef(), /*onlyIf=*/{});
+  }
+
   /// The axis of the loop around the map, or null.
   static StringAttr loopAxis(tile::MapOp map) {
     auto loop = map->getParentOfType<tile::ForBlocksOp>();
@@ -201,8 +219,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     });
   }
 
-  /// Makes `root` the element of a new map over `axis`, and an input of `map`.
-  void extract(tile::MapOp map, Value root, StringAttr axis, Value onlyIf) {
+  /// Makes `root` the element of a new map over `axes`, and an input of `map`.
+  void extract(tile::MapOp map, Value root, ArrayRef<StringAttr> axes, Value onlyIf) {
     OpBuilder builder(map);
     SmallVector<Operation *> ordered(sliceOf(root).getArrayRef());
     llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
@@ -210,48 +228,52 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     SmallVector<Value> inputs;
     SmallVector<BlockArgument> inputArguments;
     for (auto [i, input] : llvm::enumerate(map.getInputs()))
-      if (!onlyIf && cast<TileType>(input.getType()).rank() == 1 &&
-          cast<TileType>(input.getType()).getAxes()[0] == axis) {
+      if (!onlyIf && cast<TileType>(input.getType()).getAxes() == axes &&
+          llvm::any_of(map.getElement(i).getUsers(),
+                       [&](Operation *user) { return llvm::is_contained(ordered, user); })) {
         inputs.push_back(input);
         inputArguments.push_back(map.getElement(i));
       }
-    SmallVector<std::pair<StringRef, Value>> coordinates;
-    BlockArgument coordinate = map.getCoordinate(axis.getValue());
-    if (coordinate)
-      coordinates.push_back({axis.getValue(), map.getOrigins()[coordinate.getArgNumber() - map.getInputs().size()]});
     auto resultType = cast<TileType>(map.getResult().getType());
-    TileType type = TileType::make(map.getContext(), {{axis.getValue(), resultType.size(axis.getValue())}},
-                                   root.getType(), tile::MemorySpace::Register);
-    auto vector = tile::MapOp::create(builder, map.getLoc(), type, inputs, coordinates, onlyIf);
-    std::string name = (axis.getValue() == "q" ? "row_" : "column_") +
-                       std::string(tile::nameOf(root).empty() ? "value" : tile::nameOf(root));
-    tile::named(vector.getResult(), name);
+    SmallVector<std::pair<StringRef, Value>> coordinates;
+    SmallVector<std::pair<StringRef, int64_t>> sizes;
+    for (StringAttr axis : axes) {
+      sizes.push_back({axis.getValue(), resultType.size(axis.getValue())});
+      if (BlockArgument coordinate = map.getCoordinate(axis.getValue()))
+        coordinates.push_back({axis.getValue(), map.getOrigins()[coordinate.getArgNumber() - map.getInputs().size()]});
+    }
+    TileType type = TileType::make(map.getContext(), sizes, root.getType(), tile::MemorySpace::Register);
+    auto values = tile::MapOp::create(builder, map.getLoc(), type, inputs, coordinates, onlyIf);
+    const StringRef prefix = axes.size() > 1 ? "tile_" : axes[0].getValue() == "q" ? "row_" : "column_";
+    tile::named(values.getResult(), (prefix + (tile::nameOf(root).empty() ? "value" : tile::nameOf(root))).str());
     {
       OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToEnd(&vector.getBody().front());
+      builder.setInsertionPointToEnd(&values.getBody().front());
       IRMapping mapping;
       for (auto [i, argument] : llvm::enumerate(inputArguments))
-        mapping.map(argument, vector.getElement(i));
-      if (coordinate)
-        mapping.map(coordinate, vector.getCoordinate(axis.getValue()));
+        mapping.map(argument, values.getElement(i));
+      for (StringAttr axis : axes)
+        if (BlockArgument coordinate = map.getCoordinate(axis.getValue()))
+          mapping.map(coordinate, values.getCoordinate(axis.getValue()));
       for (Operation *op : ordered)
         builder.clone(*op, mapping);
       tile::YieldOp::create(builder, map.getLoc(), mapping.lookup(root));
     }
-    root.replaceAllUsesWith(map.addInput(vector.getResult(), root.getType()));
+    root.replaceAllUsesWith(map.addInput(values.getResult(), root.getType()));
     for (Operation *op : llvm::reverse(ordered))
       if (op->use_empty())
         op->erase();
   }
 
-  /// Scalar ops, and maps over q, that need nothing of the loop move in front of it.
+  /// Scalar ops, and maps over one axis or of coordinates alone, that need nothing of the loop move in front of it.
   void hoistFromLoop(tile::ForBlocksOp loop) {
     auto outside = [&](Value value) { return !loop.getBody().isAncestor(value.getParentRegion()); };
     for (Operation &op : llvm::make_early_inc_range(loop.getBody().front().without_terminator())) {
       bool scalar = op.getNumRegions() == 0 && isPure(&op) && !isa<tile::LoadOp, tile::ConvertOp>(op) &&
                     llvm::none_of(op.getResultTypes(), llvm::IsaPred<TileType>);
-      bool vector = isa<tile::MapOp>(op) && cast<TileType>(op.getResult(0).getType()).rank() == 1;
-      if (!scalar && !vector)
+      auto map = dyn_cast<tile::MapOp>(op);
+      bool kept = map && (cast<TileType>(map.getResult().getType()).rank() == 1 || map.getInputs().empty());
+      if (!scalar && !kept)
         continue;
       bool invariant = true;
       op.walk([&](Operation *nested) {

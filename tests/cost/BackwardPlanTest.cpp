@@ -116,3 +116,36 @@ TEST_CASE("beside warpgroup-level products loops over keys have the plan of warp
   CHECK(plans->queries.tileQ == 128);
   CHECK(plans->text() == plans->keys.text());
 }
+
+TEST_CASE("beside warpgroup-level products what captured tensors are given has them, too", "[backward-plan]") {
+  PlanRequest request = makeRequest("sm_90a", 64, 64);
+  request.elementGradients = true;
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 128, 8 warps, 2 stages");
+  Expected<BackwardPlans> plans = chooseBackwardPlans(request);
+  REQUIRE(plans);
+  CHECK(plans->queries.copyWarps == 4);
+  // A dense tensor's elements take registers beside S, dP and their sum.
+  request.denseGradients = true;
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 2 stages");
+  // Blocks of 64 rows see other tiles.
+  request.patternRows = request.patternColumns = 64;
+  plans = chooseBackwardPlans(request);
+  REQUIRE(plans);
+  CHECK(plans->queries.copyWarps == 0);
+}
+
+TEST_CASE("head dims whose columns of dQ are no whole panels for each warpgroup are padded", "[backward-plan]") {
+  for (int headDim : {72, 80, 96, 104, 120, 128})
+    CHECK(textOf(makeRequest("sm_90a", headDim, headDim)).starts_with("64 x 128, 8 warps, 2 stages; "));
+  const LoopColumns shared = columnsOfQueryLoop(72, 40, 16, 2), whole = columnsOfQueryLoop(72, 40, 16, 1);
+  CHECK(shared.d == 128);
+  CHECK(shared.dv == 48);
+  CHECK(whole.d == 80);
+  CHECK(whole.dv == 48);
+  // Accumulators of more columns leave no registers.
+  for (int headDim : {136, 256}) {
+    Expected<BackwardPlans> plans = chooseBackwardPlans(makeRequest("sm_90a", headDim, headDim));
+    REQUIRE(plans);
+    CHECK(plans->keys.copyWarps == 0);
+  }
+}

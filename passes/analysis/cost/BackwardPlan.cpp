@@ -209,7 +209,10 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
       continue;
     const int64_t e = request.elementBytes, row = boxRowBytes(request.headDim, e) + boxRowBytes(request.headDimV, e),
                   held = (request.denseGradients ? plan->stages : 1) * plan->tileQ;
-    if (3 * plan->tileK / 2 <= warpgroupRegisters && (held + plan->stages * plan->tileK) * row + barrierBytes <= budget)
+    // S, dP, what is added up or where, and of a dense tensor its elements.
+    const int64_t tilesOfScores = request.denseGradients ? 4 : 3;
+    if (tilesOfScores * plan->tileK / 2 <= warpgroupRegisters &&
+        (held + plan->stages * plan->tileK) * row + barrierBytes <= budget)
       return plan;
   }
   return std::nullopt;
