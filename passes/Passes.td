@@ -559,6 +559,7 @@ def PairElements : Pass<"tile-pair-elements", "::mlir::ModuleOp"> {
     Ensures: a `tile.element` of floats in a map of an accumulator carries `sched.pairs` where its last index is the coordinate along the columns and the others
     are the same along a row, and `sched.row_pairs` where rows and columns change places; so does a `tile.scatter` of an accumulator that adds nothing, whose last index
     counts along the axis up to an end. Whether the view lies in pairs is asked at run time (`sched.in_pairs`), in one branch for all threads.
+    A `tile.scatter` that adds floats to places that follow from q - k carries `sched.diagonals`: a lane adds up the two elements that it has of a diagonal.
     Why here: last of those on whole tiles; maps that it marks change no more.
     Before: `%x = tile.map(%s) at(q = %q0, k = %k0) { %s + tile.element %bias[%h, %q, %k] }`
     After: `%x = tile.map(%s) at(q = %q0, k = %k0) { %s + tile.element %bias[%h, %q, %k] {sched.pairs} }`

@@ -127,6 +127,12 @@ TEST_CASE("beside warpgroup-level products what captured tensors are given has t
   // A dense tensor's elements take registers beside S, dP and their sum.
   request.denseGradients = true;
   CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 2 stages");
+  // Atomic additions have more threads in flight in smaller blocks.
+  request.scatteredGradients = true;
+  plans = chooseBackwardPlans(request);
+  REQUIRE(plans);
+  CHECK(plans->queries.copyWarps == 0);
+  request.scatteredGradients = false;
   // Blocks of 64 rows see other tiles.
   request.patternRows = request.patternColumns = 64;
   plans = chooseBackwardPlans(request);

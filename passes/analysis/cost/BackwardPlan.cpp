@@ -201,7 +201,8 @@ constexpr WarpgroupTiles warpgroupElementTiles[] = {{128, 128, 8, 2}, {128, 64, 
 
 static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const PlanChoice &fixed, int64_t budget) {
   const bool hasSmallBlocks = request.patternRows && request.patternRows < 128;
-  if (hasSmallBlocks || (!request.denseGradients && !request.elementGradients))
+  // Additions to memory want more threads in flight than two warpgroups have.
+  if (hasSmallBlocks || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
     return std::nullopt;
   for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
     const std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);

@@ -158,6 +158,7 @@ private:
   Value clamped(Value index, Value view, int64_t dim);
   void scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents);
   void scatterRowPairs(tile::ScatterOp op, ArrayRef<Value> extents);
+  void scatterDiagonals(tile::ScatterOp op, ArrayRef<Value> extents);
   /// Whether the lane's rows are the second ones of pairs.
   Value isSecondRow();
   /// Of an element of each of two rows that lanes 4 apart hold at the lane's two columns, the two rows' at one of them:

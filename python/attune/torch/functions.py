@@ -13,7 +13,8 @@ import torch
 _BY_VALUE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), torch.dtype, torch.device, torch.Size)
 _OPAQUE = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, types.ClassMethodDescriptorType,
            torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-_LIBRARIES = frozenset(("torch", "numpy", "math", "operator", "functools", "builtins", "attune"))
+_LIBRARIES = frozenset(("torch", "numpy", "math", "operator", "functools", "builtins", "attune", "inspect", "enum", "typing", "abc", "types", "collections",
+                        "contextlib", "dataclasses", "warnings", "itertools", "copy", "re", "weakref"))
 _UNSEEN = frozenset(("getattr", "vars", "globals", "locals", "eval", "exec", "__import__", "__dict__"))
 _MISSING = object()
 
@@ -125,7 +126,7 @@ class Reads:
             self._step(place, "seen", seen)
             return ("seen", seen)
         self._seen[id(function)] = len(self._seen)
-        if function.__closure__ is None and _is_library(function):
+        if function.__code__.co_freevars in ((), ("__class__",)) and _is_library(function):
             self._step(place, "library function", function)
             return function
         self._step(place, "function", function)

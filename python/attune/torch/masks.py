@@ -16,12 +16,13 @@ class BlockMask:
     comes of one that is made when it is asked for; `torch()` gives it.
     """
 
-    def __init__(self, mask_mod, shape, device, block_size):
+    def __init__(self, mask_mod, shape, device, block_size, moved_from=None):
         self.mask_mod = mask_mod
         self.shape = shape
         self.seq_lengths = shape[2:]
         self.device = device
         self.BLOCK_SIZE = (block_size, block_size) if isinstance(block_size, int) else tuple(block_size)
+        self._moved_from = moved_from
 
     def torch(self):
         """torch.nn.attention.flex_attention.BlockMask of the same function."""
@@ -31,21 +32,27 @@ class BlockMask:
             if not isinstance(function, types.FunctionType):  # PyTorch takes plain functions alone
                 def function(b, h, q_idx, kv_idx, called=self.mask_mod):
                     return called(b, h, q_idx, kv_idx)
-            mask = torch_flex.create_block_mask(function, *self.shape, device=self.device, BLOCK_SIZE=self.BLOCK_SIZE)
+            if self._moved_from is not None:
+                mask = self._moved_from.torch().to(self.device)
+            else:
+                mask = torch_flex.create_block_mask(function, *self.shape, device=self.device, BLOCK_SIZE=self.BLOCK_SIZE)
             self._torch = self.mask_mod, mask
         return mask
 
     def to(self, device):
         """The mask for another device; tensors that its function reads stay where they are."""
-        return BlockMask(self.mask_mod, self.shape, torch.device(device), self.BLOCK_SIZE)
+        return BlockMask(self.mask_mod, self.shape, torch.device(device), self.BLOCK_SIZE, moved_from=self)
 
     def __getitem__(self, index):
         return self.torch()[index]
 
     def __getattr__(self, name):
-        if name.startswith("_") or not hasattr(torch_flex.BlockMask, name) and name not in _FIELDS:
+        if name.startswith("__") or not hasattr(torch_flex.BlockMask, name) and name not in _FIELDS:
             raise AttributeError(f"BlockMask has no attribute '{name}'")
         return getattr(self.torch(), name)
+
+    def __str__(self):
+        return str(self.torch())
 
     def __repr__(self):
         return f"BlockMask(shape={self.shape}, mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)})"
