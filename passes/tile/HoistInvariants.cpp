@@ -169,7 +169,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
       extract(map, load, along, map.getOnlyIf());
   }
 
-  /// Loads of a two-axis map that every pass of the loop around it would do again come from a map of their own.
+  /// Loads of a two-axis map that every pass of the loop around it would do again come from a map of their own, where it
+  /// has any.
   void splitInvariantLoads(tile::MapOp map) {
     auto loop = map->getParentOfType<tile::ForBlocksOp>();
     auto type = cast<TileType>(map.getResult().getType());
@@ -181,7 +182,18 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     const Axes both(type.getAxes().begin(), type.getAxes().end());
     for (tile::ElementOp load : llvm::to_vector(map.getBody().front().getOps<tile::ElementOp>()))
       if (dependence.of(load) == both && followsFromCoordinate(map, load))
-        extract(map, load, both.getArrayRef(), /*onlyIf=*/{});
+        extract(map, load, both.getArrayRef(), hasRounds(loop));
+  }
+
+  /// Whether a domain is visited at all, in front of its loop; null where it says nothing of rounds.
+  static Value hasRounds(tile::ForBlocksOp loop) {
+    auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
+    Value times = domain ? domain.getTimes() : Value();
+    if (!times)
+      return {};
+    OpBuilder builder(domain);
+    Value zero = arith::ConstantIntOp::create(builder, domain.getLoc(), times.getType(), 0);
+    return arith::CmpIOp::create(builder, domain.getLoc(), arith::CmpIPredicate::sgt, times, zero);
   }
 
   /// The axis of the loop around the map, or null.
@@ -221,7 +233,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
 
   /// Makes `root` the element of a new map over `axes`, and an input of `map`.
   void extract(tile::MapOp map, Value root, ArrayRef<StringAttr> axes, Value onlyIf) {
-    OpBuilder builder(map);
+    // Of both axes it is the same in all passes of the loop.
+    OpBuilder builder(axes.size() > 1 ? map->getParentOp() : map.getOperation());
     SmallVector<Operation *> ordered(sliceOf(root).getArrayRef());
     llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
 
@@ -243,6 +256,10 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         coordinates.push_back({axis.getValue(), map.getOrigins()[coordinate.getArgNumber() - map.getInputs().size()]});
     }
     TileType type = TileType::make(map.getContext(), sizes, root.getType(), tile::MemorySpace::Register);
+    if (onlyIf && axes.size() > 1)
+      inputs.push_back(tile::SplatOp::create(
+          builder, map.getLoc(), type,
+          arith::ConstantOp::create(builder, map.getLoc(), root.getType(), builder.getZeroAttr(root.getType()))));
     auto values = tile::MapOp::create(builder, map.getLoc(), type, inputs, coordinates, onlyIf);
     const StringRef prefix = axes.size() > 1 ? "tile_" : axes[0].getValue() == "q" ? "row_" : "column_";
     tile::named(values.getResult(), (prefix + (tile::nameOf(root).empty() ? "value" : tile::nameOf(root))).str());
@@ -265,15 +282,14 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         op->erase();
   }
 
-  /// Scalar ops, and maps over one axis or of coordinates alone, that need nothing of the loop move in front of it.
+  /// Scalar ops, and maps over q, that need nothing of the loop move in front of it.
   void hoistFromLoop(tile::ForBlocksOp loop) {
     auto outside = [&](Value value) { return !loop.getBody().isAncestor(value.getParentRegion()); };
     for (Operation &op : llvm::make_early_inc_range(loop.getBody().front().without_terminator())) {
       bool scalar = op.getNumRegions() == 0 && isPure(&op) && !isa<tile::LoadOp, tile::ConvertOp>(op) &&
                     llvm::none_of(op.getResultTypes(), llvm::IsaPred<TileType>);
-      auto map = dyn_cast<tile::MapOp>(op);
-      bool kept = map && (cast<TileType>(map.getResult().getType()).rank() == 1 || map.getInputs().empty());
-      if (!scalar && !kept)
+      bool vector = isa<tile::MapOp>(op) && cast<TileType>(op.getResult(0).getType()).rank() == 1;
+      if (!scalar && !vector)
         continue;
       bool invariant = true;
       op.walk([&](Operation *nested) {

@@ -126,7 +126,7 @@ TEST_CASE("beside warpgroup-level products what captured tensors are given has t
   CHECK(plans->queries.copyWarps == 4);
   // A dense tensor's elements take registers beside S, dP and their sum.
   request.denseGradients = true;
-  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 2 stages");
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 64 x 64, 4 warps, 2 stages");
   // Atomic additions have more threads in flight in smaller blocks.
   request.scatteredGradients = true;
   plans = chooseBackwardPlans(request);

@@ -156,7 +156,8 @@ tile.kernel @quotients(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
 
 // Rounds of a loop that have one tile load its elements once; what follows from the round stays.
 // CHECK-LABEL: tile.kernel @rounds
-// CHECK:         %tile_bias = tile.map() at(q = %{{.*}}, k = %{{.*}}) -> !tile.tile<q 64 x k 32, f32, register> {
+// CHECK:         %[[ANY:.*]] = arith.cmpi sgt, %{{.*}}, %c0
+// CHECK:         %tile_bias = tile.map(%{{.*}} : !tile.tile<q 64 x k 32, f32, register>) at(q = %{{.*}}, k = %{{.*}}) only_if %[[ANY]] -> !tile.tile<q 64 x k 32, f32, register> {
 // CHECK:           tile.element
 // CHECK:         tile.for_blocks
 // CHECK-NOT:       tile.element %TENSORS.BIAS

@@ -125,7 +125,7 @@ private:
 
 /// Tiles of warpgroup-level products: a warp has 16 rows of dK and dV, and of S and dP by keys.
 struct WarpgroupTiles {
-  int tileQ, tileK, warps, stages;
+  int tileQ, tileK, warps, stages, blocksPerSm = 1;
 };
 constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}};
 
@@ -174,7 +174,7 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
   plan.tileK = tiles.tileK;
   plan.warps = tiles.warps;
   plan.stages = tiles.stages;
-  plan.blocksPerSm = 1;
+  plan.blocksPerSm = tiles.blocksPerSm;
   plan.copyWarps = 4;
   return plan;
 }
@@ -196,10 +196,12 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
 }
 
 /// Beside such a plan, of the loops over keys for what captured tensors are given: a warp has 16 rows of S and dP, and of
-/// what it adds up for a tile of a tensor.
-constexpr WarpgroupTiles warpgroupElementTiles[] = {{128, 128, 8, 2}, {128, 64, 8, 2}};
+/// what it adds up for a tile of a tensor. Loops over the batches that share a tile are short: two blocks on a
+/// multiprocessor begin and end beside each other.
+constexpr WarpgroupTiles warpgroupElementTiles[] = {{128, 128, 8, 2}, {64, 64, 4, 2, 2}, {128, 64, 8, 2}};
 
-static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const PlanChoice &fixed, int64_t budget) {
+static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const ArchInfo &arch,
+                                                const PlanChoice &fixed, int64_t budget) {
   const bool hasSmallBlocks = request.patternRows && request.patternRows < 128;
   // Additions to memory want more threads in flight than two warpgroups have.
   if (hasSmallBlocks || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
@@ -212,8 +214,10 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
                   held = (request.denseGradients ? plan->stages : 1) * plan->tileQ;
     // S, dP, what is added up or where, and of a dense tensor its elements.
     const int64_t tilesOfScores = request.denseGradients ? 4 : 3;
+    const int64_t most =
+        std::min(budget, int64_t(arch.sharedBytesPerSM / plan->blocksPerSm - arch.sharedReservedPerBlock));
     if (tilesOfScores * plan->tileK / 2 <= warpgroupRegisters &&
-        (held + plan->stages * plan->tileK) * row + barrierBytes <= budget)
+        (held + plan->stages * plan->tileK) * row + barrierBytes <= most)
       return plan;
   }
   return std::nullopt;
@@ -266,7 +270,7 @@ Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
     return keys.error();
   const PlanChoice &fixedOfQueries = ofQueries ? *ofQueries : request.fixed;
   if (ofWarpgroups)
-    if (const std::optional<Plan> elements = warpgroupElementPlan(request, fixedOfQueries, budget))
+    if (const std::optional<Plan> elements = warpgroupElementPlan(request, arch, fixedOfQueries, budget))
       return BackwardPlans{*keys, *elements};
   Expected<Plan> queries = Loop(request, arch, budget, Loop::Queries, fixedOfQueries).choose();
   if (!queries)
