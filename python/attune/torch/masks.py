@@ -9,20 +9,28 @@ from ..expressions import fail
 UNLIMITED = 1 << 30  # PyTorch's block size of a mask that hides nothing
 
 
-class BlockMask:
+class BlockMask(torch_flex.BlockMask):
     """A mask for flex_attention, made of a mask_mod alone: no blocks are computed, the kernel finds out which it visits.
 
-    `shape` is (B, H, Q_LEN, KV_LEN), B and H 1 where they were None. What else PyTorch's BlockMask has (kv_indices, to_dense, sparsity, slices, ...)
-    comes of one that is made when it is asked for; `torch()` gives it.
+    `shape` is (B, H, Q_LEN, KV_LEN), B and H 1 where they were None. It is an instance of PyTorch's BlockMask, whose lists of blocks (kv_indices, ...),
+    and what follows from them (to_dense, sparsity, slices, ...), come of one that is made when they are asked for; `torch()` gives it.
     """
 
     def __init__(self, mask_mod, shape, device, block_size, moved_from=None):
         self.mask_mod = mask_mod
-        self.shape = shape
+        self._shape = shape
         self.seq_lengths = shape[2:]
         self.device = device
         self.BLOCK_SIZE = (block_size, block_size) if isinstance(block_size, int) else tuple(block_size)
         self._moved_from = moved_from
+
+    # Of lists of blocks they make PyTorch's.
+    from_kv_blocks = torch_flex.BlockMask.from_kv_blocks
+    _unflatten = getattr(torch_flex.BlockMask, "_unflatten", None)
+
+    @property
+    def shape(self):
+        return self._shape
 
     def torch(self):
         """torch.nn.attention.flex_attention.BlockMask of the same function."""
@@ -47,7 +55,7 @@ class BlockMask:
         return self.torch()[index]
 
     def __getattr__(self, name):
-        if name.startswith("__") or not hasattr(torch_flex.BlockMask, name) and name not in _FIELDS:
+        if name not in _FIELDS:
             raise AttributeError(f"BlockMask has no attribute '{name}'")
         return getattr(self.torch(), name)
 
