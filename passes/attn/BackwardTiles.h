@@ -421,9 +421,21 @@ protected:
     return tile.ds;
   }
 
-  /// Whether a value of the score's region of gradients is 0 wherever P is, and dP is finite: it is not in partial tiles
-  /// alone, whose keys may be beyond a sequence.
-  bool vanishes(Value value) { return isWeighted() && isMultiple(value); }
+  /// Whether a value of the score's region of gradients is 0 wherever P is, as no score is -inf: then keys are hidden in
+  /// partial tiles alone.
+  bool vanishes(Value value) { return isWeighted() && !hidesKeys() && isMultiple(value); }
+
+  /// Whether a score may be -inf of finite products: sums and products of numbers are not.
+  bool hidesKeys() {
+    auto isNumber = [](Operation &each) {
+      llvm::APFloat number(0.0f);
+      if (isa<arith::ConstantOp>(each))
+        return !matchPattern(each.getResult(0), m_ConstantFloat(&number)) || number.isFinite();
+      return isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp, arith::SIToFPOp, attn::YieldOp>(each) ||
+             llvm::all_of(each.getResultTypes(), [](Type type) { return type.isIntOrIndex(); });
+    };
+    return !op.getScore().empty() && !llvm::all_of(op.getScore().front(), isNumber);
+  }
 
   /// Whether it is dX times numbers that are finite.
   bool isMultiple(Value value) {

@@ -53,7 +53,7 @@ attn.attention @columns dtype bf16 head_dim 64 x 64 scale 0.125
 // CHECK-LABEL: tile.kernel @dense_queries(
 // CHECK-SAME:    grads.t: out [tensors.t.0, tensors.t.1, tensors.t.2] bf16
 // CHECK:         tile.for_blocks
-// CHECK:           %[[DS:.*]] = tile.map(%ds, {{.*}} only_if
+// CHECK:           %[[DS:.*]] = tile.map(%dp
 // CHECK:           %[[HEAD:.*]] = arith.select %unshared, %h, %c-1
 // CHECK:           tile.scatter %[[DS]], %{{.*}}[%[[HEAD]], %q_index, %k_index]
 // CHECK:           tile.convert %[[DS]]
@@ -98,7 +98,7 @@ attn.attention @dense dtype bf16 head_dim 64 x 64 scale 0.125
 // A table: atomic additions to float32, cleared in front and rounded behind.
 // CHECK:       tile.launch @table [@table_zeros_t, @table_rows, @table_keys, @table_queries, @table_grad_t]
 // CHECK-LABEL: tile.kernel @table_queries(
-// CHECK:         %[[DS:.*]] = tile.map(%ds, {{.*}} only_if
+// CHECK:         %[[DS:.*]] = tile.map(%dp
 // CHECK:         tile.scatter add %[[DS]], %{{.*}}[%{{.*}}, %index] : <q 64 x k 64, f32, register>, <2, f32>(i32, !tile.tile<q 64 x k 64, i32, register>)
 // CHECK-LABEL: tile.kernel @table_zeros_t(grads.t.addends: workspace [tensors.t.0, tensors.t.1] f32) grid [tensors.t.0, tensors.t.1 by 256]
 // CHECK:         tile.store %zeros
@@ -171,7 +171,7 @@ attn.attention @sink dtype bf16 head_dim 64 x 64 scale 0.125
 // The same bits in every launch: long accumulators, whose words are integers. Each is rounded and counts in its row.
 // CHECK:       tile.launch @ordered [@ordered_zeros_t, @ordered_rows, @ordered_keys, @ordered_queries, @ordered_grad_t]
 // CHECK-LABEL: tile.kernel @ordered_queries(
-// CHECK:         %[[DS:.*]] = tile.map(%ds, {{.*}} only_if
+// CHECK:         %[[DS:.*]] = tile.map(%dp
 // CHECK:         %word = tile.map(%[[DS]] :
 // CHECK:         %addend = tile.map(%[[DS]] :
 // CHECK:         tile.scatter add %addend, %{{.*}}[%word, %index] : <q 64 x k 64, i32, register>, <2, i64>(

@@ -121,6 +121,14 @@ class Torch(unittest.TestCase):
                    None, [places, weights])
         self.check(lambda s, b, h, q, k: s + (s.unsqueeze(-1) * torch.tensor([1.0, -2.0], device=DEVICE)).sum(-1) + torch.stack([s, s * s], -1).sum(-1))
         self.check(lambda s, b, h, q, k: s + (places[q].unsqueeze(-1) * places[k].unsqueeze(-2)).transpose(-1, -2)[..., 0].sum(-1), None, [places])
+        def of_rows(rows):
+            return lambda s, b, h, q, k: s + (rows[q] * rows[k]).sum(-1) / rows[q].shape[0]
+        for columns in (3, 5, 2, 3):  # one function, rows of several lengths
+            rows = torch.randn(max(SQ, SK), columns, device=DEVICE, requires_grad=True)
+            self.check(of_rows(rows), None, [rows], reference=lambda s, b, h, q, k: s + (rows[q] * rows[k]).sum(-1) / rows.shape[1])
+        q, k, v = inputs()
+        apart = at.flex_attention(q, k, v, lambda s, b, h, i, j: s - (places[i] - places[j]).norm(dim=-1))  # 0 where i = j
+        self.assertTrue(torch.autograd.grad(apart.sum(), places)[0].isfinite().all())
         chosen = torch.randint(0, 8, (B, H, -(-SQ // 16), 3), device=DEVICE)
         self.check(mask_mod=lambda b, h, q, k: (chosen[b, h, q // 16] == (k // 8).unsqueeze(-1)).any(dim=-1) | (q == k))
         self.check(mask_mod=lambda b, h, q, k: (chosen[b, h, q // 16] != (k // 8).unsqueeze(-1)).all(-1) | ((chosen[b, h, 0] > 3).sum(-1) > 1))
@@ -541,6 +549,11 @@ class Torch(unittest.TestCase):
             (lambda s, b, h, i, j: s + (vectors[j] * 2)[i], "takes constant indices"),
             (lambda s, b, h, i, j: s + vectors[j].max(-1).values, "aten.max.dim takes vectors"),
             (lambda s, b, h, i, j: s + vectors[j].norm(p=3), "of order 3"),
+            (lambda s, b, h, i, j: s + vectors[None, j].sum(), "indexed by None"),
+            (lambda s, b, h, i, j: s + (vectors[j] * 2)[8], "has no element"),
+            (lambda s, b, h, i, j: s + vectors[j].sum(1), "reduces dimension 1"),
+            (lambda s, b, h, i, j: s + torch.cat([vectors[j], s], -1).sum(), "cannot take these vectors"),
+            (lambda s, b, h, i, j: s + vectors[j].expand(3, 8).sum(), "has 24 elements"),
             (lambda s, b, h, i, j: s + vectors[j], "must return a scalar|is no scalar"),
             (lambda s, b, h, i, j: s + torch.rand(()).item(), "random numbers"),
             (lambda s, b, h, i, j: s.detach(), "stop the gradient"),

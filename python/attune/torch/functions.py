@@ -13,7 +13,7 @@ import torch
 _BY_VALUE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), torch.dtype, torch.device, torch.Size)
 _OPAQUE = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, types.ClassMethodDescriptorType,
            torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-_LIBRARIES = frozenset(("torch", "numpy", "math", "operator", "functools", "builtins", "attune", "inspect", "enum", "typing", "abc", "types", "collections",
+_LIBRARIES = frozenset(("torch", "numpy", "math", "operator", "functools", "builtins", "attune", "inspect", "enum", "typing", "collections",
                         "contextlib", "dataclasses", "warnings", "itertools", "copy", "re", "weakref"))
 _UNSEEN = frozenset(("getattr", "vars", "globals", "locals", "eval", "exec", "__import__", "__dict__"))
 _MISSING = object()

@@ -16,13 +16,13 @@ class BlockMask(torch_flex.BlockMask):
     and what follows from them (to_dense, sparsity, slices, ...), come of one that is made when they are asked for; `torch()` gives it.
     """
 
-    def __init__(self, mask_mod, shape, device, block_size, moved_from=None):
+    def __init__(self, mask_mod, shape, device, block_size, made_on=None):
         self.mask_mod = mask_mod
         self._shape = shape
         self.seq_lengths = shape[2:]
         self.device = device
         self.BLOCK_SIZE = (block_size, block_size) if isinstance(block_size, int) else tuple(block_size)
-        self._moved_from = moved_from
+        self._made_on = made_on or device  # where its blocks are computed
 
     # Of lists of blocks they make PyTorch's.
     from_kv_blocks = torch_flex.BlockMask.from_kv_blocks
@@ -40,16 +40,15 @@ class BlockMask(torch_flex.BlockMask):
             if not isinstance(function, types.FunctionType):  # PyTorch takes plain functions alone
                 def function(b, h, q_idx, kv_idx, called=self.mask_mod):
                     return called(b, h, q_idx, kv_idx)
-            if self._moved_from is not None:
-                mask = self._moved_from.torch().to(self.device)
-            else:
-                mask = torch_flex.create_block_mask(function, *self.shape, device=self.device, BLOCK_SIZE=self.BLOCK_SIZE)
+            mask = torch_flex.create_block_mask(function, *self.shape, device=self._made_on, BLOCK_SIZE=self.BLOCK_SIZE)
+            if self._made_on != self.device:
+                mask = mask.to(self.device)
             self._torch = self.mask_mod, mask
         return mask
 
     def to(self, device):
         """The mask for another device; tensors that its function reads stay where they are."""
-        return BlockMask(self.mask_mod, self.shape, torch.device(device), self.BLOCK_SIZE, moved_from=self)
+        return BlockMask(self.mask_mod, self.shape, torch.device(device), self.BLOCK_SIZE, made_on=self._made_on)
 
     def __getitem__(self, index):
         return self.torch()[index]

@@ -144,6 +144,7 @@ class Trace:
         if id(value) in self.constants:
             return Vector.of(value.shape, [as_expr(x) for x in value.flatten().tolist()])
         read, before = (value.read, list(value.indices)) if isinstance(value, Traced) else (self.read(value), [None] * value.dim())
+        self.by_shape = True  # of another length it is another program
         check_size(value.shape.numel(), f"a part of tensor \"{read.name}\" of shape {list(value.shape)}")
         free = [dim for dim, index in enumerate(before) if index is None]
         exprs = []
@@ -212,7 +213,10 @@ class Trace:
         changes = func._schema.is_mutable and name.endswith("_")
         handler = OPERATIONS.get(name[:-1] if changes else name)
         if not changes and (name in vectors.MOVES or name in vectors.JOINS or any(map(is_vector, torch.utils._pytree.tree_leaves((args, kwargs))))):
-            return self.wrapped(vectors.apply(self, func, name, handler, args, kwargs))
+            try:
+                return self.wrapped(vectors.apply(self, func, name, handler, args, kwargs))
+            except (IndexError, RuntimeError, TypeError, ValueError) as error:
+                fail(f"{func} cannot take these vectors: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
         if handler is None:
             fail(f"{func} is not part of attune's expressions; write it with arithmetic, comparisons, torch.where, exp, log, tanh, sigmoid, sqrt, sin, cos "
                  "and the like, or compute it outside of the function and index the result")
@@ -246,7 +250,13 @@ class Trace:
                 fail("a vector that was computed takes constant indices; index the tensor that it comes of")
             if tensor.read is None or is_constant and any(index is None or isinstance(index, slice) and index != slice(None) for index in indices):
                 vector = self.vector(tensor)
-                return self.wrapped(vectors.scalar(Vector(vector.places[tuple(indices)], vector.exprs)))
+                try:
+                    with _disable_current_modes():
+                        places = vector.places[tuple(indices)]
+                except (IndexError, ValueError) as error:
+                    fail(f"a vector of shape {list(tensor.shape)} has no element at {indices}: {error}")
+                vectors.check_size(places.numel(), "a part of a vector")
+                return self.wrapped(vectors.scalar(Vector(places, vector.exprs)))
             read, before = tensor.read, list(tensor.indices)
         else:
             read = self.read(tensor)
@@ -286,13 +296,15 @@ class _Functions(TorchFunctionMode):
         if func is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
             indices = args[1] if isinstance(args[1], (tuple, list)) else (args[1],)
             if isinstance(args[0], Traced) or any(isinstance(index, Traced) for index in indices):
+                if not isinstance(args[0], Traced) and any(index is None for index in indices):
+                    fail("a tensor is indexed by None beside a traced scalar; index it without, and write .unsqueeze(dim) behind")
                 return self.trace.index(args[0], indices)
         elif func in _DECIDES and any(isinstance(x, Traced) for x in args):
             fail("a traced scalar has no value before the kernel runs, so that if, and, or, not, min, max, a < b < c, int() and .item() cannot read it; "
                  "write (a < b) & (b < c), |, ~, torch.where(condition, a, b), torch.minimum or torch.maximum")
         elif func in _DECIDES and any(isinstance(x, torch.Tensor) and id(x) not in self.trace.constants for x in args):
             fail("a tensor's value would become a constant of the kernel; use the tensor itself, or read the number outside of the function")
-        elif func in _SHAPES and not isinstance(args[0], Traced):
+        elif func in _SHAPES and (not isinstance(args[0], Traced) or args[0].dim()):
             self.trace.by_shape = True
         return func(*args, **(kwargs or {}))
 

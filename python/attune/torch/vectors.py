@@ -50,12 +50,18 @@ def apply(trace, func, name, handler, args, kwargs):
     """The Vector, or the expression, of an operation one of whose operands is a vector."""
     if name in MOVES:
         vector = trace.vector(args[0])
-        return scalar(Vector(func(vector.places, *args[1:], **kwargs), vector.exprs))
+        if any(isinstance(x, torch.dtype) for x in (*args[1:], *kwargs.values())):
+            fail(f"{func} would read a vector's bits as another dtype, which attune does not; write .to(dtype)")
+        places = func(vector.places, *args[1:], **kwargs)
+        check_size(places.numel(), f"what {func} gives")
+        return scalar(Vector(places, vector.exprs))
     if name in JOINS:
         return _joined(trace, func, *args, **kwargs)
     if name in _REDUCTIONS:
         return _reduced(trace, func, name, *args, **kwargs)
     if name in ("dot", "vdot", "inner"):
+        if args[0].shape != args[1].shape:
+            fail(f"{func} takes vectors of one length, but got {list(args[0].shape)} and {list(args[1].shape)}")
         product = apply(trace, torch.ops.aten.mul.Tensor, "mul", OPERATIONS["mul"], args, {})
         return _reduced(trace, func, "sum", trace.wrapped(product))
     if handler is None:
@@ -88,7 +94,9 @@ def _joined(trace, func, tensors, dim=0):
         vector = trace.vector(tensor)
         vectors.append(vector.places + len(exprs))
         exprs += vector.exprs
-    return Vector(func(vectors, dim), exprs)
+    places = func(vectors, dim)
+    check_size(places.numel(), f"what {func} gives")
+    return Vector(places, exprs)
 
 
 def _truth(x):
@@ -123,7 +131,14 @@ def _reduced(trace, func, name, x, *given, **keywords):
     keeps = given[1] if len(given) > 1 else keywords.get("keepdim", False)
     vector = trace.vector(x)
     dims = range(vector.places.dim()) if dim is None or dim == [] else [dim] if isinstance(dim, int) else dim
-    dims = [d % vector.places.dim() for d in dims]
+    rank = vector.places.dim()
+    if any(not -max(rank, 1) <= d < max(rank, 1) for d in dims):
+        fail(f"{func} reduces dimension {dim} of a vector of shape {list(vector.places.shape)}")
+    if keywords.get("dtype") is not None:
+        fail(f"{func} with a dtype is not part of attune's expressions; convert the vector before, by .to(dtype)")
+    if name == "mean" and vector.exprs[0].dtype != "f32":
+        fail(f"{func} takes floats; write .float() before")
+    dims = [d % rank for d in dims] if rank else []
     kept = [d for d in range(vector.places.dim()) if d not in dims]
     rows = vector.places.permute(*kept, *dims).flatten(len(kept)) if dims else vector.places.unsqueeze(-1)
     element, join = _REDUCTIONS[name]
@@ -137,12 +152,18 @@ def _reduced(trace, func, name, x, *given, **keywords):
         total = _tree([element(vector.exprs[place]) for place in row], join)
         if name == "mean":
             total = total * (1 / len(row))
-        exprs.append(ex.sqrt(total) if order else total)
+        exprs.append(_root(total) if order else total)
     result = Vector.of(shape, exprs)
     if keeps:
         for d in sorted(dims):
             result.places = result.places.unsqueeze(d)
     return scalar(result)
+
+
+def _root(square):
+    """Whose derivative at 0 is 0, as that of a norm is."""
+    is_zero = square == 0
+    return where(is_zero, 0.0, ex.sqrt(where(is_zero, 1.0, square)))
 
 
 def _tree(exprs, join):
