@@ -14,6 +14,9 @@ static int64_t rowBytes(const PlanRequest &request) {
   return (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) * request.elementBytes;
 }
 
+/// Whether rows of 128 queries are of several blocks of a pattern, which see other tiles.
+static bool hasSmallBlocks(const PlanRequest &request) { return request.patternRows && request.patternRows < 128; }
+
 namespace {
 /// A loop over tiles of one axis for a block's tile of the other, on warp-level products.
 class Loop {
@@ -48,8 +51,7 @@ private:
 
   /// Two or four warps of keys, four of queries; 128 queries in no smaller blocks of a pattern, whose rows see other tiles.
   int64_t blockRows(int64_t rowsOfWarp) const {
-    const bool hasSmallBlocks = request.patternRows && request.patternRows < 128;
-    return of == Keys || arch.isCpu() || hasSmallBlocks ? 64 : 4 * rowsOfWarp;
+    return of == Keys || arch.isCpu() || hasSmallBlocks(request) ? 64 : 4 * rowsOfWarp;
   }
 
   Plan make(int64_t rows, int64_t rowsOfWarp, int64_t columns, int64_t stages) const {
@@ -202,9 +204,8 @@ constexpr WarpgroupTiles warpgroupElementTiles[] = {{128, 128, 8, 2}, {64, 64, 4
 
 static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const ArchInfo &arch,
                                                 const PlanChoice &fixed, int64_t budget) {
-  const bool hasSmallBlocks = request.patternRows && request.patternRows < 128;
   // Additions to memory want more threads in flight than two warpgroups have.
-  if (hasSmallBlocks || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
+  if (hasSmallBlocks(request) || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
     return std::nullopt;
   for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
     const std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);

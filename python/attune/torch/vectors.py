@@ -10,7 +10,7 @@ import torch
 
 from .. import expressions as ex
 from ..expressions import cast, fail, where
-from .aten import OPERATIONS
+from .aten import OPERATIONS, _truth
 
 MOST = 16  # elements: each one is a load, and arithmetic of its own, for every score
 
@@ -31,9 +31,6 @@ class Vector:
     @staticmethod
     def of(shape, exprs):
         return Vector(torch.arange(len(exprs)).reshape(shape), exprs)
-
-    def elements(self):
-        return [self.exprs[place] for place in self.places.flatten().tolist()]
 
 
 def check_size(count, what):
@@ -99,10 +96,6 @@ def _joined(trace, func, tensors, dim=0):
     return Vector(places, exprs)
 
 
-def _truth(x):
-    return x if x.dtype == "bool" else x != 0
-
-
 def _summand(x):
     """Integers and bools add up to int64."""
     return x if x.dtype == "f32" else cast(x, "i64")
@@ -130,8 +123,8 @@ def _reduced(trace, func, name, x, *given, **keywords):
     dim = given[0] if given else keywords.get("dim")
     keeps = given[1] if len(given) > 1 else keywords.get("keepdim", False)
     vector = trace.vector(x)
-    dims = range(vector.places.dim()) if dim is None or dim == [] else [dim] if isinstance(dim, int) else dim
     rank = vector.places.dim()
+    dims = range(rank) if dim is None or dim == [] else [dim] if isinstance(dim, int) else dim
     if any(not -max(rank, 1) <= d < max(rank, 1) for d in dims):
         fail(f"{func} reduces dimension {dim} of a vector of shape {list(vector.places.shape)}")
     if keywords.get("dtype") is not None:
@@ -139,12 +132,11 @@ def _reduced(trace, func, name, x, *given, **keywords):
     if name == "mean" and vector.exprs[0].dtype != "f32":
         fail(f"{func} takes floats; write .float() before")
     dims = [d % rank for d in dims] if rank else []
-    kept = [d for d in range(vector.places.dim()) if d not in dims]
+    kept = [d for d in range(rank) if d not in dims]
     rows = vector.places.permute(*kept, *dims).flatten(len(kept)) if dims else vector.places.unsqueeze(-1)
     element, join = _REDUCTIONS[name]
     if name in ("amax", "amin"):
         join = _limit(join, vector.exprs[0].dtype == "f32")
-    shape = rows.shape[:-1]
     if not rows.shape[-1]:
         fail(f"{func} reduces a vector without elements")
     exprs = []
@@ -153,7 +145,7 @@ def _reduced(trace, func, name, x, *given, **keywords):
         if name == "mean":
             total = total * (1 / len(row))
         exprs.append(_root(total) if order else total)
-    result = Vector.of(shape, exprs)
+    result = Vector.of(rows.shape[:-1], exprs)
     if keeps:
         for d in sorted(dims):
             result.places = result.places.unsqueeze(d)
