@@ -2,6 +2,7 @@
 
 #include "driver/Counters.h"
 
+#include "driver/Timing.h"
 #include "driver/ToolkitProgram.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <span>
 
 using namespace attune;
 using namespace attune::driver;
@@ -28,6 +30,8 @@ static constexpr Counter counters[] = {
     {"dram__bytes_write.sum", &CountedBytes::hbmWrittenBytes, 1},
     {"gpu__time_duration.sum", &CountedBytes::microseconds, 1e-3}, // nanoseconds
 };
+/// Of the timer's kernel, which reads other memory until level 2 has nothing of the launch before it.
+static constexpr Counter evictionCounters[] = {{"dram__bytes_write.sum", &CountedBytes::hbmWrittenBytes, 1}};
 
 /// The fields of a line: "a","b, c","1,234".
 static std::vector<std::string> fieldsOf(const std::string &line) {
@@ -44,7 +48,8 @@ static std::vector<std::string> fieldsOf(const std::string &line) {
   return fields;
 }
 
-Expected<CountedBytes> attune::driver::readCounters(const std::string &csv) {
+/// `counters` of what ncu --csv --print-units base printed.
+static Expected<CountedBytes> readCounters(const std::string &csv, std::span<const Counter> counters) {
   CountedBytes counted;
   std::vector<const char *> missing;
   for (const Counter &counter : counters)
@@ -80,7 +85,11 @@ Expected<CountedBytes> attune::driver::readCounters(const std::string &csv) {
   return counted;
 }
 
-Expected<CountedBytes> attune::driver::countBytes(const std::vector<std::string> &command, const std::string &symbol) {
+Expected<CountedBytes> attune::driver::readCounters(const std::string &csv) { return ::readCounters(csv, counters); }
+
+/// `counters` of the third launch of the kernel `symbol`; `options` are ncu's.
+static Expected<CountedBytes> countLaunch(const std::vector<std::string> &command, const std::string &symbol,
+                                          std::span<const Counter> counters, std::vector<std::string> options) {
   std::optional<std::string> ncu = findToolkitProgram("ncu");
   if (!ncu)
     return Error{"counting bytes needs ncu, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, "
@@ -102,7 +111,18 @@ Expected<CountedBytes> attune::driver::countBytes(const std::vector<std::string>
                                     "1",
                                     "--metrics",
                                     metrics};
+  whole.insert(whole.end(), options.begin(), options.end());
   whole.insert(whole.end(), command.begin(), command.end());
   Expected<std::string> output = outputOf(whole, "counting bytes");
-  return output ? readCounters(*output) : output.error();
+  return output ? ::readCounters(*output, counters) : output.error();
+}
+
+Expected<CountedBytes> attune::driver::countBytes(const std::vector<std::string> &command, const std::string &symbol) {
+  return countLaunch(command, symbol, counters, {});
+}
+
+Expected<double> attune::driver::countLeftBytes(const std::vector<std::string> &command) {
+  // ncu would empty level 2 itself, and count nothing.
+  Expected<CountedBytes> behind = countLaunch(command, timerKernel, evictionCounters, {"--cache-control", "none"});
+  return behind ? Expected<double>(behind->hbmWrittenBytes) : behind.error();
 }

@@ -28,7 +28,11 @@ struct CountedBytes {
 /// ncu's own words where it fails, as without permission to read counters; no such launch.
 Expected<CountedBytes> countBytes(const std::vector<std::string> &command, const std::string &symbol);
 
-/// What ncu --csv --print-units base printed.
+/// The bytes that a launch by `command` leaves in L2 and that go to memory later: what is written to memory while the
+/// timer's kernel (LaunchTimer) empties L2 behind it. Errors: as countBytes; `command` times fewer than three launches.
+Expected<double> countLeftBytes(const std::vector<std::string> &command);
+
+/// What ncu --csv --print-units base printed of countBytes' kernel.
 Expected<CountedBytes> readCounters(const std::string &csv);
 
 } // namespace attune::driver

@@ -21,7 +21,7 @@ using namespace attune::driver;
 // Timer
 //===----------------------------------------------------------------------===//
 
-/// Reads `bytes` (a multiple of 16) from `data`, 16 at a time; volatile loads stay though nothing takes what they give.
+/// timerKernel: reads `bytes` (a multiple of 16) from `data`, 16 at a time; volatile loads stay though nothing takes what they give.
 static constexpr const char *readAllPtx = R"(
 .version 7.0
 .target sm_80
@@ -83,7 +83,7 @@ Expected<LaunchTimer> LaunchTimer::create(const Target &target) {
   CudaFunction readAll = nullptr;
   RETURN_IF_ERROR((*cuda)->result((*cuda)->cuModuleLoadData(&module, readAllPtx), "the timer's kernel does not load"));
   std::unique_ptr<void, int (*)(CudaModule)> owned(module, (*cuda)->cuModuleUnload);
-  RETURN_IF_ERROR((*cuda)->result((*cuda)->cuModuleGetFunction(&readAll, module, "read_all"), "the timer's kernel"));
+  RETURN_IF_ERROR((*cuda)->result((*cuda)->cuModuleGetFunction(&readAll, module, timerKernel), "the timer's kernel"));
   timer.gpu = Gpu{std::move(*stream), std::move(*begin), std::move(*end), std::move(*other), std::move(owned), readAll};
   return timer;
 }

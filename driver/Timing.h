@@ -16,6 +16,9 @@
 
 namespace attune::driver {
 
+/// The kernel that empties level 2 in front of a timed launch.
+inline constexpr const char *timerKernel = "read_all";
+
 class LaunchTimer {
 public:
   static Expected<LaunchTimer> create(const Target &target);

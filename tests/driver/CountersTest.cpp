@@ -49,7 +49,23 @@ struct FakeNcu {
     setenv("PATH", path.c_str(), 1);
     fs::remove_all(folder);
   }
+  /// What `printing` was called with.
+  std::vector<std::string> words() const {
+    std::ifstream file(folder + "/words");
+    return {std::istream_iterator<std::string>(file), {}};
+  }
 };
+
+/// A script that notes its arguments and prints `text`.
+std::string printing(const std::string &text) {
+  return "for word; do echo \"$word\" >> \"$(dirname \"$0\")/words\"; done\ncat <<'END'\n" + text + "END\n";
+}
+
+/// The word behind an option.
+std::string behind(const std::vector<std::string> &words, const char *option) {
+  const auto found = std::ranges::find(words, option);
+  return found == words.end() ? "none" : *(found + 1);
+}
 } // namespace
 
 TEST_CASE("counters are read from ncu's table") {
@@ -79,22 +95,30 @@ TEST_CASE("output that is no such table is an error") {
 
 TEST_CASE("ncu counts the third launch of the kernel") {
   {
-    const FakeNcu ncu("for word; do echo \"$word\" >> \"$(dirname \"$0\")/words\"; done\ncat <<'END'\n" + csvOf() +
-                      "END\n");
+    const FakeNcu ncu(printing(csvOf()));
     Expected<CountedBytes> counted = countBytes({"/usr/bin/attune", "run", "causal"}, "causal");
     REQUIRE(counted);
     CHECK(counted->hbmReadBytes == 205250048);
-    std::ifstream file(ncu.folder + "/words");
-    const std::vector<std::string> words((std::istream_iterator<std::string>(file)), {});
+    const std::vector<std::string> words = ncu.words();
     const std::vector<std::string> last(words.end() - 3, words.end());
     CHECK(last == std::vector<std::string>{"/usr/bin/attune", "run", "causal"});
-    auto behind = [&](const char *option) { return *(std::ranges::find(words, option) + 1); };
-    CHECK(behind("--kernel-name") == "causal");
-    CHECK(behind("--launch-skip") == "2");
-    CHECK(behind("--launch-count") == "1");
+    CHECK(behind(words, "--kernel-name") == "causal");
+    CHECK(behind(words, "--launch-skip") == "2");
+    CHECK(behind(words, "--launch-count") == "1");
   }
   const FakeNcu ncu("echo 'ERR_NVGPUCTRPERM'\nexit 9\n");
   Expected<CountedBytes> counted = countBytes({"/usr/bin/attune"}, "causal");
   REQUIRE_FALSE(counted);
   CHECK(counted.error().message == ncu.folder + "/ncu fails with code 9: ERR_NVGPUCTRPERM");
+}
+
+TEST_CASE("what a launch leaves in level 2 is counted of the timer's kernel behind it") {
+  const FakeNcu ncu(printing(csvOf()));
+  Expected<double> left = countLeftBytes({"/usr/bin/attune", "run", "causal"});
+  REQUIRE(left);
+  CHECK(*left == 57654016);
+  const std::vector<std::string> words = ncu.words();
+  CHECK(behind(words, "--kernel-name") == "read_all");
+  CHECK(behind(words, "--cache-control") == "none");
+  CHECK(behind(words, "--metrics") == "dram__bytes_write.sum");
 }

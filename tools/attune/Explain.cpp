@@ -61,12 +61,14 @@ Expected<ordered_json> counted(const KernelImage &image) {
   if (!command)
     return command.error();
   Expected<driver::CountedBytes> bytes = driver::countBytes(*command, image.main().symbol);
-  if (!bytes)
-    return bytes.error();
+  Expected<double> left = bytes ? driver::countLeftBytes(*command) : bytes.error();
+  if (!left)
+    return left.error();
   return ordered_json{{"readBytes", bytes->readBytes},
                       {"writtenBytes", bytes->writtenBytes},
                       {"hbmReadBytes", bytes->hbmReadBytes},
                       {"hbmWrittenBytes", bytes->hbmWrittenBytes},
+                      {"leftBytes", *left},
                       {"microseconds", bytes->microseconds}};
 }
 
@@ -81,11 +83,12 @@ void printCounted(const ordered_json &counted, const ordered_json &plan) {
   row("L2 to multiprocessors", traffic["readBytes"].get<double>(), counted["readBytes"].get<double>());
   row("multiprocessors to L2", traffic["writtenBytes"].get<double>(), counted["writtenBytes"].get<double>());
   row("HBM to L2", traffic["hbmReadBytes"].get<double>(), counted["hbmReadBytes"].get<double>());
-  row("L2 to HBM", traffic["writtenBytes"].get<double>(), counted["hbmWrittenBytes"].get<double>());
-  print("  {:<26} {:>8.1f} us {:>8.1f} us {:>7.3f}\n  lines that are in L2 when the kernel ends are not counted as "
-        "written to HBM\n",
+  const double left = counted["leftBytes"].get<double>();
+  row("L2 to HBM", traffic["writtenBytes"].get<double>(), counted["hbmWrittenBytes"].get<double>() + left);
+  print("  {:<26} {:>8.1f} us {:>8.1f} us {:>7.3f}\n  {} of what goes to HBM is in L2 when the kernel ends, and was "
+        "counted while other memory was read behind it\n",
         "time", plan["predicted"]["microseconds"].get<double>(), counted["microseconds"].get<double>(),
-        plan["predicted"]["microseconds"].get<double>() / counted["microseconds"].get<double>());
+        plan["predicted"]["microseconds"].get<double>() / counted["microseconds"].get<double>(), bytesText(left));
 }
 
 void printRanking(const ordered_json &explained, int limit) {
@@ -166,7 +169,7 @@ int explainSchedule(const ExplainFlags &flags, const Request &request) {
   return done;
 }
 
-/// "counted" of the JSON: what ncu counts of each kernel of the launch.
+/// "counted" of the JSON: what ncu counts of each kernel of the launch, and what goes from L2 to HBM behind it.
 Expected<ordered_json> countedKernels(const KernelImage &image) {
   Expected<std::vector<std::string>> command = runCommand();
   if (!command)
@@ -181,7 +184,10 @@ Expected<ordered_json> countedKernels(const KernelImage &image) {
                        {"hbmWrittenBytes", bytes->hbmWrittenBytes},
                        {"microseconds", bytes->microseconds}});
   }
-  return counted;
+  Expected<double> left = driver::countLeftBytes(*command);
+  if (!left)
+    return left.error();
+  return ordered_json{{"kernels", counted}, {"leftBytes", *left}};
 }
 
 void printBackward(const ordered_json &explained) {
@@ -197,10 +203,15 @@ void printBackward(const ordered_json &explained) {
     print("  {:<14} {:<18} {:.3g} operations, {} read, {} written, {:.1f} us\n", "", kernel["name"].get<std::string>(),
           number(kernel, "flops"), bytesText(number(kernel, "hbmReadBytes")),
           bytesText(number(kernel, "hbmWrittenBytes")), number(kernel, "microseconds"));
-  for (const ordered_json &kernel : explained.value("counted", ordered_json::array()))
-    print("  {:<14} {:<18} {} read, {} written, {:.1f} us\n", "counted", kernel["name"].get<std::string>(),
-          bytesText(number(kernel, "hbmReadBytes")), bytesText(number(kernel, "hbmWrittenBytes")),
-          number(kernel, "microseconds"));
+  if (explained.contains("counted")) {
+    const ordered_json &counted = explained["counted"];
+    for (const ordered_json &kernel : counted["kernels"])
+      print("  {:<14} {:<18} {} read, {} written, {:.1f} us\n", "counted", kernel["name"].get<std::string>(),
+            bytesText(number(kernel, "hbmReadBytes")), bytesText(number(kernel, "hbmWrittenBytes")),
+            number(kernel, "microseconds"));
+    print("  {:<14} {:<18} {} written from L2 behind the launch\n", "counted", "",
+          bytesText(number(counted, "leftBytes")));
+  }
   const ordered_json &forward = explained["forward"];
   print("  {:<14} {:.1f} us predicted, of these {:.1f} for what it saves\n", "forward", number(forward, "microseconds"),
         number(forward, "savingMicroseconds"));
