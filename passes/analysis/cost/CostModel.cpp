@@ -81,22 +81,23 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
 
   // Blocks of one head run side by side and walk K together. While K and V of the running heads stay in L2 they
   // come from HBM once; else once for each wave of blocks.
-  constexpr double l2Share = 0.6; // that K and V of running heads may fill
+  const double room = 0.6 * arch.l2Bytes; // that K and V of running heads may fill
   const double queryTiles = double(request.rowTiles(plan));
   const double running = double(arch.smCount) * std::max(plan.blocksPerSm, 1);
   const double group = plan.packGroups ? 1 : std::max(1.0, H / Hkv);
   const double headBytes = tiles.distinctKeys.value_or(Sk) * columns * e;
-  double runningHeads = std::min(B * Hkv, std::ceil(running / (queryTiles * group)) + 1), atOnce = headBytes;
-  double waves = std::ceil(queryTiles * group / running);
+  const double runningHeads = std::min(B * Hkv, std::ceil(running / (queryTiles * group)) + 1);
+  double waves = std::max(1.0, std::ceil(queryTiles * group / running));
+  double reads = runningHeads * headBytes > room ? waves : 1;
   if (request.maskLoadsByKey && plan.persistent) {
     // Claimed (passes/sched/WorkOrder.h): a few rows of tiles of many heads at a time, each with the keys that it sees.
     const double most = std::max(1.0, std::floor(running * plan.tileQ / 384));
     const double together = std::ceil(B * H / std::ceil(B * H / most));
-    runningHeads = together / group;
-    atOnce = tiles.keyRows / queryTiles * columns * e;
-    waves = keyBytes * together / running / (B * Hkv * headBytes);
+    // The next wave comes as late as all of these keys are read: the more there are, the fewer are still there.
+    const double lost = std::min(1.0, together / group * tiles.keyRows / queryTiles * columns * e / room);
+    waves = std::max(1.0, keyBytes * together / running / (B * Hkv * headBytes));
+    reads = 1 + (waves - 1) * lost;
   }
-  const double reads = runningHeads * atOnce > l2Share * arch.l2Bytes ? std::max(1.0, waves) : 1;
   // Batches share a bias: [H, Sq, Sk].
   const double biasBytes = H * tiles.visited * biasBytesOfTile(request, plan);
   cost.hbmReadBytes = queryBytes + std::min(keyBytes, reads * B * Hkv * headBytes) + biasBytes;
@@ -500,11 +501,7 @@ static void addSharing(std::vector<Plan> &plans, const PlanRequest &request, boo
 
 static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &arch, Sharing sharing) {
   const PlanChoice &fixed = request.fixed;
-  // With a bound on k - q the last tile of rows has the most keys.
-  const bool longestFirst = fixed.longestFirst.value_or(
-      request.mask.kind == MaskShape::Kind::Fraction || request.mask.kind == MaskShape::Kind::Rows ||
-      (request.mask.kind == MaskShape::Kind::Band && request.mask.right < MaskShape::unlimited &&
-       request.mask.left >= MaskShape::unlimited));
+  const bool longestFirst = fixed.longestFirst.value_or(lastRowsSeeMost(request.mask));
   std::vector<Plan> plans;
   const bool shares = sharing.packGroups || sharing.splitKeys;
   if (usesWarpgroups(request, arch) && shares) {

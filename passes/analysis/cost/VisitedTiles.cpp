@@ -274,3 +274,23 @@ TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t ti
           .keyRows = queryTiles * double(request.keys) * fraction,
           .longest = longest};
 }
+
+/// The keys that rows [first, last) see.
+static double keysSeen(const MaskRows &of, size_t first, size_t last) {
+  double seen = 0;
+  for (size_t i = first; i < last; ++i)
+    for (const MaskRows::Keys &keys : of.rows[i])
+      seen += double(keys.end - keys.begin);
+  return seen;
+}
+
+bool attune::lastRowsSeeMost(const MaskShape &mask) {
+  if (mask.kind == MaskShape::Kind::Band)
+    return mask.right < MaskShape::unlimited && mask.left >= MaskShape::unlimited;
+  if (mask.kind != MaskShape::Kind::Rows)
+    return mask.kind == MaskShape::Kind::Fraction;
+  // The longest sequence: where a window begins matters least there.
+  const MaskRows &longest = *std::ranges::max_element(*mask.rows, {}, &MaskRows::queries);
+  const size_t rows = longest.rows.size();
+  return keysSeen(longest, rows / 2, rows) > 1.3 * keysSeen(longest, 0, rows / 2);
+}

@@ -20,4 +20,9 @@ struct TileCount {
 /// knows: they give expected values. By request.tiles it is exact for its lengths, where its tiles divide tileQ and tileK.
 TileCount countTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK);
 
+/// Whether the last rows see clearly more keys than the first ones: their tiles then come first, so that short ones fill
+/// the gaps at the end. Elsewhere neighbouring tiles of rows, which share keys, stay side by side. Unknown masks count as
+/// causal ones.
+bool lastRowsSeeMost(const MaskShape &mask);
+
 } // namespace attune
