@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -213,6 +214,8 @@ std::optional<Expr> KernelPrinter::bitArithmetic(Operation *op) {
       .Case([&](arith::XOrIOp) -> std::optional<Expr> {
         if (isBool && operand(1).text == "true")
           return unary("!", operand(0));
+        if (APInt mask; matchPattern(op->getOperand(1), m_ConstantInt(&mask)) && mask.isAllOnes())
+          return unary("~", operand(0));
         return bitwise(op, "^", BitXor, "!=", Equality);
       })
       .Case([&](arith::ShLIOp o) {

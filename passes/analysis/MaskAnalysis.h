@@ -163,12 +163,16 @@ struct MaskCut {
   mlir::Value fullBegin, fullEnd;
 };
 
-/// A mask as cuts, which cost a comparison an element and end each in the tiles that its own ends cross, and the
-/// conjuncts that leave anything else of a row, or that differ by rounds. The end of the looped axis is always one of the
-/// cuts.
+/// A mask as cuts, which cost a comparison an element and end each in the tiles that its own ends cross, the conjuncts
+/// that leave several intervals of a row, and those that leave anything else, or that differ by rounds. The end of the
+/// looped axis is always one of the cuts.
 struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
-  llvm::SmallVector<Conjunct> rest;
+  llvm::SmallVector<Conjunct> unions, rest;
+  /// Beside the cuts: all of a looped tile is visible to the rows if it lies between one of these (i32); of what each
+  /// tile is asked by its domain they know nothing.
+  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> full;
+  bool isWhole() const { return unions.empty() && rest.empty(); }
 };
 MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds);
 
@@ -176,6 +180,10 @@ MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockV
 /// `origin`. The row's ends are columns of the tile, from none to all.
 mlir::Value emitCut(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut,
                     mlir::Value origin, mlir::Value column);
+
+/// The same by a conjunct that leaves several intervals of a row.
+mlir::Value emitUnion(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const Conjunct &conjunct,
+                      mlir::Value origin, mlir::Value column);
 
 /// Whether a visited tile may hold elements that the op's block pattern hides, because its blocks are not whole
 /// multiples of the tile. Then no segment is full, and the mask of a tile must include emitPatternLookup.

@@ -225,21 +225,46 @@ private:
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, k0, from);
   }
 
+  /// Whether a visited tile is masked beside the cuts: `partial` by all rows of the block, and not full by the part's own.
+  Value isMasked(Value k0, Value partial) {
+    // Without questions of single tiles the part's rows say all that the block's do.
+    Value masked = asksByTile || mask.full.empty() ? partial : Value();
+    for (auto [from, to] : mask.full) {
+      Value outside = arith::OrIOp::create(builder, loc, compare(arith::CmpIPredicate::slt, k0, from),
+                                           compare(arith::CmpIPredicate::sge, k0, to));
+      masked = masked ? Value(arith::AndIOp::create(builder, loc, masked, outside)) : outside;
+    }
+    return masked;
+  }
+
   /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles.
   Value maskTile(Value x, Value k0, Value partial) {
+    auto ofRow = [&](Value q) {
+      BlockValues row = block;
+      row.q0 = rowOf(q);
+      row.tileQ = 1;
+      return row;
+    };
     for (const MaskCut &cut : mask.cuts) {
       Value crossed = cut.fullBegin ? compare(arith::CmpIPredicate::slt, k0, cut.fullBegin) : isPast(k0, cut.fullEnd);
-      x = hide(x, rowOrigin, number(0), crossed, [&](Value q, Value column) {
-        BlockValues row = block;
-        row.q0 = rowOf(q);
-        row.tileQ = 1;
-        return emitCut(builder, op, row, cut, k0, column);
-      });
+      x = hide(x, rowOrigin, number(0), crossed,
+               [&](Value q, Value column) { return emitCut(builder, op, ofRow(q), cut, k0, column); });
     }
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
-    if (mask.rest.empty() && !lookUp)
+    if (mask.isWhole() && !lookUp)
       return x;
-    return hide(x, rowOrigin, k0, partial, [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); });
+    Value masked = isMasked(k0, partial);
+    // Where the columns of a lane are bits of a row's word, several intervals are one word.
+    SmallVector<Conjunct> byElement = mask.rest;
+    if (!plan.getCopyWarps() || plan.getTileK() > 128)
+      byElement.append(mask.unions);
+    else
+      for (const Conjunct &conjunct : mask.unions)
+        x = hide(x, rowOrigin, number(0), masked,
+                 [&](Value q, Value column) { return emitUnion(builder, op, ofRow(q), conjunct, k0, column); });
+    if (byElement.empty() && !lookUp)
+      return x;
+    return hide(x, rowOrigin, k0, masked, [&](Value q, Value k) { return isVisible(byElement, lookUp, q, k); });
   }
 
   /// What the domain's questions read of the block.
@@ -314,8 +339,10 @@ private:
         beginWhereVisible(within, part, domain);
     }
     mask = splitMask(builder, op, part, bounds);
+    auto visited = domain.getDefiningOp<tile::DomainOp>();
+    asksByTile = !visited.getWhere().empty();
     // Where a search decides how long a tile takes, and a kernel before can reset their counter.
-    claims = plan.getPersistent() && domain.getDefiningOp<tile::DomainOp>().skips() && !bounds.empty();
+    claims = plan.getPersistent() && visited.skips() && !bounds.empty();
     return domain;
   }
 
@@ -564,6 +591,7 @@ private:
   Value savedDropout, savedScore;      ///< views; null where it is not saved
   BlockValues block;
   MaskSplit mask;
+  bool asksByTile = false; ///< the domain's tiles are asked one by one
   SmallVector<BoundsTable> bounds;
   bool claims = false; ///< blocks that are free claim tiles of work
 };

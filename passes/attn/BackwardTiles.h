@@ -284,10 +284,12 @@ protected:
       tile = hide(tile, number(0), k0, ends, exists, hidden);
     }
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
-    if (mask.rest.empty() && !lookUp)
+    if (mask.isWhole() && !lookUp)
       return tile;
     alsoMaskedIf(partial);
-    auto visible = [&](Value q, Value k) { return isVisible(mask.rest, lookUp, q, k); };
+    SmallVector<Conjunct> byElement = mask.rest;
+    byElement.append(mask.unions);
+    auto visible = [&](Value q, Value k) { return isVisible(byElement, lookUp, q, k); };
     return hide(tile, origin, k0, partial, visible, hidden);
   }
 

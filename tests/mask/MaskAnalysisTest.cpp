@@ -89,11 +89,13 @@ public:
     (keysFixed ? part.k0 : part.q0) =
         mlir::arith::MaxSIOp::create(builder, builder.getUnknownLoc(), part.first(), part.first());
     hull = emitHull(builder, op, part);
+    ofPart = splitMask(builder, op, part, boundsOfPart);
     BlockValues values = begin(block);
     domain = buildDomain(builder, op, values, bounds, fullBy).getDefiningOp<tile::DomainOp>();
     if (fullBy == FullBy::Rest) {
       MaskSplit split = splitMask(builder, op, values, bounds);
       cuts = split.cuts;
+      unions = split.unions;
       isCuts = split.rest.empty();
     }
     ops = llvm::count_if(block,
@@ -101,6 +103,9 @@ public:
     for (const MaskCut &cut : cuts)
       rowSees.push_back(
           emitCut(builder, op, values.atRow(values.first()), cut, block.getArgument(8), block.getArgument(9)));
+    for (const Conjunct &conjunct : unions)
+      rowSees.push_back(
+          emitUnion(builder, op, values.atRow(values.first()), conjunct, block.getArgument(8), block.getArgument(9)));
     // tile.param wants its kernel, which this block stands for.
     for (mlir::Block *each : {&block, &hullBlock})
       for (mlir::Operation &inner : *each)
@@ -166,6 +171,27 @@ public:
     return std::pair(interpreter.get(hull[0]).integer, interpreter.get(hull[1]).integer);
   }
 
+  /// Of each tile, whether it is full by what the rows of a part know without tables, and by their cuts.
+  std::vector<bool> fullOfPart(const Sizes &sizes, int64_t first, int64_t tiles) {
+    std::vector<bool> result(static_cast<size_t>(tiles));
+    if (!boundsOfPart.empty() || ofPart.full.empty())
+      return result;
+    RegionInterpreter interpreter = run(hullBlock, sizes, first);
+    const int64_t step = domain.getStep();
+    for (int64_t t = 0; t < tiles; ++t) {
+      bool full = llvm::any_of(ofPart.full, [&](const auto &positions) {
+        return t * step >= interpreter.get(positions.first).integer &&
+               t * step < interpreter.get(positions.second).integer;
+      });
+      for (const MaskCut &cut : ofPart.cuts) {
+        full &= !cut.fullBegin || t * step >= interpreter.get(cut.fullBegin).integer;
+        full &= !cut.fullEnd || (t + 1) * step <= interpreter.get(cut.fullEnd).integer;
+      }
+      result[size_t(t)] = full;
+    }
+    return result;
+  }
+
   /// Whether all cuts show the row an element of the looped axis.
   bool seesByCuts(const Sizes &sizes, int64_t row, int64_t index) {
     int64_t column = index % int64_t(domain.getStep());
@@ -175,15 +201,17 @@ public:
 
   const MaskAxis fixed;
   const FullBy fullBy;
-  bool isCuts = false;       ///< the cuts are the whole mask
+  bool isCuts = false;       ///< cuts and unions are the whole mask
   int64_t ops = 0;           ///< of the domain and of the cuts' ends
   int64_t groupsLeftOut = 0; ///< how often a tile's group cannot hold what is visible
   mlir::Region holder;
   mlir::Block &block = holder.emplaceBlock(), &hullBlock = holder.emplaceBlock();
   tile::DomainOp domain;
   llvm::SmallVector<MaskCut> cuts;
+  llvm::SmallVector<Conjunct> unions;
+  MaskSplit ofPart;
   llvm::SmallVector<mlir::Value> rowSees, hull;
-  llvm::SmallVector<BoundsTable> bounds;
+  llvm::SmallVector<BoundsTable> bounds, boundsOfPart;
 
 private:
   RegionInterpreter run(mlir::Block &block, const Sizes &sizes, int64_t first, int64_t origin = 0, int64_t column = 0) {
@@ -317,7 +345,8 @@ enum class Tight { No, OverKeys, Yes };
 /// How much of a mask the analysis found, over everything checked, by the fixed axis.
 struct Found {
   int64_t visited[2] = {}, full[2] = {}, tiles[2] = {}, visible[2] = {}, allVisible[2] = {};
-  int64_t byGroup[2] = {}; ///< tiles that are left out because of their group
+  int64_t byGroup[2] = {};    ///< tiles that are left out because of their group
+  int64_t fullOfPart[2] = {}; ///< tiles that a part's rows know to be full
 };
 
 /// 0 skipped, 1 partial, 2 full.
@@ -352,6 +381,7 @@ void checkTiles(Case &mask, Loop &loop, const Sizes &sizes, int64_t first, const
     last = end;
   }
   auto hull = loop.hullOf(sizes, first);
+  const std::vector<bool> fullOfPart = loop.fullOfPart(sizes, first, tiles);
   // Without launch values, the numeric evaluation gives the same.
   std::vector<int> numbers;
   if (sizes.scalars.empty() && sizes.tensors.empty() && !mask.dependsOnHeads())
@@ -370,6 +400,9 @@ void checkTiles(Case &mask, Loop &loop, const Sizes &sizes, int64_t first, const
       FAIL("a visible element is outside of the hull");
     if (kind[t] == 2 && (seen != elements || crosses))
       FAIL("a full tile is not full");
+    if (fullOfPart[size_t(t)] && (seen != elements || crosses))
+      FAIL("a tile that is full by a part's rows is not full");
+    found.fullOfPart[keysFixed] += fullOfPart[size_t(t)];
     if (isTight && kind[t] != 0 && seen == 0)
       FAIL("an empty tile is visited");
     if (isTight && kind[t] == 1 && seen == elements && !crosses)
@@ -600,6 +633,7 @@ TEST_CASE("nearly all tiles of windows with sinks are recognised") {
       CHECK(found.visited[axis] - found.visible[axis] <= (found.tiles[axis] - found.visible[axis]) / 50);
       CHECK(2 * found.full[axis] >= found.allVisible[axis]);
     }
+    CHECK(10 * found.fullOfPart[0] >= 9 * found.full[0]);
   }
 }
 

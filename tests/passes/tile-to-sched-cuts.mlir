@@ -33,3 +33,34 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
   %both = arith.andi %causal, %near : i1
   attn.yield %both : i1
 }
+
+// Several intervals of a row are one word too, in the tiles that the warpgroup's own rows do not see whole: neither by the keys in front
+// nor by the window.
+// CHECK-LABEL: sched.kernel @prefix
+// CHECK:         sched.role "consumer"
+// CHECK:           %[[FROM:.*]] = arith.muli {{.*}} {tile.name = "own_full_from"}
+// CHECK:             %[[BEFORE:.*]] = arith.cmpi slt, %{{.*}}, %[[FROM]]
+// CHECK:             %[[OUTSIDE:.*]] = arith.ori %[[BEFORE]], %{{.*}} : i1
+// CHECK:             %[[MASKED:.*]] = arith.andi %{{.*}}, %{{.*}} : i1
+// CHECK:             scf.if %[[MASKED]]
+// CHECK:               %[[FRONT:.*]] = sched.columns_below
+// CHECK:               %[[BEGIN:.*]] = sched.columns_below
+// CHECK:               %[[END:.*]] = sched.columns_below
+// CHECK:               %[[FROM_BEGIN:.*]] = arith.xori %[[BEGIN]], %c-1_i32
+// CHECK:               %[[WINDOW:.*]] = arith.andi %[[FROM_BEGIN]], %[[END]] {tile.name = "columns"}
+// CHECK:               %[[COLUMNS:.*]] = arith.ori %[[FRONT]], %[[WINDOW]] {tile.name = "columns"}
+// CHECK:                 %[[VISIBLE:.*]] = sched.test_bit %[[COLUMNS]]
+// CHECK-NEXT:            arith.select %[[VISIBLE]]
+attn.attention @prefix dtype bf16 head_dim 64 x 64 scale 0.125 score {
+} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %front = arith.constant 256 : i32
+  %first = arith.cmpi slt, %k, %front : i32
+  %causal = arith.cmpi sge, %q, %k : i32
+  %distance = arith.subi %q, %k : i32
+  %c = arith.constant 512 : i32
+  %near = arith.cmpi slt, %distance, %c : i32
+  %window = arith.andi %causal, %near : i1
+  %both = arith.ori %first, %window : i1
+  attn.yield %both : i1
+}

@@ -44,6 +44,10 @@ static std::string placeOf(Location loc) {
       .str();
 }
 
+static bool isSomewhereFull(const VisitedPart &part) {
+  return !(part.fullBegin == part.fullEnd) && !(part.fullBegin == part.end);
+}
+
 namespace {
 
 /// Writes one tile.domain: the ends of its segments, and what its region says of a tile.
@@ -176,10 +180,6 @@ private:
                                    pattern.getRows(), pattern.getColumns());
   }
 
-  static bool isSomewhereFull(const VisitedPart &part) {
-    return !(part.fullBegin == part.fullEnd) && !(part.fullBegin == part.end);
-  }
-
   void writeSegments(const VisitedPart &part) {
     auto &[begin, fullBegin, fullEnd, end] = part;
     auto segment = [&](const Linear &from, StringRef fromName, const Linear &to, StringRef toName, bool isFull) {
@@ -275,10 +275,28 @@ SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op,
   return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};
 }
 
+/// Where looped tiles are full by `rest`, without tables: a part's rows know more than the block's.
+static SmallVector<std::pair<Value, Value>> fullPositions(OpBuilder &builder, attn::AttentionOp op,
+                                                          const BlockValues &values, ArrayRef<Conjunct> rest) {
+  SmallVector<std::pair<Value, Value>> full;
+  if (rest.empty())
+    return full;
+  Visibility analysis(op, builder, values);
+  auto position = [&](const Linear &tile, StringRef name) {
+    Value size = arith::ConstantIntOp::create(builder, op.getLoc(), analysis.getLooped().tile, 32);
+    Value index = analysis.toI32(tile, "own_full_tile");
+    return tile::named(
+        Value(arith::MulIOp::create(builder, op.getLoc(), index, size, arith::IntegerOverflowFlags::nsw)), name);
+  };
+  for (const VisitedPart &part : analysis.tilesBy(rest, false))
+    if (isSomewhereFull(part))
+      full.push_back({position(part.fullBegin, "own_full_from"), position(part.fullEnd, "own_full_to")});
+  return full;
+}
+
 MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds) {
   Visibility::RowConjuncts ofRow = rowConjuncts(builder, op, values);
   MaskSplit split;
-  split.rest = std::move(ofRow.rest);
   SmallVector<BoundsTable> tables;
   Visibility analysis(op, builder, values, &tables);
   auto add = [&](ArrayRef<Conjunct> conjuncts, bool begins, bool ends) {
@@ -299,27 +317,73 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   for (const BoundsTable &table : tables)
     if (!llvm::is_contained(bounds, table))
       bounds.push_back(table);
+  if (values.part)
+    split.full = fullPositions(builder, op, values, ofRow.rest);
+  split.rest = llvm::filter_to_vector(
+      ofRow.rest, [&](const Conjunct &conjunct) { return !llvm::is_contained(ofRow.unions, conjunct); });
+  split.unions = std::move(ofRow.unions);
   return split;
 }
+
+namespace {
+/// Compares columns of the looped tile that begins at index `origin` with ends of a row.
+class ColumnComparisons {
+public:
+  ColumnComparisons(OpBuilder &builder, Location loc, Visibility &analysis, Value origin, Value column)
+      : builder(builder), loc(loc), analysis(analysis), origin(origin), column(column) {}
+
+  Value isBelow(const Interval &interval) {
+    return compare(arith::CmpIPredicate::slt, analysis.endOf(interval, "row_end"));
+  }
+  Value isFrom(const Interval &interval) {
+    return compare(arith::CmpIPredicate::sge, analysis.beginOf(interval, "row_begin"));
+  }
+
+private:
+  Value compare(arith::CmpIPredicate predicate, Value end) {
+    auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
+    // In columns of the tile, from none to all.
+    Value columns = arith::SubIOp::create(builder, loc, end, origin, arith::IntegerOverflowFlags::nsw);
+    columns = arith::MinSIOp::create(builder, loc, columns, constant(analysis.getLooped().tile));
+    columns = arith::MaxSIOp::create(builder, loc, columns, constant(0));
+    return arith::CmpIOp::create(builder, loc, predicate, column, columns);
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  Visibility &analysis;
+  Value origin, column;
+};
+} // namespace
 
 Value attune::emitCut(OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut,
                       Value origin, Value column) {
   assert((row.k0 ? row.tileK : row.tileQ) == 1 && "one row");
   Visibility analysis(op, builder, row);
-  Interval interval = analysis.fullInterval(cut.conjuncts);
+  const Interval interval = analysis.fullInterval(cut.conjuncts);
   Location loc = cut.conjuncts.empty() ? op.getLoc() : cut.conjuncts.front().first.getLoc();
-  auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
-  // In columns of the tile, from none to all.
-  auto within = [&](Value end) -> Value {
-    Value columns = arith::SubIOp::create(builder, loc, end, origin, arith::IntegerOverflowFlags::nsw);
-    columns = arith::MinSIOp::create(builder, loc, columns, constant(analysis.getLooped().tile));
-    return arith::MaxSIOp::create(builder, loc, columns, constant(0));
-  };
-  if (cut.fullEnd)
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, column,
-                                 within(analysis.endOf(interval, "row_end")));
-  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, column,
-                               within(analysis.beginOf(interval, "row_begin")));
+  ColumnComparisons columns(builder, loc, analysis, origin, column);
+  return cut.fullEnd ? columns.isBelow(interval) : columns.isFrom(interval);
+}
+
+Value attune::emitUnion(OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const Conjunct &conjunct,
+                        Value origin, Value column) {
+  assert((row.k0 ? row.tileK : row.tileQ) == 1 && "one row");
+  Visibility analysis(op, builder, row);
+  Location loc = conjunct.first.getLoc();
+  ColumnComparisons columns(builder, loc, analysis, origin, column);
+  Value seen;
+  for (const Interval &interval : analysis.hullOfConjunct(conjunct)) {
+    Value within;
+    if (interval.lo)
+      within = columns.isFrom(interval);
+    if (interval.hi || !interval.lo) {
+      Value below = columns.isBelow(interval);
+      within = within ? Value(arith::AndIOp::create(builder, loc, within, below)) : below;
+    }
+    seen = seen ? Value(arith::OrIOp::create(builder, loc, seen, within)) : within;
+  }
+  return seen;
 }
 
 bool attune::patternNeedsElementMask(attn::AttentionOp op, int64_t tileQ, int64_t tileK) {

@@ -122,6 +122,8 @@ Visibility::RowConjuncts Visibility::rowConjuncts() {
     const auto [hull, full] = visit<Bounds>(value, negate);
     if (hull != full)
       result.loose.push_back({value, negate});
+    else if (hull.size() > 1)
+      result.unions.push_back({value, negate});
     if (hull != full || hull.size() > 1)
       result.rest.push_back({value, negate});
     else if (hull.empty())

@@ -117,11 +117,14 @@ public:
   Interval withBothEnds(const Interval &x);
 
   /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the looped axis, an
-  /// interval, or anything. `loose` are those of the rest of which intervals do not say all.
+  /// interval, or anything. Of the rest `unions` are several intervals, and of the `loose` ones intervals do not say all.
   struct RowConjuncts {
-    SmallVector<Conjunct> upper, lower, both, rest, loose;
+    SmallVector<Conjunct> upper, lower, both, rest, unions, loose;
   };
   RowConjuncts rowConjuncts();
+
+  /// All that the conjunct may leave.
+  Intervals hullOfConjunct(const Conjunct &conjunct) { return visit<Bounds>(conjunct.first, conjunct.second).hull; }
 
   /// The ends of an interval, the count at the latest, as i32 from which an index of the looped axis can be subtracted.
   Value beginOf(const Interval &x, StringRef name);

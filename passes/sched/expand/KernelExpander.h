@@ -197,6 +197,9 @@ private:
   Value lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns);
   /// Whether `user` cuts a row of `op` in two, and a word has a bit for each column of a lane.
   bool isCut(tile::MapOp op, Operation *user);
+  /// Whether all that read the comparison take it from words of the row, together with others.
+  bool isInWords(arith::CmpIOp compare);
+  Value bitOfColumn(Value word, Location loc, Value j, Value c);
   /// Whether a value of the map's body is the same for all columns.
   bool followsFromRow(tile::MapOp op, Value value);
   /// What the region of `op` takes that is the same along a row, of row (i, r).
@@ -486,6 +489,7 @@ private:
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   std::optional<Pacing> pacing;                    ///< of the map at hand
   llvm::DenseMap<Operation *, Value> columnsBelow; ///< comparisons of columns, to the word of the row that is at hand
+  llvm::DenseMap<Operation *, Value> columnsOf;    ///< what holds of a column by such comparisons, the same
   llvm::DenseMap<Operation *, Value> elementPairs; ///< what is read in pairs, to the pairs that are at hand
   llvm::DenseMap<Value, Value> columnPairs;        ///< what is read by column, to the pair that is at hand
   llvm::DenseMap<Value, Value> windows;            ///< of 16-bit elements, to the fragments that they are read by

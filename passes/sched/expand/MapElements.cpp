@@ -109,9 +109,12 @@ Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Valu
       continue;
     if (Value pairs = elementPairs.lookup(&nested))
       inner.map(nested.getResult(0), get(pairs, {i, i32(0), add(mul(r, 2), c)}));
-    else if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare))
-      inner.map(compare.getResult(), columnComparison(op, compare, inner, j, c));
-    else if (auto line = lineThroughColumns(op, nested))
+    else if (Value word = columnsOf.lookup(&nested))
+      inner.map(nested.getResult(0), bitOfColumn(word, nested.getLoc(), j, c));
+    else if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare)) {
+      if (!isInWords(compare))
+        inner.map(compare.getResult(), columnComparison(op, compare, inner, j, c));
+    } else if (auto line = lineThroughColumns(op, nested))
       inner.map(nested.getResult(0), lineElement(op, *line, inner, j, c));
     else if (Value origin = originOfDivided(op, nested))
       inner.map(nested.getResult(0), columnQuotient(cast<arith::DivSIOp>(nested), origin, j));
@@ -229,6 +232,7 @@ void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::opti
   else
     forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); }, pairsOf(op));
   columnsBelow.clear();
+  columnsOf.clear();
   elementPairs.clear();
   columnPairs.clear();
   windows.clear();

@@ -23,13 +23,21 @@ Value KernelExpander::columnComparison(tile::MapOp op, arith::CmpIOp compare, co
                                        Value c) {
   Location loc = compare.getLoc();
   if (Value below = columnsBelow.lookup(compare)) {
-    Value is = sched::TestBitOp::create(builder, loc, builder.getI1Type(), below, add(mul(j, 2), c));
+    Value is = bitOfColumn(below, loc, j, c);
     return compare.getPredicate() == arith::CmpIPredicate::slt
                ? is
                : arith::XOrIOp::create(builder, loc, is, arith::ConstantIntOp::create(builder, loc, 1, 1));
   }
   return arith::CmpIOp::create(builder, loc, compare.getPredicate(), add(mul(j, 8), c),
                                lanePart(op, compare, inner.lookupOrDefault(compare.getRhs())));
+}
+
+Value KernelExpander::bitOfColumn(Value word, Location loc, Value j, Value c) {
+  return sched::TestBitOp::create(builder, loc, builder.getI1Type(), word, add(mul(j, 2), c));
+}
+
+bool KernelExpander::isInWords(arith::CmpIOp compare) {
+  return llvm::all_of(compare->getUsers(), [&](Operation *user) { return columnsOf.contains(user); });
 }
 
 Value KernelExpander::lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns) {
@@ -79,6 +87,25 @@ void KernelExpander::openCuts(tile::MapOp op, Value i, Value r) {
     Value below = lanePart(op, compare, inner.lookupOrDefault(compare.getRhs()));
     columnsBelow[compare] =
         tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
+  }
+  // Conditions of several comparisons, as of rows that see several intervals, are one word each.
+  auto wordOf = [&](Value condition) -> Value {
+    Operation *by = condition.getDefiningOp();
+    if (Value below = columnsBelow.lookup(by))
+      return cast<arith::CmpIOp>(by).getPredicate() == arith::CmpIPredicate::slt
+                 ? below
+                 : arith::XOrIOp::create(builder, by->getLoc(), below, i32(-1));
+    return columnsOf.lookup(by);
+  };
+  for (Operation &nested : *body) {
+    if (!isa<arith::AndIOp, arith::OrIOp>(nested) || !nested.getResult(0).getType().isInteger(1))
+      continue;
+    Value x = wordOf(nested.getOperand(0)), y = x ? wordOf(nested.getOperand(1)) : Value();
+    if (!y)
+      continue;
+    Value word = isa<arith::AndIOp>(nested) ? Value(arith::AndIOp::create(builder, nested.getLoc(), x, y))
+                                            : Value(arith::OrIOp::create(builder, nested.getLoc(), x, y));
+    columnsOf[&nested] = tile::named(word, "columns");
   }
 }
 
