@@ -78,6 +78,29 @@ TEST_CASE("bytes are those that counters of an H200 have") {
   }
 }
 
+TEST_CASE("keys of claimed tiles leave level 2 little by little") {
+  // Four documents of 1024, B 2, D 64, tiles of 192 x 128 claimed; dram__bytes_read by ncu on an H100.
+  TileMap map{
+      .tileQ = 64, .tileK = 128, .queries = 4096, .keys = 4096, .batches = 1, .heads = 1, .rows = 64, .columns = 32};
+  for (int64_t row = 0; row < map.rows; ++row)
+    for (int64_t column = 0; column < map.columns; ++column)
+      map.tiles.push_back(row / 16 == column / 8 ? TileClass::Full : TileClass::Empty);
+  struct Counted {
+    int64_t heads;
+    double fromHbm;
+  };
+  for (const Counted &of : {Counted{8, 2.525e7}, {16, 5.570e7}, {24, 1.0237e8}, {32, 1.6195e8}, {48, 2.0355e8}}) {
+    PlanRequest request = makeRequest(64, MaskShape::partly(0.25));
+    request.batch = 2, request.heads = request.headsKv = of.heads;
+    request.queries = request.keys = 4096;
+    request.maskLoadsByKey = true;
+    request.fixed.persistent = true;
+    request.tiles = std::make_shared<const TileMap>(map);
+    INFO(of.heads << " heads");
+    CHECK(costOfTiles(request, 192, 128).hbmReadBytes == Approx(of.fromHbm).epsilon(0.1));
+  }
+}
+
 TEST_CASE("masks known by their rows are counted tile by tile") {
   // Chunks of 100 keys, of which each query sees its own; and none for the first queries.
   const int64_t queries = 1000, keys = 900;
@@ -689,6 +712,21 @@ TEST_CASE("the last query tile is first where it has the most keys") {
   CHECK(best(makeRequest(64, MaskShape::causal())).plan.longestFirst);
   CHECK_FALSE(best(makeRequest(64)).plan.longestFirst);
   CHECK_FALSE(best(makeRequest(64, MaskShape::band(128, 0))).plan.longestFirst);
+  // A window of 600 keys, alone and with the first 8; every query from the 64th on sees all before it.
+  auto rowsOf = [](int64_t window, int64_t sinks) {
+    MaskRows rows = {.queries = 8192, .keys = 8192};
+    for (int64_t q = 0; q < rows.queries; q += rows.rowsEach) {
+      const int64_t begin = std::max<int64_t>(sinks, q - window), end = q + rows.rowsEach;
+      rows.rows.push_back({});
+      if (sinks)
+        rows.rows.back().push_back({0, 0, sinks, sinks});
+      rows.rows.back().push_back({begin, begin + rows.rowsEach, q, std::max(begin, end)});
+    }
+    return MaskShape::byRows({rows}, false);
+  };
+  CHECK_FALSE(best(makeRequest(64, rowsOf(600, 0))).plan.longestFirst);
+  CHECK_FALSE(best(makeRequest(64, rowsOf(600, 8))).plan.longestFirst);
+  CHECK(best(makeRequest(64, rowsOf(8192, 8))).plan.longestFirst);
 }
 
 TEST_CASE("tiles divide a block pattern where they can") {
