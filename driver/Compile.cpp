@@ -168,13 +168,17 @@ static Expected<std::string> keyOf(const Source &source, const CompileOptions &o
     fmt::format_to(out, "host {}\n", hostKey());
   }
   // Any field left open is the cost model's.
+  bool isOpen = false;
   visitSchedule(
       [&](std::string_view name, auto, const auto &value) {
         if (value)
           fmt::format_to(out, "{} {}\n", spelled(name, '_'), *value);
+        isOpen |= !value;
       },
       options);
-  fmt::format_to(out, "schedule auto {} budget {}\n", costModelVersion, options.sramBudget);
+  if (isOpen)
+    fmt::format_to(out, "schedule auto {}\n", costModelVersion);
+  fmt::format_to(out, "budget {}\n", options.sramBudget);
   if (options.backward)
     fmt::format_to(out, "backward {} lse {} deterministic {}\n", fmt::join(options.gradients->tensors, " "),
                    options.gradients->lse, options.gradients->deterministic);
@@ -277,16 +281,19 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
   return image;
 }
 
-/// Whether compilation chooses the schedule, within the SRAM budget of `options`.
-static bool choosesSchedule(const Source &source, const CompileOptions &options) {
-  if (choiceOf(options).any())
-    return false;
+/// Whether compilation chooses what `options` leaves open of a plan.
+static bool choosesOpenFields(const Source &source, const CompileOptions &options) {
   // The backward pass has one schedule for now.
   if (source.variant)
     return !options.backward;
   Expected<IrSummary> start = describe(*source.text);
   return start && start->stage == Stage::Attn && !start->backward &&
          source.text->text.find("attn.plan") == std::string::npos;
+}
+
+/// Whether compilation chooses the schedule, within the SRAM budget of `options`.
+static bool choosesSchedule(const Source &source, const CompileOptions &options) {
+  return !choiceOf(options).any() && choosesOpenFields(source, options);
 }
 
 bool attune::driver::leavesScheduleOpen(const Source &source, const CompileOptions &options) {
@@ -368,6 +375,15 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
   plan["attempts"] = attempts;
   best->planJson = plan.dump();
   return best;
+}
+
+/// The key of an image by its plan, where fields of that were chosen; else "", as its request's key says all.
+static std::string entryKeyOf(const KernelImage &image, const Source &source, const CompileOptions &options,
+                              const Target &target) {
+  if (!choosesOpenFields(source, options))
+    return "";
+  Expected<std::string> key = keyOf(source, withPlan(options, planOf(image)), target);
+  return key ? std::move(*key) : "";
 }
 
 static bool usesCache(const CompileOptions &options) { return options.useCache && !options.printAfterAll; }
@@ -459,7 +475,8 @@ static Expected<Kernel> kernelOf(const Source &source, const CompileOptions &opt
   if (!key)
     return key.error();
   auto check = [&](const KernelImage &image) { return checkImage(image, source, options, target); };
-  return cacheOf(options).getOrCompile(*key, memoryPlace(options, target, alternatives), settle, load, check);
+  auto entryKey = [&](const KernelImage &image) { return entryKeyOf(image, source, options, target); };
+  return cacheOf(options).getOrCompile(*key, memoryPlace(options, target, alternatives), settle, load, check, entryKey);
 }
 
 Expected<Kernel> attune::driver::kernelOfImage(KernelImage image, const Source &source, const CompileOptions &options,
@@ -521,7 +538,7 @@ Expected<KernelImage> attune::driver::imageOfSource(const Source &source, const 
     return std::move(*image);
   Expected<KernelImage> image = settleImage(source, options, target, millisecondsSince(begin));
   if (image)
-    cache.write(*key, *image);
+    cache.write(*key, *image, entryKeyOf(*image, source, options, target));
   return image;
 }
 

@@ -49,10 +49,10 @@ static std::vector<std::string> fieldsOf(const std::string &line) {
 }
 
 /// `counters` of what ncu --csv --print-units base printed.
-static Expected<CountedBytes> readCounters(const std::string &csv, std::span<const Counter> counters) {
+static Expected<CountedBytes> parse(const std::string &csv, std::span<const Counter> wanted) {
   CountedBytes counted;
   std::vector<const char *> missing;
-  for (const Counter &counter : counters)
+  for (const Counter &counter : wanted)
     missing.push_back(counter.metric);
   size_t name = 0, value = 0;
   for (size_t begin = 0; begin < csv.size();) {
@@ -67,7 +67,7 @@ static Expected<CountedBytes> readCounters(const std::string &csv, std::span<con
     }
     if (name == 0 || fields.size() <= std::max(name, value))
       continue;
-    for (const Counter &counter : counters) {
+    for (const Counter &counter : wanted) {
       if (fields[name] != counter.metric)
         continue;
       std::string number = fields[value];
@@ -85,17 +85,18 @@ static Expected<CountedBytes> readCounters(const std::string &csv, std::span<con
   return counted;
 }
 
-Expected<CountedBytes> attune::driver::readCounters(const std::string &csv) { return ::readCounters(csv, counters); }
+Expected<CountedBytes> attune::driver::readCounters(const std::string &csv) { return parse(csv, counters); }
 
-/// `counters` of the third launch of the kernel `symbol`; `options` are ncu's.
+/// `wanted` of the launch of the kernel `symbol` behind `skipped` others; `options` are ncu's.
 static Expected<CountedBytes> countLaunch(const std::vector<std::string> &command, const std::string &symbol,
-                                          std::span<const Counter> counters, std::vector<std::string> options) {
+                                          int skipped, std::span<const Counter> wanted,
+                                          const std::vector<std::string> &options) {
   std::optional<std::string> ncu = findToolkitProgram("ncu");
   if (!ncu)
     return Error{"counting bytes needs ncu, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, "
                  "/usr/local/cuda); install the toolkit's package cuda-nsight-compute"};
   std::string metrics;
-  for (const Counter &counter : counters)
+  for (const Counter &counter : wanted)
     metrics += (metrics.empty() ? "" : ",") + std::string(counter.metric);
   std::vector<std::string> whole = {*ncu,
                                     "--csv",
@@ -106,7 +107,7 @@ static Expected<CountedBytes> countLaunch(const std::vector<std::string> &comman
                                     "--kernel-name",
                                     symbol,
                                     "--launch-skip",
-                                    "2",
+                                    std::to_string(skipped),
                                     "--launch-count",
                                     "1",
                                     "--metrics",
@@ -114,15 +115,16 @@ static Expected<CountedBytes> countLaunch(const std::vector<std::string> &comman
   whole.insert(whole.end(), options.begin(), options.end());
   whole.insert(whole.end(), command.begin(), command.end());
   Expected<std::string> output = outputOf(whole, "counting bytes");
-  return output ? ::readCounters(*output, counters) : output.error();
+  return output ? parse(*output, wanted) : output.error();
 }
 
 Expected<CountedBytes> attune::driver::countBytes(const std::vector<std::string> &command, const std::string &symbol) {
-  return countLaunch(command, symbol, counters, {});
+  return countLaunch(command, symbol, 2, counters, {});
 }
 
-Expected<double> attune::driver::countLeftBytes(const std::vector<std::string> &command) {
+Expected<double> attune::driver::countLeftBytes(const std::vector<std::string> &command, int launchesBefore) {
   // ncu would empty level 2 itself, and count nothing.
-  Expected<CountedBytes> behind = countLaunch(command, timerKernel, evictionCounters, {"--cache-control", "none"});
+  Expected<CountedBytes> behind =
+      countLaunch(command, timerKernel, launchesBefore + 2, evictionCounters, {"--cache-control", "none"});
   return behind ? Expected<double>(behind->hbmWrittenBytes) : behind.error();
 }

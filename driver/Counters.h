@@ -29,8 +29,9 @@ struct CountedBytes {
 Expected<CountedBytes> countBytes(const std::vector<std::string> &command, const std::string &symbol);
 
 /// The bytes that a launch by `command` leaves in L2 and that go to memory later: what is written to memory while the
-/// timer's kernel (LaunchTimer) empties L2 behind it. Errors: as countBytes; `command` times fewer than three launches.
-Expected<double> countLeftBytes(const std::vector<std::string> &command);
+/// timer's kernel (LaunchTimer) empties L2 behind it. `command` times `launchesBefore` launches of others first. Errors:
+/// as countBytes; `command` times fewer than three launches more.
+Expected<double> countLeftBytes(const std::vector<std::string> &command, int launchesBefore = 0);
 
 /// What ncu --csv --print-units base printed of countBytes' kernel.
 Expected<CountedBytes> readCounters(const std::string &csv);

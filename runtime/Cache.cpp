@@ -28,17 +28,15 @@ constexpr uint32_t sectionCount = 4;
 constexpr size_t checksumOffset = 16;
 constexpr size_t checkedOffset = checksumOffset + 32; // the checksum covers the file from here on
 constexpr size_t headerBytes = checkedOffset + 8 * sectionCount;
-constexpr std::string_view extension = ".attune";
+constexpr std::string_view extension = ".attune", choiceExtension = ".choice";
 constexpr int64_t leftOverSeconds = 3600; // a temporary file is written in milliseconds
 
 struct Sections {
   std::string_view key, metadata, source, binary;
 };
 
-std::string encode(std::string_view key, const KernelImage &image) {
-  std::string metadata = image.metadata();
-  const std::string_view sections[sectionCount] = {key, metadata, image.cudaSource,
-                                                   std::string_view(image.binary.data(), image.binary.size())};
+std::string encode(const Sections &of) {
+  const std::string_view sections[sectionCount] = {of.key, of.metadata, of.source, of.binary};
   std::string file(headerBytes, '\0');
   std::memcpy(file.data(), magic, 8);
   std::memcpy(file.data() + 8, &formatVersion, 4);
@@ -94,7 +92,9 @@ Expected<KernelImage> imageOf(const Sections &sections) {
 }
 
 std::string nameOf(std::string_view key) { return sha256Hex(key).append(extension); }
+std::string choiceNameOf(std::string_view key) { return sha256Hex(key).append(choiceExtension); }
 bool isEntry(std::string_view name) { return name.ends_with(extension); }
+bool isChoice(std::string_view name) { return name.ends_with(choiceExtension); }
 bool isTemporary(std::string_view name) { return name.find(CacheFolder::temporaryMark) != std::string_view::npos; }
 
 /// One kernel in memory, or the compilation that will give it.
@@ -179,6 +179,49 @@ struct KernelCache::State {
                              directory, problem.text)};
   }
 
+  /// A file's content; nothing where it is missing, and with a warning where it is not to be used.
+  std::optional<std::string> read(const CacheFolder &folder, const std::string &name) const {
+    FileProblem problem;
+    std::optional<std::string> file = folder.read(name, maxEntryBytes, problem);
+    if (!file && problem.kind == FileProblem::Kind::Untrusted)
+      warnOnce(warnedEntry,
+               "cache entry {} is not used: {}; compiling again (attune cache verify lists such entries, attune cache "
+               "clear removes them)",
+               pathOf(name), problem.text);
+    else if (!file && problem.kind == FileProblem::Kind::Unusable)
+      warnBad(name, problem.text);
+    return file;
+  }
+
+  /// The key of the entry that `key` leads to: its own, where there is no choice.
+  std::string entryKeyOf(const CacheFolder &folder, std::string_view key) const {
+    std::optional<std::string> file = read(folder, choiceNameOf(key));
+    if (!file)
+      return std::string(key);
+    Expected<Sections> sections = decode(*file);
+    if (sections && sections->key != key)
+      sections = Error{"it belongs to another key"};
+    if (sections)
+      return std::string(sections->metadata);
+    warnBad(choiceNameOf(key), sections.error().message);
+    return std::string(key);
+  }
+
+  /// A whole file or none; a warning where that fails.
+  bool write(const CacheFolder &folder, const std::string &name, std::string_view content) const {
+    FileProblem problem;
+    const std::string temporary = CacheFolder::temporaryName(name);
+    if (!folder.create(temporary, content, problem)) {
+      warnUnwritable(problem);
+      return false;
+    }
+    if (!folder.rename(temporary, name, problem)) {
+      warn("cache entry {} cannot be written: {}; the kernel is not kept", pathOf(name), problem.text);
+      return false;
+    }
+    return true;
+  }
+
   /// Removes what killed processes left.
   void sweep(const CacheFolder &folder) const {
     if (swept.exchange(true))
@@ -221,30 +264,22 @@ const std::string &KernelCache::directory() const { return state->directory; }
 std::optional<KernelImage> KernelCache::read(std::string_view key, const Check &check) const {
   if (state->directory.empty())
     return std::nullopt;
-  std::optional<CacheFolder> folder = state->open();
-  const std::string name = nameOf(key);
   auto missed = [&] {
-    logLine(LogLevel::Info, "not in the cache: {}", state->pathOf(name));
+    logLine(LogLevel::Info, "not in the cache: {}", state->pathOf(nameOf(key)));
     return std::nullopt;
   };
+  std::optional<CacheFolder> folder = state->open();
   if (!folder)
     return missed();
-  FileProblem problem;
-  std::optional<std::string> file = folder->read(name, maxEntryBytes, problem);
-  if (!file && problem.kind == FileProblem::Kind::Untrusted)
-    state->warnOnce(state->warnedEntry,
-                    "cache entry {} is not used: {}; compiling again (attune cache verify lists such entries, attune "
-                    "cache clear removes them)",
-                    state->pathOf(name), problem.text);
-  else if (!file && problem.kind == FileProblem::Kind::Unusable)
-    state->warnBad(name, problem.text);
+  const std::string entryKey = state->entryKeyOf(*folder, key), name = nameOf(entryKey);
+  std::optional<std::string> file = state->read(*folder, name);
   if (!file)
     return missed();
   Expected<KernelImage> image = [&]() -> Expected<KernelImage> {
     Expected<Sections> sections = decode(*file);
     if (!sections)
       return sections.error();
-    if (sections->key != key)
+    if (sections->key != entryKey)
       return Error{"it belongs to another key"};
     Expected<KernelImage> decoded = imageOf(*sections);
     if (decoded && check)
@@ -261,10 +296,14 @@ std::optional<KernelImage> KernelCache::read(std::string_view key, const Check &
   return std::nullopt;
 }
 
-bool KernelCache::write(std::string_view key, const KernelImage &image) const {
+bool KernelCache::write(std::string_view key, const KernelImage &image, std::string_view entryKey) const {
   if (state->directory.empty())
     return false;
-  const std::string name = nameOf(key), content = encode(key, image);
+  if (entryKey.empty())
+    entryKey = key;
+  const std::string metadata = image.metadata(), name = nameOf(entryKey),
+                    content =
+                        encode({entryKey, metadata, image.cudaSource, {image.binary.data(), image.binary.size()}});
   if (content.size() > maxEntryBytes) {
     state->warn("kernel '{}' is not kept: its cache entry has {} bytes, the most is {}", image.name, content.size(),
                 maxEntryBytes);
@@ -281,17 +320,8 @@ bool KernelCache::write(std::string_view key, const KernelImage &image) const {
   if (!folder)
     return false;
   state->sweep(*folder);
-  FileProblem problem;
-  const std::string temporary = CacheFolder::temporaryName(name);
-  if (!folder->create(temporary, content, problem)) {
-    state->warnUnwritable(problem);
-    return false;
-  }
-  if (!folder->rename(temporary, name, problem)) {
-    state->warn("cache entry {} cannot be written: {}; the kernel is not kept", state->pathOf(name), problem.text);
-    return false;
-  }
-  return true;
+  return state->write(*folder, name, content) &&
+         (entryKey == key || state->write(*folder, choiceNameOf(key), encode({key, entryKey, {}, {}})));
 }
 
 Expected<std::vector<CacheEntry>> KernelCache::list() const {
@@ -345,7 +375,7 @@ Expected<size_t> KernelCache::clear() {
   size_t removed = 0;
   if (*folder)
     for (const std::string &name : (*folder)->names())
-      if (isEntry(name) || isTemporary(name))
+      if (isEntry(name) || isChoice(name) || isTemporary(name))
         removed += (*folder)->remove(name) && isEntry(name);
   return removed;
 }
@@ -355,7 +385,7 @@ Expected<size_t> KernelCache::clear() {
 //===----------------------------------------------------------------------===//
 
 Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_view device, const Compile &compile,
-                                           const Load &load, const Check &check) {
+                                           const Load &load, const Check &check, const EntryKey &entryKey) {
   std::string memoryKey;
   memoryKey.reserve(device.size() + 1 + key.size());
   memoryKey.append(device).append("\n").append(key);
@@ -405,7 +435,9 @@ Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_vie
       publish.result = kernel->withCacheHit(true);
       return publish.result;
     }
-    state->warn("cache entry {} does not load: {}; compiling again", state->pathOf(nameOf(key)),
+    std::optional<CacheFolder> folder = state->open();
+    state->warn("cache entry {} does not load: {}; compiling again",
+                state->pathOf(nameOf(folder ? state->entryKeyOf(*folder, key) : std::string(key))),
                 kernel.error().message);
   }
   Expected<KernelImage> image = compile();
@@ -415,7 +447,7 @@ Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_vie
   }
   Expected<Kernel> kernel = load(std::move(*image));
   if (kernel) {
-    write(key, kernel->image());
+    write(key, kernel->image(), entryKey ? entryKey(kernel->image()) : "");
     kernel = kernel->withCacheHit(false);
   }
   publish.result = kernel;

@@ -17,6 +17,9 @@
 //     | 8 each  | sizes of the sections, which fill the rest of the file         |
 //     | ...     | the sections: key, metadata (JSON), CUDA source, binary        |
 //
+// A key may leave open what an image decides, as the schedule: the entry then stands under a key that says so, and
+// "<sha-256 of the first key>.choice", a file of the same form whose metadata is that other key, leads there.
+//
 // A file appears by write-to-temporary and rename, so a reader sees a whole entry or none; the checksum and
 // the key are compared when it is read. A bad entry, whatever is wrong with it, is a miss with a warning and is
 // replaced by the next compilation. A folder that cannot be written gives one warning; everything works without it. A
@@ -76,6 +79,8 @@ public:
   using Compile = std::function<Expected<KernelImage>()>;
   using Load = std::function<Expected<Kernel>(KernelImage)>;
   using Check = std::function<Expected<void>(const KernelImage &)>;
+  /// The key under which an image is stored, where that is another than it was asked for by.
+  using EntryKey = std::function<std::string(const KernelImage &)>;
 
   /// A cache in `directory`, made on first write; "" is memory only. Without `warning`, warnings go to
   /// standard error.
@@ -96,12 +101,13 @@ public:
   /// kernel.cacheHit() is false only in the last case, for the caller that compiled. An image from disk that
   /// does not load, or that `check` refuses, counts as a bad entry. No function may ask for the same key again.
   Expected<Kernel> getOrCompile(std::string_view key, std::string_view device, const Compile &compile, const Load &load,
-                                const Check &check = {});
+                                const Check &check = {}, const EntryKey &entryKey = {});
 
   /// The image on disk for `key`, or nothing (a bad entry warns). An image that `check` refuses counts as a bad entry.
   std::optional<KernelImage> read(std::string_view key, const Check &check = {}) const;
-  /// Stores an image on disk; false, with a warning, when that fails.
-  bool write(std::string_view key, const KernelImage &image) const;
+  /// Stores an image on disk, under `entryKey` where there is one, and that `key` leads there; false, with a warning,
+  /// when that fails.
+  bool write(std::string_view key, const KernelImage &image, std::string_view entryKey = {}) const;
 
   /// Every entry of the folder, sorted by path; bad ones with their problem. None where there is no folder; an error
   /// for one that cannot be read or that others may write to.

@@ -18,11 +18,13 @@
 //     |---------------------------------------------------|-------------------------------------------|
 //     | Variant::canonical(), or the text of the IR       | what is computed                          |
 //     | dtype and head dims                               | compile-time sizes                        |
-//     | the fixed schedule fields, or "auto" and the cost | how; a better cost model recompiles what  |
-//     | model's version, and the SRAM budget              | it chose                                  |
+//     | the plan, and the SRAM budget                     | how                                       |
 //     | architecture; for the CPU its name and features   | code does not carry over                  |
 //     | NVRTC's version and options                       | another compiler                          |
 //     | a hash of attune's own sources                    | another attune                            |
+//
+// Where the plan is the cost model's, a key with the fields that are fixed, "auto" and the model's version leads to that
+// of the plan: a better model chooses again, and what it chooses may be there already.
 //
 // Sizes. A kernel serves every size. Beside it there are alternatives for classes of sizes (attune/Kernel.h): those that
 // were measured on this kind of device, in the cache folder or shipped with attune (attune/Tune.h), and those of

@@ -29,7 +29,8 @@
 //
 // A tile.domain visits the hull. What of the mask is an interval of each row, its cuts, has conditions of its own: the
 // domain's tiles are full or partial by the conjuncts that remain beside the cuts, or by the whole mask for kernels
-// without cuts. A tile that crosses the end of the fixed axis counts as full by the rows that exist.
+// without cuts. Of those that remain some are several intervals of each row (MaskSplit::unions). A part of the block's
+// rows, as a warpgroup's, has full tiles of its own (MaskSplit::full). A tile that crosses the end of the fixed axis counts as full by the rows that exist.
 //
 // METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to
 // the comparisons. `and` intersects, `or` unites. Intervals that are one for every launch become one, and so do those
@@ -169,10 +170,10 @@ struct MaskCut {
 struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> unions, rest;
-  /// Beside the cuts: all of a looped tile is visible to the rows if it lies between one of these (i32); of what each
-  /// tile is asked by its domain they know nothing.
+  /// For a part's rows, without tables: beside the cuts a looped tile is full if its first index lies in [from, to), two
+  /// i32, of one of these.
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> full;
-  bool isWhole() const { return unions.empty() && rest.empty(); }
+  bool isCutsAlone() const { return unions.empty() && rest.empty(); }
 };
 MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds);
 

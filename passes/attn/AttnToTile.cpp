@@ -227,8 +227,8 @@ private:
 
   /// Whether a visited tile is masked beside the cuts: `partial` by all rows of the block, and not full by the part's own.
   Value isMasked(Value k0, Value partial) {
-    // Without questions of single tiles the part's rows say all that the block's do.
-    Value masked = asksByTile || mask.full.empty() ? partial : Value();
+    // Without questions of single tiles, and tables, the part's rows say all that the block's do.
+    Value masked = asksByTile || !bounds.empty() || mask.full.empty() ? partial : Value();
     for (auto [from, to] : mask.full) {
       Value outside = arith::OrIOp::create(builder, loc, compare(arith::CmpIPredicate::slt, k0, from),
                                            compare(arith::CmpIPredicate::sge, k0, to));
@@ -251,7 +251,7 @@ private:
                [&](Value q, Value column) { return emitCut(builder, op, ofRow(q), cut, k0, column); });
     }
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
-    if (mask.isWhole() && !lookUp)
+    if (mask.isCutsAlone() && !lookUp)
       return x;
     Value masked = isMasked(k0, partial);
     // Where the columns of a lane are bits of a row's word, several intervals are one word.

@@ -284,7 +284,7 @@ protected:
       tile = hide(tile, number(0), k0, ends, exists, hidden);
     }
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
-    if (mask.isWhole() && !lookUp)
+    if (mask.isCutsAlone() && !lookUp)
       return tile;
     alsoMaskedIf(partial);
     SmallVector<Conjunct> byElement = mask.rest;

@@ -61,7 +61,7 @@ class Cache(unittest.TestCase):
         return json.loads(self.attune(*RUN, *args, **options))["compile"]["cacheHit"]
 
     def entry(self):
-        paths = [os.path.join(self.folder, name) for name in os.listdir(self.folder)]
+        paths = [os.path.join(self.folder, name) for name in os.listdir(self.folder) if name.endswith(".attune")]
         self.assertEqual(len(paths), 1)
         return paths[0]
 

@@ -218,9 +218,10 @@ private:
     RegionInterpreter interpreter([this, &sizes](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
       if (auto element = mlir::dyn_cast<tile::ElementOp>(inner)) {
         auto parameter = element.getView().getDefiningOp<tile::ParamOp>();
-        for (const BoundsTable &table : bounds)
-          if (table.name == parameter.getName())
-            return bound(sizes, table, x[1].integer, x.drop_front(2 + table.byBatch + table.byHead));
+        for (const auto &tables : {bounds, boundsOfPart})
+          for (const BoundsTable &table : tables)
+            if (table.name == parameter.getName())
+              return bound(sizes, table, x[1].integer, x.drop_front(2 + table.byBatch + table.byHead));
         return load(sizes, parameter.getOwnName().str(), x.drop_front());
       }
       if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner);

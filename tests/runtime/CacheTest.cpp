@@ -147,6 +147,51 @@ TEST_CASE("an entry that does not load is compiled again", "[cache]") {
   CHECK(s.warnings[0] == "cache entry " + s.pathOf("a") + " does not load: no; compiling again");
 }
 
+TEST_CASE("a key that leaves something open leads to the entry by what was chosen", "[cache]") {
+  Setup s;
+  auto ask = [&](const std::string &key) {
+    s.restart();
+    return s.cache->getOrCompile(
+        key, "cpu",
+        [&]() -> Expected<KernelImage> {
+          ++s.compiles;
+          return imageOf("of " + key);
+        },
+        [&](KernelImage image) { return makeHostKernel(std::move(image), {{&nothing, 0}}, nullptr); }, {},
+        [](const KernelImage &) { return "chosen"; });
+  };
+  const std::string choice = s.cache->directory() + "/" + sha256Hex("open") + ".choice";
+  REQUIRE(ask("open"));
+  CHECK(fs::exists(s.pathOf("chosen")));
+  CHECK(fs::exists(choice));
+  CHECK_FALSE(fs::exists(s.pathOf("open")));
+  for (const char *key : {"open", "chosen"}) {
+    Expected<Kernel> kernel = ask(key);
+    REQUIRE(kernel);
+    CHECK(kernel->cacheHit());
+    CHECK(kernel->image().name == "of open");
+  }
+  REQUIRE(s.cache->list());
+  CHECK(s.cache->list()->size() == 1);
+  // A bad choice is a miss with a warning, and is written again.
+  for (const std::string &content : {std::string("junk"), s.content("chosen")}) {
+    std::ofstream(choice, std::ios::binary | std::ios::trunc) << content;
+    s.warnings.clear();
+    CHECK_FALSE(ask("open")->cacheHit());
+    REQUIRE(s.warnings.size() == 1);
+    CHECK(s.warnings[0].find("cache entry " + choice + " is bad: it ") == 0);
+    CHECK(ask("open")->cacheHit());
+  }
+  // One that leads nowhere is a miss.
+  fs::remove(s.pathOf("chosen"));
+  s.warnings.clear();
+  CHECK_FALSE(ask("open")->cacheHit());
+  CHECK(s.warnings.empty());
+  CHECK(s.compiles == 4);
+  CHECK(*s.cache->clear() == 1);
+  CHECK_FALSE(fs::exists(choice));
+}
+
 TEST_CASE("failures are reported and not kept", "[cache]") {
   Setup s;
   auto load = [](KernelImage image) -> Expected<Kernel> {

@@ -292,5 +292,5 @@ bool attune::lastRowsSeeMost(const MaskShape &mask) {
   // The longest sequence: where a window begins matters least there.
   const MaskRows &longest = *std::ranges::max_element(*mask.rows, {}, &MaskRows::queries);
   const size_t rows = longest.rows.size();
-  return keysSeen(longest, rows / 2, rows) > 1.3 * keysSeen(longest, 0, rows / 2);
+  return rows > 1 && keysSeen(longest, rows / 2, rows) > 1.3 * keysSeen(longest, 0, rows / 2);
 }

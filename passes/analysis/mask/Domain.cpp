@@ -383,6 +383,7 @@ Value attune::emitUnion(OpBuilder &builder, attn::AttentionOp op, const BlockVal
     }
     seen = seen ? Value(arith::OrIOp::create(builder, loc, seen, within)) : within;
   }
+  assert(seen && "several intervals");
   return seen;
 }
 

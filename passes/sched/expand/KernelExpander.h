@@ -204,7 +204,7 @@ private:
   bool followsFromRow(tile::MapOp op, Value value);
   /// What the region of `op` takes that is the same along a row, of row (i, r).
   IRMapping rowOf(tile::MapOp op, Value i, Value r);
-  /// The words of the cuts of `op` for row (i, r).
+  /// The words of the cuts of `op` for row (i, r), and of conditions of several of them.
   void openCuts(tile::MapOp op, Value i, Value r);
   SmallVector<Value> pacedAt(Value i, Value r);
   void forEachPaced(function_ref<void(Value i, Value r)> body);
