@@ -258,10 +258,15 @@ private:
     SmallVector<Conjunct> byElement = mask.rest;
     if (!plan.getCopyWarps() || plan.getTileK() > 128)
       byElement.append(mask.unions);
-    else
-      for (const Conjunct &conjunct : mask.unions)
-        x = hide(x, rowOrigin, number(0), masked,
-                 [&](Value q, Value column) { return emitUnion(builder, op, ofRow(q), conjunct, k0, column); });
+    else if (!mask.unions.empty())
+      x = hide(x, rowOrigin, number(0), masked, [&](Value q, Value column) {
+        Value seen;
+        for (const Conjunct &conjunct : mask.unions) {
+          Value by = emitUnion(builder, op, ofRow(q), conjunct, k0, column);
+          seen = seen ? Value(arith::AndIOp::create(builder, loc, seen, by)) : by;
+        }
+        return seen;
+      });
     if (byElement.empty() && !lookUp)
       return x;
     return hide(x, rowOrigin, k0, masked, [&](Value q, Value k) { return isVisible(byElement, lookUp, q, k); });
@@ -387,6 +392,7 @@ private:
     Value queries = param("q", view(4, dtype)), keys = rowsOfKeys(param("k", view(4, dtype))),
           values = rowsOfKeys(param("v", view(4, dtype)));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
+    block.mayLieBehind = plan.getSplitKeys() || op.getQueryLengths();
     SmallVector<Value, 2> within;
     if (plan.getSplitKeys()) {
       share = index(tile::sharesAxis);

@@ -67,6 +67,7 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
   Value bounds = parameter(name, view);
   auto read = [&](int64_t which, const Twine &end) {
     SmallVector<Value> indices = {toI32(constantOf(which), "end")};
+    SmallVector<bool> inRange(1 + table.byBatch + table.byHead, true);
     if (table.byBatch)
       indices.push_back(values.b);
     if (table.byHead)
@@ -74,11 +75,13 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
     for (unsigned argument : {2, 3}) {
       const Axis &axis = axisOf(argument);
       const bool isFixed = argument == fixedAxis.argument;
-      if (argument == 2 ? ofQueries : ofKeys)
+      if (argument == 2 ? ofQueries : ofKeys) {
         indices.push_back(toI32(isFixed ? divide(fixedBegin, axis.tile) : *loopedTile, (axis.name() + "_tile").str()));
+        inRange.push_back(!isFixed || !values.mayLieBehind);
+      }
     }
     Value element = tile::ElementOp::create(*builder, value.getLoc(), attn::valueType(view.getElementType()), bounds,
-                                            indices, SmallVector<bool>(indices.size(), true));
+                                            indices, inRange);
     tile::named(element, (StringRef(name).take_until([](char c) { return c == '.'; }) + "_" +
                           (ofQueries && ofKeys ? "tile"
                            : tiles > 1         ? "group"
