@@ -343,6 +343,7 @@ private:
       if (!bounds.empty() && !op.getPatternAttr())
         beginWhereVisible(within, part, domain);
     }
+    part.mayLieBehind |= part.part;
     mask = splitMask(builder, op, part, bounds);
     auto visited = domain.getDefiningOp<tile::DomainOp>();
     asksByTile = !visited.getWhere().empty();
