@@ -48,7 +48,7 @@ static std::vector<std::string> fieldsOf(const std::string &line) {
   return fields;
 }
 
-/// `counters` of what ncu --csv --print-units base printed.
+/// `wanted` of what ncu --csv --print-units base printed.
 static Expected<CountedBytes> parse(const std::string &csv, std::span<const Counter> wanted) {
   CountedBytes counted;
   std::vector<const char *> missing;

@@ -21,7 +21,8 @@ using namespace attune::driver;
 // Timer
 //===----------------------------------------------------------------------===//
 
-/// timerKernel: reads `bytes` (a multiple of 16) from `data`, 16 at a time; volatile loads stay though nothing takes what they give.
+/// timerKernel: reads `bytes` (a multiple of 16) from `data`, 16 at a time; volatile loads stay though nothing takes what
+/// they give.
 static constexpr const char *readAllPtx = R"(
 .version 7.0
 .target sm_80

@@ -82,6 +82,14 @@ Expected<Sections> decode(std::string_view file) {
   return Sections{sections[0], sections[1], sections[2], sections[3]};
 }
 
+/// The same of a file that stands under `key`.
+Expected<Sections> decode(std::string_view file, std::string_view key) {
+  Expected<Sections> sections = decode(file);
+  if (sections && sections->key != key)
+    return Error{"it belongs to another key"};
+  return sections;
+}
+
 Expected<KernelImage> imageOf(const Sections &sections) {
   Expected<KernelImage> image = KernelImage::fromMetadata(sections.metadata);
   if (!image)
@@ -198,9 +206,7 @@ struct KernelCache::State {
     std::optional<std::string> file = read(folder, choiceNameOf(key));
     if (!file)
       return std::string(key);
-    Expected<Sections> sections = decode(*file);
-    if (sections && sections->key != key)
-      sections = Error{"it belongs to another key"};
+    Expected<Sections> sections = decode(*file, key);
     if (sections)
       return std::string(sections->metadata);
     warnBad(choiceNameOf(key), sections.error().message);
@@ -276,11 +282,9 @@ std::optional<KernelImage> KernelCache::read(std::string_view key, const Check &
   if (!file)
     return missed();
   Expected<KernelImage> image = [&]() -> Expected<KernelImage> {
-    Expected<Sections> sections = decode(*file);
+    Expected<Sections> sections = decode(*file, entryKey);
     if (!sections)
       return sections.error();
-    if (sections->key != entryKey)
-      return Error{"it belongs to another key"};
     Expected<KernelImage> decoded = imageOf(*sections);
     if (decoded && check)
       if (Expected<void> good = check(*decoded); !good)
