@@ -987,7 +987,7 @@ TEST_CASE("metadata round-trips", "[launch]") {
         "kernel metadata lacks 'dtype' or has it with another type; compile the kernel again");
 }
 
-TEST_CASE("checks take under a microsecond", "[launch][timing]") {
+TEST_CASE("checks cost little more than the arguments that they check", "[launch][timing]") {
   Setup s;
   s.image.signature.dropout = true;
   // slopes[h], ids[b, q] and ids[b, k].
@@ -997,27 +997,37 @@ TEST_CASE("checks take under a microsecond", "[launch][timing]") {
   s.build();
   Tensor q = s.args.q, k = s.args.k, v = s.args.v, o = s.args.o, lse = *s.args.lse;
   Tensor slopes = s.captured(f32, {4}), ids = s.captured(i32, {2, 100});
-  constexpr int rounds = 1000; // less than a scheduler's slice: the best of many has the core to itself
-  double best = 1e9;
-  for (int attempt = 0; attempt < 200; ++attempt) {
+  auto arguments = [&](uint64_t seed) {
+    return LaunchArgs{.q = q,
+                      .k = k,
+                      .v = v,
+                      .o = o,
+                      .lse = lse,
+                      .tensors = {{"slopes", slopes}, {"ids", ids}},
+                      .scalars = {{"cap", 30.0f}},
+                      .dropout = 0.1f,
+                      .seed = seed};
+  };
+  constexpr int rounds = 200; // less than a scheduler's slice: the best of many has the core to itself
+  auto nanoseconds = [&](auto &&call) {
     bool good = true;
     auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < rounds; ++i)
-      good &= bool(s.kernel.check({.q = q,
-                                   .k = k,
-                                   .v = v,
-                                   .o = o,
-                                   .lse = lse,
-                                   .tensors = {{"slopes", slopes}, {"ids", ids}},
-                                   .scalars = {{"cap", 30.0f}},
-                                   .dropout = 0.1f,
-                                   .seed = uint64_t(i)}));
+      good &= call(uint64_t(i));
     std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - begin;
     REQUIRE(good);
-    best = std::min(best, time.count() / rounds);
+    return time.count() / rounds;
+  };
+  // A bound in nanoseconds would ask how fast the machine is; building the arguments (two vectors with strings) on the same
+  // machine in the same moment is the unit instead.
+  double building = 1e9, both = 1e9;
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    building = std::min(building, nanoseconds([&](uint64_t seed) { return arguments(seed).seed == seed; }));
+    both = std::min(both, nanoseconds([&](uint64_t seed) { return bool(s.kernel.check(arguments(seed))); }));
   }
-  fmt::print("launch checks: {:.0f} ns with 2 captured tensors and 1 scalar, arguments built anew\n", best);
+  fmt::print("launch with 2 captured tensors and 1 scalar: building arguments {:.0f} ns, with checks {:.0f} ns\n",
+             building, both);
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer)
-  CHECK(best < 1000);
+  CHECK(both < 12 * building); // 5.5 to 7.5 measured
 #endif
 }
