@@ -118,7 +118,7 @@ def AttnToTileBackward : Pass<"attn-to-tile-backward", "::mlir::ModuleOp"> {
     of queries; and in front of all the one that fills tables, where the mask has any. Domains and masks are those of attn-to-tile, for loops over either axis. Where all five products are in one loop, heads of a group are rounds of its domain, whose `where` takes the round
     if the mask or a block pattern depends on the head; else such heads are a loop around. Scores and weights are computed again from Q, K and LSE.
     Every gradient of Q, K and V is summed in one order: no atomics. Those of captured tensors follow from what indexes them: with k left out they are summed for each row, with q left out for each key, to the workspace, and a kernel `_grad_NAME` behind adds these up;
-    with q and k as indices that kernel computes the tensor's tiles itself (launches of a variant see to it that the tensor has an element for each of them); with any other index elements are added atomically, behind a kernel `_zeros_NAME`: to float32, or for `deterministic` gradients to the integers of long accumulators, which the order of additions does not change.
+    with q and k as indices that kernel computes the tensor's tiles itself (launches of a variant see to it that the tensor has an element for each of them); with any other index elements, or where indices follow from q - k sums along the diagonals of what a warp holds, are added atomically, behind a kernel `_zeros_NAME`: to float32, or for `deterministic` gradients to the integers of long accumulators, which the order of additions does not change.
     Why here: as attn-to-tile.
     Before: `attn.attention @causal ... attributes {gradients = #attn.gradients<[]>} ... p_grad {...}`
     After: `tile.launch @causal [@causal_rows, @causal_keys, @causal_queries]`
@@ -559,7 +559,6 @@ def PairElements : Pass<"tile-pair-elements", "::mlir::ModuleOp"> {
     Ensures: a `tile.element` of floats in a map of an accumulator carries `sched.pairs` where its last index is the coordinate along the columns and the others
     are the same along a row, and `sched.row_pairs` where rows and columns change places; so does a `tile.scatter` of an accumulator that adds nothing, whose last index
     counts along the axis up to an end. Whether the view lies in pairs is asked at run time (`sched.in_pairs`), in one branch for all threads.
-    A `tile.scatter` that adds floats to places that follow from q - k carries `sched.diagonals`: a lane adds up the two elements that it has of a diagonal.
     Why here: last of those on whole tiles; maps that it marks change no more.
     Before: `%x = tile.map(%s) at(q = %q0, k = %k0) { %s + tile.element %bias[%h, %q, %k] }`
     After: `%x = tile.map(%s) at(q = %q0, k = %k0) { %s + tile.element %bias[%h, %q, %k] {sched.pairs} }`

@@ -36,7 +36,7 @@ void Lowering::findNeededOrders() {
         need(mma.getAcc(), orderOf(result));
     } else if (auto any = dyn_cast<AnyOp>(op)) {
       need(any.getTile(), orderOf(any.getTile().getType()));
-    } else if (isa<StoreOp, StoreBlocksOp, AccumulateOp, ScatterOp>(op)) {
+    } else if (isa<StoreOp, StoreBlocksOp, AccumulateOp, ScatterOp, SumDiagonalsOp>(op)) {
       for (Value operand : op->getOperands())
         if (isa<TileType>(operand.getType()))
           need(operand, Listed);

@@ -214,6 +214,7 @@ private:
   void lowerGroup(ArrayRef<Operation *> ops);
   /// Whether an element of the whole tile meets the condition.
   void lowerAny(AnyOp op);
+  void lowerSumDiagonals(SumDiagonalsOp op);
   /// Combines one vector into the element of its row.
   void reduceLanes(ReduceOp reduce, Value value, int64_t offset, const Position &at);
 

@@ -187,6 +187,8 @@ void Lowering::lowerStep(const Step &step) {
                false, true);
   else if (auto scatter = dyn_cast<ScatterOp>(op))
     lowerScatter(scatter);
+  else if (auto sum = dyn_cast<SumDiagonalsOp>(op))
+    lowerSumDiagonals(sum);
   else if (auto load = dyn_cast<LoadBlocksOp>(op))
     lowerLoadBlocks(load);
   else if (auto store = dyn_cast<StoreBlocksOp>(op))

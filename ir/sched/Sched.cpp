@@ -58,7 +58,7 @@ Attribute FragmentAttr::parse(AsmParser &parser, Type) {
     return {};
   std::optional<FragmentRole> parsed = symbolizeFragmentRole(role);
   if (!parsed) {
-    parser.emitError(loc, "expected a, b, c, rows, columns, lanes, threads or diagonals");
+    parser.emitError(loc, "expected a, b, c, rows, columns, lanes, threads, diagonals or distances");
     return {};
   }
   return parser.getChecked<FragmentAttr>(loc, parser.getContext(), *parsed, warps, columnWarps);
@@ -229,6 +229,8 @@ SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
     return {int64_t(llvm::divideCeil(first, 32))};
   case FragmentRole::Threads:
     return {int64_t(llvm::divideCeil(first, 32 * getWarps()))};
+  case FragmentRole::Distances:
+    return {int64_t(llvm::divideCeil(second, 32))};
   case FragmentRole::Diagonals:
     return {(first / getWarps() + second) / 8 - 1, 2};
   }

@@ -34,8 +34,7 @@ inline constexpr llvm::StringLiteral atAttr = "sched.at";
 /// Marks a `tile.element` of a map, or a `tile.scatter`, whose last index is at an even column of the tile an even number
 /// and at the next column the next one: where the view lies in pairs (`sched.in_pairs`), one access serves both columns.
 /// The second mark says the same of rows: lanes 4 apart then exchange an element of each pair.
-inline constexpr llvm::StringLiteral pairsAttr = "sched.pairs", rowPairsAttr = "sched.row_pairs",
-                                     diagonalsAttr = "sched.diagonals";
+inline constexpr llvm::StringLiteral pairsAttr = "sched.pairs", rowPairsAttr = "sched.row_pairs";
 
 /// How deep the ring of a shared tile is, and who fills it: a RingAttr.
 inline constexpr llvm::StringLiteral ringAttr = "sched.ring";

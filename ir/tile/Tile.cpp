@@ -622,6 +622,23 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
+LogicalResult SumDiagonalsOp::verify() {
+  TileType tile = getTile().getType(), result = getResult().getType();
+  if (tile.rank() != 2 || !tile.getElementType().isF32() || tile.getSpace() != MemorySpace::Register)
+    return emitOpError() << "takes a tile of two axes of f32 in registers, got " << tile;
+  if (result.rank() != 2 || result.axis(0) != partAxis || result.axis(1) != distanceAxis ||
+      result.getSpace() != MemorySpace::Register || !result.getElementType().isF32())
+    return emitOpError() << "gives a tile of " << partAxis << " and " << distanceAxis << " of f32 in registers, not "
+                         << result;
+  const int64_t parts = result.getShape()[0], rows = tile.getShape()[0];
+  if (rows % parts)
+    return emitOpError() << rows << " rows have no " << parts << " equal parts";
+  if (const int64_t distances = rows / parts + tile.getShape()[1]; result.getShape()[1] != distances)
+    return emitOpError() << rows / parts << " rows and " << tile.getShape()[1] << " columns have " << distances
+                         << " distances, got " << result.getShape()[1];
+  return success();
+}
+
 LogicalResult DropoutOp::verify() {
   TileType tile = getTile().getType();
   if (tile.rank() != 2 || !tile.hasAxis("q") || !tile.hasAxis("k") || tile.size("q") % 16 || tile.size("k") % 16)

@@ -40,6 +40,8 @@ llvm::StringRef nameOf(mlir::Value value);
 
 /// The axis along which a tile holds a value for each distance between a row and a key (tile.map).
 inline constexpr llvm::StringLiteral distanceAxis = "distance";
+/// That of the parts of a tile's rows, each with its own distances (tile.sum_diagonals).
+inline constexpr llvm::StringLiteral partAxis = "part";
 
 } // namespace attune::tile
 
@@ -66,6 +68,8 @@ class YieldOp;
 
 /// Whether a tile's one axis is that of distances.
 inline bool isByDistance(TileType type) { return type.rank() == 1 && type.axis(0) == distanceAxis; }
+/// Whether it has those of each part of the rows.
+inline bool isByPart(TileType type) { return type.rank() == 2 && type.axis(1) == distanceAxis; }
 
 /// The attribute of an op above whose source stands a comment line: `tile.comment = "S = Q K^T"`.
 inline constexpr llvm::StringLiteral commentAttr = "tile.comment";

@@ -203,6 +203,13 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let extraClassDeclaration = [{
     /// Warps that split the rows of the tile.
     int64_t getRowWarps() const { return getWarps() / getDvWarps(); }
+    /// Those that split `rows` of a register tile, 16 each or a multiple: as many as can. The others hold it once more.
+    int64_t getWarpsOfRows(int64_t rows) const {
+      int64_t split = getRowWarps();
+      while (split > 1 && (getRowWarps() % split || rows % (16 * split)))
+        --split;
+      return split;
+    }
   }];
 }
 

@@ -561,6 +561,23 @@ def ReduceOp : TileOp<"reduce", [Pure]> {
   let hasVerifier = 1;
 }
 
+def SumDiagonalsOp : TileOp<"sum_diagonals", [Pure]> {
+  let summary = "the sums along the diagonals of a tile, part by part of its rows";
+  let description = [{
+    Of a float32 tile of rows and C columns, whose rows are split into P equal parts of R: element [p, e] of the result is the sum of all
+    `tile[p R + r, c]` with `r - c = e - C`, in no defined order; the first of each part is 0. A part is what one warp holds of an accumulator, whose lanes add up
+    what they hold; `tile-assign-layouts` refuses other parts.
+
+    ```mlir
+    %sums = tile.sum_diagonals %ds : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<part 8 x distance 80, f32, register>
+    ```
+  }];
+  let arguments = (ins TileType:$tile);
+  let results = (outs TileType:$result);
+  let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def CombineLanesOp : TileOp<"combine_lanes", [Pure, SameOperandsAndResultType]> {
   let summary = "complete a reduction that `tile.reduce ... per_lane` left split over lanes";
   let description = [{

@@ -388,29 +388,74 @@ private:
                        add.getName());
   }
 
-  /// Adds what `add` adds in a tile to the workspace, element by element.
+  /// Adds what `add` adds in a tile to the workspace: element by element, or of its diagonals the sums.
   void scatter(const ScoreTile &tile, attn::AddGradientOp add, const CapturedGradient &gradient) {
     tile::OperandAttr declared = gradient.addends();
     Value view =
         llvm::is_contained(operands, declared) ? param(declared.getName(), declared.getViewType()) : operand(declared);
-    Value added = addedOf(tile, add), unlessZero = added;
+    Value added = addedOf(tile, add);
+    const bool byDistance = followsFromDistance(add) && holdsWholeRows();
+    if (byDistance)
+      added = sumDiagonals(tile, added);
+    Value unlessZero = added;
     SmallVector<Value> indices;
     if (gradient.inAnyOrder) {
-      const TileType integers = scores().withElementType(i32);
+      const TileType integers = cast<TileType>(added.getType()).withElementType(i32);
       indices.push_back(
           map("word", integers, added, [&](ValueRange x) { return accumulator::wordOf(builder, loc, x[0]); }));
       added = map("addend", integers, added, [&](ValueRange x) { return accumulator::addendOf(builder, loc, x[0]); });
     }
     for (auto [dim, index] : llvm::enumerate(add.getIndices())) {
       Value extent = axisExtent(gradient.axis(dim), "extent");
-      if (isOfHead(add, index)) {
+      if (isOfHead(add, index))
         indices.push_back(placeOf(builder, add, index, extent, {b, h, {}, {}}));
-        continue;
-      }
-      indices.push_back(indexTile(tile, add, index, extent, unlessZero));
-      unlessZero = {};
+      else
+        indices.push_back(byDistance ? indexOfDistances(tile, add, index, extent, unlessZero)
+                                     : indexTile(tile, add, index, extent, std::exchange(unlessZero, {})));
     }
     tile::ScatterOp::create(builder, loc, added, view, indices, /*add=*/true);
+  }
+
+  /// Whether each warp that holds rows of scores holds all of their columns.
+  bool holdsWholeRows() { return !hasRoles(plan) || plan.getTileQ() >= 16 * plan.getWarps(); }
+
+  /// What rows past the end have is none of it.
+  Value sumDiagonals(const ScoreTile &tile, Value added) {
+    Value isRagged = compare(Predicate::sgt, add(tile.origin, number(plan.getTileQ())), qOrigin(values.Sq));
+    auto map = tile::MapOp::create(builder, loc, scores(), ValueRange{added}, {{"q", tile.origin}}, isRagged);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(&map.getBody().front());
+      Value exists = compare(Predicate::slt, rowOf(map.getCoordinate("q")), values.Sq);
+      tile::YieldOp::create(builder, loc,
+                            arith::SelectOp::create(builder, loc, exists, map.getElement(0), constant(0)).getResult());
+    }
+    const int64_t parts = kernel.getPlan().getWarpsOfRows(plan.getTileQ());
+    const TileType type =
+        shape({{tile::partAxis, parts}, {tile::distanceAxis, plan.getTileQ() / parts + plan.getTileK()}}, f32,
+              MemorySpace::Register);
+    Value kept = tile::named(map.getResult(), "added");
+    return tile::named(tile::SumDiagonalsOp::create(builder, loc, type, kept), "sums");
+  }
+
+  /// An index of each sum of `sums`; -1 of what adds nothing.
+  Value indexOfDistances(const ScoreTile &tile, attn::AddGradientOp add, Value index, Value extent, Value sums) {
+    const auto type = cast<TileType>(sums.getType());
+    // Of row 0 and the first element, which stands for a key past the last.
+    Value first = arith::SubIOp::create(builder, loc, tile.origin, this->add(tile.k0, number(plan.getTileK())));
+    auto map =
+        tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange{sums},
+                            {{tile::partAxis, number(0)}, {tile::distanceAxis, tile::named(first, "first_distance")}});
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    Value row = arith::MulIOp::create(builder, loc, map.getCoordinate(tile::partAxis),
+                                      number(plan.getTileQ() / type.getShape()[0]));
+    Value distance = this->add(map.getCoordinate(tile::distanceAxis), row);
+    Value place = placeOf(builder, add, index, extent, {b, h, distance, number(0)});
+    Value isAdded = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE, map.getElement(0), constant(0));
+    place = arith::SelectOp::create(builder, loc, isAdded, place, number(-1));
+    tile::YieldOp::create(builder, loc, place);
+    return tile::named(map.getResult(), "index");
   }
 
   /// An index of each element of a tile; -1 in rows past the end, and of what adds nothing by `unlessZero`.

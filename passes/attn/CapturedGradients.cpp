@@ -2,6 +2,7 @@
 
 #include "passes/attn/CapturedGradients.h"
 #include "attune/Kernel.h"
+#include "passes/analysis/Distances.h"
 #include "passes/attn/LongAccumulator.h"
 #include "passes/attn/TileWriter.h"
 
@@ -223,6 +224,15 @@ private:
 };
 
 } // namespace
+
+bool attune::followsFromDistance(attn::AddGradientOp add) {
+  const auto [b, h, q, k] = coordinatesAround(add);
+  if (!q || !k)
+    return false;
+  DistanceValues values(*add->getBlock(), q, k,
+                        [b = b, h = h](BlockArgument argument) { return argument == b || argument == h; });
+  return llvm::all_of(add.getIndices(), [&](Value index) { return values.contains(index); });
+}
 
 bool attune::isOfHead(attn::AddGradientOp add, Value index) {
   const Sources sources = sourcesOf(add, index);

@@ -10,9 +10,10 @@
 //     | q and k, each an index    | bias[h, q, k]             | a kernel of its own, a block for each tile of the        |
 //     |                           |                           | tensor, a loop over the b and h that it leaves out; or   |
 //     |                           |                           | by the loop itself, in a launch that leaves none out     |
-//     | q and k in any other way  | table[h, q - k + n]       | atomic additions to float32 in the workspace, then       |
+//     | q and k in any other way  | table[h, bucket[q, k]]    | atomic additions to float32 in the workspace, then       |
 //     |                           |                           | one conversion                                           |
-//     | the same, deterministic   |                           | atomic additions to long accumulators (LongAccumulator.h)|
+//     | q - k                     | table[h, q - k + n]       | the same of sums along the diagonals of a warp's rows    |
+//     | both, deterministic       |                           | atomic additions to long accumulators (LongAccumulator.h)|
 //     |                           |                           | in the workspace, then the ordered sum of their words    |
 //
 // The first three are sums in an order of their own, and the last one has none: all but the fourth are the same bits in
@@ -63,6 +64,8 @@ inline constexpr llvm::StringLiteral wordAxis = "word";
 
 /// Which coordinate (0 to 3: b, h, q, k) an index is; nothing where it is something else.
 std::optional<unsigned> coordinateOf(attn::AddGradientOp add, mlir::Value index);
+/// Whether the indices follow from b, h and q - k.
+bool followsFromDistance(attn::AddGradientOp add);
 /// Whether an index follows from b and h alone.
 bool isOfHead(attn::AddGradientOp add, mlir::Value index);
 /// `index` at these coordinates (those that it follows from), limited to [0, extent), as i32.

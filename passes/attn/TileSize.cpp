@@ -334,7 +334,7 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
   for (const CapturedGradient &gradient : *gradients) {
     request.denseGradients |= !gradient.tiles.empty();
     request.elementGradients |= gradient.tiles.empty();
-    request.scatteredGradients |= !gradient.scattered.empty();
+    request.scatteredGradients |= !llvm::all_of(gradient.scattered, followsFromDistance);
     // Keys of each head have sums of their own.
     request.sumsByHead |= llvm::any_of(gradient.sums, [](const GradientSum &sum) { return sum.ofKeys; });
   }

@@ -125,12 +125,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return FragmentAttr::get(&getContext(), role, warps, columnWarps);
   }
 
-  /// As many warps as can split `rows`, 16 rows each or a multiple; others hold them once more.
   FragmentAttr rowFragment(FragmentRole role, int64_t rows, int64_t columnWarps = 1) {
-    int64_t split = warps;
-    while (split > 1 && (warps % split || rows % (16 * split)))
-      --split;
-    return FragmentAttr::get(&getContext(), role, split, columnWarps);
+    return FragmentAttr::get(&getContext(), role, plan.getWarpsOfRows(rows), columnWarps);
   }
 
   /// Warps that split the last axis of `type`. Warpgroups share out the columns of a tile that has not rows for each.
@@ -153,7 +149,20 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   Attribute layoutFor(TileType type) {
     if (type.getSpace() == MemorySpace::Shared)
       return type.rank() == 1 ? Attribute() : swizzle(type);
+    if (tile::isByPart(type))
+      return FragmentAttr::get(&getContext(), FragmentRole::Distances, type.getShape()[0]);
     return rowFragment(FragmentRole::C, type.getShape()[0], columnWarpsOf(type));
+  }
+
+  /// An error where the parts of the rows are not those of the warps.
+  static bool areOfWarps(tile::SumDiagonalsOp sum) {
+    auto layout = dyn_cast<FragmentAttr>(sum.getTile().getType().getLayout());
+    const int64_t parts = sum.getType().getShape()[0];
+    if (layout && layout.getRole() == FragmentRole::C && layout.getWarps() == parts && layout.getColumnWarps() == 1)
+      return true;
+    sum.emitError() << "sums " << parts << " parts of the rows of " << sum.getTile().getType()
+                    << "; a part has to be what a warp holds of whole rows";
+    return false;
   }
 
   /// An error where a tile's sizes are not made of whole fragments and panels.
@@ -286,7 +295,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      warps = kernel.getPlan().getRowWarps();
+      plan = kernel.getPlan();
+      warps = plan.getRowWarps();
       dvWarps = kernel.getPlan().getDvWarps();
       copyWarps = sched::fillingWarps(kernel);
       SmallVector<tile::MmaOp> products;
@@ -298,13 +308,16 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), [&](Value v) { assign(v); }); });
       kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), [&](Value v) { assign(v); }); });
       WalkResult whole = kernel.walk([&](Operation *op) {
-        return llvm::all_of(op->getResults(), isMadeOfFragments) ? WalkResult::advance() : WalkResult::interrupt();
+        auto sum = dyn_cast<tile::SumDiagonalsOp>(op);
+        const bool good = llvm::all_of(op->getResults(), isMadeOfFragments) && (!sum || areOfWarps(sum));
+        return good ? WalkResult::advance() : WalkResult::interrupt();
       });
       if (whole.wasInterrupted())
         return signalPassFailure();
     }
   }
 
+  tile::PlanAttr plan;
   int64_t warps = 0, dvWarps = 1, copyWarps = 0;
 };
 

@@ -8,8 +8,7 @@
 // A lane of an accumulator holds pairs of columns, an even one and the next. An element whose last index counts with the
 // columns, from a tile's origin on, stands beside that of the next column wherever the view's last dimension is dense: one
 // access then serves both. Where it counts with the rows, lanes 4 apart hold pairs of rows, and exchange one of two
-// elements (`sched.row_pairs`). What a scatter adds to places that follow from q - k is added up by the lane first, which
-// holds two elements of most diagonals of 8 columns (`sched.diagonals`). Whether the view lies so (stride 1, even strides, extent and address) is known at run
+// elements (`sched.row_pairs`). Whether the view lies so (stride 1, even strides, extent and address) is known at run
 // time; one branch for all threads chooses.
 //
 //===----------------------------------------------------------------------===//
@@ -17,7 +16,6 @@
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Dependences.h"
-#include "passes/analysis/Distances.h"
 #include "passes/analysis/MapPatterns.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -49,11 +47,7 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
           for (auto element : map.getBody().getOps<tile::ElementOp>())
             mark(element, isInPairs(map, element, 1), isInPairs(map, element, 0));
       });
-      kernel.walk([&](tile::ScatterOp scatter) {
-        mark(scatter, isInPairs(scatter, 1), isInPairs(scatter, 0));
-        if (addsByDistance(scatter))
-          scatter->setAttr(sched::diagonalsAttr, UnitAttr::get(&getContext()));
-      });
+      kernel.walk([&](tile::ScatterOp scatter) { mark(scatter, isInPairs(scatter, 1), isInPairs(scatter, 0)); });
     }
   }
 
@@ -117,29 +111,6 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
            isBelow.getLhs() == choice.getTrueValue() && isBelow.getRhs().getParentBlock() != &map.getBody().front() &&
            isCoordinate(map, choice.getTrueValue(), axis) &&
            matchPattern(choice.getFalseValue(), m_ConstantInt(&otherwise)) && otherwise.isNegative();
-  }
-
-  /// Whether elements of equal q - k go to one place, or nowhere.
-  static bool addsByDistance(tile::ScatterOp scatter) {
-    return scatter.getAdd() && holdsPairs(scatter.getTile().getType()) &&
-           scatter.getTile().getType().getElementType().isF32() &&
-           llvm::any_of(scatter.getIndices(), [](Value index) { return isa<TileType>(index.getType()); }) &&
-           llvm::all_of(scatter.getIndices(),
-                        [](Value index) { return !isa<TileType>(index.getType()) || followsFromDistance(index); });
-  }
-
-  static bool followsFromDistance(Value index) {
-    auto map = index.getDefiningOp<tile::MapOp>();
-    if (!map || !map.isWhole() || !map.getCoordinate("q") || !map.getCoordinate("k"))
-      return false;
-    DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"),
-                          [](BlockArgument) { return false; });
-    Value place = map.getYield().getValues().front();
-    APInt otherwise;
-    if (auto choice = place.getDefiningOp<arith::SelectOp>();
-        choice && matchPattern(choice.getFalseValue(), m_ConstantInt(&otherwise)) && otherwise.isNegative())
-      place = choice.getTrueValue();
-    return values.contains(place);
   }
 
   static bool isInPairs(tile::ScatterOp scatter, unsigned along) {

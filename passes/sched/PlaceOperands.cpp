@@ -31,9 +31,10 @@ using tile::TileType;
 
 namespace {
 
+/// Whether `value` is one whose axes have an order to choose: distances are those of their part.
 bool isRegisterTile(Value value) {
   auto type = dyn_cast<TileType>(value.getType());
-  return type && type.rank() == 2 && type.getSpace() == MemorySpace::Register;
+  return type && type.rank() == 2 && type.getSpace() == MemorySpace::Register && !tile::isByPart(type);
 }
 
 /// The order of the axes of `type` in which `rows` comes first.

@@ -1,7 +1,7 @@
 // Every error of the sched dialect, to the letter.
 // RUN: attune-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @+1 {{expected a, b, c, rows, columns, lanes, threads or diagonals}}
+// expected-error @+1 {{expected a, b, c, rows, columns, lanes, threads, diagonals or distances}}
 func.func private @bad(!tile.tile<q 128 x k 64, f32, register, #sched.fragment<d, warps 4>>)
 
 // -----

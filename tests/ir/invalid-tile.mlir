@@ -1163,3 +1163,39 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.dropout: out [b, h, q by 16, 
   // expected-error @+1 {{'tile.store_blocks' op takes f32 in views of f32, or i1 in views of i8, got '!tile.tile<q 128 x k 64, f32, register>' and '!tile.view<5, i8>'}}
   tile.store_blocks %t0, %S[%i, %i, %i, %i] : !tile.tile<q 128 x k 64, f32, register>, !tile.view<5, i8>
 }
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.sum_diagonals' op 16 rows and 64 columns have 80 distances, got 79}}
+  %s = tile.sum_diagonals %m : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<part 8 x distance 79, f32, register>
+}
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.sum_diagonals' op 128 rows have no 3 equal parts}}
+  %s = tile.sum_diagonals %m : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<part 3 x distance 80, f32, register>
+}
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<q 128 x k 64, f32, register>
+  // expected-error @+1 {{'tile.sum_diagonals' op gives a tile of part and distance of f32 in registers, not '!tile.tile<distance 191, f32, register>'}}
+  %s = tile.sum_diagonals %m : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<distance 191, f32, register>
+}
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %m = tile.splat %i : i32 -> !tile.tile<q 128 x k 64, i32, register>
+  // expected-error @+1 {{'tile.sum_diagonals' op takes a tile of two axes of f32 in registers, got '!tile.tile<q 128 x k 64, i32, register>'}}
+  %s = tile.sum_diagonals %m : !tile.tile<q 128 x k 64, i32, register> -> !tile.tile<part 8 x distance 80, f32, register>
+}

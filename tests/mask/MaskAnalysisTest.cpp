@@ -86,6 +86,7 @@ public:
     // A hull is of rows that follow from an op.
     BlockValues part = begin(hullBlock);
     part.part = true;
+    part.mayLieBehind = true;
     (keysFixed ? part.k0 : part.q0) =
         mlir::arith::MaxSIOp::create(builder, builder.getUnknownLoc(), part.first(), part.first());
     hull = emitHull(builder, op, part);
@@ -220,8 +221,11 @@ private:
         auto parameter = element.getView().getDefiningOp<tile::ParamOp>();
         for (const auto &tables : {bounds, boundsOfPart})
           for (const BoundsTable &table : tables)
-            if (table.name == parameter.getName())
-              return bound(sizes, table, x[1].integer, x.drop_front(2 + table.byBatch + table.byHead));
+            if (table.name == parameter.getName()) {
+              const size_t before = 2 + table.byBatch + table.byHead;
+              return bound(sizes, table, x[1].integer, x.drop_front(before),
+                           element.getInRange().drop_front(before - 1));
+            }
         return load(sizes, parameter.getOwnName().str(), x.drop_front());
       }
       if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner);
@@ -239,21 +243,26 @@ private:
     return interpreter;
   }
 
-  /// The least (end 0) or the greatest (end 1) that the table's value has in a tile of queries, of keys or of both.
-  static Scalar bound(const Sizes &sizes, const BoundsTable &table, int64_t end, llvm::ArrayRef<Scalar> tiles) {
+  /// The least (end 0) or the greatest (end 1) that the table's value has in a tile of queries, of keys or of both. A
+  /// tile that is not known to be `inRange` may lie behind the last and reads it.
+  static Scalar bound(const Sizes &sizes, const BoundsTable &table, int64_t end, llvm::ArrayRef<Scalar> tiles,
+                      llvm::ArrayRef<bool> inRange) {
     REQUIRE(tiles.size() == size_t(table.queries > 0) + size_t(table.keys > 0));
-    auto span = [](int64_t tile, int64_t size, int64_t count) {
+    REQUIRE(inRange.size() == tiles.size());
+    auto span = [](int64_t tile, int64_t size, int64_t count, bool inRange) {
+      if (!inRange)
+        tile = std::min(tile, (count - 1) / size);
       REQUIRE(size * tile < count);
       return std::pair(size * tile, std::min(size * (tile + 1), count));
     };
     std::pair<int64_t, int64_t> q = {0, 1}, k = {0, 1};
     if (table.queries) {
       REQUIRE(table.queries == sizes.tileQ * (table.keys ? 1 : table.tiles));
-      q = span(tiles.front().integer, table.queries, sizes.Sq);
+      q = span(tiles.front().integer, table.queries, sizes.Sq, inRange.front());
     }
     if (table.keys) {
       REQUIRE(table.keys == sizes.tileK * (table.queries ? 1 : table.tiles));
-      k = span(tiles.back().integer, table.keys, sizes.Sk);
+      k = span(tiles.back().integer, table.keys, sizes.Sk, inRange.back());
     }
     std::optional<Scalar> result;
     RegionInterpreter interpreter = regionInterpreter(sizes);

@@ -95,11 +95,14 @@ attn.attention @dense dtype bf16 head_dim 64 x 64 scale 0.125
 
 // -----
 
-// A table: atomic additions to float32, cleared in front and rounded behind.
+// A table by distance: atomic additions to float32, cleared in front and rounded behind, of sums along the diagonals of a warp's 16 rows.
 // CHECK:       tile.launch @table [@table_zeros_t, @table_rows, @table_keys, @table_queries, @table_grad_t]
 // CHECK-LABEL: tile.kernel @table_queries(
 // CHECK:         %[[DS:.*]] = tile.map(%dp
-// CHECK:         tile.scatter add %[[DS]], %{{.*}}[%{{.*}}, %index] : <q 64 x k 64, f32, register>, <2, f32>(i32, !tile.tile<q 64 x k 64, i32, register>)
+// CHECK:         %[[ADDED:.*]] = tile.map(%[[DS]] : {{.*}}) at(q = %q0) only_if
+// CHECK:         %sums = tile.sum_diagonals %[[ADDED]] {{.*}} -> <part 4 x distance 80, f32, register>
+// CHECK:         %index = tile.map(%sums : {{.*}}) at(part = %c0{{.*}}, distance = %first_distance)
+// CHECK:         tile.scatter add %sums, %{{.*}}[%{{.*}}, %index] : <part 4 x distance 80, f32, register>, <2, f32>(i32, !tile.tile<part 4 x distance 80, i32, register>)
 // CHECK-LABEL: tile.kernel @table_zeros_t(grads.t.addends: workspace [tensors.t.0, tensors.t.1] f32) grid [tensors.t.0, tensors.t.1 by 256]
 // CHECK:         tile.store %zeros
 // CHECK-LABEL: tile.kernel @table_grad_t(
@@ -109,6 +112,22 @@ attn.attention @table dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {tensors = [#attn.tensor<t, bf16, rank 2>], gradients = #attn.gradients<["t"]>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = arith.subi %q, %k : i32
+  %1 = attn.load "t"[%h, %0] : (i32, i32) -> f32
+  %2 = arith.addf %s, %1 : f32
+  attn.yield %2 : f32
+} mask {
+}
+
+// -----
+
+// One by something else: each element by itself.
+// CHECK-LABEL: tile.kernel @gathered_queries(
+// CHECK:         %[[DS:.*]] = tile.map(%dp
+// CHECK:         tile.scatter add %[[DS]], %{{.*}}[%{{.*}}, %index] : <q 64 x k 64, f32, register>, <2, f32>(i32, !tile.tile<q 64 x k 64, i32, register>)
+attn.attention @gathered dtype bf16 head_dim 64 x 64 scale 0.125
+    attributes {tensors = [#attn.tensor<t, bf16, rank 2>], gradients = #attn.gradients<["t"]>} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = arith.addi %q, %k : i32
   %1 = attn.load "t"[%h, %0] : (i32, i32) -> f32
   %2 = arith.addf %s, %1 : f32
   attn.yield %2 : f32
@@ -168,13 +187,14 @@ attn.attention @sink dtype bf16 head_dim 64 x 64 scale 0.125
 
 // -----
 
-// The same bits in every launch: long accumulators, whose words are integers. Each is rounded and counts in its row.
+// The same bits in every launch: sums that each have an order, and long accumulators, whose words are integers. Each is rounded and counts in its row.
 // CHECK:       tile.launch @ordered [@ordered_zeros_t, @ordered_rows, @ordered_keys, @ordered_queries, @ordered_grad_t]
 // CHECK-LABEL: tile.kernel @ordered_queries(
 // CHECK:         %[[DS:.*]] = tile.map(%dp
-// CHECK:         %word = tile.map(%[[DS]] :
-// CHECK:         %addend = tile.map(%[[DS]] :
-// CHECK:         tile.scatter add %addend, %{{.*}}[%word, %index] : <q 64 x k 64, i32, register>, <2, i64>(
+// CHECK:         %sums = tile.sum_diagonals
+// CHECK:         %word = tile.map(%sums :
+// CHECK:         %addend = tile.map(%sums :
+// CHECK:         tile.scatter add %addend, %{{.*}}[%word, %index] : <part 4 x distance 80, i32, register>, <2, i64>(
 // CHECK-LABEL: tile.kernel @ordered_zeros_t(grads.t.addends: workspace [word 67, tensors.t.0] i64) grid [word 67, tensors.t.0 by 256]
 // CHECK:         tile.store %zeros, %{{.*}}[%word, %i0] limit
 // CHECK-LABEL: tile.kernel @ordered_grad_t(

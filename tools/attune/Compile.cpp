@@ -57,7 +57,9 @@ int summarize(const CompileFlags &flags, const Request &request) {
   return done;
 }
 
-int compileVerb(const CompileFlags &flags) {
+int compileVerb(CompileFlags flags) {
+  if (flags.output == "-") // standard output, as without
+    flags.output.clear();
   std::optional<Stage> stage;
   if (!flags.stage.empty())
     stage = parseStage(flags.stage);
@@ -114,7 +116,7 @@ void attune::cli::addCompile(CLI::App &app, int &exitCode) {
   verb->add_option("--emit", flags->stage,
                    "print this stage: dsl, attn, tile, sched, llvm (the CPU's), cuda, ptx, cubin or sass (by nvdisasm)")
       ->check(oneOf({"dsl", "attn", "tile", "sched", "llvm", "cuda", "ptx", "cubin", "sass"}));
-  verb->add_option("-o,--output", flags->output, "write the stage to a file")->type_name("PATH");
+  verb->add_option("-o,--output", flags->output, "write the stage to a file; - is standard output")->type_name("PATH");
   flags->addGradients(*verb);
   flags->addCuda(*verb);
   verb->add_flag("--print-after-all", flags->printAfterAll,

@@ -152,11 +152,11 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         mapping.map(index.getResult(), place[index.getPosition()]);
         return success();
       })
-      .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::CombineLanesOp, tile::ConvertOp, tile::MmaOp,
-            tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::LoadOp, tile::LoadBlocksOp, tile::StoreBlocksOp,
-            tile::StoreOp, tile::AccumulateOp, tile::ScatterOp, sched::SlotOp, sched::ExchangeOp, sched::CopyTileOp,
-            sched::StoreTileOp, sched::WriteTileOp, sched::CopyWindowOp, sched::ForTilesOp, sched::RoleOp,
-            sched::ForWorkOp, sched::MmaWaitOp, scf::IfOp>([&](auto tileOp) { return expandOp(tileOp); })
+      .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::SumDiagonalsOp, tile::CombineLanesOp, tile::ConvertOp,
+            tile::MmaOp, tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::LoadOp, tile::LoadBlocksOp,
+            tile::StoreBlocksOp, tile::StoreOp, tile::AccumulateOp, tile::ScatterOp, sched::SlotOp, sched::ExchangeOp,
+            sched::CopyTileOp, sched::StoreTileOp, sched::WriteTileOp, sched::CopyWindowOp, sched::ForTilesOp,
+            sched::RoleOp, sched::ForWorkOp, sched::MmaWaitOp, scf::IfOp>([&](auto tileOp) { return expandOp(tileOp); })
       .Case<sched::SharedOp>([&](auto shared) {
         Operation *buffer = builder.clone(*shared);
         buffer->getResult(0).setType(inPairs(shared.getResult().getType()));

@@ -94,7 +94,7 @@ Value KernelExpander::keptBuffer(TileType type, Type element, StringRef name) {
 Value KernelExpander::isWriter(Value buffer) {
   auto type = cast<TileType>(buffer.getType());
   FragmentRole role = layoutOf(buffer).getRole();
-  if (role == FragmentRole::C)
+  if (role == FragmentRole::C || role == FragmentRole::Distances)
     return isFirstHolder(type);
   Value place = role == FragmentRole::Rows ? quad : laneRow;
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, place, i32(0));

@@ -158,7 +158,6 @@ private:
   Value clamped(Value index, Value view, int64_t dim);
   void scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents);
   void scatterRowPairs(tile::ScatterOp op, ArrayRef<Value> extents);
-  void scatterDiagonals(tile::ScatterOp op, ArrayRef<Value> extents);
   /// Whether the lane's rows are the second ones of pairs.
   Value isSecondRow();
   /// Of an element of each of two rows that lanes 4 apart hold at the lane's two columns, the two rows' at one of them:
@@ -224,6 +223,7 @@ private:
   void storePart(Value value, Value parts, Value row, Value place);
   Value loadPart(Type element, Value parts, Value row, Value place);
   LogicalResult expandOp(tile::CombineLanesOp op);
+  LogicalResult expandOp(tile::SumDiagonalsOp op); ///< (Diagonals.cpp)
   Value combine(tile::Reduction kind, Value a, Value b);
   /// What changes no element that it is combined with.
   Value identityFor(tile::ReduceOp op);

@@ -14,6 +14,7 @@ void Lanes::writeLane() {
   laneColumn = tile::named(mul(quadLane, 2), "lane_column");
   dvWarp = rowWarps == warps ? Value() : tile::named(div(warp, rowWarps), "dv_warp");
   firstRows.clear();
+  laneDistance = Value();
   lastOfLane = laneColumn.getDefiningOp();
 }
 
@@ -21,6 +22,8 @@ Value Lanes::firstRowOf(TileType type) {
   const int64_t split = cast<FragmentAttr>(type.getLayout()).getWarps(), rows = type.getShape()[0] / split;
   if (split == 1)
     return i32(0);
+  if (split == warps && rows == 1)
+    return warp;
   for (auto [knownSplit, knownRows, row] : firstRows)
     if (split == knownSplit && rows == knownRows)
       return row;
@@ -30,6 +33,17 @@ Value Lanes::firstRowOf(TileType type) {
   lastOfLane = row.getDefiningOp();
   firstRows.push_back({split, rows, row});
   return row;
+}
+
+Value Lanes::distanceInPart(Value i) {
+  if (!laneDistance) {
+    OpBuilder::InsertionGuard guard(builder); // once, before any loop
+    builder.setInsertionPointAfter(lastOfLane);
+    Value turned = arith::SubIOp::create(builder, loc, add(laneRow, 8), laneColumn, arith::IntegerOverflowFlags::nsw);
+    laneDistance = tile::named(add(mul(quad, 8), rem(turned, 8)), "lane_distance");
+    lastOfLane = laneDistance.getDefiningOp();
+  }
+  return add(laneDistance, mul(i, 32));
 }
 
 /// Warpgroups that split the rows.
@@ -95,6 +109,8 @@ void Lanes::forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i
       pass(i32(whole));
     return;
   }
+  if (role == FragmentRole::Distances)
+    return repeat(shape[0], "i", [&](Value i) { body(i, {}, {}, {}, {i}); });
   auto columns = [&](Range pairs, Value i, Value r) {
     repeat(pairs, "j", [&](Value j) {
       repeat(2, "e", [&](Value c) {

@@ -43,6 +43,8 @@ public:
   Value firstRowOf(TileType type);
   /// Whether the warp is the first that holds its share of the register tile; null where no other holds it.
   Value isFirstHolder(TileType type);
+  /// The distance of element i of a tile of them, in the warp's part: 32 i + 8 c + (g - 2 c) mod 8.
+  Value distanceInPart(Value i);
   /// Column within the warp's share of fragment j, element c: 8 j + 2 (lane % 4) + c.
   Value columnInShare(Value j, Value c) { return add(add(laneColumn, mul(j, 8)), c); }
   /// The same within the tile that `layout` holds.
@@ -84,6 +86,7 @@ protected:
   tile::PlanAttr plan;
   int64_t warps, rowWarps;
   Value thread, lane, warp, laneRow, laneColumn, quad, dvWarp;
+  Value laneDistance; ///< of its first element of a tile of distances; null before one is asked for
   SmallVector<std::tuple<int64_t, int64_t, Value>> firstRows; ///< by warps that split the rows, and rows of each
   Operation *lastOfLane = nullptr;                            ///< what says where the lane is ends here
   Value group;                                                ///< warpgroup of the role

@@ -34,6 +34,8 @@ bool KernelExpander::isRowAxis(Value tile, StringRef axis) {
 }
 
 Value KernelExpander::coordinateInTile(Value tile, StringRef axis, Value i, Value r, Value j, Value c) {
+  if (auto type = cast<TileType>(tile.getType()); tile::isByPart(type))
+    return axis == tile::distanceAxis ? distanceInPart(i) : firstRowOf(type);
   return isRowAxis(tile, axis) ? rowInTile(tile, i, r) : columnInTile(cast<TileType>(tile.getType()), j, c);
 }
 

@@ -10,8 +10,6 @@
 // Where keys are rows, lanes l and l + 4 hold k and the next, each at queries q and the next. Each accesses the pair at one
 // of the two queries, and they exchange the others (exchangePairs).
 //
-// And two elements of a diagonal, in rows r and r + 8 and columns c and c + 8, by one addition (scatterDiagonals).
-//
 //===----------------------------------------------------------------------===//
 
 #include "passes/analysis/Dependences.h"
@@ -212,52 +210,6 @@ void KernelExpander::scatterRowPairs(tile::ScatterOp op, ArrayRef<Value> extents
         };
         own ? onlyIf(own, store) : store();
       });
-    });
-  });
-}
-
-void KernelExpander::scatterDiagonals(tile::ScatterOp op, ArrayRef<Value> extents) {
-  Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView()), writer = isWriter(buffer);
-  /// An element, 0 where it has no place, and its place.
-  struct Element {
-    Value value;
-    SmallVector<Value> place;
-  };
-  auto elementAt = [&](Value i, Value r, Value j, Value c) {
-    Element result{get(buffer, {i, j, add(mul(r, 2), c)}), {}};
-    Value isPlaced;
-    for (Value index : op.getIndices()) {
-      result.place.push_back(indexElement(index, i, r, j, c));
-      if (!isa<TileType>(index.getType()))
-        continue;
-      Value one = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, result.place.back(), i32(0));
-      isPlaced = isPlaced ? arith::AndIOp::create(builder, loc, isPlaced, one).getResult() : one;
-    }
-    Value zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
-    result.value = arith::SelectOp::create(builder, loc, isPlaced, result.value, zero);
-    return result;
-  };
-  auto addTo = [&](const Element &element) {
-    Value own = writer;
-    for (auto [index, place, extent] : llvm::zip(op.getIndices(), element.place, extents))
-      if (isa<TileType>(index.getType()))
-        own = within(own, place, extent);
-    onlyIf(own, [&] { sched::AddElementsOp::create(builder, loc, ValueRange(element.value), view, element.place); });
-  };
-  const int64_t columns = laneShape(buffer)[1];
-  repeat(laneShape(buffer)[0], "i", [&](Value i) {
-    repeat(2, "c", [&](Value c) {
-      repeat(columns - 1, "j", [&](Value j) {
-        Element first = elementAt(i, i32(0), j, c), second = elementAt(i, i32(1), add(j, 1), c);
-        first.value = arith::AddFOp::create(builder, loc, first.value, second.value);
-        for (auto [index, place, other] : llvm::zip(op.getIndices(), first.place, second.place))
-          if (isa<TileType>(index.getType()))
-            place = arith::MaxSIOp::create(builder, loc, place, other);
-        addTo(first);
-      });
-      // The corners, which have no other of their diagonal.
-      addTo(elementAt(i, i32(1), i32(0), c));
-      addTo(elementAt(i, i32(0), i32(columns - 1), c));
     });
   });
 }

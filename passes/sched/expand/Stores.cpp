@@ -341,8 +341,6 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
   }
   Value inPairs = liesInPairs(op);
   auto write = [&] {
-    if (op->hasAttr(sched::diagonalsAttr))
-      return scatterDiagonals(op, extents);
     if (!inPairs)
       return scatterElements(op, extents);
     either(

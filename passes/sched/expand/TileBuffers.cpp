@@ -13,6 +13,8 @@ Value TileBuffers::element(Value tile, Value i, Value r, Value j, Value c) {
     return get(buffer, {i, j, add(mul(r, 2), c)});
   case FragmentRole::Rows:
     return get(buffer, {i, r});
+  case FragmentRole::Distances:
+    return get(buffer, i);
   case FragmentRole::Lanes:
     return columnElement(tile, j, c);
   case FragmentRole::Diagonals: {

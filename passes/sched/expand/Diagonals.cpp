@@ -1,0 +1,79 @@
+//===- Diagonals.cpp - Sums along the diagonals of an accumulator ------------===//
+//
+// A warp has R rows and C columns of an accumulator, lane 4 g + c of it rows g + 8 r and columns 8 j + 2 c + e. An element's
+// row less its column is
+//
+//     8 (r - j) + (g - 2 c - e)       its step n = r - j + C / 8, and what lanes and pairs of columns add to 8 n - C
+//
+// A lane adds up its elements of each step, for e = 0 and for e = 1. Then the lanes' sums meet, each time those of equal
+// distance, which lie one step on where the lane's row runs past the eighth:
+//
+//     e = 1       row g has what row g + 1 has at e = 1            one lane row on
+//     c           row g has at column c what row g + 2 c' has at column c + c'
+//
+// The four columns are added up for four steps at once, so that each lane is left with one of them:
+//
+//     lane (g, c)        before: sums of steps 4 p to 4 p + 3, of its own column
+//                        halves: of the steps of its half (c / 2), with the lane two columns away
+//                        after:  of step 4 p + c alone, with the lane beside it
+//
+// That is `distances` of #sched.fragment: element 8 (4 p + c) + (g - 2 c) mod 8. Of 16 rows and 128 columns five sums a lane
+// are left of 64 elements.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/sched/expand/KernelExpander.h"
+
+namespace attune::expansion {
+
+LogicalResult KernelExpander::expandOp(tile::SumDiagonalsOp op) {
+  Value source = buffers.lookup(op.getTile()), buffer = newBuffer(op.getResult());
+  const int64_t columns = columnsOfLane(source), left = laneShape(buffer)[0], steps = 4 * left;
+  // One more, that stays 0: what runs past the last step.
+  Value sums = registers("step_sums", fragmentType({{tile::distanceAxis, 8 * (steps + 1)}}, builder.getF32Type(),
+                                                   FragmentRole::Columns, 1));
+  fillBuffer(arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0)), sums);
+  auto sumAt = [&](Value n, int64_t e) { return get(sums, {n, i32(e)}); };
+  auto plus = [&](Value a, Value b) { return arith::AddFOp::create(builder, loc, a, b).getResult(); };
+  auto choose = [&](Value condition, Value a, Value b) {
+    return arith::SelectOp::create(builder, loc, condition, a, b).getResult();
+  };
+  auto from = [&](Value value, Value other) {
+    return sched::ShuffleOp::create(builder, loc, value.getType(), value, other).getResult();
+  };
+  auto isLess = [&](Value a, Value b) {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b).getResult();
+  };
+
+  forEachPlace(source, [&](Value i, Value r, Value j, Value e, SmallVector<Value> at) {
+    Value step =
+        arith::SubIOp::create(builder, loc, add(add(mul(i, 2), r), columns), j, arith::IntegerOverflowFlags::nsw);
+    SmallVector<Value> place{step, e};
+    set(plus(get(sums, place), get(source, at)), sums, place);
+  });
+
+  Value isFirstRow = isLess(laneRow, i32(1)), nextRow = rem(add(lane, 4), 32);
+  repeat(steps, "n", [&](Value n) {
+    Value second = choose(isFirstRow, sumAt(add(n, 1), 1), sumAt(n, 1));
+    set(plus(sumAt(n, 0), from(second, nextRow)), sums, {n, i32(0)});
+  });
+  Value runsPast = isLess(laneRow, laneColumn); // g - 2 c is negative
+  repeat(steps, "n", [&](Value n) { set(choose(runsPast, sumAt(add(n, 1), 0), sumAt(n, 0)), sums, {n, i32(0)}); });
+
+  Value isUpper = isLess(i32(1), quad), isOdd = isLess(i32(0), rem(quad, 2));
+  Value beside = rem(add(lane, choose(isOdd, i32(32 - 9), i32(9))), 32);
+  repeat(left, "p", [&](Value p) {
+    Value first = mul(p, 4);
+    auto half = [&](int64_t n) {
+      Value lower = sumAt(add(first, n), 0), upper = sumAt(add(first, n + 2), 0), sent = choose(isUpper, lower, upper);
+      // Two columns and four rows away, whichever way.
+      return plus(choose(isUpper, upper, lower), sched::ShuffleXorOp::create(builder, loc, sent.getType(), sent, 18));
+    };
+    Value even = half(0), odd = half(1);
+    set(plus(choose(isOdd, odd, even), from(choose(isOdd, even, odd), beside)), buffer, {p});
+  });
+  buffers.map(op.getResult(), buffer);
+  return success();
+}
+
+} // namespace attune::expansion
