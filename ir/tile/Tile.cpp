@@ -505,6 +505,10 @@ LogicalResult ScatterOp::verify() {
     return emitOpError() << "adds i32 to i64 views, and writes none, got " << view;
   if (getAdd() && !isInteger && !view.getElementType().isF32())
     return emitOpError() << "adds f32 to f32 views, got " << view;
+  auto isOfTile = [](Value index) { return isa<TileType>(index.getType()); };
+  if (getMerge() && (!getAdd() || isInteger || !isByPart(tile) || !llvm::any_of(getIndices(), isOfTile)))
+    return emitOpError() << "merges sums of diagonals that it adds by an index of each, f32 by part and distance, got "
+                         << tile;
   if (int64_t(getIndices().size()) != view.getRank())
     return emitOpError() << "a view of rank " << view.getRank() << " takes " << view.getRank() << " indices, got "
                          << getIndices().size();

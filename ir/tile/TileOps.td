@@ -360,16 +360,21 @@ def ScatterOp : TileOp<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
     `view[indices...]` becomes an element of the tile, or, with `add`, grows by it: one index for each dimension of the view: a number, a tile with the axes of
     the tile that holds one for each element, or a vector along one of the axes. An element of which an index is negative, or not below the view's extent, goes nowhere. Additions are atomic, of f32 to f32
     views, whose order is not defined, and of i32 to i64 views, which wrap around and are the same in any order; without `add` no two elements may have one place.
+    `merge` says that neighbours often have one place: a warp whose sums of diagonals all go to one adds them up first.
 
     ```mlir
     tile.scatter %ds, %bias[%h, %rows, %keys] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<3, bf16> (i32, !tile.tile<q 64 x k 64, i32, register>, !tile.tile<q 64 x k 64, i32, register>)
     tile.scatter add %ds, %table[%h, %bucket] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<2, f32> (i32, !tile.tile<q 64 x k 64, i32, register>)
+    tile.scatter add merge %sums, %table[%h, %bucket] : !tile.tile<part 4 x distance 80, f32, register>, !tile.view<2, f32> (i32, !tile.tile<part 4 x distance 80, i32, register>)
     tile.scatter add %hits, %counts[%bucket] : !tile.tile<q 64 x k 64, i32, register>, !tile.view<1, i64> (!tile.tile<q 64 x k 64, i32, register>)
     ```
   }];
-  let arguments = (ins TileType:$tile, ViewType:$view, Variadic<AnyTypeOf<[I32, TileType]>>:$indices, UnitAttr:$add);
+  let arguments = (ins TileType:$tile, ViewType:$view, Variadic<AnyTypeOf<[I32, TileType]>>:$indices, UnitAttr:$add, UnitAttr:$merge);
+  let builders = [OpBuilder<(ins "::mlir::Value":$tile, "::mlir::Value":$view, "::mlir::ValueRange":$indices, "bool":$add), [{
+    build($_builder, $_state, tile, view, indices, add, /*merge=*/false);
+  }]>];
   let assemblyFormat = [{
-    (`add` $add^)? $tile `,` $view `[` $indices `]` attr-dict `:` type($tile) `,` type($view) `(` type($indices) `)`
+    (`add` $add^)? (`merge` $merge^)? $tile `,` $view `[` $indices `]` attr-dict `:` type($tile) `,` type($view) `(` type($indices) `)`
   }];
   let hasVerifier = 1;
 }

@@ -10,6 +10,7 @@
 //     | q - k, k - q + Sk, 3 (q - k) | opposite             | yes                                     |
 //     | q, q + k, 2 q - k            | others               | no                                      |
 //     | any op on values by distance | none                 | yes                                     |
+//     | q < k, k == q                | none                 | yes: q - k of two positions is exact    |
 //     | s, any other op              | none                 | no                                      |
 //
 //     DistanceValues values(body, q, k, uniform);    // of a map, or of an attn region
@@ -29,7 +30,7 @@ public:
   /// `q` and `k` are arguments of `body` or null; `uniform` says of the others whether they are the same for all
   /// elements of a tile.
   DistanceValues(mlir::Block &body, mlir::Value q, mlir::Value k, llvm::function_ref<bool(mlir::BlockArgument)> uniform)
-      : body(body) {
+      : body(body), q(q), k(k) {
     for (mlir::BlockArgument argument : body.getArguments())
       forms[argument] = argument == q       ? Form{1, 0, true, false, false}
                         : argument == k     ? Form{0, 1, true, false, false}
@@ -42,6 +43,9 @@ public:
 
   /// Whether `value` is the same for all elements of equal q - k.
   bool contains(mlir::Value value) const { return of(value).byDistance; }
+
+  /// Whether `value` counts with the distance, so that equal values are rare.
+  bool counts(mlir::Value value) const { return contains(value) && of(value).affine && of(value).q; }
 
   /// Values by distance that load a captured tensor there, and that something else than a value by distance uses. Their
   /// types are those that have four bytes or one bit.
@@ -124,10 +128,20 @@ private:
           if (std::optional<uint32_t> factor = constant(i))
             return affine(form(1 - i).q * *factor, form(1 - i).k * *factor, loads);
     }
+    if (auto compare = dyn_cast<arith::CmpIOp>(op); compare && comparesPositions(compare))
+      return {0, 0, false, true, false};
     return {0, 0, false, byDistance, byDistance && (loads || isa<attn::LoadOp, tile::ElementOp>(op))};
   }
 
+  /// Whether q and k themselves are compared, as signed numbers.
+  bool comparesPositions(mlir::arith::CmpIOp compare) const {
+    const mlir::arith::CmpIPredicate predicate = compare.getPredicate();
+    mlir::Value a = compare.getLhs(), b = compare.getRhs();
+    return q && k && ((a == q && b == k) || (a == k && b == q)) && predicate < mlir::arith::CmpIPredicate::ult;
+  }
+
   mlir::Block &body;
+  mlir::Value q, k;
   llvm::DenseMap<mlir::Value, Form> forms;
 };
 

@@ -413,7 +413,8 @@ private:
         indices.push_back(byDistance ? indexOfDistances(tile, add, index, extent, unlessZero)
                                      : indexTile(tile, add, index, extent, std::exchange(unlessZero, {})));
     }
-    tile::ScatterOp::create(builder, loc, added, view, indices, /*add=*/true);
+    tile::ScatterOp::create(builder, loc, added, view, indices, /*add=*/true,
+                            /*merge=*/byDistance && !gradient.inAnyOrder && sharesPlaces(add));
   }
 
   /// Whether each warp that holds rows of scores holds all of their columns.

@@ -225,13 +225,20 @@ private:
 
 } // namespace
 
-bool attune::followsFromDistance(attn::AddGradientOp add) {
+/// What of the region around `add` follows from q - k.
+static DistanceValues distancesAround(attn::AddGradientOp add) {
   const auto [b, h, q, k] = coordinatesAround(add);
-  if (!q || !k)
-    return false;
-  DistanceValues values(*add->getBlock(), q, k,
-                        [b = b, h = h](BlockArgument argument) { return argument == b || argument == h; });
-  return llvm::all_of(add.getIndices(), [&](Value index) { return values.contains(index); });
+  return {*add->getBlock(), q, k, [b = b, h = h](BlockArgument argument) { return argument == b || argument == h; }};
+}
+
+bool attune::followsFromDistance(attn::AddGradientOp add) {
+  return add->getParentRegion() == &add->getParentOfType<attn::AttentionOp>().getScoreGrad() &&
+         llvm::all_of(add.getIndices(),
+                      [values = distancesAround(add)](Value index) { return values.contains(index); });
+}
+
+bool attune::sharesPlaces(attn::AddGradientOp add) {
+  return llvm::none_of(add.getIndices(), [values = distancesAround(add)](Value index) { return values.counts(index); });
 }
 
 bool attune::isOfHead(attn::AddGradientOp add, Value index) {

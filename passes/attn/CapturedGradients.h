@@ -66,6 +66,8 @@ inline constexpr llvm::StringLiteral wordAxis = "word";
 std::optional<unsigned> coordinateOf(attn::AddGradientOp add, mlir::Value index);
 /// Whether the indices follow from b, h and q - k.
 bool followsFromDistance(attn::AddGradientOp add);
+/// Of these: whether no index counts with q - k, so that many distances have one place (buckets).
+bool sharesPlaces(attn::AddGradientOp add);
 /// Whether an index follows from b and h alone.
 bool isOfHead(attn::AddGradientOp add, mlir::Value index);
 /// `index` at these coordinates (those that it follows from), limited to [0, extent), as i32.

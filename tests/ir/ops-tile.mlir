@@ -229,6 +229,9 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
   %pairs = tile.splat %none : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // CHECK: tile.sum_diagonals %{{.*}} : <q 128 x k 64, f32, register> -> <part 8 x distance 80, f32, register>
   %sums = tile.sum_diagonals %pairs : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<part 8 x distance 80, f32, register>
+  %distances = tile.splat %b : i32 -> !tile.tile<part 8 x distance 80, i32, register>
+  // CHECK: tile.scatter add merge %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <part 8 x distance 80, f32, register>, <3, f32>(i32, i32, !tile.tile<part 8 x distance 80, i32, register>)
+  tile.scatter add merge %sums, %LSE[%b, %h, %distances] : !tile.tile<part 8 x distance 80, f32, register>, !tile.view<3, f32> (i32, i32, !tile.tile<part 8 x distance 80, i32, register>)
   %keys = tile.splat %b : i32 -> !tile.tile<k 64, i32, register>
   // CHECK: tile.scatter %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <q 128 x k 64, f32, register>, <3, f32>(i32, !tile.tile<q 128, i32, register>, !tile.tile<k 64, i32, register>)
   tile.scatter %pairs, %LSE[%b, %index, %keys] : !tile.tile<q 128 x k 64, f32, register>, !tile.view<3, f32> (i32, !tile.tile<q 128, i32, register>, !tile.tile<k 64, i32, register>)

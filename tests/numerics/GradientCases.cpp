@@ -73,6 +73,11 @@ std::vector<Reader> attune::tests::scatteredReaders() {
       {"t[h, bucket(q - k)]",
        {{"t", bf16, {-2, 32}}},
        [=](Score s, Index, Index h, Index q, Index k) { return s + two[h][min(abs(q - k), 31)]; }},
+      {"t[h, side and bucket of q - k]",
+       {{"t", f32, {-2, 8}}},
+       [=](Score s, Index, Index h, Index q, Index k) {
+         return s + wide[h][select(q < k, 4, 0) + min(abs(q - k) >> 4, 3)];
+       }},
       {"t[q - k + Sk]",
        {{"t", f32, {900}}},
        [=](Score s, Index, Index, Index q, Index k) { return s * t[q - k + keyLength()]; }},

@@ -120,6 +120,28 @@ attn.attention @table dtype bf16 head_dim 64 x 64 scale 0.125
 
 // -----
 
+// Buckets of distances, of which many have one place.
+// CHECK-LABEL: tile.kernel @buckets_queries(
+// CHECK:         tile.scatter add merge %sums, %{{.*}}[%{{.*}}, %index]
+attn.attention @buckets dtype bf16 head_dim 64 x 64 scale 0.125
+    attributes {tensors = [#attn.tensor<t, bf16, rank 2>], gradients = #attn.gradients<["t"]>} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %c0 = arith.constant 0 : i32
+  %c4 = arith.constant 4 : i32
+  %c16 = arith.constant 16 : i32
+  %0 = arith.subi %q, %k : i32
+  %1 = arith.shrsi %0, %c4 : i32
+  %2 = arith.cmpi slt, %q, %k : i32
+  %3 = arith.select %2, %c16, %c0 : i32
+  %4 = arith.addi %1, %3 : i32
+  %5 = attn.load "t"[%h, %4] : (i32, i32) -> f32
+  %6 = arith.addf %s, %5 : f32
+  attn.yield %6 : f32
+} mask {
+}
+
+// -----
+
 // One by something else: each element by itself.
 // CHECK-LABEL: tile.kernel @gathered_queries(
 // CHECK:         %[[DS:.*]] = tile.map(%dp

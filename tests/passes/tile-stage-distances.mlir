@@ -111,3 +111,36 @@ attn.attention @others dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes
   attn.yield %14 : f32
 } mask {
 }
+
+// -----
+
+// A comparison of the two positions tells the sign of their distance: T5's buckets. Not one of numbers without a sign, nor of what is added to a position, which may wrap.
+// CHECK-LABEL: tile.kernel @sides
+// CHECK: tile.map() at(distance = %{{.*}}) -> !tile.tile<distance {{.*}}, f32, register> {
+// CHECK-NEXT: ^bb0(%[[D:.*]]: i32):
+// CHECK: %[[ISBEFORE:.*]] = arith.cmpi sgt, %[[D]], %c0_i32
+// CHECK: arith.select %[[ISBEFORE]]
+// CHECK: tile.element
+// CHECK-NOT: at(distance
+// CHECK: tile.element
+// CHECK: tile.element
+attn.attention @sides dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<table, f32, rank 1>, #attn.tensor<other, f32, rank 1>, #attn.tensor<third, f32, rank 1>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %c0 = arith.constant 0 : i32
+  %c16 = arith.constant 16 : i32
+  %is_before = arith.cmpi slt, %k, %q : i32
+  %0 = arith.select %is_before, %c16, %c0 : i32
+  %1 = attn.load "table"[%0] : (i32) -> f32
+  %unsigned = arith.cmpi ult, %k, %q : i32
+  %2 = arith.select %unsigned, %c16, %c0 : i32
+  %3 = attn.load "other"[%2] : (i32) -> f32
+  %moved = arith.addi %k, %c16 : i32
+  %is_behind = arith.cmpi sgt, %moved, %q : i32
+  %4 = arith.select %is_behind, %c16, %c0 : i32
+  %5 = attn.load "third"[%4] : (i32) -> f32
+  %6 = arith.addf %s, %1 : f32
+  %7 = arith.addf %6, %3 : f32
+  %8 = arith.addf %7, %5 : f32
+  attn.yield %8 : f32
+} mask {
+}

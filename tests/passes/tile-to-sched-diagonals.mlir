@@ -43,6 +43,22 @@
 // CHECK:         arith.andi %[[OWN]]
 // CHECK:         sched.add_elements
 
+// One addition where all sums of a warp have one place, or none.
+// CHECK-LABEL: sched.kernel @merged
+// CHECK:         %[[A:.*]] = sched.get %{{.*}}[%c0{{.*}}] : <part 4 x distance 64, i32
+// CHECK:         %[[B:.*]] = sched.get %{{.*}}[%c1{{.*}}] : <part 4 x distance 64, i32
+// CHECK:         arith.maxsi %[[A]], %[[B]] : i32
+// CHECK-COUNT-5: sched.shuffle_xor
+// CHECK:         %one_place = arith.maxsi
+// CHECK:         %several_places = sched.any_lane
+// CHECK:         scf.if %several_places {
+// CHECK:           sched.add_elements %{{.*}} to %{{.*}}[%b, %{{.*}}]
+// CHECK:         } else {
+// CHECK-COUNT-5:   sched.shuffle_xor
+// CHECK:           %total = arith.addf
+// CHECK:           arith.cmpi eq, %lane, %c0
+// CHECK:           sched.add_elements %total to %{{.*}}[%b, %one_place]
+
 !sums = !tile.tile<part 4 x distance 64, f32, register>
 !places = !tile.tile<part 4 x distance 64, i32, register>
 
@@ -83,4 +99,24 @@ tile.kernel @twice(table: workspace [b, n] f32) grid [b, n by 64] dtype bf16
     tile.yield %distance : i32
   }
   tile.scatter add %sums, %T[%b, %index] : !tile.tile<part 4 x distance 48, f32, register>, !tile.view<2, f32> (i32, !tile.tile<part 4 x distance 48, i32, register>)
+}
+
+tile.kernel @merged(table: workspace [b, n] f32) grid [b, n by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+  %b = tile.block_index "b" : i32
+  %n0 = tile.block_index "n" : i32
+  %four = arith.constant 4 : i32
+  %T = tile.param "table" : !tile.view<2, f32>
+  %x = tile.map() at(q = %n0) -> !tile.tile<q 128 x k 32, f32, register> {
+  ^bb0(%q: i32):
+    %f = arith.sitofp %q : i32 to f32
+    tile.yield %f : f32
+  } {tile.name = "x"}
+  %sums = tile.sum_diagonals %x {tile.name = "sums"} : !tile.tile<q 128 x k 32, f32, register> -> !sums
+  %index = tile.map() at(distance = %n0) -> !places {
+  ^bb0(%distance: i32):
+    %bucket = arith.shrsi %distance, %four : i32
+    tile.yield %bucket : i32
+  }
+  tile.scatter add merge %sums, %T[%b, %index] : !sums, !tile.view<2, f32> (i32, !places)
 }

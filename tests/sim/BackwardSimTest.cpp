@@ -172,6 +172,32 @@ TEST_CASE("deterministic gradients of tables beside the backward pass", "[backwa
   }
 }
 
+TEST_CASE("gradients of tables by distance are sums along diagonals", "[backward]") {
+  size_t next = 0;
+  for (const Reader &reader : scatteredReaders()) {
+    if (reader.label.find("q - k") == std::string::npos)
+      continue;
+    // Tiles all of whose distances have one bucket, and fewer rows than a warp's.
+    for (const Shape &shape :
+         {Shape{.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 420, .headDim = 64},
+          Shape{.batch = 2, .heads = 2, .headsKv = 2, .queries = 5, .keys = 33, .headDim = 40, .headDimV = 72},
+          Shape{.batch = 1, .heads = 2, .headsKv = 1, .queries = 300, .keys = 130, .headDim = 128}})
+      for (const std::string arch : {"sm_80", "sm_90a"}) {
+        Variant variant = Variant("table").score(reader.score);
+        const bool hasOffset = ++next % 3 == 0;
+        if (hasOffset)
+          variant = Variant(variant).qOffset();
+        if (next % 2)
+          variant = Variant(variant).mask(causal());
+        Asked asked = askedOf(reader, variant, next % 4 ? bf16 : f16, shape, next);
+        asked.test.problem.qOffset = hasOffset ? 37 : 0;
+        const std::string text = simulateBackward(asked.test, arch, asked.gradients);
+        INFO(reader.label << ", " << arch);
+        CHECK(text.find("#sched.fragment<distances") != std::string::npos);
+      }
+  }
+}
+
 TEST_CASE("gradients of captured tensors beside the backward pass", "[backward]") {
   const std::vector<std::function<Asked()>> cases = gradientCases();
   for (const std::string arch : {"sm_80", "sm_90a"})

@@ -76,4 +76,51 @@ LogicalResult KernelExpander::expandOp(tile::SumDiagonalsOp op) {
   return success();
 }
 
+void KernelExpander::scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents) {
+  Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView());
+  const int64_t count = laneShape(buffer)[0];
+  const int64_t lanes[] = {1, 2, 4, 8, 16};
+  auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) {
+    return arith::CmpIOp::create(builder, loc, predicate, a, b).getResult();
+  };
+  auto both = [&](Value a, Value b) { return a ? arith::AndIOp::create(builder, loc, a, b).getResult() : b; };
+  // The greatest place of all, negative where there is none; whether a sum has another.
+  Value differs, inside = isWriter(buffer);
+  SmallVector<Value> place, isPlaced(static_cast<size_t>(count));
+  for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {
+    if (!isa<TileType>(index.getType())) {
+      place.push_back(mapping.lookup(index));
+      continue;
+    }
+    SmallVector<Value> own;
+    Value most;
+    for (int64_t i = 0; i < count; ++i) {
+      own.push_back(get(buffers.lookup(index), i32(i)));
+      most = most ? combine(tile::Reduction::Max, most, own[i]) : own[i];
+    }
+    place.push_back(tile::named(combineLanes(tile::Reduction::Max, most, lanes), "one_place"));
+    inside = within(inside, place.back(), extent);
+    for (int64_t i = 0; i < count; ++i) {
+      Value isPlace = compare(arith::CmpIPredicate::sge, own[i], i32(0));
+      Value isOther = both(isPlace, compare(arith::CmpIPredicate::ne, own[i], place.back()));
+      differs = differs ? arith::OrIOp::create(builder, loc, differs, isOther).getResult() : isOther;
+      isPlaced[i] = both(isPlaced[i], isPlace);
+    }
+  }
+  Value severalPlaces = sched::AnyLaneOp::create(builder, loc, builder.getI1Type(), differs);
+  either(
+      tile::named(severalPlaces, "several_places"), [&] { scatterElements(op, extents); },
+      [&] {
+        Value total, zero = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0));
+        for (int64_t i = 0; i < count; ++i) {
+          Value one = arith::SelectOp::create(builder, loc, isPlaced[i], get(buffer, i32(i)), zero);
+          total = total ? arith::AddFOp::create(builder, loc, total, one).getResult() : one;
+        }
+        total = tile::named(combineLanes(tile::Reduction::Sum, total, lanes), "total");
+        Value isFirst = compare(arith::CmpIPredicate::eq, lane, i32(0));
+        onlyIf(both(inside, isFirst),
+               [&] { sched::AddElementsOp::create(builder, loc, ValueRange(total), view, place); });
+      });
+}
+
 } // namespace attune::expansion

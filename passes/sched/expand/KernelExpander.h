@@ -460,6 +460,8 @@ private:
   Value indexElement(Value index, Value i, Value r, Value j, Value c);
   /// `extents` are those of the view.
   void scatterElements(tile::ScatterOp op, ArrayRef<Value> extents);
+  /// One addition where all sums of the warp have one place, or none.
+  void scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents);
   /// `known`, if that is not null, and that an index is at least 0 and below `extent`.
   Value within(Value known, Value index, Value extent);
   /// A tile in shared memory: by the copy engine, a lane of each warp its rows, or element by element.

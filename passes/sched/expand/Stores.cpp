@@ -341,6 +341,8 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
   }
   Value inPairs = liesInPairs(op);
   auto write = [&] {
+    if (op.getMerge())
+      return scatterMerged(op, extents);
     if (!inPairs)
       return scatterElements(op, extents);
     either(
