@@ -365,7 +365,7 @@ def ScatterOp : TileOp<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
     ```mlir
     tile.scatter %ds, %bias[%h, %rows, %keys] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<3, bf16> (i32, !tile.tile<q 64 x k 64, i32, register>, !tile.tile<q 64 x k 64, i32, register>)
     tile.scatter add %ds, %table[%h, %bucket] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<2, f32> (i32, !tile.tile<q 64 x k 64, i32, register>)
-    tile.scatter add merge %sums, %table[%h, %bucket] : !tile.tile<part 4 x distance 80, f32, register>, !tile.view<2, f32> (i32, !tile.tile<part 4 x distance 80, i32, register>)
+    tile.scatter add merge %sums, %table[%h, %buckets] : !tile.tile<part 4 x distance 80, f32, register>, !tile.view<2, f32> (i32, !tile.tile<part 4 x distance 80, i32, register>)
     tile.scatter add %hits, %counts[%bucket] : !tile.tile<q 64 x k 64, i32, register>, !tile.view<1, i64> (!tile.tile<q 64 x k 64, i32, register>)
     ```
   }];
