@@ -97,7 +97,7 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
         | lanes   | [columns/32], rounded up  | column 32 i + lane, the same in all warps; the last one beyond them |
         | threads | [columns/32/warps], rounded up | column 32 warps i + t in the t-th thread of the warps that follow a role's first |
         | diagonals | [(rows + columns)/8 - 1][2] | rows less columns: rows - 8 (i + 1) + g - 2 c - e, counted from a warp's first row |
-        | distances | [columns/32], rounded up | of part `w mod warps` in warp w: element 32 i + 8 c + (g - 2 c) mod 8; 0 past the last one |
+        | distances | [columns/32], rounded up | of part `w mod warps` in warp w: element 32 i + 8 c + (g - 2 c) mod 8; anything past the last one |
 
     A `diagonals` tile of rows and columns is the same along each diagonal: its elements at place (i, j, e) of a `c` fragment are those at
     [j + rows/8 - 1 - 2 i - e / 2][e % 2] of the lane's array.

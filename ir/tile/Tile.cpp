@@ -516,13 +516,14 @@ LogicalResult ScatterOp::verify() {
     auto type = dyn_cast<TileType>(index.getType());
     if (!type)
       continue;
-    const bool isVector = type.rank() == 1 && tile.rank() == 2 && tile.hasAxis(type.axis(0)) &&
+    const bool isVector = type.rank() == 1 && tile.rank() == 2 && !isByPart(tile) && tile.hasAxis(type.axis(0)) &&
                           type.getShape()[0] == tile.size(type.axis(0));
     const TileType whole = isVector ? type : tile;
     if (type != whole.withElementType(IntegerType::get(getContext(), 32))
                     .withSpace(MemorySpace::Register)
                     .withLayout(type.getLayout()))
-      return emitOpError() << "takes indices of i32 with the axes of " << tile << ", or one of them, got " << type;
+      return emitOpError() << "takes indices of i32 with the axes of " << tile
+                           << (isByPart(tile) ? "" : ", or one of them") << ", got " << type;
   }
   return success();
 }
@@ -630,8 +631,7 @@ LogicalResult SumDiagonalsOp::verify() {
   TileType tile = getTile().getType(), result = getResult().getType();
   if (tile.rank() != 2 || !tile.getElementType().isF32() || tile.getSpace() != MemorySpace::Register)
     return emitOpError() << "takes a tile of two axes of f32 in registers, got " << tile;
-  if (result.rank() != 2 || result.axis(0) != partAxis || result.axis(1) != distanceAxis ||
-      result.getSpace() != MemorySpace::Register || !result.getElementType().isF32())
+  if (!isByPart(result) || result.getSpace() != MemorySpace::Register || !result.getElementType().isF32())
     return emitOpError() << "gives a tile of " << partAxis << " and " << distanceAxis << " of f32 in registers, not "
                          << result;
   const int64_t parts = result.getShape()[0], rows = tile.getShape()[0];

@@ -69,7 +69,9 @@ class YieldOp;
 /// Whether a tile's one axis is that of distances.
 inline bool isByDistance(TileType type) { return type.rank() == 1 && type.axis(0) == distanceAxis; }
 /// Whether it has those of each part of the rows.
-inline bool isByPart(TileType type) { return type.rank() == 2 && type.axis(1) == distanceAxis; }
+inline bool isByPart(TileType type) {
+  return type.rank() == 2 && type.axis(0) == partAxis && type.axis(1) == distanceAxis;
+}
 
 /// The attribute of an op above whose source stands a comment line: `tile.comment = "S = Q K^T"`.
 inline constexpr llvm::StringLiteral commentAttr = "tile.comment";

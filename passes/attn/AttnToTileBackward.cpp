@@ -394,7 +394,7 @@ private:
     Value view =
         llvm::is_contained(operands, declared) ? param(declared.getName(), declared.getViewType()) : operand(declared);
     Value added = addedOf(tile, add);
-    const bool byDistance = followsFromDistance(add) && holdsWholeRows();
+    const bool byDistance = followsFromDistance(add);
     if (byDistance)
       added = sumDiagonals(tile, added);
     Value unlessZero = added;
@@ -417,10 +417,7 @@ private:
                             /*merge=*/byDistance && !gradient.inAnyOrder && sharesPlaces(add));
   }
 
-  /// Whether each warp that holds rows of scores holds all of their columns.
-  bool holdsWholeRows() { return !hasRoles(plan) || plan.getTileQ() >= 16 * plan.getWarps(); }
-
-  /// What rows past the end have is none of it.
+  /// By the parts that warps hold. What rows past the end have is none of it.
   Value sumDiagonals(const ScoreTile &tile, Value added) {
     Value isRagged = compare(Predicate::sgt, add(tile.origin, number(plan.getTileQ())), qOrigin(values.Sq));
     auto map = tile::MapOp::create(builder, loc, scores(), ValueRange{added}, {{"q", tile.origin}}, isRagged);

@@ -190,6 +190,19 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return true;
   }
 
+  /// Distances of parts are where sums along diagonals leave them: only maps and scatters go element by element.
+  static bool isTaken(Operation *op) {
+    for (Value value : llvm::concat<Value>(op->getOperands(), op->getResults())) {
+      auto type = dyn_cast<TileType>(value.getType());
+      if (!type || !tile::isByPart(type) ||
+          isa<tile::SumDiagonalsOp, tile::MapOp, tile::SplatOp, tile::ScatterOp, tile::YieldOp>(op))
+        continue;
+      op->emitError() << "has " << type << " in registers; distances of parts are taken by tile.map and tile.scatter";
+      return false;
+    }
+    return true;
+  }
+
   FragmentAttr vectorLayout(TileType type, bool isRows) {
     return isRows ? rowFragment(FragmentRole::Rows, type.getShape()[0])
                   : fragment(FragmentRole::Columns, columnWarpsOf(type));
@@ -309,7 +322,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), [&](Value v) { assign(v); }); });
       WalkResult whole = kernel.walk([&](Operation *op) {
         auto sum = dyn_cast<tile::SumDiagonalsOp>(op);
-        const bool good = llvm::all_of(op->getResults(), isMadeOfFragments) && (!sum || areOfWarps(sum));
+        const bool good = isTaken(op) && llvm::all_of(op->getResults(), isMadeOfFragments) && (!sum || areOfWarps(sum));
         return good ? WalkResult::advance() : WalkResult::interrupt();
       });
       if (whole.wasInterrupted())

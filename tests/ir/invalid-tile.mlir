@@ -1222,3 +1222,27 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
   // expected-error @+1 {{'tile.scatter' op merges sums of diagonals that it adds by an index of each, f32 by part and distance, got '!tile.tile<part 8 x distance 80, f32, register>'}}
   tile.scatter add merge %m, %V[%i, %i, %i] : !tile.tile<part 8 x distance 80, f32, register>, !tile.view<3, f32> (i32, i32, i32)
 }
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %V = tile.param "x" : !tile.view<3, f32>
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<part 8 x distance 80, f32, register>
+  %at = tile.splat %i : i32 -> !tile.tile<distance 80, i32, register>
+  // expected-error @+1 {{'tile.scatter' op takes indices of i32 with the axes of '!tile.tile<part 8 x distance 80, f32, register>', got '!tile.tile<distance 80, i32, register>'}}
+  tile.scatter add %m, %V[%i, %i, %at] : !tile.tile<part 8 x distance 80, f32, register>, !tile.view<3, f32> (i32, i32, !tile.tile<distance 80, i32, register>)
+}
+
+// -----
+
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %c = arith.constant 0.0 : f32
+  %v = tile.splat %c : f32 -> !tile.tile<distance 80, f32, register>
+  // expected-error @+1 {{'tile.map' op result '!tile.tile<part 8 x distance 80, f32, register>' is by part and distance, which a map of vectors such as '!tile.tile<distance 80, f32, register>' is not}}
+  %m = tile.map(%v : !tile.tile<distance 80, f32, register>) at() -> !tile.tile<part 8 x distance 80, f32, register> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+}

@@ -40,7 +40,9 @@
 
 // CHECK-LABEL: sched.kernel @twice
 // CHECK:         %[[OWN:.*]] = arith.cmpi slt, %warp, %c4
-// CHECK:         arith.andi %[[OWN]]
+// Two elements a lane, of which the last 16 are none.
+// CHECK:         %[[EXISTS:.*]] = arith.cmpi slt, %{{.*}}, %c48
+// CHECK:         arith.andi %[[OWN]], %[[EXISTS]]
 // CHECK:         sched.add_elements
 
 // One addition where all sums of a warp have one place, or none.

@@ -205,7 +205,7 @@ struct PlanRequest {
   bool dropout = false;
   bool deterministic = false;      ///< gradients are the same bits in each launch
   bool elementGradients = false;   ///< loops give captured tensors something for each element of S
-  bool scatteredGradients = false; ///< some of these are added to memory one by one
+  bool scatteredGradients = false; ///< some of these are added to memory element by element, not by diagonal
   bool denseGradients = false;     ///< tiles of some have a kernel of their own
   bool sumsByHead = false;         ///< heads of a group sum by key what is theirs alone
   std::string packFault = {};      ///< why the query heads of a key head cannot share a tile's rows, or ""

@@ -96,6 +96,8 @@ void KernelExpander::scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents) 
     Value most;
     for (int64_t i = 0; i < count; ++i) {
       own.push_back(get(buffers.lookup(index), i32(i)));
+      if (Value exists = i + 1 == count ? isDistance(buffer, i32(i)) : Value())
+        own.back() = arith::SelectOp::create(builder, loc, exists, own.back(), i32(-1));
       most = most ? combine(tile::Reduction::Max, most, own[i]) : own[i];
     }
     place.push_back(tile::named(combineLanes(tile::Reduction::Max, most, lanes), "one_place"));

@@ -46,6 +46,13 @@ Value Lanes::distanceInPart(Value i) {
   return add(laneDistance, mul(i, 32));
 }
 
+Value Lanes::isDistance(Value buffer, Value i) {
+  auto type = cast<TileType>(buffer.getType());
+  if (!tile::isByPart(type) || type.getShape()[1] % 32 == 0)
+    return {};
+  return below(distanceInPart(i), i32(type.getShape()[1]));
+}
+
 /// Warpgroups that split the rows.
 static int64_t rowGroups(TileType type) { return cast<FragmentAttr>(type.getLayout()).getWarps() / 4; }
 

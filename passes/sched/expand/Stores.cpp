@@ -358,6 +358,8 @@ void KernelExpander::scatterElements(tile::ScatterOp op, ArrayRef<Value> extents
   Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView()), writer = isWriter(buffer);
   forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
     Value own = writer;
+    if (Value exists = isDistance(buffer, i))
+      own = ofWriter(own, exists);
     SmallVector<Value> place;
     for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {
       const bool isTile = isa<TileType>(index.getType());
