@@ -242,29 +242,25 @@ void Lowering::lowerAny(AnyOp op) {
 
 void Lowering::lowerSumDiagonals(SumDiagonalsOp op) {
   const TileType type = op.getTile().getType(), result = op.getType();
-  const int64_t columns = type.getShape()[1], parts = result.getShape()[0], distances = result.getShape()[1],
-                rows = type.getShape()[0] / parts, lanes = lanesFor(columns), count = result.numElements();
+  const int64_t columns = type.getShape()[1], allRows = type.getShape()[0], rows = allRows / result.getShape()[0],
+                lanes = lanesFor(columns), count = result.numElements();
   const int64_t from = ensure(op.getTile(), Listed), to = allocate(bytesOf(result));
   const Type element = result.getElementType();
   const int64_t clearedLanes = lanesFor(count);
-  loop(count, clearedLanes, {}, [&](Value i, ValueRange) {
-    storeScratch(zeroOf(vectorOf(element, clearedLanes)), to, element, i, clearedLanes);
-    return SmallVector<Value>();
-  });
+  loop(count, clearedLanes,
+       [&](Value i) { storeScratch(zeroOf(vectorOf(element, clearedLanes)), to, element, i, clearedLanes); });
   SmallVector<int64_t> reversed(llvm::reverse(llvm::seq<int64_t>(lanes)));
-  loop(constI64(0), constI64(parts * rows), [&](Value row) {
+  loop(constI64(0), constI64(allRows), [&](Value row) {
+    // Of the row's first column: each part before has as many places as rows and columns.
     Value part = arith::DivUIOp::create(b, row, constI64(rows)),
-          inPart = arith::RemUIOp::create(b, row, constI64(rows));
-    // Of the row's first column.
-    Value last = add(mul(part, constI64(distances)), add(inPart, constI64(columns)));
-    loop(columns, lanes, {}, [&](Value column, ValueRange) {
+          last = add(row, mul(add(part, constI64(1)), constI64(columns)));
+    loop(columns, lanes, [&](Value column) {
       Value terms = loadScratch(from, element, add(mul(row, constI64(columns)), column), lanes);
       if (lanes > 1)
         terms = vector::ShuffleOp::create(b, terms, terms, reversed);
       Value place = arith::SubIOp::create(b, last, add(column, constI64(lanes - 1)));
       Value at = scratchAt(to, element, place); // of no whole vector
       storeAt(arith::AddFOp::create(b, loadAt(at, terms.getType(), bytesOf(element)), terms), at, bytesOf(element));
-      return SmallVector<Value>();
     });
   });
   define(op, to, Listed);

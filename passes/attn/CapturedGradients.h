@@ -16,8 +16,8 @@
 //     | both, deterministic       |                           | atomic additions to long accumulators (LongAccumulator.h)|
 //     |                           |                           | in the workspace, then the ordered sum of their words    |
 //
-// The first three are sums in an order of their own, and the last one has none: all but the fourth are the same bits in
-// every launch. Addends that are not finite come out as in any sum: inf, or NaN where there is a NaN, or inf and -inf.
+// The first three are sums in an order of their own, and of the last one no order shows: all but the fourth and the fifth
+// are the same bits in every launch. Addends that are not finite come out as in any sum: inf, or NaN where there is a NaN, or inf and -inf.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -41,9 +41,6 @@ LogicalResult KernelExpander::expandOp(tile::SumDiagonalsOp op) {
   auto from = [&](Value value, Value other) {
     return sched::ShuffleOp::create(builder, loc, value.getType(), value, other).getResult();
   };
-  auto isLess = [&](Value a, Value b) {
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b).getResult();
-  };
 
   forEachPlace(source, [&](Value i, Value r, Value j, Value e, SmallVector<Value> at) {
     Value step =
@@ -52,15 +49,15 @@ LogicalResult KernelExpander::expandOp(tile::SumDiagonalsOp op) {
     set(plus(get(sums, place), get(source, at)), sums, place);
   });
 
-  Value isFirstRow = isLess(laneRow, i32(1)), nextRow = rem(add(lane, 4), 32);
+  Value isFirstRow = below(laneRow, i32(1)), nextRow = rem(add(lane, 4), 32);
   repeat(steps, "n", [&](Value n) {
     Value second = choose(isFirstRow, sumAt(add(n, 1), 1), sumAt(n, 1));
     set(plus(sumAt(n, 0), from(second, nextRow)), sums, {n, i32(0)});
   });
-  Value runsPast = isLess(laneRow, laneColumn); // g - 2 c is negative
+  Value runsPast = below(laneRow, laneColumn); // g - 2 c is negative
   repeat(steps, "n", [&](Value n) { set(choose(runsPast, sumAt(add(n, 1), 0), sumAt(n, 0)), sums, {n, i32(0)}); });
 
-  Value isUpper = isLess(i32(1), quad), isOdd = isLess(i32(0), rem(quad, 2));
+  Value isUpper = below(i32(1), quad), isOdd = below(i32(0), rem(quad, 2));
   Value beside = rem(add(lane, choose(isOdd, i32(32 - 9), i32(9))), 32);
   repeat(left, "p", [&](Value p) {
     Value first = mul(p, 4);
