@@ -193,11 +193,12 @@ LogicalResult WarpSpecializer::run() {
   for (Ring &ring : streamed) {
     const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
     const int64_t readers = warps + (ofKeys ? followers : 0);
-    declare(ring, /*filledBy=*/withColumns ? 33 : 1, /*emptiedBy=*/withColumns ? 32 * readers : readers);
+    const bool byLanes = withColumns || (ofKeys && domain.skips());
+    declare(ring, /*filledBy=*/withColumns ? 33 : 1, /*emptiedBy=*/byLanes ? 32 * readers : readers);
   }
   // Every lane arrives for what it has written.
   for (Ring &ring : staged)
-    declare(ring, /*filledBy=*/32 * ring.is.getWarps(), ring.holdsRows ? 32 * warps : warps);
+    declare(ring, /*filledBy=*/32 * ring.is.getWarps(), ring.isStored ? 32 * warps : warps);
   for (Ring &ring : windows)
     declare(ring, /*filledBy=*/1, warps);
   for (Ring &ring : leaving)

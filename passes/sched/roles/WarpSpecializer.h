@@ -45,13 +45,11 @@ private:
   struct Ring {
     Operation *tile;
     sched::RingAttr is; ///< how deep, and filled by whom
-    bool holdsRows;     ///< that lanes store one by one
+    bool isStored;      ///< by lanes, element by element
     Value buffer = {}, barriers = {}, map = {};
 
-    explicit Ring(Operation *tile) : tile(tile), is(sched::ringOf(tile)) {
-      auto convert = dyn_cast<tile::ConvertOp>(tile);
-      holdsRows = convert && !attune::tile::isByDistance(convert.getResult().getType());
-    }
+    explicit Ring(Operation *tile)
+        : tile(tile), is(sched::ringOf(tile)), isStored(isa<attune::tile::ConvertOp>(tile)) {}
     /// Whether its tile goes to memory.
     bool leaves() const { return isa<attune::tile::StoreOp, attune::tile::AccumulateOp>(tile); }
     /// The tile in it.
@@ -237,10 +235,10 @@ private:
                                       function_ref<void(tile::BlockIndexOp, Value)> tell,
                                       SmallVectorImpl<Value> *begins = nullptr);
 
-  /// Whether each lane arrives when it has read a stage. Where lanes store rows, as ids beside K, compute-sanitizer wants
-  /// it so: for it, no lane speaks for another.
+  /// Whether each lane arrives when it has read a stage. Where lanes read what lanes have stored, values or a message,
+  /// compute-sanitizer wants it so: for it, no lane speaks for another.
   bool byLanes(const Ring &ring) const {
-    return ring.holdsRows || (!columns.empty() && ring.barriers == streamed.front().barriers);
+    return ring.isStored || ((visits || !columns.empty()) && ring.barriers == streamed.front().barriers);
   }
   void release(const Ring &ring, Value stage) {
     sched::ReleaseOp::create(builder, loc, ring.barriers, stage, byLanes(ring));
