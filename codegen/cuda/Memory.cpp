@@ -113,8 +113,8 @@ void KernelPrinter::printSlice(SliceOp op) {
   statement(op, Twine(view.isWritten ? "" : "const ") + elementName(op.getResult().getType().getElementType()) +
                     " *const " + name + " = " + address.text + ";");
   view.pointer = name;
-  view.strides = llvm::to_vector(llvm::drop_begin(view.strides, indices.size()));
-  view.extents = llvm::to_vector(llvm::drop_begin(view.extents, indices.size()));
+  view.strides = llvm::to_vector(llvm::drop_begin(view.strides, op.getDropped()));
+  view.extents = llvm::to_vector(llvm::drop_begin(view.extents, op.getDropped()));
   views[op.getResult()] = view;
 }
 

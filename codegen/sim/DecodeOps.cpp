@@ -87,8 +87,11 @@ bool Decoder::elementOp(Operation *op) {
         int from = viewOf(o, o.getView());
         if (error)
           return;
-        emit(o, sim::slice, all({o.getView()}, o.getIndices()), {from});
-        view(o.getResult(), {program->views[from].tensor, program->views[from].dropped + int(o.getIndices().size())});
+        emit(o, sim::slice, all({o.getView()}, o.getIndices().take_front(o.getDropped())), {from});
+        sim::View result = {program->views[from].tensor, program->views[from].dropped + int(o.getDropped())};
+        for (Value begin : o.getBegins())
+          result.begins.push_back(slot(begin));
+        view(o.getResult(), std::move(result));
       })
       .Case([&](sched::ExtentOp o) { emit(o, sim::extent, {}, {viewOf(o, o.getView())}, {int64_t(o.getDim())}); })
       .Case([&](sched::IsMappedOp o) { emit(o, sim::isMapped, {}, {mapOf(o, o.getMap())}); })

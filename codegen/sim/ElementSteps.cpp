@@ -165,10 +165,12 @@ Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
 }
 
 /// The int32 inputs of `step` from `first` on: the place of a lane's element in a view.
-static std::array<int64_t, maxRank> indicesAt(Warp &warp, const Step &step, int first, int lane) {
+static std::array<int64_t, maxRank> indicesAt(Warp &warp, const Step &step, const View &view, int first, int lane) {
   std::array<int64_t, maxRank> indices = {};
   for (int i = first; i < step.inputs; ++i)
     indices[i - first] = warp.get<int32_t>(step.in[i], lane);
+  for (size_t i = 0; i < view.begins.size(); ++i)
+    indices[i] += warp.get<int32_t>(view.begins[i], lane);
   return indices;
 }
 
@@ -180,8 +182,8 @@ static Go forEachPlace(Machine &machine, Warp &warp, const Step &step, int first
   for (int lane = 0; lane < laneCount; ++lane) {
     if (laneCount > 1 && !warp.has(lane))
       continue;
-    std::byte *at =
-        machine.global(warp, step, view, baseOf(step.in[first], lane), indicesAt(warp, step, first + 1, lane), count);
+    std::byte *at = machine.global(warp, step, view, baseOf(step.in[first], lane),
+                                   indicesAt(warp, step, view, first + 1, lane), count);
     if (!at)
       return Go::Stop;
     body(lane, at);

@@ -134,9 +134,10 @@ struct Tensor {
   size_t offset = 0; ///< of its address, strides and extents, in the packed parameters
 };
 
-/// A view: dimensions of `tensor` from `dropped` on.
+/// A view: dimensions of `tensor` from `dropped` on, each from where it begins, if that is told.
 struct View {
   int tensor = 0, dropped = 0;
+  std::vector<Slot> begins = {};
 };
 
 struct Role {

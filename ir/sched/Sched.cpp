@@ -815,9 +815,13 @@ LogicalResult StoreSharedOp::verify() {
 
 LogicalResult SliceOp::verify() {
   ViewType view = getView().getType(), result = getResult().getType();
-  if (view.getElementType() != result.getElementType() ||
-      view.getRank() - int64_t(getIndices().size()) != result.getRank())
-    return emitOpError("removes one leading dimension for each index");
+  const int64_t indices = int64_t(getIndices().size());
+  if (view.getElementType() != result.getElementType() || result.getRank() > view.getRank() || indices < getDropped() ||
+      indices > view.getRank())
+    return emitOpError("removes one leading dimension for each index, and begins those that it keeps at others");
+  if (!getBegins().empty() && !llvm::all_of(getResult().getUsers(), llvm::IsaPred<LoadElementsOp, StoreElementsOp>))
+    return emitOpError("begins dimensions for what accesses pairs, sched.load_elements and sched.store_elements; give "
+                       "the others their own indices");
   return success();
 }
 

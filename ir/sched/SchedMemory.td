@@ -102,15 +102,23 @@ def ExchangeOp : SchedOp<"exchange", [Effects]> {
 def SliceOp : SchedOp<"slice", [Pure]> {
   let summary = "view without its leading dimensions, at the given indices";
   let description = [{
-    The 64-bit offset is computed once.
+    The 64-bit offset is computed once. Indices of dimensions that it keeps are where these begin: an index of 0 of the result is that one. What
+    accesses such a view are pairs (`sched.load_elements`, `sched.store_elements`); the addresses of a lane's are one and a multiple of a stride.
 
     ```mlir
     %kh = sched.slice %K[%b, %hk] : !tile.view<4, bf16> -> !tile.view<2, bf16>
+    %own = sched.slice %bias[%h, %q, %k] : !tile.view<3, bf16> -> !tile.view<2, bf16>
     ```
   }];
   let arguments = (ins ViewType:$view, Variadic<I32>:$indices);
   let results = (outs ViewType:$result);
   let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view) `->` type($result)";
+  let extraClassDeclaration = [{
+    /// How many dimensions the result has not.
+    int64_t getDropped() { return getView().getType().getRank() - getResult().getType().getRank(); }
+    /// Where dimensions of the result begin.
+    ::mlir::OperandRange getBegins() { return getIndices().drop_front(getDropped()); }
+  }];
   let hasVerifier = 1;
 }
 

@@ -6,6 +6,8 @@
 //     exponentFactor(map)                                      c of a map exp2((x - m) * c)
 //     pacedOperand(map)                                        what its one special function waits for
 //     holdsRows(map, input)                                    whether an input has one element for each row
+//     coordinateOf(map, index)                                 of which axis a value is the coordinate
+//     countedPlaces(index)                                     a vector of places that are coordinates up to an end
 //     isMultipleOf(origin, 64)                                 whether tiles begin at multiples of a number
 //
 //===----------------------------------------------------------------------===//
@@ -78,6 +80,47 @@ inline bool givesPlaces(tile::MapOp map) {
            auto scatter = mlir::dyn_cast<tile::ScatterOp>(user);
            return scatter && scatter.getTile() != map.getResult();
          });
+}
+
+/// Of which axis of a map's tile a value is the coordinate, and where the tile begins along it.
+struct TileCoordinate {
+  llvm::StringRef axis;
+  mlir::Value origin;
+};
+inline std::optional<TileCoordinate> coordinateOf(tile::MapOp map, mlir::Value value) {
+  for (auto [axis, origin, argument] : llvm::zip(map.getAxes().getAsValueRange<mlir::StringAttr>(), map.getOrigins(),
+                                                 map.getBody().getArguments().drop_front(map.getInputs().size())))
+    if (argument == value)
+      return TileCoordinate{axis, origin};
+  return std::nullopt;
+}
+
+/// A vector of places that counts along its axis from the tile's origin on: the coordinates, negative from `end` on where
+/// there is one.
+struct CountedPlaces {
+  tile::MapOp map;
+  mlir::Value coordinate; ///< the map's argument
+  TileCoordinate along;
+  mlir::Value end; ///< may be null
+};
+inline std::optional<CountedPlaces> countedPlaces(mlir::Value index) {
+  auto map = index.getDefiningOp<tile::MapOp>();
+  if (!map || !givesPlaces(map))
+    return std::nullopt;
+  mlir::Value value = map.getYield().getValues().front(), end;
+  if (auto choice = value.getDefiningOp<mlir::arith::SelectOp>()) {
+    auto isBelow = choice.getCondition().getDefiningOp<mlir::arith::CmpIOp>();
+    mlir::APInt otherwise;
+    if (!isBelow || isBelow.getPredicate() != mlir::arith::CmpIPredicate::slt ||
+        isBelow.getLhs() != choice.getTrueValue() || isBelow.getRhs().getParentBlock() == &map.getBody().front() ||
+        !mlir::matchPattern(choice.getFalseValue(), mlir::m_ConstantInt(&otherwise)) || !otherwise.isNegative())
+      return std::nullopt;
+    end = isBelow.getRhs();
+    value = choice.getTrueValue();
+  }
+  if (std::optional<TileCoordinate> along = coordinateOf(map, value))
+    return CountedPlaces{map, value, *along, end};
+  return std::nullopt;
 }
 
 /// Whether `origin`, where a tile begins along an axis, is a multiple of `factor` for every block and tile: a constant,

@@ -331,6 +331,7 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
   FailureOr<SmallVector<CapturedGradient>> gradients = planCapturedGradients(op);
   if (failed(gradients))
     return;
+  request.gradientReadsScore = !op.getScoreGrad().getArgument(0).use_empty();
   for (const CapturedGradient &gradient : *gradients) {
     request.denseGradients |= !gradient.tiles.empty();
     request.elementGradients |= gradient.tiles.empty();

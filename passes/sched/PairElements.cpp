@@ -8,8 +8,8 @@
 // A lane of an accumulator holds pairs of columns, an even one and the next. An element whose last index counts with the
 // columns, from a tile's origin on, stands beside that of the next column wherever the view's last dimension is dense: one
 // access then serves both. Where it counts with the rows, lanes 4 apart hold pairs of rows, and exchange one of two
-// elements (`sched.row_pairs`). Whether the view lies so (stride 1, even strides, extent and address) is known at run
-// time; one branch for all threads chooses.
+// elements (`sched.row_pairs`). Whether the view lies so (stride 1, even strides, extent and address), and whether the
+// whole tile lies in it, is known at run time; one branch for all threads chooses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,20 +71,16 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     return element.isF32() || element.isBF16() || element.isF16();
   }
 
-  /// Whether `value` is the coordinate of `map` along `axis`, whose tile begins at an even number.
-  static bool isCoordinate(tile::MapOp map, Value value, StringRef axis) {
-    for (auto [name, origin, argument] : llvm::zip(map.getAxes().getAsValueRange<StringAttr>(), map.getOrigins(),
-                                                   map.getBody().getArguments().drop_front(map.getInputs().size())))
-      if (argument == value)
-        return name == axis && isMultipleOf(origin, 2);
-    return false;
+  /// Whether a coordinate is that of `axis`, whose tile begins at an even number.
+  static bool countsAlong(const std::optional<TileCoordinate> &coordinate, StringRef axis) {
+    return coordinate && coordinate->axis == axis && isMultipleOf(coordinate->origin, 2);
   }
 
   /// Whether the last index of `element` counts along axis `along` of the map's tile, and the others stay the same.
   static bool isInPairs(tile::MapOp map, tile::ElementOp element, unsigned along) {
     const TileType type = map.getResult().getType();
     if (!isFloat(element.getView().getType()) || element.getIndices().empty() ||
-        !isCoordinate(map, element.getIndices().back(), type.axis(along)))
+        !countsAlong(coordinateOf(map, element.getIndices().back()), type.axis(along)))
       return false;
     auto isOther = [&](BlockArgument argument) {
       const size_t number = argument.getArgNumber(), inputs = map.getInputs().size();
@@ -96,28 +92,13 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     });
   }
 
-  /// Whether `index` counts along an axis up to an end, and is negative from there on.
-  static bool counts(Value index, StringRef axis) {
-    auto map = index.getDefiningOp<tile::MapOp>();
-    if (!map || !givesPlaces(map) || map.getResult().getType().axis(0) != axis)
-      return false;
-    Value value = map.getYield().getValues().front();
-    if (isCoordinate(map, value, axis))
-      return true;
-    auto choice = value.getDefiningOp<arith::SelectOp>();
-    auto isBelow = choice ? choice.getCondition().getDefiningOp<arith::CmpIOp>() : arith::CmpIOp();
-    APInt otherwise;
-    return isBelow && isBelow.getPredicate() == arith::CmpIPredicate::slt &&
-           isBelow.getLhs() == choice.getTrueValue() && isBelow.getRhs().getParentBlock() != &map.getBody().front() &&
-           isCoordinate(map, choice.getTrueValue(), axis) &&
-           matchPattern(choice.getFalseValue(), m_ConstantInt(&otherwise)) && otherwise.isNegative();
-  }
-
   static bool isInPairs(tile::ScatterOp scatter, unsigned along) {
     TileType type = scatter.getTile().getType();
     if (scatter.getAdd() || !holdsPairs(type) || !type.getElementType().isF32() ||
-        !isFloat(scatter.getView().getType()) || !isa<TileType>(scatter.getIndices().back().getType()) ||
-        !counts(scatter.getIndices().back(), type.axis(along)))
+        !isFloat(scatter.getView().getType()))
+      return false;
+    const std::optional<CountedPlaces> places = countedPlaces(scatter.getIndices().back());
+    if (!places || !countsAlong(places->along, type.axis(along)))
       return false;
     // Of the other axis: for rows those that are the same along columns, whatever they are.
     return llvm::all_of(scatter.getIndices().drop_back(), [&](Value index) {

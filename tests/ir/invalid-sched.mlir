@@ -341,6 +341,16 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 12
 
 sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  // expected-error @+1 {{'sched.slice' op begins dimensions for what accesses pairs, sched.load_elements and sched.store_elements; give the others their own indices}}
+  %own = sched.slice %LSE[%i, %i, %i] : !tile.view<3, f32> -> !tile.view<2, f32>
+  %extent = sched.extent %own, 0 : !tile.view<2, f32>
+}
+
+// -----
+
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %lse = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'sched.store_element' op needs one index for each dimension of the view}}

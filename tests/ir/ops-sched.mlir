@@ -61,6 +61,8 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
     // CHECK: %[[KH:.*]] = sched.slice %{{.*}}[%[[BATCH]], %[[HEAD]]] : <4, bf16> -> <2, bf16>
     %kh = sched.slice %K[%batch, %head] : !tile.view<4, bf16> -> !tile.view<2, bf16>
     %row = sched.slice %LSE[%batch, %head] : !tile.view<3, f32> -> !tile.view<1, f32>
+    // CHECK: sched.slice %{{.*}}[%[[BATCH]], %[[HEAD]], %[[HEAD]]] : <3, f32> -> <2, f32>
+    %own = sched.slice %LSE[%batch, %head, %head] : !tile.view<3, f32> -> !tile.view<2, f32>
     // CHECK: sched.is_null %{{.*}} : <3, f32>
     %null = sched.is_null %LSE : !tile.view<3, f32>
     // CHECK: %[[FIRST:.*]], %[[ORIGIN:.*]], %[[VISIBLE:.*]], %[[FULL:.*]] = sched.next_visible from %[[THREAD]] below %{{.*}} {

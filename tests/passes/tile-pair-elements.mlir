@@ -11,39 +11,58 @@
 // CHECK:         tile.scatter %{{.*}}, %{{.*}}[%h, %{{.*}}, %{{.*}}] : <q 64
 // CHECK:         tile.scatter %{{.*}}, %{{.*}}[%h, %{{.*}}, %{{.*}}] {sched.row_pairs} : <q 64
 
-// One question for all columns; beyond the last pair both columns have the last element.
+// One question for all threads: whether the views lie in pairs, and the whole tile in them. Then no index is asked.
 // SCHED-LABEL: sched.kernel @pairs
-// SCHED-DAG:     %[[PAIRS:.*]] = sched.in_pairs %bias {tile.name = "bias_in_pairs"} : <3, bf16>
+// SCHED-DAG:     %[[BIAS:.*]] = sched.in_pairs %bias {tile.name = "bias_in_pairs"} : <3, bf16>
 // SCHED-DAG:     %[[TABLE:.*]] = sched.in_pairs %table {tile.name = "table_in_pairs"} : <2, bf16>
-// SCHED:         %[[BOTH:.*]] = arith.andi %[[PAIRS]], %[[TABLE]] : i1
-// SCHED:         scf.if %[[BOTH]] {
+// SCHED-DAG:     %[[OUT:.*]] = sched.in_pairs %OUT {tile.name = "out_in_pairs"} : <3, bf16>
+// SCHED:         %[[KEYS:.*]] = sched.extent %bias, 2
+// SCHED:         %[[K_END:.*]] = arith.addi %k0, %c32
+// SCHED:         %[[IN_BIAS:.*]] = arith.cmpi sle, %[[K_END]], %[[KEYS]]
+// SCHED:         %[[A:.*]] = arith.andi %[[BIAS]], %[[IN_BIAS]]
+// SCHED:         %[[B:.*]] = arith.andi %[[A]], %[[TABLE]]
+// SCHED:         %[[ROWS:.*]] = sched.extent %table, 0
+// SCHED:         %[[IN_ROWS:.*]] = arith.cmpi sle, %[[K_END]], %[[ROWS]]
+// SCHED:         %[[C:.*]] = arith.andi %[[B]], %[[IN_ROWS]]
+// SCHED:         %[[COLUMNS:.*]] = sched.extent %table, 1
+// SCHED:         %[[Q_END:.*]] = arith.addi %q0, %c64
+// SCHED:         %[[IN_COLUMNS:.*]] = arith.cmpi sle, %[[Q_END]], %[[COLUMNS]]
+// SCHED:         %[[ALL:.*]] = arith.andi %[[C]], %[[IN_COLUMNS]]
+// SCHED:         scf.if %[[ALL]] {
 // SCHED:           sched.registers "bias_pairs" : <q 64 x k 8, f32, register, #sched.fragment<c, warps 4>>
+// Of rows a lane has a view of its own, from its first pair on.
+// SCHED:           %[[OWN:.*]] = sched.slice %table[%{{.*}}, %{{.*}}] {tile.name = "own_table"} : <2, bf16> -> <2, bf16>
 // SCHED:           scf.for %[[J:.*]] = %c0
 // SCHED:             scf.for %[[R:.*]] = %c0
-// SCHED:               %[[EXTENT:.*]] = sched.extent %bias, 2
-// SCHED:               %[[LAST:.*]] = arith.subi %[[EXTENT]], %c2
-// SCHED:               %[[BEYOND:.*]] = arith.cmpi sgt, %[[K:.*]], %[[LAST]] : i32
-// SCHED:               %[[AT:.*]] = arith.minsi %[[K]], %[[LAST]] : i32
-// SCHED:               %[[FIRST:.*]], %[[SECOND:.*]] = sched.load_elements %bias[%h, %{{.*}}, %[[AT]]] : <3, bf16>
-// SCHED:               arith.select %[[BEYOND]], %[[SECOND]], %[[FIRST]] : f32
+// The row's index is q + 1, which is clamped.
+// SCHED:               %[[MOST:.*]] = arith.minsi
+// SCHED:               %[[ROW:.*]] = arith.maxsi %[[MOST]]
+// SCHED:               sched.load_elements %bias[%h, %[[ROW]], %k{{.*}}] : <3, bf16>
 // Of rows: the pair at the lane's first column in the lane of the first row, at the second in that of the next.
-// SCHED:             scf.for
-// SCHED:               %[[X:.*]], %[[Y:.*]] = sched.load_elements %table[%{{.*}}, %{{.*}}] : <2, bf16>
-// SCHED:               %[[FROM:.*]] = arith.select %{{.*}}, %[[Y]], %[[X]] : f32
-// SCHED:               %[[AWAY:.*]] = arith.select %[[ODD:.*]], %[[FROM]], %[[Y]] : f32
+// SCHED:             scf.for %[[R:.*]] = %c0
+// SCHED:               %[[COLUMN:.*]] = arith.muli %[[J]], %c8
+// SCHED:               %[[DOWN:.*]] = arith.muli %[[R]], %c8
+// SCHED:               %[[X:.*]], %[[Y:.*]] = sched.load_elements %[[OWN]][%[[COLUMN]], %[[DOWN]]] : <2, bf16>
+// SCHED:               %[[AWAY:.*]] = arith.select %[[ODD:.*]], %[[X]], %[[Y]] : f32
 // SCHED:               %[[GOT:.*]] = sched.shuffle_xor %[[AWAY]], 4
-// SCHED:               arith.select %[[ODD]], %[[GOT]], %[[FROM]] : f32
+// SCHED:               arith.select %[[ODD]], %[[GOT]], %[[X]] : f32
 // SCHED:               arith.select %[[ODD]], %[[Y]], %[[GOT]] : f32
 // SCHED:         } else {
 // SCHED-NOT:       sched.load_elements
 // SCHED:           tile.element %bias[%h, %{{.*}}, %{{.*}}] in_range [true, false, false] :
+// Columns end at the tile's end, at Sk, or at the view's.
+// SCHED:         arith.cmpi sle, %[[Q_END]], %{{.*}}
+// SCHED:         arith.cmpi sle, %[[K_END]], %{{.*}}
+// SCHED:         arith.cmpi sle, %[[K_END]], %k_extent
 // SCHED:         scf.if %{{.*}} {
-// SCHED:           sched.store_elements %{{.*}}, %{{.*}}, %{{.*}}[%h, %{{.*}}, %{{.*}}] : <3, bf16>
+// SCHED-NOT:       arith.cmpi
+// SCHED:           sched.store_elements %{{.*}}, %{{.*}}, %OUT[%h, %{{.*}}, %{{.*}}] : <3, bf16>
 // SCHED:         } else {
 // SCHED-NOT:       sched.store_elements
 // SCHED:         scf.if %{{.*}} {
+// SCHED:           %[[OWN_OUT:.*]] = sched.slice %OUT[%h, %{{.*}}, %{{.*}}] {tile.name = "own_out"} : <3, bf16> -> <2, bf16>
 // SCHED:           sched.shuffle_xor
-// SCHED:           sched.store_elements %{{.*}}, %{{.*}}, %{{.*}}[%h, %{{.*}}, %{{.*}}] : <3, bf16>
+// SCHED:           sched.store_elements %{{.*}}, %{{.*}}, %[[OWN_OUT]][%{{.*}}, %{{.*}}] : <2, bf16>
 
 !values = !tile.tile<q 64 x k 32, f32, register>
 

@@ -198,9 +198,21 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
 }
 
 /// Beside such a plan, of the loops over keys for what captured tensors are given: a warp has 16 rows of S and dP, and of
-/// what it adds up for a tile of a tensor. Loops over the batches that share a tile are short: two blocks on a
-/// multiprocessor begin and end beside each other.
-constexpr WarpgroupTiles warpgroupElementTiles[] = {{128, 128, 8, 2}, {64, 64, 4, 2, 2}, {128, 64, 8, 2}};
+/// what it adds up for a tile of a tensor. Loops over the batches that share a tile are short, and bound by what they read
+/// from level 2: the largest tile that registers hold, or two blocks on a multiprocessor, which begin and end beside each
+/// other.
+constexpr WarpgroupTiles warpgroupElementTiles[] = {
+    {128, 128, 8, 2}, {128, 112, 8, 2}, {64, 64, 4, 2, 2}, {128, 64, 8, 2}};
+
+/// Of a thread there: S, dP and what is added up or where; of a dense tensor its elements, as wide as they are, and what
+/// the score's gradient reads.
+static double elementRegisters(const PlanRequest &request, const Plan &plan) {
+  const double tile = plan.tileK / 2.0, ofTensor = request.biases * request.biasBytes / 4.0,
+               ofScore = request.gradientReadsScore;
+  if (!request.denseGradients)
+    return 3 * tile;
+  return (3 + ofTensor + ofScore) * tile + request.distanceValues * (plan.tileK / 4 + 2);
+}
 
 static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const ArchInfo &arch,
                                                 const PlanChoice &fixed, int64_t budget) {
@@ -213,11 +225,9 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
       continue;
     const int64_t e = request.elementBytes, row = boxRowBytes(request.headDim, e) + boxRowBytes(request.headDimV, e),
                   held = (request.denseGradients ? plan->stages : 1) * plan->tileQ;
-    // S, dP, what is added up or where, and of a dense tensor its elements.
-    const int64_t tilesOfScores = request.denseGradients ? 4 : 3;
     const int64_t most =
         std::min(budget, int64_t(arch.sharedBytesPerSM / plan->blocksPerSm - arch.sharedReservedPerBlock));
-    if (tilesOfScores * plan->tileK / 2 <= warpgroupRegisters &&
+    if (elementRegisters(request, *plan) <= warpgroupRegisters &&
         (held + plan->stages * plan->tileK) * row + barrierBytes <= most)
       return plan;
   }

@@ -207,6 +207,7 @@ struct PlanRequest {
   bool elementGradients = false;   ///< loops give captured tensors something for each element of S
   bool scatteredGradients = false; ///< some of these are added to memory element by element, not by diagonal
   bool denseGradients = false;     ///< tiles of some have a kernel of their own
+  bool gradientReadsScore = false; ///< that of the score is computed from Q K, which is kept until then
   bool sumsByHead = false;         ///< heads of a group sum by key what is theirs alone
   std::string packFault = {};      ///< why the query heads of a key head cannot share a tile's rows, or ""
   bool precise = false;            ///< exp2 and the score's functions to float32 accuracy

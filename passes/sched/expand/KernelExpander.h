@@ -41,6 +41,7 @@ struct ColumnPair {
 struct ElementPairs {
   tile::ElementOp element;
   Value buffer;
+  Value own; ///< the view from the lane's first pair on, where only the last two indices differ between its pairs
 };
 
 /// A window of 16-bit elements, as `a` fragments of 16 columns: their pairs are those of a `c` fragment's place.
@@ -144,20 +145,31 @@ private:
   bool readsColumns(tile::MapOp op);
 
   // Pairs.cpp
-  /// Whether the views that `op` accesses in pairs lie so; null where it accesses none.
-  Value liesInPairs(Operation *op);
+  /// Whether the views that are accessed in pairs lie so, and the tile within them; null where none are.
+  Value liesInPairs(tile::MapOp op);
+  Value liesInPairs(tile::ScatterOp op, ArrayRef<Value> extents);
+  Value viewInPairs(Value view);
+  /// `known`, if it is there, and that a tile of `type` lies between 0 and `end` along an axis.
+  Value endsWithin(Value known, const TileCoordinate &along, TileType type, Value end);
+  Value both(Value one, Value other);
+  Value extentOf(Value view, int64_t dim);
   /// An op of a map whose elements are accessed one by one here.
   void cloneAlone(Operation &op, IRMapping &inner);
   /// The marked elements of `op`, each with registers for a pair of columns.
   SmallVector<ElementPairs> openPairs(tile::MapOp op);
   void loadPairs(tile::MapOp op, const ElementPairs &of, Value j);
-  /// The indices of `element` at place (i, r, j, c) of `op`; clamped where they are not known to be in range, but for the
-  /// last.
+  /// The indices of `element` at place (i, r, j, c) of `op`, in a tile that lies in pairs: clamped where that does not tell
+  /// that they are in range.
   SmallVector<Value> indicesOf(tile::MapOp op, tile::ElementOp element, Value i, Value r, Value j, Value c);
   /// The nearest index of a dimension.
   Value clamped(Value index, Value view, int64_t dim);
   void scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents);
-  void scatterRowPairs(tile::ScatterOp op, ArrayRef<Value> extents);
+  /// Of rows in pairs, the view from the lane's first pair on, by column and row; null where other indices differ, too.
+  Value ownPairs(tile::MapOp op, tile::ElementOp element);
+  Value ownPairs(tile::ScatterOp op);
+  Value fromFirst(Value view, SmallVector<Value> first);
+  /// The coordinate, for a tile that ends before they do.
+  Value placeWithin(const CountedPlaces &places, Value i, Value r, Value j, Value c);
   /// Whether the lane's rows are the second ones of pairs.
   Value isSecondRow();
   /// Of an element of each of two rows that lanes 4 apart hold at the lane's two columns, the two rows' at one of them:

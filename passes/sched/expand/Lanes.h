@@ -37,6 +37,8 @@ public:
   void writeLane();
   /// Row of fragment i, half r, within the tile that a layout with rows holds: first_row + 16 i + g + 8 r.
   Value rowInTile(Value buffer, Value i, Value r) { return add(add(laneRowOf(buffer), mul(i, 16)), mul(r, 8)); }
+  /// From the lane's first row to another of its rows.
+  Value rowStep(Value i, Value r) { return add(mul(i, 16), mul(r, 8)); }
   /// The lane's first row of a register tile: first_row + g.
   Value laneRowOf(Value buffer) { return add(firstRowOf(cast<TileType>(buffer.getType())), laneRow); }
   /// First row of the warp's share of a register tile.

@@ -64,8 +64,8 @@ Value KernelExpander::inputElement(tile::MapOp op, Value input, Value i, Value r
   if (!isWindow(op, input))
     return sharedElement(input, op.getResult(), i, r, j, c);
   auto [ring, stage] = slotOf(input);
-  return loadShared(type.getElementType(), ring, stage, laneRowOf(op.getResult()), add(laneColumn, c),
-                    add(mul(i, 16), mul(r, 8)), mul(j, 8));
+  return loadShared(type.getElementType(), ring, stage, laneRowOf(op.getResult()), add(laneColumn, c), rowStep(i, r),
+                    mul(j, 8));
 }
 
 IRMapping KernelExpander::mappingFor(Region &region) {
@@ -84,10 +84,9 @@ void KernelExpander::mapCoordinates(tile::MapOp op, IRMapping &inner, Value i, V
     if (argument.use_empty())
       continue;
     if (origin.getType().isF32())
-      inner.map(argument,
-                isRowAxis(op.getResult(), axis)
-                    ? floatCoordinate(mapping.lookup(origin), laneRowOf(op.getResult()), add(mul(i, 16), mul(r, 8)))
-                    : floatCoordinate(mapping.lookup(origin), laneColumns(op), add(mul(j, 8), c)));
+      inner.map(argument, isRowAxis(op.getResult(), axis)
+                              ? floatCoordinate(mapping.lookup(origin), laneRowOf(op.getResult()), rowStep(i, r))
+                              : floatCoordinate(mapping.lookup(origin), laneColumns(op), add(mul(j, 8), c)));
     else
       inner.map(argument,
                 tile::named(add(mapping.lookup(origin), coordinateInTile(op.getResult(), axis, i, r, j, c)), axis));

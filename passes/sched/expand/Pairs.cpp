@@ -1,7 +1,8 @@
 //===- Pairs.cpp - Two columns of a lane by one access to global memory ------===//
 //
-// A lane holds columns 8 j + 2 (lane % 4) and the next of an accumulator. Where a view lies in pairs, one access serves
-// both; where it does not, which is one question for all threads, each has its own (`tile-pair-elements`).
+// A lane holds columns 8 j + 2 (lane % 4) and the next of an accumulator. Where a view lies in pairs and the tile in the
+// view, one access serves both; where not, which is one question for all threads, each has its own
+// (`tile-pair-elements`). Within the view no index is clamped or asked: addresses are a lane's first and constants.
 //
 //     bias[h, q, k], bf16, of a row of 8 columns          lane 0    lane 1    lane 2    lane 3
 //         in pairs: one load of 4 bytes                    k 0, 1    k 2, 3    k 4, 5    k 6, 7
@@ -19,27 +20,61 @@ namespace attune::expansion {
 
 static bool isMarked(Operation *op) { return op->hasAttr(sched::pairsAttr) || op->hasAttr(sched::rowPairsAttr); }
 
-Value KernelExpander::liesInPairs(Operation *op) {
-  SetVector<Value> views;
-  op->walk([&](Operation *inner) {
-    if (!isMarked(inner))
-      return;
-    if (auto element = dyn_cast<tile::ElementOp>(inner))
-      views.insert(mapping.lookup(element.getView()));
-    else
-      views.insert(mapping.lookup(cast<tile::ScatterOp>(inner).getView()));
-  });
+Value KernelExpander::viewInPairs(Value view) {
+  OpBuilder::InsertionGuard guard(builder); // once, before any loop
+  builder.setInsertionPointAfterValue(view);
+  return tile::named(sched::InPairsOp::create(builder, loc, builder.getI1Type(), view), nameOfView(view) + "_in_pairs");
+}
+
+Value KernelExpander::both(Value one, Value other) {
+  return one ? arith::AndIOp::create(builder, loc, one, other).getResult() : other;
+}
+
+Value KernelExpander::extentOf(Value view, int64_t dim) {
+  return sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim);
+}
+
+Value KernelExpander::endsWithin(Value known, const TileCoordinate &along, TileType type, Value end) {
+  Value origin = mapping.lookup(along.origin), last = add(origin, type.getShape()[type.findAxis(along.axis)]);
+  if (!isMultipleOf(along.origin, 1))
+    known = both(known, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, origin, i32(0)));
+  return both(known, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, last, end));
+}
+
+/// The coordinate that index `dim` is, of those that lie within the view where a tile is accessed in pairs: the last, and
+/// of rows the other, which differs along all columns of a lane.
+static std::optional<TileCoordinate> countedIndex(tile::MapOp op, tile::ElementOp element, size_t dim) {
+  const bool isLast = dim + 1 == element.getIndices().size();
+  return isLast || element->hasAttr(sched::rowPairsAttr) ? coordinateOf(op, element.getIndices()[dim]) : std::nullopt;
+}
+
+Value KernelExpander::liesInPairs(tile::MapOp op) {
   Value all;
-  for (Value view : views) {
-    Value one;
-    {
-      OpBuilder::InsertionGuard guard(builder); // once, before any loop
-      builder.setInsertionPointAfterValue(view);
-      one = tile::named(sched::InPairsOp::create(builder, loc, builder.getI1Type(), view),
-                        nameOfView(view) + "_in_pairs");
-    }
-    all = all ? arith::AndIOp::create(builder, loc, all, one).getResult() : one;
+  SetVector<Value> views;
+  for (auto element : op.getBody().getOps<tile::ElementOp>()) {
+    if (!isMarked(element))
+      continue;
+    Value view = mapping.lookup(element.getView());
+    if (views.insert(view))
+      all = both(all, viewInPairs(view));
+    for (size_t dim = 0; dim < element.getIndices().size(); ++dim)
+      if (std::optional<TileCoordinate> along = countedIndex(op, element, dim); along && !element.getInRange()[dim])
+        all = endsWithin(all, *along, op.getResult().getType(), extentOf(view, int64_t(dim)));
   }
+  return all;
+}
+
+Value KernelExpander::liesInPairs(tile::ScatterOp op, ArrayRef<Value> extents) {
+  if (!isMarked(op))
+    return {};
+  Value all = viewInPairs(mapping.lookup(op.getView()));
+  for (auto [index, extent] : llvm::zip(op.getIndices(), extents))
+    if (std::optional<CountedPlaces> places = countedPlaces(index)) {
+      const TileType type = places->map.getResult().getType();
+      all = endsWithin(all, places->along, type, extent);
+      if (places->end)
+        all = endsWithin(all, places->along, type, mapping.lookup(places->end));
+    }
   return all;
 }
 
@@ -59,15 +94,14 @@ SmallVector<ElementPairs> KernelExpander::openPairs(tile::MapOp op) {
       continue;
     TileType held = TileType::make(builder.getContext(), {{type.axis(0), type.getShape()[0]}, {type.axis(1), columns}},
                                    builder.getF32Type(), MemorySpace::Register, layout);
-    all.push_back({element, registers(nameOfView(element.getView()) + "_pairs", held)});
+    all.push_back({element, registers(nameOfView(element.getView()) + "_pairs", held), ownPairs(op, element)});
     elementPairs[element] = all.back().buffer;
   }
   return all;
 }
 
 Value KernelExpander::clamped(Value index, Value view, int64_t dim) {
-  Value extent = sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim);
-  Value last = arith::SubIOp::create(builder, loc, extent, i32(1), arith::IntegerOverflowFlags::nsw);
+  Value last = arith::SubIOp::create(builder, loc, extentOf(view, dim), i32(1), arith::IntegerOverflowFlags::nsw);
   return arith::MaxSIOp::create(builder, loc, arith::MinSIOp::create(builder, loc, index, last), i32(0));
 }
 
@@ -86,74 +120,106 @@ SmallVector<Value> KernelExpander::indicesOf(tile::MapOp op, tile::ElementOp of,
   Value view = mapping.lookup(of.getView());
   for (auto [dim, index] : llvm::enumerate(of.getIndices())) {
     Value at = inner.lookupOrDefault(index);
-    const bool isLast = dim + 1 == of.getIndices().size();
-    indices.push_back(isLast || of.getInRange()[dim] ? at : clamped(at, view, int64_t(dim)));
+    indices.push_back(of.getInRange()[dim] || countedIndex(op, of, dim) ? at : clamped(at, view, int64_t(dim)));
   }
   return indices;
+}
+
+Value KernelExpander::fromFirst(Value view, SmallVector<Value> first) {
+  auto from = cast<tile::ViewType>(view.getType());
+  auto type = tile::ViewType::get(builder.getContext(), 2, from.getElementType());
+  return tile::named(sched::SliceOp::create(builder, loc, type, view, first), "own_" + nameOfView(view));
+}
+
+Value KernelExpander::ownPairs(tile::MapOp op, tile::ElementOp element) {
+  const size_t rank = element.getIndices().size();
+  if (!element->hasAttr(sched::rowPairsAttr) || rank < 2 || !countedIndex(op, element, rank - 2) ||
+      !llvm::all_of(
+          element.getIndices().drop_back(2),
+          [&](Value index) {
+            return followsOnlyFrom(index, op.getBody().front(), [](BlockArgument) { return false; });
+          }))
+    return {};
+  Value none = i32(0), column = rem(laneRow, 2);
+  SmallVector<Value> first = indicesOf(op, element, none, none, none, column);
+  first.back() = arith::SubIOp::create(builder, loc, first.back(), column, arith::IntegerOverflowFlags::nsw);
+  return fromFirst(mapping.lookup(element.getView()), first);
 }
 
 void KernelExpander::loadPairs(tile::MapOp op, const ElementPairs &of, Value j) {
   tile::ElementOp element = of.element;
   Value view = mapping.lookup(element.getView());
-  const int64_t last = element.getView().getType().getRank() - 1;
   const bool byRows = element->hasAttr(sched::rowPairsAttr);
   Value column = byRows ? rem(laneRow, 2) : i32(0), isSecond = byRows ? isSecondRow() : Value();
   repeat(laneShape(of.buffer)[0], "i", [&](Value i) {
     repeat(2, "r", [&](Value r) {
-      SmallVector<Value> indices = indicesOf(op, element, i, r, j, column);
-      if (byRows)
-        indices[last] = arith::SubIOp::create(builder, loc, indices[last], column, arith::IntegerOverflowFlags::nsw);
-      Value isBeyond;
-      if (!element.getInRange()[last]) {
-        // Beyond the last pair, whose end is even: both columns have the last element.
-        Value extent = sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, last);
-        Value lastPair = arith::SubIOp::create(builder, loc, extent, i32(2), arith::IntegerOverflowFlags::nsw);
-        isBeyond = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, indices[last], lastPair);
-        indices[last] = arith::MinSIOp::create(builder, loc, indices[last], lastPair);
+      SmallVector<Value> indices;
+      if (of.own) {
+        indices = {mul(j, 8), rowStep(i, r)};
+      } else {
+        indices = indicesOf(op, element, i, r, j, column);
+        if (byRows)
+          indices.back() =
+              arith::SubIOp::create(builder, loc, indices.back(), column, arith::IntegerOverflowFlags::nsw);
       }
-      auto pair =
-          sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(), view, indices);
-      Value first = pair.getFirst(), second = pair.getSecond();
-      if (isBeyond)
-        first = arith::SelectOp::create(builder, loc, isBeyond, second, first);
-      const std::array<Value, 2> own = byRows ? exchangePairs(first, second, isSecond) : std::array{first, second};
+      auto pair = sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(),
+                                                of.own ? of.own : view, indices);
+      const std::array<Value, 2> own = byRows ? exchangePairs(pair.getFirst(), pair.getSecond(), isSecond)
+                                              : std::array<Value, 2>{pair.getFirst(), pair.getSecond()};
       for (int64_t c : {0, 1})
         set(own[size_t(c)], of.buffer, {i, i32(0), add(mul(r, 2), c)});
     });
   });
 }
 
+Value KernelExpander::placeWithin(const CountedPlaces &places, Value i, Value r, Value j, Value c) {
+  IRMapping inner;
+  mapCoordinates(places.map, inner, i, r, j, c);
+  return inner.lookup(places.coordinate);
+}
+
+Value KernelExpander::ownPairs(tile::ScatterOp op) {
+  const size_t rank = op.getIndices().size();
+  if (!op->hasAttr(sched::rowPairsAttr) || rank < 2 || !countedPlaces(op.getIndices()[rank - 2]) ||
+      llvm::any_of(op.getIndices().drop_back(2), [](Value index) { return isa<TileType>(index.getType()); }))
+    return {};
+  Value none = i32(0), column = rem(laneRow, 2);
+  SmallVector<Value> first;
+  for (Value index : op.getIndices())
+    first.push_back(isa<TileType>(index.getType()) ? placeWithin(*countedPlaces(index), none, none, none, column)
+                                                   : mapping.lookup(index));
+  first.back() = arith::SubIOp::create(builder, loc, first.back(), column, arith::IntegerOverflowFlags::nsw);
+  return fromFirst(mapping.lookup(op.getView()), first);
+}
+
 void KernelExpander::scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents) {
   Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView()), writer = isWriter(buffer);
-  const size_t last = extents.size() - 1;
-  repeat(laneShape(buffer)[0], "i", [&](Value i) {
-    repeat(2, "r", [&](Value r) {
-      Value own = writer;
-      SmallVector<Value> place;
-      for (auto [index, extent] : llvm::zip(op.getIndices().drop_back(), extents)) {
-        const bool isTile = isa<TileType>(index.getType());
-        place.push_back(indexElement(index, i, r, {}, {}));
-        if (isTile)
-          own = within(own, place.back(), extent);
+  const bool byRows = op->hasAttr(sched::rowPairsAttr);
+  Value column = byRows ? rem(laneRow, 2) : i32(0), isSecond = byRows ? isSecondRow() : Value(), own = ownPairs(op);
+  auto writePair = [&](Value i, Value r, Value j) {
+    Value writes = writer;
+    SmallVector<Value> place;
+    if (own) {
+      place = {mul(j, 8), rowStep(i, r)};
+    } else {
+      for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {
+        const std::optional<CountedPlaces> counted = countedPlaces(index);
+        place.push_back(counted ? placeWithin(*counted, i, r, j, column) : indexElement(index, i, r, j, column));
+        if (!counted && isa<TileType>(index.getType()))
+          writes = within(writes, place.back(), extent);
       }
-      place.push_back({});
-      auto row = [&] {
-        repeat(laneShape(buffer)[1], "j", [&](Value j) {
-          auto column = [&](int64_t c) { return indexElement(op.getIndices()[last], i, r, j, i32(c)); };
-          auto value = [&](int64_t c) { return get(buffer, {i, j, add(mul(r, 2), c)}); };
-          place[last] = column(0);
-          // Where the second column has a place, so has the first.
-          either(
-              within({}, column(1), extents[last]),
-              [&] { sched::StoreElementsOp::create(builder, loc, value(0), value(1), view, place); },
-              [&] {
-                onlyIf(within({}, place[last], extents[last]),
-                       [&] { sched::StoreElementOp::create(builder, loc, value(0), view, place); });
-              });
-        });
-      };
-      own ? onlyIf(own, row) : row();
-    });
+      if (byRows) // they begin in the row before where the lane's is the second
+        place.back() = arith::SubIOp::create(builder, loc, place.back(), column, arith::IntegerOverflowFlags::nsw);
+    }
+    std::array<Value, 2> pair = {get(buffer, {i, j, mul(r, 2)}), get(buffer, {i, j, add(mul(r, 2), 1)})};
+    if (byRows)
+      pair = exchangePairs(pair[0], pair[1], isSecond);
+    auto store = [&] { sched::StoreElementsOp::create(builder, loc, pair[0], pair[1], own ? own : view, place); };
+    writes ? onlyIf(writes, store) : store();
+  };
+  const SmallVector<int64_t> shape = laneShape(buffer);
+  repeat(shape[1], "j", [&](Value j) {
+    repeat(shape[0], "i", [&](Value i) { repeat(2, "r", [&](Value r) { writePair(i, r, j); }); });
   });
 }
 
@@ -166,52 +232,6 @@ std::array<Value, 2> KernelExpander::exchangePairs(Value first, Value second, Va
   Value got = sched::ShuffleXorOp::create(builder, loc, away.getType(), away, 4);
   return {arith::SelectOp::create(builder, loc, isSecond, got, first),
           arith::SelectOp::create(builder, loc, isSecond, second, got)};
-}
-
-void KernelExpander::scatterRowPairs(tile::ScatterOp op, ArrayRef<Value> extents) {
-  Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView()), writer = isWriter(buffer);
-  const TileType type = op.getTile().getType();
-  const size_t last = extents.size() - 1;
-  Value isSecond = isSecondRow();
-  // The places of the lane's row and of that beside it.
-  TileType held = TileType::make(
-      builder.getContext(), {{type.axis(0), type.getShape()[0]}}, builder.getI32Type(), MemorySpace::Register,
-      FragmentAttr::get(builder.getContext(), FragmentRole::Rows, layoutOf(buffer).getWarps()));
-  Value rows[] = {registers("first_row", held), registers("second_row", held)};
-  forEachPlace(rows[0], [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
-    Value own = indexElement(op.getIndices()[last], i, r, {}, {}),
-          other = sched::ShuffleXorOp::create(builder, loc, own.getType(), own, 4);
-    set(arith::SelectOp::create(builder, loc, isSecond, other, own), rows[0], at);
-    set(arith::SelectOp::create(builder, loc, isSecond, own, other), rows[1], at);
-  });
-  Value column = rem(laneRow, 2);
-  repeat(laneShape(buffer)[1], "j", [&](Value j) {
-    Value own = writer;
-    SmallVector<Value> place;
-    for (auto [index, extent] : llvm::zip(op.getIndices().drop_back(), extents)) {
-      place.push_back(indexElement(index, {}, {}, j, column));
-      if (isa<TileType>(index.getType()))
-        own = within(own, place.back(), extent);
-    }
-    place.push_back({});
-    repeat(laneShape(buffer)[0], "i", [&](Value i) {
-      repeat(2, "r", [&](Value r) {
-        auto [first, second] =
-            exchangePairs(get(buffer, {i, j, mul(r, 2)}), get(buffer, {i, j, add(mul(r, 2), 1)}), isSecond);
-        place[last] = get(rows[0], {i, r});
-        auto store = [&, first = first, second = second] {
-          either(
-              within({}, get(rows[1], {i, r}), extents[last]),
-              [&] { sched::StoreElementsOp::create(builder, loc, first, second, view, place); },
-              [&] {
-                onlyIf(within({}, place[last], extents[last]),
-                       [&] { sched::StoreElementOp::create(builder, loc, first, view, place); });
-              });
-        };
-        own ? onlyIf(own, store) : store();
-      });
-    });
-  });
 }
 
 } // namespace attune::expansion

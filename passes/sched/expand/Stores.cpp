@@ -194,7 +194,7 @@ void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, Til
     repeat(2, "r", [&](Value r) {
       repeat(shape[1] - firstJ, "j", [&](Value fromFirst) {
         Value j = add(fromFirst, firstJ), zero = i32(0);
-        Value step = add(mul(i, 16), mul(r, 8)), row = steps ? ownRow() : add(ownRow(), step),
+        Value step = rowStep(i, r), row = steps ? ownRow() : add(ownRow(), step),
               column = columnInTile(held, steps ? zero : j, zero);
         Value rowStep = steps ? step : Value(), columnStep = steps ? mul(j, 8) : Value();
         Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
@@ -339,15 +339,13 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
     if (!isa<TileType>(index.getType()))
       inside = within(inside, mapping.lookup(index), extents.back());
   }
-  Value inPairs = liesInPairs(op);
+  Value inPairs = liesInPairs(op, extents);
   auto write = [&] {
     if (op.getMerge())
       return scatterMerged(op, extents);
     if (!inPairs)
       return scatterElements(op, extents);
-    either(
-        inPairs, [&] { op->hasAttr(sched::rowPairsAttr) ? scatterRowPairs(op, extents) : scatterPairs(op, extents); },
-        [&] { scatterElements(op, extents); });
+    either(inPairs, [&] { scatterPairs(op, extents); }, [&] { scatterElements(op, extents); });
   };
   // One branch for all of them.
   inside ? onlyIf(inside, write) : write();
