@@ -307,6 +307,20 @@ std::string countTable(const KernelSignature &signature, std::string_view table,
   return fmt::format("static const count_table {}[] = {{{};\n", table, rows);
 }
 
+/// What sizes leave a kernel out.
+std::string boundTable(const KernelSignature &signature, std::string_view table,
+                       const std::vector<ExtentBound> &bounds) {
+  const std::vector<std::string> axes = signature.axes();
+  std::string rows;
+  for (const ExtentBound &bound : bounds)
+    rows += fmt::format("\n    {{{}, {}}},", countRow(signature, axes, AxisParam{bound.axis}),
+                        countRow(signature, axes, bound.most.empty() ? AxisParam{"", 1} : AxisParam{bound.most}));
+  if (rows.empty())
+    return "";
+  rows.back() = '}';
+  return fmt::format("static const bound_table {}[] = {{{};\n", table, rows);
+}
+
 int workspaceCount(const KernelSignature &signature) {
   return int(std::ranges::count(signature.operands, OperandRole::Workspace, &OperandParam::role));
 }
@@ -328,10 +342,12 @@ std::string imageTables(const KernelImage &image) {
   for (size_t i = 0; i < image.entries.size(); ++i) {
     const KernelEntry &entry = image.entries[i];
     const std::string grid = fmt::format("grid_{}_{}", image.arch, i);
-    text += countTable(signature, grid, entry.grid);
-    entries += fmt::format("\n    {{{}, {}, {}, {}, {}u, {}, {}, {}, {}}},", literal(entry.symbol), entry.grid.size(),
-                           reference(!entry.grid.empty(), grid), entry.threads, entry.sharedBytes,
-                           int(entry.persistent), int(entry.claimsWork), int(entry.dependent), int(entry.preparation));
+    const std::string bounds = fmt::format("bounds_{}_{}", image.arch, i);
+    text += countTable(signature, grid, entry.grid) + boundTable(signature, bounds, entry.leftOutIf);
+    entries += fmt::format("\n    {{{}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}}},", literal(entry.symbol),
+                           entry.grid.size(), reference(!entry.grid.empty(), grid), entry.threads, entry.sharedBytes,
+                           int(entry.persistent), int(entry.claimsWork), int(entry.dependent), int(entry.preparation),
+                           entry.leftOutIf.size(), reference(!entry.leftOutIf.empty(), bounds));
   }
   entries.back() = '}';
   text += fmt::format("static const entry_table entries_{}[] = {{{};\n", image.arch, entries);

@@ -95,7 +95,12 @@ typedef struct {
   const count_table *dimensions;
 } workspace_table;
 
-/* A kernel, in the order in which a launch starts them. */
+/* An extent that is at least 1, and at most another one. */
+typedef struct {
+  count_table axis, most;
+} bound_table;
+
+/* A kernel, in the order in which a launch starts them. Where all of its bounds hold it is left out. */
 typedef struct {
   const char *name;
   int grid_count;
@@ -103,6 +108,8 @@ typedef struct {
   int threads;
   unsigned shared_bytes;
   int persistent, claims_work, is_dependent, is_preparation;
+  int bound_count;
+  const bound_table *bounds;
 } entry_table;
 
 /* One cubin. */
@@ -871,10 +878,23 @@ static int too_many_blocks(const entry_table *entry, const problem *p) {
               (print_int)most_int32);
 }
 
+/* Whether the kernel has nothing to do in a launch of these sizes. */
+static int has_nothing_to_do(const entry_table *entry, const problem *p) {
+  int i;
+  for (i = 0; i < entry->bound_count; ++i) {
+    const int64_t extent = count_of(&entry->bounds[i].axis, p);
+    if (extent < 1 || extent > count_of(&entry->bounds[i].most, p))
+      return 0;
+  }
+  return entry->bound_count > 0;
+}
+
 static int count_blocks(const entry_table *entry, const problem *p, int64_t *counted) {
   int64_t blocks = 1;
   int i, too_many = 0;
   *counted = 0;
+  if (has_nothing_to_do(entry, p))
+    return result_ok;
   for (i = 0; i < entry->grid_count; ++i)
     if (count_of(&entry->grid[i], p) == 0)
       return result_ok;

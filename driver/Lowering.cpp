@@ -361,6 +361,7 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
     KernelEntry &entry = entries.emplace_back();
     entry.symbol = SymbolTable::getSymbolName(kernel.op).str();
     entry.grid = tile::gridOf(kernel.op);
+    entry.leftOutIf = tile::boundsOf(kernel.op);
     entry.dependent = kernel.dependent;
     // Of operands it takes the workspace alone, of others at most their extents; and what it leaves stays.
     entry.preparation = !holds<tile::ParamOp>(kernel.op->getRegion(0), [&](tile::ParamOp param) {

@@ -861,6 +861,15 @@ static Expected<void> checkOperands(const KernelSignature &signature, Device dev
   return failure("the launch needs {:.0f} blocks ({}), the most is {}; split the batch", blocks, text, maxInt32);
 }
 
+/// Whether a kernel has nothing to do in a launch of these sizes.
+static bool isLeftOut(const KernelEntry &entry, Axes &axes, const LaunchArgs &args) {
+  auto extent = [&](const std::string &axis) { return extentIn(axis, axes, args).value_or(0); };
+  return !entry.leftOutIf.empty() && std::ranges::all_of(entry.leftOutIf, [&](const ExtentBound &bound) {
+    const int64_t of = extent(bound.axis);
+    return of >= 1 && of <= (bound.most.empty() ? 1 : extent(bound.most));
+  });
+}
+
 /// The grid of one kernel. A product of no tiles is no block, however many tiles other axes have.
 static Expected<void> countBlocks(const KernelEntry &entry, Axes &axes, const LaunchArgs &args, int64_t *tiles,
                                   int64_t &blocks) {
@@ -872,7 +881,7 @@ static Expected<void> countBlocks(const KernelEntry &entry, Axes &axes, const La
     tooMany = tooMany || __builtin_mul_overflow(blocks, tiles[i], &blocks) || blocks > maxInt32;
     blocks = tooMany ? 1 : blocks;
   }
-  if (empty)
+  if (empty || isLeftOut(entry, axes, args))
     blocks = 0;
   else if (tooMany)
     return tooManyBlocks(entry, tiles);

@@ -32,10 +32,13 @@ static json toJson(const std::vector<AxisParam> &axes) {
 }
 
 static json toJson(const KernelEntry &entry) {
+  json bounds = json::array();
+  for (const ExtentBound &bound : entry.leftOutIf)
+    bounds.push_back({{"axis", bound.axis}, {"most", bound.most}});
   return {{"symbol", entry.symbol},           {"grid", toJson(entry.grid)},     {"threads", entry.threads},
           {"sharedBytes", entry.sharedBytes}, {"registers", entry.registers},   {"spillBytes", entry.spillBytes},
           {"persistent", entry.persistent},   {"claimsWork", entry.claimsWork}, {"dependent", entry.dependent},
-          {"preparation", entry.preparation}};
+          {"preparation", entry.preparation}, {"leftOutIf", std::move(bounds)}};
 }
 
 static json toJson(const OperandParam &operand) {
@@ -260,6 +263,12 @@ static void read(Reader &reader, const json &from, KernelEntry &to) {
   reader.read(from, "claimsWork", to.claimsWork);
   reader.read(from, "dependent", to.dependent);
   reader.read(from, "preparation", to.preparation);
+  if (const json *bounds = reader.array(from, "leftOutIf", maxGridAxes))
+    for (const json &bound : *bounds) {
+      ExtentBound &param = to.leftOutIf.emplace_back();
+      reader.read(bound, "axis", param.axis);
+      reader.read(bound, "most", param.most);
+    }
 }
 
 static void read(Reader &reader, const json &from, KernelSignature &to) {
@@ -372,6 +381,11 @@ static void checkTensors(Reader &reader, const KernelSignature &signature, const
     for (const AxisParam &axis : entry.grid)
       if (!hasExtent(signature, axis))
         reader.fail(fmt::format("has a grid over axis '{}', which no tensor has", axis.name));
+  for (const KernelEntry &entry : entries)
+    for (const ExtentBound &bound : entry.leftOutIf)
+      for (const std::string &axis : {bound.axis, bound.most})
+        if (!axis.empty() && !hasExtent(signature, AxisParam{axis}))
+          reader.fail(fmt::format("has a kernel left out by axis '{}', which no tensor has", axis));
   for (const OperandParam &operand : signature.operands)
     for (const AxisParam &axis : operand.axes)
       if (!axis.isShared() && !hasExtent(signature, axis))

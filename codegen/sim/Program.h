@@ -171,6 +171,11 @@ struct Axis {
   int64_t by = 1;
 };
 
+/// An extent that is at least 1, and at most another one.
+struct Bound {
+  Axis axis, most;
+};
+
 struct Program {
   std::string name;
   std::vector<Step> steps;
@@ -187,6 +192,7 @@ struct Program {
   size_t valueBytes = 0, registerWords = 0, sharedBytes = 0;
   int warps = 0, agents = 0; ///< agents: the warps, then the stages of the rings
   std::vector<Axis> grid;
+  std::vector<Bound> leftOutIf; ///< sizes that keep all of them leave the kernel out
   bool hasWork = false;
   bool persistent = false; ///< a block has several tiles of work
   bool claims = false;     ///< which it claims

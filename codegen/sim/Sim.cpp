@@ -73,13 +73,19 @@ static std::vector<std::vector<int64_t>> dealClaims(int64_t tiles, int64_t block
 
 /// One kernel, after those before it have ended.
 static Expected<void> runProgram(const Program &program, const LaunchParams *params, const SimulatorRun &settings) {
+  auto extentOf = [&](const Axis &axis) {
+    return axis.size ? axis.size : axis.offset ? word(params, *axis.offset) : 1;
+  };
+  auto holds = [&](const Bound &bound) {
+    return extentOf(bound.axis) >= 1 && extentOf(bound.axis) <= extentOf(bound.most);
+  };
+  if (!program.leftOutIf.empty() && std::ranges::all_of(program.leftOutIf, holds))
+    return {};
   Launch launch;
   launch.params = params;
   launch.tiles = 1;
-  for (const Axis &axis : program.grid) {
-    const int64_t extent = axis.size ? axis.size : axis.offset ? word(params, *axis.offset) : 1;
-    launch.tiles *= (extent + axis.by - 1) / axis.by;
-  }
+  for (const Axis &axis : program.grid)
+    launch.tiles *= (extentOf(axis) + axis.by - 1) / axis.by;
   launch.blocks = !program.persistent
                       ? launch.tiles
                       : persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1), program.claims);

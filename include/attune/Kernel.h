@@ -297,6 +297,12 @@ struct CompileTimes {
 };
 
 /// One kernel of a module, as a launch starts it.
+/// The extent of an axis, which is at least 1 and at most that of another: of `most`, or 1 where that is "".
+struct ExtentBound {
+  std::string axis, most;
+  friend bool operator==(const ExtentBound &, const ExtentBound &) = default;
+};
+
 struct KernelEntry {
   std::string symbol;               ///< of the entry point
   std::vector<AxisParam> grid = {}; ///< a block for each tile of each axis; the last counts fastest
@@ -309,6 +315,7 @@ struct KernelEntry {
   bool claimsWork = false;  ///< which they claim when they are free
   bool dependent = false;   ///< may start before the kernel in front of it has ended
   bool preparation = false; ///< writes the workspace alone: what LaunchArgs::keepTables leaves out
+  std::vector<ExtentBound> leftOutIf = {}; ///< where all of these hold it has nothing to do, and a launch leaves it out
   friend bool operator==(const KernelEntry &, const KernelEntry &) = default;
 };
 

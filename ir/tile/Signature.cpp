@@ -84,6 +84,13 @@ std::vector<AxisParam> tile::gridOf(Operation *kernel) {
   return grid;
 }
 
+std::vector<ExtentBound> tile::boundsOf(Operation *kernel) {
+  std::vector<ExtentBound> bounds;
+  for (ExtentBoundAttr bound : leftOutIf(kernel))
+    bounds.push_back({bound.getAxis().str(), bound.getMost() ? bound.getMost().str() : ""});
+  return bounds;
+}
+
 Expected<SmallVector<LaunchedKernel>> tile::launchedKernels(ModuleOp module) {
   SmallVector<LaunchedKernel> kernels;
   for (auto launch : module.getOps<LaunchOp>()) {

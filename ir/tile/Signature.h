@@ -43,6 +43,7 @@ KernelSignature signatureOf(llvm::ArrayRef<LaunchedKernel> kernels);
 
 /// The axes of a kernel's grid.
 std::vector<AxisParam> gridOf(mlir::Operation *kernel);
+std::vector<ExtentBound> boundsOf(mlir::Operation *kernel);
 
 /// A parameter's declaration in a signature.
 struct Declaration {

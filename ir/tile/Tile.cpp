@@ -245,6 +245,16 @@ LogicalResult KernelOp::verify() {
     if (!axes || !llvm::all_of(axes, llvm::IsaPred<DerivedAxisAttr>))
       return emitOpError() << "has " << derivedAttr << ", which is no list of #tile.derived";
   }
+  if (Attribute given = (*this)->getAttr(leftOutAttr)) {
+    auto bounds = dyn_cast<ArrayAttr>(given);
+    if (!bounds || bounds.empty() || !llvm::all_of(bounds, llvm::IsaPred<ExtentBoundAttr>))
+      return emitOpError() << "has " << leftOutAttr << ", which is no list of #tile.bound";
+    for (auto bound : bounds.getAsRange<ExtentBoundAttr>())
+      for (StringAttr axis : {bound.getAxis(), bound.getMost()})
+        if (axis && !hasExtent(*this, axis))
+          return emitOpError() << "is left out by the extent of axis " << axis
+                               << ", which no operand has; declare an operand with it";
+  }
   return verifyGrid(*this, getGridAttr());
 }
 
@@ -293,6 +303,20 @@ LogicalResult ParamOp::verify() {
 SmallVector<DerivedAxisAttr> tile::derivedAxes(Operation *kernel) {
   auto derived = kernel->getAttrOfType<ArrayAttr>(derivedAttr);
   return derived ? llvm::to_vector(derived.getAsRange<DerivedAxisAttr>()) : SmallVector<DerivedAxisAttr>();
+}
+
+SmallVector<ExtentBoundAttr> tile::leftOutIf(Operation *kernel) {
+  auto bounds = kernel->getAttrOfType<ArrayAttr>(leftOutAttr);
+  return bounds ? llvm::to_vector(bounds.getAsRange<ExtentBoundAttr>()) : SmallVector<ExtentBoundAttr>();
+}
+
+void tile::leaveOutIf(Operation *kernel, ArrayRef<std::pair<std::string, std::string>> bounds) {
+  Builder builder(kernel->getContext());
+  SmallVector<Attribute> all;
+  for (const auto &[axis, most] : bounds)
+    all.push_back(ExtentBoundAttr::get(builder.getContext(), builder.getStringAttr(axis),
+                                       most.empty() ? StringAttr() : builder.getStringAttr(most)));
+  kernel->setAttr(leftOutAttr, builder.getArrayAttr(all));
 }
 
 bool tile::hasExtent(Operation *kernel, StringRef axis) {

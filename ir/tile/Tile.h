@@ -90,6 +90,11 @@ inline constexpr llvm::StringLiteral derivedAttr = "tile.derived";
 inline constexpr llvm::StringLiteral rowsAxis = "row", sharesAxis = "split", slotsAxis = "slot_of_device",
                                      piecesAxis = "piece", tileRowsAxis = "row_of_tile";
 llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
+/// On a kernel: an array of #tile.bound; a launch whose sizes keep all of them leaves the kernel out.
+inline constexpr llvm::StringLiteral leftOutAttr = "tile.left_out_if";
+llvm::SmallVector<ExtentBoundAttr> leftOutIf(mlir::Operation *kernel);
+/// Each an axis, and the one whose extent it has at most; "" for 1.
+void leaveOutIf(mlir::Operation *kernel, llvm::ArrayRef<std::pair<std::string, std::string>> bounds);
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
 OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);

@@ -173,6 +173,22 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
   let genVerifyDecl = 1;
 }
 
+def ExtentBoundAttr : AttrDef<TileDialect, "ExtentBound"> {
+  let mnemonic = "bound";
+  let summary = "an extent that is at least 1, and at most another one";
+  let description = [{
+    An entry of a kernel's `tile.left_out_if`: a launch whose sizes keep all of them leaves the kernel out, as it has nothing to do. `most` is an axis,
+    too; without it the extent is 1.
+
+    ```mlir
+    #tile.bound<"h" most "tensors.bias.0">
+    #tile.bound<"b">
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$axis, OptionalParameter<"::mlir::StringAttr">:$most);
+  let assemblyFormat = "`<` $axis (`most` $most^)? `>`";
+}
+
 def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let mnemonic = "plan";
   let summary = "sizes of tiles, and how warps share them";

@@ -495,13 +495,19 @@ private:
       if (dims[coordinate])
         grid.push_back(axes[coordinate] = gradient.axis(*dims[coordinate]));
     grid.append({"q", "k"});
-    writeKernel("_grad_" + gradient.tensor.getName().getValue(), grid, Work::LoopOverKeys, [&] {
+    const StringRef suffix = gradient.tensor.getName().getValue();
+    tile::KernelOp kernel = writeKernel("_grad_" + suffix, grid, Work::LoopOverKeys, [&] {
       for (unsigned coordinate : {0u, 1u})
         if (dims[coordinate])
           places[coordinate] = tile::named(tile::BlockIndexOp::create(builder, loc, i32, axes[coordinate]),
                                            coordinate ? "head_place" : "batch_place");
       writeTilesOf(gradient, dims, places);
     });
+    // The loop over tiles has written what no batches and heads share.
+    if (isWrittenByLoop(gradient)) {
+      auto most = [&](unsigned i) { return dims[i] ? gradient.axis(*dims[i]) : std::string(); };
+      tile::leaveOutIf(kernel, {{"b", most(0)}, {"h", most(1)}});
+    }
   }
 
   void writeTilesOf(const CapturedGradient &gradient, const CoordinateDims &dims, std::array<Value, 2> places) {
@@ -513,19 +519,11 @@ private:
     declareSaved();
     readSizes();
     zero = constant(0);
-    const std::array<Value, 2> counts = {values.B, values.H}, sharedPlaces = places;
+    const std::array<Value, 2> counts = {values.B, values.H};
     auto extent = [&](unsigned coordinate) { return axisExtent(gradient.axis(*dims[coordinate]), "extent"); };
     std::array<Range, 2> all;
     for (unsigned i : {0u, 1u})
       all[i] = sharers(counts[i], places[i], places[i] ? extent(i) : Value());
-    if (isWrittenByLoop(gradient)) {
-      // The loop over tiles has written what no batches and heads share.
-      Value unshared = isUnsharedNow(gradient);
-      all[0].end = arith::SelectOp::create(builder, loc, unshared, all[0].begin, all[0].end);
-      for (Value &place : places)
-        if (place)
-          place = arith::SelectOp::create(builder, loc, unshared, number(-1), place);
-    }
     auto afterTile = [&](tile::ForBlocksOp tiles) {
       Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
       const SmallVector<Value, 3> ofQuery{b, h, q0}, ofKey{b, kvHead, tiles.getOrigin()};
@@ -538,7 +536,7 @@ private:
             vTile = streamed("v_tile", "k", "dv", vs, ofKey, values.Sk);
       // The tile is the same in all rounds.
       const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, tiles.getPartial(), rowValues(views, q0));
-      readAtPlaces(tiles, gradient, dims, sharedPlaces);
+      readAtPlaces(tiles, gradient, dims, places);
       Value sum = tiles.getCarried()[0];
       for (attn::AddGradientOp add : gradient.tiles)
         sum = map("gradient", scores(), {sum, addedOf(tile, add)},

@@ -115,8 +115,11 @@ Value attune::isUnshared(OpBuilder &builder, Location loc, const CapturedGradien
   const CoordinateDims dims = dimsOfTile(gradient.tiles.front());
   Value all;
   for (unsigned coordinate : {0u, 1u}) {
-    Value most = dims[coordinate] ? extentOf(*dims[coordinate]) : arith::ConstantIntOp::create(builder, loc, 1, 32);
-    Value isOne = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, counts[coordinate], most);
+    // At least 1: of none nothing is written.
+    Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
+    Value most = dims[coordinate] ? extentOf(*dims[coordinate]) : one;
+    Value before = arith::SubIOp::create(builder, loc, counts[coordinate], one);
+    Value isOne = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, before, most);
     all = all ? arith::AndIOp::create(builder, loc, all, isOne).getResult() : isOne;
   }
   return tile::named(all, "unshared");

@@ -95,7 +95,20 @@ private:
     at[*dims[2]] = indices("rows", true);
     at[*dims[3]] = indices("columns", false);
     tile::ScatterOp::create(builder, loc, zeros, view, at, /*add=*/false);
-    return end();
+    end();
+    if (!clears && !qOffset)
+      leaveOutWithoutMargins(dims);
+    return kernel;
+  }
+
+  /// A tensor no larger than what other kernels write has no margins.
+  void leaveOutWithoutMargins(const CoordinateDims &dims) {
+    constexpr StringRef coordinates[] = {"b", "h", "q", "k"};
+    SmallVector<std::pair<std::string, std::string>> bounds;
+    for (unsigned coordinate = 0; coordinate < 4; ++coordinate)
+      if (dims[coordinate])
+        bounds.push_back({gradient.axis(*dims[coordinate]), coordinates[coordinate].str()});
+    tile::leaveOutIf(kernel, bounds);
   }
 
   /// Beside what was written for batches and heads that are not covered nothing is left, nor where others write the block.

@@ -643,7 +643,8 @@ TEST_CASE("errors of an exported backward pass", "[fake][.]") {
   };
   std::copy(std::begin(strides), std::end(strides), s.problem.strides[dBias]);
   CHECK(exported.launch(s.problem) == 0);
-  CHECK(s.fake.launches == int(s.images[0].entries.size()));
+  // A bias of the sequences' lengths has no margins to clear.
+  CHECK(s.fake.launches == int(s.images[0].entries.size()) - 1);
   s.problem.strides[dBias][2] = 0;
   fails("grads.bias has stride 0 along its tensors.bias.2 dimension of extent 64; an output cannot be broadcast");
   s.problem.strides[dBias][2] = 1;

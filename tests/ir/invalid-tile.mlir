@@ -947,6 +947,18 @@ tile.kernel @second(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 pla
 
 // -----
 
+// expected-error @+1 {{'tile.kernel' op is left out by the extent of axis "h", which no operand has; declare an operand with it}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.left_out_if = [#tile.bound<"b">, #tile.bound<"k" most "h">]} {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op has tile.left_out_if, which is no list of #tile.bound}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.left_out_if = []} {
+}
+
+// -----
+
 // expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "shares", "pages", "slots", "pieces" or "tile_rows"}}
 tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "halves">]} {
 }

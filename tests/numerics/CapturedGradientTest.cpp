@@ -138,14 +138,14 @@ TEST_CASE("rows past the end of the queries give nothing to a gradient, however 
     }
 }
 
-TEST_CASE("gradients of empty sequences are zeros") {
+TEST_CASE("gradients of empty sequences and of no batches are zeros") {
   const std::vector<std::string> labels = {"t[h] * (k - q)", "clamped t[k]", "t[k, q, h] larger", "clamped t[q - k]"};
   for (const std::vector<Reader> &readers : {orderedReaders(), scatteredReaders()})
     for (const Reader &reader : readers) {
       if (std::ranges::find(labels, reader.label) == labels.end())
         continue;
-      for (auto [queries, keys] : {std::pair(0, 50), std::pair(50, 0)}) {
-        const Shape shape{.batch = 2, .heads = 2, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 16};
+      for (auto [batch, queries, keys] : {std::tuple(2, 0, 50), std::tuple(2, 50, 0), std::tuple(0, 50, 50)}) {
+        const Shape shape{.batch = batch, .heads = 2, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 16};
         check(askedOf(reader, Variant("empty").score(reader.score), f32, shape, 3));
       }
     }

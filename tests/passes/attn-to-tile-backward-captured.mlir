@@ -48,7 +48,7 @@ attn.attention @columns dtype bf16 head_dim 64 x 64 scale 0.125
 // -----
 
 // A dense bias: a kernel over its tiles, which adds up the batches that share them; or, where there is one batch, and no head beyond the tensor's, the loop over keys
-// writes what it has. Then the tiles that the mask hides are cleared, and the tensor's own kernel does nothing.
+// writes what it has. Then the tiles that the mask hides are cleared, and a launch leaves the tensor's own kernel out.
 // CHECK:       tile.launch @dense [@dense_zeros_t, @dense_rows, @dense_keys, @dense_queries, @dense_grad_t]
 // CHECK-LABEL: tile.kernel @dense_queries(
 // CHECK-SAME:    grads.t: out [tensors.t.0, tensors.t.1, tensors.t.2] bf16
@@ -59,8 +59,10 @@ attn.attention @columns dtype bf16 head_dim 64 x 64 scale 0.125
 // CHECK:           tile.convert %[[DS]]
 // CHECK-LABEL: tile.kernel @dense_zeros_t(
 // CHECK-SAME:    grid [tensors.t.0, tensors.t.1 by 128, tensors.t.2 by 64]
-// CHECK:         %[[ONE:.*]] = arith.cmpi sle, %B, %c1
-// CHECK:         %[[HEADS:.*]] = arith.cmpi sle, %H, %extent0
+// CHECK:         %[[BATCHES:.*]] = arith.subi %B, %c1
+// CHECK:         %[[ONE:.*]] = arith.cmpi ult, %[[BATCHES]], %c1
+// CHECK:         %[[LAST:.*]] = arith.subi %H, %c1
+// CHECK:         %[[HEADS:.*]] = arith.cmpi ult, %[[LAST]], %extent0
 // CHECK:         %unshared = arith.andi %[[ONE]], %[[HEADS]] {tile.name = "unshared"} : i1
 // CHECK:         %[[KEPT:.*]] = arith.xori %unshared, %true
 // CHECK:         %[[COVERED:.*]] = arith.andi %{{.*}}, %[[KEPT]]
@@ -74,13 +76,12 @@ attn.attention @columns dtype bf16 head_dim 64 x 64 scale 0.125
 // CHECK:         tile.scatter %zeros, %{{.*}}[%[[AT]], %rows, %columns]
 // CHECK-LABEL: tile.kernel @dense_grad_t(
 // CHECK-SAME:    grads.t: out [tensors.t.0, tensors.t.1, tensors.t.2] bf16) grid [tensors.t.0, q by 64, k by 64]
-// CHECK:         %[[END:.*]] = arith.select %unshared, %c0
-// CHECK:         %[[PLACE:.*]] = arith.select %unshared, %c-1{{.*}}, %head_place
+// CHECK-SAME:    tile.left_out_if = [#tile.bound<"b">, #tile.bound<"h" most "tensors.t.0">]
 // CHECK:         %[[TILE:.*]] = tile.domain k by 64 [%{{.*}}, %{{.*}}) full times %{{.*}}
 // CHECK:         tile.for_blocks (%{{.*}}, %{{.*}}, %[[ROUND:.*]]) in %[[TILE]]
 // CHECK:           arith.divsi %[[ROUND]]
 // CHECK:           tile.mma %q_tile, %k_tile
-// CHECK:         tile.scatter %{{.*}}, %{{.*}}[%[[PLACE]], %{{.*}}, %{{.*}}]
+// CHECK:         tile.scatter %{{.*}}, %{{.*}}[%head_place, %{{.*}}, %{{.*}}]
 attn.attention @dense dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {tensors = [#attn.tensor<t, bf16, rank 3>], gradients = #attn.gradients<["t"], deterministic>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):

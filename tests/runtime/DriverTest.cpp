@@ -292,6 +292,25 @@ TEST_CASE("fake: kernels of a launch are one submission from a stream's second l
   CHECK(s.fake.all.size() == 6);
 }
 
+TEST_CASE("fake: a kernel is left out where sizes leave it nothing to do", "[fake][.]") {
+  FakeSetup s; // B 2, H 4
+  addBoundsKernel(s.image);
+  auto launches = [&](std::vector<ExtentBound> bounds) {
+    s.image.entries.front().leftOutIf = std::move(bounds);
+    const Kernel kernel = loadWithTables(s);
+    int stream = 0;
+    s.fake.all.clear();
+    REQUIRE(kernel.launch(&stream, s.args));
+    return s.fake.all.size();
+  };
+  CHECK(launches({}) == 2);
+  CHECK(launches({{"b", "h"}}) == 1);
+  CHECK(launches({{"h", "b"}}) == 2);
+  CHECK(launches({{"b", "h"}, {"h", "b"}}) == 2);
+  CHECK(launches({{"b", "h"}, {"h", "h"}}) == 1);
+  CHECK(launches({{"b", ""}}) == 2);
+}
+
 TEST_CASE("fake: kept tables are not filled again", "[fake][.]") {
   for (bool claims : {true, false}) {
     FakeSetup s;

@@ -217,11 +217,12 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time", 
     bool inPairs;
     Layout layout = {};
   };
-  const Dense tensors[] = {{"of the sequence's length", bf16, {2, 70, 136}, 136, true},
-                           {"of an odd length", bf16, {2, 70, 135}, 135, false},
-                           {"longer, of odd keys", f32, {2, 70, 140}, 135, true},
-                           {"an odd element on", f16, {2, 70, 136}, 136, false, {.tensorShift = 1}},
-                           {"columns apart", f32, {2, 70, 136}, 136, false, {.reversedTensors = true}}};
+  // One whole tile of each plan, and one that the sequences end in.
+  const Dense tensors[] = {{"of the sequence's length", bf16, {2, 140, 136}, 136, true},
+                           {"of an odd length", bf16, {2, 140, 135}, 135, false},
+                           {"longer, of odd keys", f32, {2, 140, 140}, 135, true},
+                           {"an odd element on", f16, {2, 140, 136}, 136, false, {.tensorShift = 1}},
+                           {"columns apart", f32, {2, 140, 136}, 136, false, {.reversedTensors = true}}};
   for (const std::string arch : {"sm_80", "sm_90a"})
     for (const Dense &each : tensors)
       for (int64_t batch : {1, 2}) { // written by the loop over tiles, and by a kernel of its own
@@ -231,7 +232,7 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time", 
             [&](Score s, Index, Index h, Index q, Index k) { return s + bias[h][q][k]; });
         Case test =
             makeCase(each.label, variant, bf16,
-                     {.batch = batch, .heads = 2, .headsKv = 2, .queries = 70, .keys = each.keys, .headDim = 64}, 5);
+                     {.batch = batch, .heads = 2, .headsKv = 2, .queries = 140, .keys = each.keys, .headDim = 64}, 5);
         test.layout = each.layout;
         test.problem.tensors["bias"] = reference::HostTensor::random(each.type, each.extents, 7);
         const Gradients asked{.tensors = {"bias"}};
