@@ -175,14 +175,19 @@ CudaContext CudaDriver::currentContext() const {
   return context;
 }
 
+// A copy from pageable memory, and a fill, may return before they have landed; other streams do not wait for them.
+Expected<void> CudaDriver::landed(int code, std::string_view what) const {
+  return result(code ? code : cuStreamSynchronize(nullptr), what);
+}
+
 Expected<void> CudaDriver::copyToDevice(CudaAddress to, const void *from, size_t bytes) const {
-  return bytes == 0 ? Expected<void>() : result(cuMemcpyHtoD(to, from, bytes), "copy to the device");
+  return bytes == 0 ? Expected<void>() : landed(cuMemcpyHtoD(to, from, bytes), "copy to the device");
 }
 Expected<void> CudaDriver::copyToHost(void *to, CudaAddress from, size_t bytes) const {
   return bytes == 0 ? Expected<void>() : result(cuMemcpyDtoH(to, from, bytes), "copy to the host");
 }
 Expected<void> CudaDriver::fill(CudaAddress to, uint8_t value, size_t bytes) const {
-  return bytes == 0 ? Expected<void>() : result(cuMemsetD8(to, value, bytes), "fill of device memory");
+  return bytes == 0 ? Expected<void>() : landed(cuMemsetD8(to, value, bytes), "fill of device memory");
 }
 Expected<void> CudaDriver::synchronize() const { return result(cuCtxSynchronize(), "work on the device"); }
 

@@ -107,6 +107,7 @@ public:
   /// The calling thread's context, or null.
   CudaContext currentContext() const;
 
+  /// These are done when they return, for kernels on any stream.
   Expected<void> copyToDevice(CudaAddress to, const void *from, size_t bytes) const;
   Expected<void> copyToHost(void *to, CudaAddress from, size_t bytes) const;
   Expected<void> fill(CudaAddress to, uint8_t value, size_t bytes) const;
@@ -115,6 +116,8 @@ public:
 
   /// Success for result 0, else "<what>: <name of the error>, <its description>".
   Expected<void> result(int code, std::string_view what) const;
+  /// The same of work on the default stream, once it has been done.
+  Expected<void> landed(int code, std::string_view what) const;
   /// "CUDA_ERROR_INVALID_VALUE (invalid argument)".
   std::string describe(int code) const;
 
