@@ -127,6 +127,15 @@ TEST_CASE("beside warpgroup-level products what captured tensors are given has t
   // A dense tensor's elements take registers beside S, dP and their sum.
   request.denseGradients = true;
   CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 64 x 64, 4 warps, 2 stages");
+  // Those of a bias are as wide as they are; where the score's gradient reads the score, that is kept beside them.
+  request.elementLoads = request.biases = 1;
+  request.biasBytes = 2;
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 112, 8 warps, 2 stages");
+  request.gradientReadsScore = true;
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 64 x 64, 4 warps, 2 stages");
+  request.gradientReadsScore = false;
+  request.biasBytes = 4;
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 64 x 64, 4 warps, 2 stages");
   // Atomic additions have more threads in flight in smaller blocks.
   request.scatteredGradients = true;
   plans = chooseBackwardPlans(request);

@@ -204,14 +204,15 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
 constexpr WarpgroupTiles warpgroupElementTiles[] = {
     {128, 128, 8, 2}, {128, 112, 8, 2}, {64, 64, 4, 2, 2}, {128, 64, 8, 2}};
 
-/// Of a thread there: S, dP and what is added up or where; of a dense tensor its elements, as wide as they are, and what
-/// the score's gradient reads.
+/// Of a thread there: S, dP and what is added up or where; of a dense tensor its elements, biases' as wide as they are and
+/// others' as floats, and what the score's gradient reads.
 static double elementRegisters(const PlanRequest &request, const Plan &plan) {
-  const double tile = plan.tileK / 2.0, ofTensor = request.biases * request.biasBytes / 4.0,
+  const int others = std::max(request.elementLoads - request.biases, request.biases ? 0 : 1);
+  const double tile = plan.tileK / 2.0, ofTensors = request.biases * request.biasBytes / 4.0 + others,
                ofScore = request.gradientReadsScore;
   if (!request.denseGradients)
     return 3 * tile;
-  return (3 + ofTensor + ofScore) * tile + request.distanceValues * (plan.tileK / 4 + 2);
+  return (3 + ofTensors + ofScore) * tile + request.distanceValues * (plan.tileK / 4 + 2);
 }
 
 static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const ArchInfo &arch,
