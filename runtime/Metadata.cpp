@@ -377,15 +377,15 @@ static void checkTensors(Reader &reader, const KernelSignature &signature, const
     if (const TensorParam *tensor = findTensor(signature, signature.blockPattern->tensor);
         !tensor || tensor->dtype != DType::Bool || tensor->rank < 2)
       fail("blockPattern", signature.blockPattern->tensor);
-  for (const KernelEntry &entry : entries)
+  for (const KernelEntry &entry : entries) {
     for (const AxisParam &axis : entry.grid)
       if (!hasExtent(signature, axis))
         reader.fail(fmt::format("has a grid over axis '{}', which no tensor has", axis.name));
-  for (const KernelEntry &entry : entries)
     for (const ExtentBound &bound : entry.leftOutIf)
       for (const std::string &axis : {bound.axis, bound.most})
         if (!axis.empty() && !hasExtent(signature, AxisParam{axis}))
           reader.fail(fmt::format("has a kernel left out by axis '{}', which no tensor has", axis));
+  }
   for (const OperandParam &operand : signature.operands)
     for (const AxisParam &axis : operand.axes)
       if (!axis.isShared() && !hasExtent(signature, axis))

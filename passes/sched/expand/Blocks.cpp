@@ -24,8 +24,7 @@ void KernelExpander::forEachBlock(BlocksOp op, TileType type, function_ref<void(
         column0 = mapping.lookup(isByKeys(type) ? op.getQ0() : op.getK0());
   Value firstRow = div(add(row0, firstRowOf(type)), 16), first = firstColumn(type);
   Value firstColumn = div(first ? add(column0, first) : column0, 16);
-  Value extents[] = {sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, 0),
-                     sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, 1)};
+  Value extents[] = {extentOf(view, 0), extentOf(view, 1)};
   auto element = cast<tile::ViewType>(view.getType()).getElementType();
   auto isThere = [&](Value block, unsigned dim) { return below(block, extents[isByKeys(type) ? 1 - dim : dim]); };
   auto at = [&](Value i, Value jj) {

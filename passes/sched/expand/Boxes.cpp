@@ -46,7 +46,7 @@ KernelExpander::BoxPlace KernelExpander::boxPlace(sched::CopyTileOp op, Value ro
 Value KernelExpander::rowOutside(sched::CopyTileOp op) {
   if (auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>())
     return i32(int64_t(pages.getSize()));
-  return sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(op.getView()), 2);
+  return extentOf(mapping.lookup(op.getView()), 2);
 }
 
 void KernelExpander::beforeAcquire(Value ring, Value index, function_ref<void()> body) {

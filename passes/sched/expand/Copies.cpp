@@ -82,15 +82,14 @@ void KernelExpander::forEachInside(Value buffer, Value view, ValueRange indices,
   const int64_t columns = operand ? operand.getColumns() : 0;
   Value lastColumn = type.rank() == 1 ? Value()
                      : columns ? (columns < type.getShape()[1] ? i32(columns) : Value())
-                               : Value(sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(view),
-                                                               cast<tile::ViewType>(view.getType()).getRank() - 1));
+                               : extentOf(mapping.lookup(view), cast<tile::ViewType>(view.getType()).getRank() - 1);
   auto atPlace = [&](HeadRow row, Value inside, Value i, Value r, Value j, Value c, SmallVector<Value> at) {
     SmallVector<Value> place{row.row};
     if (type.rank() == 2)
       place.push_back(tile::named(coordinateInTile(buffer, type.axis(1), i, r, j, c), "column"));
     if (lastColumn) {
       Value hasColumn = below(place[1], lastColumn);
-      inside = inside ? Value(arith::AndIOp::create(builder, loc, inside, hasColumn)) : hasColumn;
+      inside = both(inside, hasColumn);
     }
     inside ? onlyIf(inside, [&] { body(row.head, place, at); }) : body(row.head, place, at);
   };

@@ -80,7 +80,6 @@ void KernelExpander::scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents) 
   auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) {
     return arith::CmpIOp::create(builder, loc, predicate, a, b).getResult();
   };
-  auto both = [&](Value a, Value b) { return a ? arith::AndIOp::create(builder, loc, a, b).getResult() : b; };
   // The greatest place of all, negative where there is none; whether a sum has another.
   Value differs, inside = isWriter(buffer);
   SmallVector<Value> place, isPlaced(static_cast<size_t>(count));

@@ -36,6 +36,10 @@ public:
   Value mul(Value a, int64_t b);
   Value div(Value a, int64_t b) { return b == 1 ? a : Value(arith::DivUIOp::create(builder, loc, a, i32(b))); }
   Value rem(Value a, int64_t b) { return arith::RemUIOp::create(builder, loc, a, i32(b)); }
+  /// `known`, where it is there, and `other`.
+  Value both(Value known, Value other) {
+    return known ? arith::AndIOp::create(builder, loc, known, other).getResult() : other;
+  }
   Value below(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b); }
   Value toFloat(Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); }
   /// An unrolled loop over 0 .. count - 1; a single pass needs no loop.

@@ -102,10 +102,6 @@ Value KernelExpander::isWriter(Value buffer) {
   return writer ? Value(arith::AndIOp::create(builder, loc, first, writer)) : first;
 }
 
-Value KernelExpander::ofWriter(Value writer, Value inside) {
-  return writer ? arith::AndIOp::create(builder, loc, writer, inside).getResult() : inside;
-}
-
 void KernelExpander::byWriters(Value buffer, function_ref<void()> body) {
   if (Value writer = isWriter(buffer))
     onlyIf(writer, body);

@@ -151,7 +151,6 @@ private:
   Value viewInPairs(Value view);
   /// `known`, if it is there, and that a tile of `type` lies between 0 and `end` along an axis.
   Value endsWithin(Value known, const TileCoordinate &along, TileType type, Value end);
-  Value both(Value one, Value other);
   Value extentOf(Value view, int64_t dim);
   /// An op of a map whose elements are accessed one by one here.
   void cloneAlone(Operation &op, IRMapping &inner);
@@ -167,7 +166,11 @@ private:
   /// Of rows in pairs, the view from the lane's first pair on, by column and row; null where other indices differ, too.
   Value ownPairs(tile::MapOp op, tile::ElementOp element);
   Value ownPairs(tile::ScatterOp op);
-  Value fromFirst(Value view, SmallVector<Value> first);
+  Value fromFirst(Value view, ValueRange first);
+  /// Where the pair of a lane's row begins: in the row before, where the lane's is the second (`column` 1).
+  Value firstOfPair(Value row, Value column) {
+    return arith::SubIOp::create(builder, loc, row, column, arith::IntegerOverflowFlags::nsw);
+  }
   /// The coordinate, for a tile that ends before they do.
   Value placeWithin(const CountedPlaces &places, Value i, Value r, Value j, Value c);
   /// Whether the lane's rows are the second ones of pairs.
@@ -313,8 +316,6 @@ private:
   void writeToShared(Value buffer, Value shared, Value stage);
   /// In the lanes and warps that are the first to hold what they hold of a register tile, true; null where all are.
   Value isWriter(Value buffer);
-  /// `inside`, and that the lane is the `writer`, if one is asked for.
-  Value ofWriter(Value writer, Value inside);
   /// Calls `body`, by the writers of `buffer` alone.
   void byWriters(Value buffer, function_ref<void()> body);
   /// All threads that exchange tiles wait for each other: those of the role, or of the block.

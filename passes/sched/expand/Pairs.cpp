@@ -26,10 +26,6 @@ Value KernelExpander::viewInPairs(Value view) {
   return tile::named(sched::InPairsOp::create(builder, loc, builder.getI1Type(), view), nameOfView(view) + "_in_pairs");
 }
 
-Value KernelExpander::both(Value one, Value other) {
-  return one ? arith::AndIOp::create(builder, loc, one, other).getResult() : other;
-}
-
 Value KernelExpander::extentOf(Value view, int64_t dim) {
   return sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim);
 }
@@ -125,7 +121,7 @@ SmallVector<Value> KernelExpander::indicesOf(tile::MapOp op, tile::ElementOp of,
   return indices;
 }
 
-Value KernelExpander::fromFirst(Value view, SmallVector<Value> first) {
+Value KernelExpander::fromFirst(Value view, ValueRange first) {
   auto from = cast<tile::ViewType>(view.getType());
   auto type = tile::ViewType::get(builder.getContext(), 2, from.getElementType());
   return tile::named(sched::SliceOp::create(builder, loc, type, view, first), "own_" + nameOfView(view));
@@ -142,7 +138,7 @@ Value KernelExpander::ownPairs(tile::MapOp op, tile::ElementOp element) {
     return {};
   Value none = i32(0), column = rem(laneRow, 2);
   SmallVector<Value> first = indicesOf(op, element, none, none, none, column);
-  first.back() = arith::SubIOp::create(builder, loc, first.back(), column, arith::IntegerOverflowFlags::nsw);
+  first.back() = firstOfPair(first.back(), column);
   return fromFirst(mapping.lookup(element.getView()), first);
 }
 
@@ -159,8 +155,7 @@ void KernelExpander::loadPairs(tile::MapOp op, const ElementPairs &of, Value j) 
       } else {
         indices = indicesOf(op, element, i, r, j, column);
         if (byRows)
-          indices.back() =
-              arith::SubIOp::create(builder, loc, indices.back(), column, arith::IntegerOverflowFlags::nsw);
+          indices.back() = firstOfPair(indices.back(), column);
       }
       auto pair = sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(),
                                                 of.own ? of.own : view, indices);
@@ -188,7 +183,7 @@ Value KernelExpander::ownPairs(tile::ScatterOp op) {
   for (Value index : op.getIndices())
     first.push_back(isa<TileType>(index.getType()) ? placeWithin(*countedPlaces(index), none, none, none, column)
                                                    : mapping.lookup(index));
-  first.back() = arith::SubIOp::create(builder, loc, first.back(), column, arith::IntegerOverflowFlags::nsw);
+  first.back() = firstOfPair(first.back(), column);
   return fromFirst(mapping.lookup(op.getView()), first);
 }
 
@@ -208,8 +203,8 @@ void KernelExpander::scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents) {
         if (!counted && isa<TileType>(index.getType()))
           writes = within(writes, place.back(), extent);
       }
-      if (byRows) // they begin in the row before where the lane's is the second
-        place.back() = arith::SubIOp::create(builder, loc, place.back(), column, arith::IntegerOverflowFlags::nsw);
+      if (byRows)
+        place.back() = firstOfPair(place.back(), column);
     }
     std::array<Value, 2> pair = {get(buffer, {i, j, mul(r, 2)}), get(buffer, {i, j, add(mul(r, 2), 1)})};
     if (byRows)

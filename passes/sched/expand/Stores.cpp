@@ -226,7 +226,7 @@ LogicalResult KernelExpander::storeElements(tile::StoreOp op) {
   Value buffer = buffers.lookup(op.getTile());
   makeHead(op.getView(), op.getIndices());
   Value writer = isWriter(buffer);
-  auto condition = [&](Value inside) { return ofWriter(writer, inside); };
+  auto condition = [&](Value inside) { return both(writer, inside); };
   if (hasPairs(buffer, op.getView())) {
     forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
                 [&](Value head, ValueRange place, const PairAt &at) {
@@ -300,7 +300,7 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
   Value buffer = buffers.lookup(op.getTile());
   makeHead(op.getView(), op.getIndices());
   Value writer = isWriter(buffer);
-  auto condition = [&](Value inside) { return ofWriter(writer, inside); };
+  auto condition = [&](Value inside) { return both(writer, inside); };
   const ArchInfo *info = findArch(arch);
   if (info && info->computeMajor >= 9 && hasPairs(buffer, op.getView())) {
     forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
@@ -320,7 +320,7 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
 Value KernelExpander::within(Value known, Value index, Value extent) {
   // A negative index is a great unsigned one.
   Value isWithin = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, extent);
-  return known ? arith::AndIOp::create(builder, loc, known, isWithin).getResult() : isWithin;
+  return both(known, isWithin);
 }
 
 Value KernelExpander::indexElement(Value index, Value i, Value r, Value j, Value c) {
@@ -334,8 +334,7 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
   SmallVector<Value> extents;
   Value inside;
   for (auto [dim, index] : llvm::enumerate(op.getIndices())) {
-    extents.push_back(
-        sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(op.getView()), int64_t(dim)));
+    extents.push_back(extentOf(mapping.lookup(op.getView()), int64_t(dim)));
     if (!isa<TileType>(index.getType()))
       inside = within(inside, mapping.lookup(index), extents.back());
   }
@@ -357,7 +356,7 @@ void KernelExpander::scatterElements(tile::ScatterOp op, ArrayRef<Value> extents
   forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
     Value own = writer;
     if (Value exists = isDistance(buffer, i))
-      own = ofWriter(own, exists);
+      own = both(own, exists);
     SmallVector<Value> place;
     for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {
       const bool isTile = isa<TileType>(index.getType());
@@ -414,9 +413,7 @@ void KernelExpander::addShared(tile::AccumulateOp op) {
   Value lastColumn;
   if (!isVector)
     if (const int64_t known = tile::operandOf(op.getView()).getColumns(); known < columns)
-      lastColumn = known ? i32(known)
-                         : sched::ExtentOp::create(builder, loc, builder.getI32Type(), mapping.lookup(op.getView()),
-                                                   op.getView().getType().getRank() - 1);
+      lastColumn = known ? i32(known) : extentOf(mapping.lookup(op.getView()), op.getView().getType().getRank() - 1);
   repeat(llvm::divideCeil(total, threads), "add", [&](Value pass) {
     Value flat = add(thread, mul(pass, threads)), row = div(flat, columns), column = rem(flat, columns);
     Value viewRow = add(row0, row), inside = below(viewRow, limit);
