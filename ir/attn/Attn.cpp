@@ -404,18 +404,26 @@ LogicalResult AttentionOp::verifyRegions() {
   return verifyGradients(*this);
 }
 
+/// The captured tensor of an op inside `attention`, if it is one that takes so many indices.
+static FailureOr<CapturedTensorAttr> findIndexed(Operation *op, AttentionOp attention, StringRef name, size_t indices) {
+  CapturedTensorAttr tensor = attention.findTensor(name);
+  if (!tensor)
+    return op->emitOpError() << "unknown captured tensor '" << name << "'";
+  if (tensor.getRank() != int64_t(indices))
+    return op->emitOpError() << "captured tensor '" << name << "' of rank " << tensor.getRank() << " takes "
+                             << tensor.getRank() << " indices, got " << indices;
+  return tensor;
+}
+
 LogicalResult LoadOp::verify() {
   auto attention = (*this)->getParentOfType<AttentionOp>();
   if (!attention)
     return emitOpError("must be inside attn.attention");
-  CapturedTensorAttr tensor = attention.findTensor(getName());
-  if (!tensor)
-    return emitOpError() << "unknown captured tensor '" << getName() << "'";
-  if (tensor.getRank() != int64_t(getIndices().size()))
-    return emitOpError() << "captured tensor '" << getName() << "' of rank " << tensor.getRank() << " takes "
-                         << tensor.getRank() << " indices, got " << getIndices().size();
-  if (getResult().getType() != valueType(tensor.getElementType()))
-    return emitOpError() << "elements of '" << getName() << "' are " << valueType(tensor.getElementType());
+  FailureOr<CapturedTensorAttr> tensor = findIndexed(*this, attention, getName(), getIndices().size());
+  if (failed(tensor))
+    return failure();
+  if (getResult().getType() != valueType(tensor->getElementType()))
+    return emitOpError() << "elements of '" << getName() << "' are " << valueType(tensor->getElementType());
   return success();
 }
 
@@ -426,13 +434,11 @@ LogicalResult AddGradientOp::verify() {
   Region *within = (*this)->getParentRegion();
   if (llvm::none_of(attention.gradientRegions(), [&](auto pair) { return pair.first == within; }))
     return emitOpError("must be inside a region of gradients");
-  if (!llvm::is_contained(attention.getGradients()->getTensors(), getNameAttr()))
+  // The attention itself is verified after what is inside.
+  const std::optional<GradientsAttr> gradients = attention.getGradients();
+  if (!gradients || !llvm::is_contained(gradients->getTensors(), getNameAttr()))
     return emitOpError() << "adds to the gradient of '" << getName() << "', which the attention does not give";
-  const int64_t rank = attention.findTensor(getName()).getRank();
-  if (rank != int64_t(getIndices().size()))
-    return emitOpError() << "captured tensor '" << getName() << "' of rank " << rank << " takes " << rank
-                         << " indices, got " << getIndices().size();
-  return success();
+  return findIndexed(*this, attention, getName(), getIndices().size());
 }
 
 LogicalResult ScalarOp::verify() {

@@ -396,6 +396,32 @@ attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0
 
 // -----
 
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {tensors = [#attn.tensor<t, f32, rank 1>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  attn.yield %s : f32
+} mask {} score_grad {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %g: f32):
+  // expected-error @+1 {{'attn.add_gradient' op adds to the gradient of 't', which the attention does not give}}
+  attn.add_gradient %g, "t"[%h] : (i32)
+  attn.yield %g : f32
+}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0
+    attributes {gradients = #attn.gradients<["t"]>} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  attn.yield %s : f32
+} mask {} score_grad {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %g: f32):
+  // expected-error @+1 {{'attn.add_gradient' op unknown captured tensor 't'}}
+  attn.add_gradient %g, "t"[%h] : (i32)
+  attn.yield %g : f32
+}
+
+// -----
+
 // expected-error @+1 {{'attn.attention' op saves 'p'; what can be saved is dropout and score}}
 attn.attention @bad dtype bf16 head_dim 64 x 64 scale 0.125 attributes {saves = ["p"]} score {} mask {}
 
