@@ -472,7 +472,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     where the rings of K and V are from one tile of work to the next, and Q is a ring. A `tile.window` is a ring that the copy
     engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
     follow from a search, all warps but the one that searches receive the first with Q, and with K the next one and whether this one is partial; V is copied by a warp of
-    its own, unless warps compute by distance. Where the kernel has a `work_counter`, persistent blocks claim tiles of work (`sched.claim_work`). Where a tile of
+    its own, unless warps compute by distance. Where the kernel has a `work_counter`, persistent blocks claim tiles of work (`sched.claim_work`). Where nothing
+    is copied in front of the loop, no message can go with it: both roles find their tiles of work themselves, which are neither claimed nor searched then. Where a tile of
     work lies, and which number follows, becomes arithmetic (passes/sched/WorkOrder.h). What maps read by key lies beside K, in stages of
     K's ring: the warp that copies K stores it where the tile is partial. The search also finds where each warpgroup's `tile.first_visible` is. Tiles outside of a loop's `within` a
     warpgroup passes over, in loops before and after it: it waits for their stages and releases them. What the loop stores or adds to memory with a `sched.ring` the consumers

@@ -782,6 +782,8 @@ LogicalResult LoadSharedOp::verify() {
 
 LogicalResult WaitLaunchOp::verify() {
   auto kernel = (*this)->getParentOfType<KernelOp>();
+  if (!kernel)
+    return emitOpError("must be inside sched.kernel");
   if (!tile::isDependent(kernel))
     return emitOpError("is in a kernel that no tile.launch starts beside another");
   auto work = dyn_cast<ForWorkOp>((*this)->getParentOp());

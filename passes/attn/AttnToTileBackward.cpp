@@ -503,6 +503,10 @@ private:
                                            coordinate ? "head_place" : "batch_place");
       writeTilesOf(gradient, dims, places);
     });
+    if (plan.getPersistent())
+      kernel->setAttr(sched::persistentAttr, builder.getUnitAttr());
+    if (plan.getLongestFirst())
+      kernel->setAttr(sched::longestFirstAttr, builder.getUnitAttr());
     // The loop over tiles has written what no batches and heads share.
     if (isWrittenByLoop(gradient)) {
       auto most = [&](unsigned i) { return dims[i] ? gradient.axis(*dims[i]) : std::string(); };

@@ -79,9 +79,10 @@ private:
       if (isInside && !runsAhead(loop, load))
         fault = "a place that it copies from follows from what the loop computes";
     });
-    // What the roles say of tiles of work, and of the first tile of keys, goes with the copies before the loop.
+    // What one warp finds and others are told, a tile of work that it has claimed and the first tile of keys, goes with the
+    // copies before the loop.
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-    const bool saysSomething = kernel->hasAttr(sched::persistentAttr) || !domain || domain.skips();
+    const bool saysSomething = tile::findOperand(kernel, tile::workCounter) || !domain || domain.skips();
     if (fault.empty() && ((!before && saysSomething) || !inside))
       fault = "it copies " + count(before, "tile") + " before the loop and " + std::to_string(inside) +
               " in it, not one of each at least";

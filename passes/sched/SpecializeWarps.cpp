@@ -30,8 +30,8 @@
 //
 // Which tiles of work a block has follows from its index where arithmetic says how long each takes: every warp of the
 // producer finds them for itself. Where the tiles of keys follow from a search, it is in memory, and blocks that are
-// free claim the next tile. One warp of a block must do so, and its first warp sends its tiles of work to all others
-// anyway. The claim stands where a tile of work begins, as what is sent says whether another one follows; it is beside
+// free claim the next tile. One warp of a block must do so, and its first warp sends its tiles of work to the consumers
+// anyway, with Q; only where nothing is copied in front of the loop do they find them for themselves, too. The claim stands where a tile of work begins, as what is sent says whether another one follows; it is beside
 // the search, which waits for memory too.
 //
 //===----------------------------------------------------------------------===//
@@ -64,7 +64,7 @@ LogicalResult WarpSpecializer::findRings() {
   if (!kernel->hasAttr(sched::rolesAttr) || !llvm::all_of(llvm::concat<Ring>(once, streamed), isRing))
     return kernel.emitError("has copies without a sched.ring, or no sched.roles, which tile-assign-roles writes");
   auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-  if ((once.empty() && (persistent || domain.skips())) || streamed.empty())
+  if ((once.empty() && (claims || domain.skips())) || streamed.empty())
     return kernel.emitError() << "copies " << once.size() << " tiles before its loop over tiles and " << streamed.size()
                               << " in it; warps are specialised around one of each at least";
   for (auto convert : body.getOps<tile::ConvertOp>())
@@ -178,10 +178,10 @@ LogicalResult WarpSpecializer::run() {
   SmallVector<Operation *> original;
   for (Operation &op : body)
     original.push_back(&op);
+  claims = persistent && tile::findOperand(kernel, tile::workCounter);
   if (failed(findRings()))
     return failure();
   auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-  claims = persistent && tile::findOperand(kernel, tile::workCounter);
   int64_t followers = 0;
   if (domain.skips())
     for (const auto &[first, rings] : others)
@@ -215,7 +215,7 @@ LogicalResult WarpSpecializer::run() {
   if (ownBegin && ownBegin.getDomain() == loop.getDomain())
     return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; "
                               "ask one that follows from tile.part_row");
-  if (persistent || domain.skips())
+  if (!once.empty() && (persistent || domain.skips()))
     tasks =
         declareMessages("tasks", once.front().stages(), taskPlaceFields() + (domain.skips() ? 1 : 0) + searchedParts());
   if (domain.skips())
@@ -229,7 +229,7 @@ LogicalResult WarpSpecializer::run() {
   // When the consumers' ops run says nothing of what the producer computes for them.
   producer->walk([](Operation *op) { op->removeAttr(sched::atAttr); });
   builder.setInsertionPointToStart(consumer);
-  auto [work, numbers] = persistent ? receivedWork() : numberedWork(WorkOrder::Deal::Once);
+  auto [work, numbers] = persistent && tasks ? receivedWork() : numberedWork(deal());
   for (Operation *op : original)
     op->moveBefore(&work.getBody().front(), work.getBody().front().end());
   return writeConsumer(work, numbers, original);

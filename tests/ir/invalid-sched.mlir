@@ -631,6 +631,15 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
+%z = arith.constant 0 : i32
+sched.for_work persistent from %z below %z (%number, %count) {
+  // expected-error @+1 {{'sched.wait_launch' op must be inside sched.kernel}}
+  sched.wait_launch
+  sched.next %number : i32
+}
+
+// -----
+
 sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.wait_launch' op is in a kernel that no tile.launch starts beside another}}
   sched.wait_launch

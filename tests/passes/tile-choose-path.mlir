@@ -60,10 +60,30 @@ tile.kernel @two_loops(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) g
 !queries = !tile.tile<q 64 x d 64, bf16, shared>
 !keys = !tile.tile<k 32 x d 64, bf16, shared>
 
-// Nothing is copied before the loop, beside which blocks that take one tile of work after another say where it is.
+// Nothing is copied before the loop, with which the warp that claims a tile of work could say where it is.
 // CHECK-LABEL: tile.kernel @no_copy_before
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies 0 tiles before the loop and 1 in it, not one of each at least"]
-tile.kernel @no_copy_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+tile.kernel @no_copy_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, work_counter: workspace [one 1] i32) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+  }
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// Tiles of work that are dealt out each role finds for itself.
+// CHECK-LABEL: tile.kernel @dealt
+// CHECK-NOT:     tile.remarks
+// CHECK:         sched.persistent, sched.roles
+tile.kernel @dealt(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>

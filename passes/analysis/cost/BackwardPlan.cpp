@@ -3,6 +3,7 @@
 #include "arch/ArchInfo.h"
 #include "ir/sched/SwizzledLayout.h"
 #include "passes/analysis/cost/Rounding.h"
+#include "passes/analysis/cost/VisitedTiles.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -221,9 +222,12 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
   if (hasSmallBlocks(request) || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
     return std::nullopt;
   for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
-    const std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
+    std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
     if (!plan)
       continue;
+    // A block that is alone on its multiprocessor copies for its next tile of the tensor beside the end of this one.
+    plan->persistent = request.denseGradients && plan->blocksPerSm == 1;
+    plan->longestFirst = plan->persistent && lastRowsSeeMost(request.mask);
     const int64_t e = request.elementBytes, row = boxRowBytes(request.headDim, e) + boxRowBytes(request.headDimV, e),
                   held = (request.denseGradients ? plan->stages : 1) * plan->tileQ;
     const int64_t most =

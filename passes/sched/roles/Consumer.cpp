@@ -44,8 +44,10 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
       std::tie(more, first) = receiveTask(
           query, original, [](tile::BlockIndexOp index, Value place) { index.getResult().replaceAllUsesWith(place); },
           &begins);
-    if (!persistent)
+    if (work.getOrder() != sched::WorkOrder::Received)
       placeWork(work, numbers, original);
+    if (work.getOrder() == sched::WorkOrder::Persistent)
+      more = numbers.next(work.getCount());
   }
   for (auto index : llvm::make_early_inc_range(work.getBody().front().getOps<tile::BlockIndexOp>()))
     index.erase();

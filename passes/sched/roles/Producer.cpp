@@ -32,9 +32,7 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
       }
     });
   };
-  // Where no other lane has anything to do, one walks the tiles by itself: a lane elected around the loop stays the same.
-  // In the loop alone ptxas may elect it there, in each turn anew.
-  const bool alone = once.empty() && columns.empty();
+  const bool alone = walksAlone();
   auto byOne = [&](function_ref<void()> body) { alone ? body() : onlyIf(one, body); };
   LogicalResult result = success();
   auto walk = [&] {
@@ -94,10 +92,7 @@ void WarpSpecializer::copyWithColumns(IRMapping &mapping, Position at, ArrayRef<
 
 LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
   const bool follows = visits && !before, receives = follows && persistent;
-  auto [work, numbers] = receives ? receivedWork()
-                                  : numberedWork(!persistent ? WorkOrder::Deal::Once
-                                                 : claims    ? WorkOrder::Deal::Claims
-                                                             : WorkOrder::Deal::Rounds);
+  auto [work, numbers] = receives ? receivedWork() : numberedWork(deal());
   builder.setInsertionPointToStart(&work.getBody().front());
   Value claimed, following;
   if (claims && before) {
@@ -142,7 +137,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
     following = tile::named(sched::ShuffleOp::create(builder, loc, claimed.getType(), claimed, i32(0)), "next_number");
   else if (persistent && !receives)
     following = numbers.next(work.getCount());
-  if (persistent && before)
+  if (persistent && tasks && before)
     place.push_back(hasNext(work, following));
   if (before)
     before(mapping, queryPosition(work), persistent ? place : ArrayRef<Value>(), first.tile, begins);
@@ -179,7 +174,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
     sched::SyncLanesOp::create(builder, loc);
     sched::ReleaseOp::create(builder, loc, once.front().barriers, queryPosition(work).stage);
   }
-  nextWork(work, tiles, following);
+  nextWork(work, tiles, following, /*wholeWarp=*/!before || !walksAlone());
   domain.erase();
   return success();
 }

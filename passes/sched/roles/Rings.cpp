@@ -151,7 +151,7 @@ WarpSpecializer::Positions WarpSpecializer::start(sched::ForWorkOp work) {
 }
 
 WarpSpecializer::Position WarpSpecializer::queryPosition(sched::ForWorkOp work) {
-  if (!persistent)
+  if (!persistent || once.empty())
     return {i32(0), i32(0)};
   Value count = work.getCount(), stages = i32(once.front().stages());
   Value walks = arith::DivUIOp::create(builder, loc, count, stages);
@@ -159,13 +159,14 @@ WarpSpecializer::Position WarpSpecializer::queryPosition(sched::ForWorkOp work) 
           tile::named(arith::AndIOp::create(builder, loc, walks, i32(1)), "q_phase")};
 }
 
-void WarpSpecializer::nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following) {
+void WarpSpecializer::nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following, bool wholeWarp) {
   if (!persistent)
     return;
   builder.setInsertionPointToEnd(&work.getBody().front());
   SmallVector<Value> next{following};
   for (Value position : tiles.getKept().slice(1, 2 * depths.size()))
-    next.push_back(sched::UniformOp::create(builder, loc, position.getType(), position));
+    next.push_back(wholeWarp ? sched::UniformOp::create(builder, loc, position.getType(), position).getResult()
+                             : position);
   sched::NextOp::create(builder, loc, next);
 }
 

@@ -124,6 +124,10 @@ private:
       values.append({each.stage, each.phase});
   }
 
+  /// How blocks come to their tiles of work.
+  WorkOrder::Deal deal() const {
+    return !persistent ? WorkOrder::Deal::Once : claims ? WorkOrder::Deal::Claims : WorkOrder::Deal::Rounds;
+  }
   WorkOrder workOrder(WorkOrder::Deal deal);
 
   Work numberedWork(WorkOrder::Deal deal);
@@ -138,7 +142,7 @@ private:
 
   /// The end of a tile of work whose loop over K and V is `tiles`; `following` is the number of the next, or says
   /// whether a received one has a next.
-  void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following);
+  void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following, bool wholeWarp = true);
 
   void nameCarried(sched::ForTilesOp tiles);
 
@@ -148,6 +152,10 @@ private:
 
   /// The first warp copies, and others what is theirs (`others`). All walk the same tiles.
   LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original);
+
+  /// Whether one lane of the first warp walks the tiles by itself, as no other has anything to do: a lane elected around
+  /// the loop stays the same. In the loop ptxas may elect it in each turn anew.
+  bool walksAlone() const { return once.empty() && columns.empty(); }
 
   /// A load of the loop; with K goes what is said of the tile.
   void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit = {});
