@@ -566,6 +566,19 @@ def PairElements : Pass<"tile-pair-elements", "::mlir::ModuleOp"> {
   }];
 }
 
+def TurnScatters : Pass<"tile-turn-scatters", "::mlir::ModuleOp"> {
+  let summary = "a tile that lies in shared memory goes to memory from there, 16 bytes a lane";
+  let description = [{
+    Requires: layouts; the meeting of the warps in front of what reads a `sched.exchange`.
+    Ensures: a `tile.scatter` of an accumulator that adds nothing, whose last index counts along the rows and the one before along the columns, and whose tile a `sched.exchange`
+    puts into shared memory in the view's type for a product, has another one behind the last product, which takes the shared tile. The first has `sched.unless_turned`. Whether the
+    view lies in eights and the tile within it is asked at run time (`sched.in_pairs eights`): one of both writes.
+    Why here: behind the stages of the loop, which say when products run.
+    Before: `tile.scatter %ds, %dbias[%h, %q, %k]; %s = sched.exchange %ds ...; %dq = tile.mma %s, %k`
+    After: `tile.scatter %ds, ... {sched.unless_turned}; %s = sched.exchange %ds ...; %dq = tile.mma %s, %k; tile.scatter %s, %dbias[%h, %q, %k]`
+  }];
+}
+
 def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
   let summary = "expand tiles into the fragments of a lane";
   let description = [{

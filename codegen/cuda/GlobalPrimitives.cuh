@@ -32,6 +32,13 @@ __device__ __forceinline__ bool in_pairs(const Element *address, long long even,
   return stride == 1 && even % 2 == 0 && (unsigned long long)address % (2 * sizeof(Element)) == 0;
 }
 
+//@ in_eights
+/// As in_pairs, of eight elements at a multiple of eight.
+template <typename Element>
+__device__ __forceinline__ bool in_eights(const Element *address, long long eighth, long long stride) {
+  return stride == 1 && eighth % 8 == 0 && (unsigned long long)address % (8 * sizeof(Element)) == 0;
+}
+
 //@ load_bf16
 /// One bf16 widened to float.
 __device__ __forceinline__ float load_bf16(const unsigned short *address) {

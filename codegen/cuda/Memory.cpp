@@ -99,6 +99,7 @@ template <typename Access> Expr KernelPrinter::steppedAddress(Access op) {
 template Expr KernelPrinter::steppedAddress(LoadMatrixOp);
 template Expr KernelPrinter::steppedAddress(LoadSharedOp);
 template Expr KernelPrinter::steppedAddress(StoreMatrixOp);
+template Expr KernelPrinter::steppedAddress(StoreTurnedOp);
 
 void KernelPrinter::printSlice(SliceOp op) {
   View view = views[op.getView()];
@@ -163,12 +164,13 @@ Expr KernelPrinter::pairAddress(View view, ValueRange indices) {
 
 void KernelPrinter::printInPairs(InPairsOp op) {
   const View &view = views[op.getView()];
-  // What has to be even. Strides that are not written are 1 by the launch's own layout.
+  // What has to be even, or a multiple of eight. Strides that are not written are 1 by the launch's own layout.
   std::string even = view.extents.back();
   for (const std::string &stride : ArrayRef(view.strides).drop_back())
     even += " | " + stride;
   const std::string last = view.strides.back().empty() ? "1" : view.strides.back();
-  declare(cast<OpResult>(op.getResult()), primitive("in_pairs", {{view.pointer}, {even, BitOr}, {last}}));
+  declare(cast<OpResult>(op.getResult()),
+          primitive(op.getEights() ? "in_eights" : "in_pairs", {{view.pointer}, {even, BitOr}, {last}}));
 }
 
 void KernelPrinter::printStoreElements(StoreElementsOp op) {
@@ -235,6 +237,10 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](InPairsOp o) { printInPairs(o); })
       .Case([&](StoreElementOp o) { printStoreElement(o); })
       .Case([&](StoreElementsOp o) { printStoreElements(o); })
+      .Case([&](StoreTurnedOp o) {
+        const Expr address = pairAddress(views[o.getView()], o.getIndices());
+        statement(op, primitive("store_turned", {address, steppedAddress(o), value(o.getCrossed())}).text + ";");
+      })
       .Case([&](LoadByteOp o) { printLoadByte(o); })
       .Case([&](StoreByteOp o) { printStoreByte(o); })
       .Case([&](AddElementsOp o) { printAddElements(o); })

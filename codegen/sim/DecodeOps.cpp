@@ -96,7 +96,7 @@ bool Decoder::elementOp(Operation *op) {
       .Case([&](sched::ExtentOp o) { emit(o, sim::extent, {}, {viewOf(o, o.getView())}, {int64_t(o.getDim())}); })
       .Case([&](sched::IsMappedOp o) { emit(o, sim::isMapped, {}, {mapOf(o, o.getMap())}); })
       .Case([&](sched::IsNullOp o) { emit(o, sim::isNull, {}, {viewOf(o, o.getView())}); })
-      .Case([&](sched::InPairsOp o) { emit(o, sim::inPairs, {}, {viewOf(o, o.getView())}); })
+      .Case([&](sched::InPairsOp o) { emit(o, sim::inPairs, {}, {viewOf(o, o.getView())}, {o.getEights() ? 8 : 2}); })
       .Case([&](tile::ElementOp o) {
         SmallVector<int64_t, 4> inRange(o.getInRange().begin(), o.getInRange().end());
         int wide = 0;
@@ -204,6 +204,13 @@ bool Decoder::sharedOp(Operation *op) {
         takeSteps(step, o);
         take(step, o.getI());
         take(step, o.getJ());
+      })
+      .Case([&](sched::StoreTurnedOp o) {
+        Step &step = emit(o, sim::storeTurned, {o.getStage(), o.getRow(), o.getColumn()},
+                          {viewOf(o, o.getView()), sharedOf(o, o.getShared())});
+        takeSteps(step, o);
+        for (Value input : all({o.getCrossed(), o.getView()}, o.getIndices()))
+          take(step, input);
       })
       .Case([&](sched::LoadSharedOp o) {
         Step &step = emit(o, sim::loadShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o, o.getShared())});

@@ -196,10 +196,11 @@ Go sim::inPairs(Machine &machine, Warp &warp, const Step &step) {
   const sim::Tensor &tensor = machine.program.tensors[view.tensor];
   const Memory &at = machine.launch.tensors[view.tensor];
   const int last = tensor.rank - 1;
-  bool inPairs = at.strides[last] == 1 && at.extents[last] % 2 == 0 &&
-                 reinterpret_cast<uintptr_t>(at.data) % (2 * bytesOf(tensor.element)) == 0;
+  const int64_t count = step.number[0];
+  bool inPairs = at.strides[last] == 1 && at.extents[last] % count == 0 &&
+                 reinterpret_cast<uintptr_t>(at.data) % uintptr_t(count * bytesOf(tensor.element)) == 0;
   for (int d = 0; d < last; ++d)
-    inPairs &= at.strides[d] % 2 == 0;
+    inPairs &= at.strides[d] % count == 0;
   warp.set(step.out[0], 0, inPairs);
   return Go::Next;
 }
@@ -256,6 +257,27 @@ Go sim::storeElements(Machine &machine, Warp &warp, const Step &step) {
     for (int i = 0; i < 2; ++i)
       storeFloat(element, warp.get<float>(step.in[i], lane), to + i * bytesOf(element));
   });
+}
+
+Go sim::storeTurned(Machine &machine, Warp &warp, const Step &step) {
+  const sim::Tensor &tensor = machine.program.tensors[machine.program.views[step.at[0]].tensor];
+  if (machine.launch.tensors[machine.program.views[step.at[0]].tensor].strides[tensor.rank - 1] != 1)
+    return machine.fail(warp, step, fmt::format("writes eight elements of {}, which are apart", tensor.name));
+  Matrices matrices;
+  if (!readMatrices(machine, warp, step, machine.program.shared[step.at[1]], matrices))
+    return Go::Stop;
+  bool isAligned = true;
+  Go go = forEachPlace(machine, warp, step, 6, 8, lanes, [&](int lane, std::byte *to) {
+    isAligned &= reinterpret_cast<uintptr_t>(to) % 16 == 0;
+    const int crossed = warp.get<bool>(step.in[5], lane);
+    for (int m = 0; m < 4; ++m) {
+      const uint32_t pair = matrices.pair(m ^ crossed, lane, /*transposed=*/true);
+      std::memcpy(to + 4 * m, &pair, 4);
+    }
+  });
+  if (go == Go::Next && !isAligned)
+    return machine.fail(warp, step, fmt::format("writes eight elements of {} at no multiple of 16 bytes", tensor.name));
+  return go;
 }
 
 Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {

@@ -270,7 +270,7 @@ Go slice(Machine &, Warp &, const Step &);    ///< in: view, indices; out: offse
 Go extent(Machine &, Warp &, const Step &);   ///< at[0]: view; number[0]: dimension
 Go isMapped(Machine &, Warp &, const Step &); ///< at[0]: map
 Go isNull(Machine &, Warp &, const Step &);   ///< at[0]: view
-Go inPairs(Machine &, Warp &, const Step &);  ///< at[0]: view
+Go inPairs(Machine &, Warp &, const Step &);  ///< at[0]: view; number[0]: how many elements
 Go loadElement(Machine &, Warp &,
                const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: index i is in range; at[1]:
                               ///< bit i: it is i64
@@ -309,6 +309,9 @@ Go fenceAsync(Machine &, Warp &, const Step &);
 Go loadMatrix(
     Machine &, Warp &,
     const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
+Go storeTurned(
+    Machine &, Warp &,
+    const Step &); ///< in: stage, row, column, row step, column step, crossed, view, indices; at: view, shared
 Go loadShared(Machine &, Warp &, const Step &); ///< in: stage, row, column, row step, column step; at[0]: shared
 Go loadPair(Machine &, Warp &, const Step &);   ///< in: stage, row, column; out: two; at[0]: shared
 Go storeShared(

@@ -40,31 +40,52 @@ static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, con
   return false;
 }
 
-Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
-  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
-  const RegisterBuffer &fragment = machine.program.registers[step.at[1]];
-  if (!machine.converged(warp, step) || !machine.touch(warp, step, step.at[1]))
-    return Go::Stop;
-  int64_t i, j;
-  if (!machine.uniform(warp, step, 5, i) || !machine.uniform(warp, step, 6, j))
-    return Go::Stop;
-  // Lane l gives row l % 8 of matrix l / 8.
-  std::array<const std::byte *, lanes> rows;
+uint32_t Matrices::pair(int matrix, int lane, bool transposed) const {
+  const int g = lane / 4, c = lane % 4;
+  uint32_t both;
+  if (!transposed) {
+    std::memcpy(&both, rows[matrix * 8 + g] + 4 * c, 4);
+    return both;
+  }
+  uint16_t low, high;
+  std::memcpy(&low, rows[matrix * 8 + 2 * c] + 2 * g, 2);
+  std::memcpy(&high, rows[matrix * 8 + 2 * c + 1] + 2 * g, 2);
+  return low | uint32_t(high) << 16;
+}
+
+bool sim::readMatrices(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, Matrices &matrices) {
+  if (!machine.converged(warp, step))
+    return false;
   for (int lane = 0; lane < lanes; ++lane) {
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
     int64_t stage = at(0), row = at(1) + at(3), column = steppedColumn(buffer, at(2), at(4));
     if (!inside(machine, warp, step, buffer, stage, row, column, 8) ||
         !inside(machine, warp, step, buffer, stage, at(1), at(2), 8))
-      return Go::Stop;
+      return false;
     int64_t address = buffer.place(stage, row, column);
     if (!stepsKeepSwizzle(machine, warp, step, buffer, stage, at(1), at(2), at(3), at(4)))
-      return Go::Stop;
-    if (address % 16)
-      return machine.fail(warp, step, fmt::format("reads a row at byte {}, which is not a multiple of 16", address));
-    if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, Actor::wholeWarp), address, 16))
-      return machine.fail(warp, step, "reads", buffer, stage, *fault);
-    rows[lane] = machine.memory.at(address);
+      return false;
+    if (address % 16) {
+      machine.fail(warp, step, fmt::format("reads a row at byte {}, which is not a multiple of 16", address));
+      return false;
+    }
+    if (std::optional<Fault> fault = machine.memory.read(machine.actor(warp, step, Actor::wholeWarp), address, 16)) {
+      machine.fail(warp, step, "reads", buffer, stage, *fault);
+      return false;
+    }
+    matrices.rows[lane] = machine.memory.at(address);
   }
+  return true;
+}
+
+Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
+  const SharedBuffer &buffer = machine.program.shared[step.at[0]];
+  const RegisterBuffer &fragment = machine.program.registers[step.at[1]];
+  int64_t i, j;
+  Matrices matrices;
+  if (!machine.converged(warp, step) || !machine.touch(warp, step, step.at[1]) || !machine.uniform(warp, step, 5, i) ||
+      !machine.uniform(warp, step, 6, j) || !readMatrices(machine, warp, step, buffer, matrices))
+    return Go::Stop;
   // Four registers in the order of the array: [i][j][0] on, then the next j, and past a row of one the next i.
   for (int r = 0; r < 4; ++r) {
     int64_t by = r / fragment.shape[2], e = r % fragment.shape[2];
@@ -74,17 +95,8 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
                           fmt::format("writes {}[{}][{}], outside of its {} x {}", fragment.name, atI, atJ,
                                       fragment.shape[0], fragment.shape[1]));
     uint32_t *to = &warp.registers[(fragment.first + (atI * fragment.shape[1] + atJ) * fragment.shape[2] + e) * lanes];
-    for (int lane = 0; lane < lanes; ++lane) {
-      int g = lane / 4, c = lane % 4;
-      if (step.flag) {
-        uint16_t low, high;
-        std::memcpy(&low, rows[r * 8 + 2 * c] + 2 * g, 2);
-        std::memcpy(&high, rows[r * 8 + 2 * c + 1] + 2 * g, 2);
-        to[lane] = low | uint32_t(high) << 16;
-      } else {
-        std::memcpy(&to[lane], rows[r * 8 + g] + 4 * c, 4);
-      }
-    }
+    for (int lane = 0; lane < lanes; ++lane)
+      to[lane] = matrices.pair(r, lane, step.flag);
   }
   return Go::Next;
 }

@@ -821,9 +821,10 @@ LogicalResult SliceOp::verify() {
   if (view.getElementType() != result.getElementType() || result.getRank() > view.getRank() || indices < getDropped() ||
       indices > view.getRank())
     return emitOpError("removes one leading dimension for each index, and begins those that it keeps at others");
-  if (!getBegins().empty() && !llvm::all_of(getResult().getUsers(), llvm::IsaPred<LoadElementsOp, StoreElementsOp>))
-    return emitOpError("begins dimensions for what accesses pairs, sched.load_elements and sched.store_elements; give "
-                       "the others their own indices");
+  if (!getBegins().empty() &&
+      !llvm::all_of(getResult().getUsers(), llvm::IsaPred<LoadElementsOp, StoreElementsOp, StoreTurnedOp>))
+    return emitOpError("begins dimensions for what accesses several elements, sched.load_elements, "
+                       "sched.store_elements and sched.store_turned; give the others their own indices");
   return success();
 }
 
@@ -868,6 +869,18 @@ template <typename PairOp> static LogicalResult verifyPair(PairOp op, StringRef 
 LogicalResult LoadElementsOp::verify() { return verifyPair(*this, "reads"); }
 
 LogicalResult StoreElementsOp::verify() { return verifyPair(*this, "writes"); }
+
+LogicalResult StoreTurnedOp::verify() {
+  const TileType shared = getShared().getType();
+  const ViewType view = getView().getType();
+  const Type element = view.getElementType();
+  if (!(element.isBF16() || element.isF16()) || shared.getElementType() != element ||
+      shared.getSpace() != MemorySpace::Shared || view.getRank() != int64_t(getIndices().size()))
+    return emitOpError() << "writes bf16 or f16 from shared memory to a view of the same with one index for each "
+                            "dimension, got "
+                         << shared << ", " << view << " and " << getIndices().size();
+  return success();
+}
 
 LogicalResult StoreElementOp::verify() {
   if (getView().getType().getRank() != int64_t(getIndices().size()))

@@ -103,7 +103,7 @@ def SliceOp : SchedOp<"slice", [Pure]> {
   let summary = "view without its leading dimensions, at the given indices";
   let description = [{
     The 64-bit offset is computed once. Indices of dimensions that it keeps are where these begin: an index of 0 of the result is that one. What
-    accesses such a view are pairs (`sched.load_elements`, `sched.store_elements`); the addresses of a lane's are one and a multiple of a stride.
+    accesses such a view are several elements (`sched.load_elements`, `sched.store_elements`, `sched.store_turned`); the addresses of a lane's are one and a multiple of a stride.
 
     ```mlir
     %kh = sched.slice %K[%b, %hk] : !tile.view<4, bf16> -> !tile.view<2, bf16>
@@ -153,15 +153,16 @@ def InPairsOp : SchedOp<"in_pairs", [Pure]> {
   let summary = "whether elements at an even index of a view's last dimension and the next lie side by side, each pair at a multiple of its size";
   let description = [{
     The last stride is 1, the other strides and the last extent are even, and so is the address, counted in elements: an even index in range then has a next
-    one, and one access serves both. The same for all threads.
+    one, and one access serves both. With `eights` the same of eight elements in the place of two. The same for all threads.
 
     ```mlir
     %0 = sched.in_pairs %bias : !tile.view<3, bf16>
+    %1 = sched.in_pairs eights %bias : !tile.view<3, bf16>
     ```
   }];
-  let arguments = (ins ViewType:$view);
+  let arguments = (ins ViewType:$view, UnitAttr:$eights);
   let results = (outs I1:$result);
-  let assemblyFormat = "$view attr-dict `:` type($view)";
+  let assemblyFormat = "(`eights` $eights^)? $view attr-dict `:` type($view)";
   let hasVerifier = 1;
 }
 
@@ -236,6 +237,26 @@ def StoreElementsOp : SchedOp<"store_elements", [MemoryEffects<[MemWrite]>]> {
   }];
   let arguments = (ins F32:$first, F32:$second, ViewType:$view, Variadic<I32>:$indices);
   let assemblyFormat = "$first `,` $second `,` $view `[` $indices `]` attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def StoreTurnedOp : SchedOp<"store_turned", [Effects, AttrSizedOperandSegments]> {
+  let summary = "four 8 x 8 matrices of shared memory, turned, to rows of a view: 16 bytes a lane";
+  let description = [{
+    Each lane gives the address of one row of a matrix, as for `sched.load_matrix` with `transpose`, and receives of each matrix the rows 2 (l % 4) and + 1 of column l / 4. The
+    pairs of the four matrices follow one another from `view[indices...]` on, eight elements as they are; of a `crossed` lane those of the matrices 1, 0, 3, 2. All indices are in range, and
+    the view is `sched.in_pairs eights`. For the whole warp. PTX ISA 9.7.14.5.15, ldmatrix.trans; 9.7.9.11, st.global.v4.b32.
+
+    ```mlir
+    sched.store_turned %ring[%s, %row, %col] step [%r, %n8] to %dbias[%q, %k] crossed %odd : !tile.tile<...>, !tile.view<2, bf16>
+    ```
+  }];
+  let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<I32>:$row_step, Optional<I32>:$column_step,
+                       ViewType:$view, Variadic<I32>:$indices, I1:$crossed);
+  let assemblyFormat = [{
+    $shared `[` $stage `,` $row `,` $column `]` (`step` `[` $row_step^ `,` $column_step `]`)? `to` $view `[` $indices `]` `crossed` $crossed attr-dict
+    `:` type($shared) `,` type($view)
+  }];
   let hasVerifier = 1;
 }
 

@@ -10,9 +10,9 @@ def LoadMatrixOp : SchedOp<"load_matrix", [Effects, AttrSizedOperandSegments]> {
   let summary = "four 8 x 8 matrices from shared memory into four registers";
   let description = [{
     Each lane gives the address of one row: `shared[stage, row + row_step, column step column_step]`, a step being an exclusive or within a panel and whole panels further; registers `fragment[i, j, ...]`
-    onward receive the matrices. Steps are multiples of 16, the same in all lanes, and let the address be the lane's own
+    onward receive the matrices. Steps are the same in all lanes, and let the address be the lane's own
     and a constant: `row` and `column` then hold what differs from lane to lane (row below 16 but for multiples of 16, column
-    0 or 8 but for whole panels), so that a step moves the swizzled chunk by an exclusive or. PTX ISA 9.7.14.5.15,
+    none of the bits of a step within a panel), so that a step of rows, a multiple of 8, leaves the swizzled chunk as it is, and one of columns, a multiple of 8, moves it by an exclusive or. PTX ISA 9.7.14.5.15,
     ldmatrix.sync.aligned.m8n8.x4.b16, with `transpose` .trans.
 
     ```mlir

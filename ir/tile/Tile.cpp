@@ -522,8 +522,13 @@ LogicalResult ScatterOp::verify() {
   const TileType tile = getTile().getType();
   const ViewType view = getView().getType();
   const bool isInteger = tile.getElementType().isInteger(32);
-  if (tile.getSpace() != MemorySpace::Register || (!tile.getElementType().isF32() && !isInteger) ||
-      (!isInteger && !isa<FloatType>(view.getElementType())))
+  if (tile.getSpace() == MemorySpace::Shared) {
+    if (getAdd() || tile.rank() != 2 || tile.getElementType() != view.getElementType() ||
+        view.getElementType().getIntOrFloatBitWidth() != 16)
+      return emitOpError() << "takes from shared memory the elements of two axes that a view of bf16 or f16 has, and "
+                              "adds none, got "
+                           << tile << " and " << view;
+  } else if ((!tile.getElementType().isF32() && !isInteger) || (!isInteger && !isa<FloatType>(view.getElementType())))
     return emitOpError() << "takes f32 in registers to views of floats, got " << tile << " and " << view;
   if (isInteger && (!getAdd() || !view.getElementType().isInteger(64)))
     return emitOpError() << "adds i32 to i64 views, and writes none, got " << view;

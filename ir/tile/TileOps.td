@@ -361,6 +361,7 @@ def ScatterOp : TileOp<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
     the tile that holds one for each element, or a vector along one of the axes. An element of which an index is negative, or not below the view's extent, goes nowhere. Additions are atomic, of f32 to f32
     views, whose order is not defined, and of i32 to i64 views, which wrap around and are the same in any order; without `add` no two elements may have one place.
     `merge` says that neighbours often have one place: a warp whose sums of diagonals all go to one adds them up first.
+    A tile of bf16 or f16 in shared memory goes to a view of the same as it is.
 
     ```mlir
     tile.scatter %ds, %bias[%h, %rows, %keys] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<3, bf16> (i32, !tile.tile<q 64 x k 64, i32, register>, !tile.tile<q 64 x k 64, i32, register>)

@@ -1063,6 +1063,18 @@ tile.kernel @bad(x: out [b, h, q] bf16) grid [b, h, q by 128] dtype bf16 plan <t
 
 // -----
 
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+  %i = tile.block_index "b" : i32
+  %V = tile.param "x" : !tile.view<3, f32>
+  %c = arith.constant 0.0 : f32
+  %m = tile.splat %c : f32 -> !tile.tile<k 64 x q 128, f32, register>
+  %shared = tile.convert %m : !tile.tile<k 64 x q 128, f32, register> -> !tile.tile<k 64 x q 128, bf16, shared>
+  // expected-error @+1 {{'tile.scatter' op takes from shared memory the elements of two axes that a view of bf16 or f16 has, and adds none, got '!tile.tile<k 64 x q 128, bf16, shared>' and '!tile.view<3, f32>'}}
+  tile.scatter %shared, %V[%i, %i, %i] : !tile.tile<k 64 x q 128, bf16, shared>, !tile.view<3, f32> (i32, i32, i32)
+}
+
+// -----
+
 tile.kernel @bad(x: out [b, h, q] i32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, i32>

@@ -363,6 +363,12 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       %sum0, %sum1 = sched.load_elements %lse[%q0, %zero] : !tile.view<2, f32>
       // CHECK: sched.in_pairs %{{.*}} : <2, f32>
       %in_pairs = sched.in_pairs %lse : !tile.view<2, f32>
+      // CHECK: sched.in_pairs eights %{{.*}} : <4, bf16>
+      %in_eights = sched.in_pairs eights %O : !tile.view<4, bf16>
+      // CHECK: sched.store_turned %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] crossed %{{.*}} : <stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, <4, bf16>
+      sched.store_turned %q[%zero, %zero, %zero] step [%zero, %zero] to %O[%b, %h, %q0, %zero] crossed %in_eights : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
+      // CHECK: sched.store_turned %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] crossed
+      sched.store_turned %q[%zero, %zero, %zero] to %O[%b, %h, %q0, %zero] crossed %in_eights : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
       // CHECK: sched.store_elements %[[LEFT]], %[[RIGHT]], %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
       sched.store_elements %sum0, %sum1, %lse[%q0, %zero] : !tile.view<2, f32>
       // CHECK: sched.add_elements %[[LEFT]], %[[RIGHT]] to %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>

@@ -208,21 +208,24 @@ TEST_CASE("gradients of captured tensors beside the backward pass", "[backward]"
     }
 }
 
-TEST_CASE("which gradients of dense tensors are written two columns at a time", "[backward]") {
+TEST_CASE("which gradients of dense tensors are written two columns at a time, and which eight", "[backward]") {
   struct Dense {
     std::string label;
     DType type;
     std::vector<int64_t> extents;
     int64_t keys;
-    bool inPairs;
+    bool inPairs, inEights = false;
     Layout layout = {};
   };
   // One whole tile of each plan, and one that the sequences end in.
-  const Dense tensors[] = {{"of the sequence's length", bf16, {2, 140, 136}, 136, true},
+  const Dense tensors[] = {{"of the sequence's length", bf16, {2, 140, 136}, 136, true, true},
                            {"of an odd length", bf16, {2, 140, 135}, 135, false},
+                           {"of a length that is no multiple of 8", bf16, {2, 140, 132}, 132, true},
                            {"longer, of odd keys", f32, {2, 140, 140}, 135, true},
-                           {"an odd element on", f16, {2, 140, 136}, 136, false, {.tensorShift = 1}},
-                           {"columns apart", f32, {2, 140, 136}, 136, false, {.reversedTensors = true}}};
+                           {"longer, in eights", bf16, {3, 150, 144}, 135, true, true},
+                           {"two elements on", bf16, {2, 140, 136}, 136, true, false, {.tensorShift = 2}},
+                           {"an odd element on", f16, {2, 140, 136}, 136, false, false, {.tensorShift = 1}},
+                           {"columns apart", f32, {2, 140, 136}, 136, false, false, {.reversedTensors = true}}};
   for (const std::string arch : {"sm_80", "sm_90a"})
     for (const Dense &each : tensors)
       for (int64_t batch : {1, 2}) { // written by the loop over tiles, and by a kernel of its own
@@ -240,6 +243,10 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time", 
         const std::string without = withoutLines(text, "sched.store_elements");
         CHECK(without != text);
         CHECK(judgeText(without, test, asked).pass == !each.inPairs);
+        // From shared memory: the loop over queries, whose rows are keys, on warpgroup-level products.
+        const std::string withoutTurned = withoutLines(text, "sched.store_turned");
+        CHECK((withoutTurned != text) == (arch == "sm_90a" && each.type == bf16));
+        CHECK(judgeText(withoutTurned, test, asked).pass == !(arch == "sm_90a" && batch == 1 && each.inEights));
       }
 }
 

@@ -148,7 +148,9 @@ private:
   /// Whether the views that are accessed in pairs lie so, and the tile within them; null where none are.
   Value liesInPairs(tile::MapOp op);
   Value liesInPairs(tile::ScatterOp op, ArrayRef<Value> extents);
-  Value viewInPairs(Value view);
+  Value viewInPairs(Value view, bool eights = false);
+  /// `known`, and that the tile lies within the view and before its places' ends.
+  Value liesWithin(Value known, tile::ScatterOp op, ArrayRef<Value> extents);
   /// `known`, if it is there, and that a tile of `type` lies between 0 and `end` along an axis.
   Value endsWithin(Value known, const TileCoordinate &along, TileType type, Value end);
   Value extentOf(Value view, int64_t dim);
@@ -182,6 +184,12 @@ private:
   ///     l          (k, q), (k, q + 1)         (k, q), (k + 1, q)
   ///     l + 4      (k + 1, q), (k + 1, q + 1) (k, q + 1), (k + 1, q + 1)
   std::array<Value, 2> exchangePairs(Value first, Value second, Value isSecond);
+
+  // TurnedScatters.cpp
+  /// Whether the view lies in eights, and the tile within it.
+  Value liesInEights(tile::ScatterOp op, ArrayRef<Value> extents);
+  /// A tile of shared memory, whose rows are columns of the view.
+  void scatterTurned(tile::ScatterOp op);
 
   // MapInputs.cpp
   /// Where warpgroups take turns, what is read by distance lies in pairs: beside the element of each distance that of

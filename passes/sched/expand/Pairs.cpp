@@ -20,10 +20,11 @@ namespace attune::expansion {
 
 static bool isMarked(Operation *op) { return op->hasAttr(sched::pairsAttr) || op->hasAttr(sched::rowPairsAttr); }
 
-Value KernelExpander::viewInPairs(Value view) {
+Value KernelExpander::viewInPairs(Value view, bool eights) {
   OpBuilder::InsertionGuard guard(builder); // once, before any loop
   builder.setInsertionPointAfterValue(view);
-  return tile::named(sched::InPairsOp::create(builder, loc, builder.getI1Type(), view), nameOfView(view) + "_in_pairs");
+  return tile::named(sched::InPairsOp::create(builder, loc, builder.getI1Type(), view, eights),
+                     nameOfView(view) + (eights ? "_in_eights" : "_in_pairs"));
 }
 
 Value KernelExpander::extentOf(Value view, int64_t dim) {
@@ -61,9 +62,10 @@ Value KernelExpander::liesInPairs(tile::MapOp op) {
 }
 
 Value KernelExpander::liesInPairs(tile::ScatterOp op, ArrayRef<Value> extents) {
-  if (!isMarked(op))
-    return {};
-  Value all = viewInPairs(mapping.lookup(op.getView()));
+  return isMarked(op) ? liesWithin(viewInPairs(mapping.lookup(op.getView())), op, extents) : Value();
+}
+
+Value KernelExpander::liesWithin(Value all, tile::ScatterOp op, ArrayRef<Value> extents) {
   for (auto [index, extent] : llvm::zip(op.getIndices(), extents))
     if (std::optional<CountedPlaces> places = countedPlaces(index)) {
       const TileType type = places->map.getResult().getType();

@@ -2,6 +2,7 @@
 
 #include "arch/ArchInfo.h"
 #include "passes/analysis/LeavingTiles.h"
+#include "passes/analysis/TurnedTiles.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 namespace attune::expansion {
@@ -338,13 +339,29 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
     if (!isa<TileType>(index.getType()))
       inside = within(inside, mapping.lookup(index), extents.back());
   }
+  const bool fromShared = inShared(op.getTile());
+  if (auto exchange = op.getTile().getDefiningOp<sched::ExchangeOp>();
+      fromShared && (!specialized || !exchange || !isTurned(op, exchange)))
+    return op.emitError(
+        "takes a tile from shared memory that warps exchange, 16 rows each in panels of 128 bytes, to a "
+        "view whose last index counts along its rows; scatter registers");
   Value inPairs = liesInPairs(op, extents);
-  auto write = [&] {
+  Value inEights = fromShared || op->hasAttr(sched::unlessTurnedAttr) ? liesInEights(op, extents) : Value();
+  auto writeRegisters = [&] {
     if (op.getMerge())
       return scatterMerged(op, extents);
     if (!inPairs)
       return scatterElements(op, extents);
     either(inPairs, [&] { scatterPairs(op, extents); }, [&] { scatterElements(op, extents); });
+  };
+  auto write = [&] {
+    if (fromShared)
+      onlyIf(inEights, [&] { scatterTurned(op); });
+    else if (inEights)
+      onlyIf(arith::XOrIOp::create(builder, loc, inEights, arith::ConstantIntOp::create(builder, loc, 1, 1)),
+             writeRegisters);
+    else
+      writeRegisters();
   };
   // One branch for all of them.
   inside ? onlyIf(inside, write) : write();

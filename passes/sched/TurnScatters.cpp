@@ -1,0 +1,73 @@
+//===- TurnScatters.cpp - What lies in shared memory goes to memory from there -------===//
+//
+//     before                                             after
+//     -----------------------------------------------    ----------------------------------------------------------
+//     scatter %ds, %dbias[%h, %q_index, %k_index]        scatter %ds, ... {sched.unless_turned}
+//     %shared = exchange %ds into %ring[%stage]          %shared = exchange %ds into %ring[%stage]
+//     %dq = mma %shared, %k                              %dq = mma %shared, %k
+//                                                        scatter %shared, %dbias[%h, %q_index, %k_index]
+//
+// Where keys are rows, a lane has no two elements of a row of a dense tensor, and exchanges them with others for each
+// access. A tile that a product reads from shared memory, rounded as the tensor is, can be read from there with its axes
+// turned: 16 bytes of a row a lane, beside the products. That is for a view that lies in eights, and for tiles within it,
+// which is known at run time; else registers are scattered as they were. Both ask the same question.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+#include "passes/analysis/TurnedTiles.h"
+
+namespace attune {
+#define GEN_PASS_DEF_TURNSCATTERS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+struct TurnScatters : attune::impl::TurnScattersBase<TurnScatters> {
+  using TurnScattersBase::TurnScattersBase;
+
+  void runOnOperation() override {
+    SmallVector<tile::ScatterOp> scatters;
+    getOperation().walk([&](tile::ScatterOp scatter) { scatters.push_back(scatter); });
+    for (tile::ScatterOp scatter : scatters)
+      if (sched::ExchangeOp exchange = exchangeOf(scatter))
+        if (Operation *last = lastProductBehind(exchange))
+          turn(scatter, exchange, last);
+  }
+
+  /// What puts the tile into shared memory as the view has it; null where nothing does.
+  static sched::ExchangeOp exchangeOf(tile::ScatterOp scatter) {
+    for (Operation *user : scatter.getTile().getUsers())
+      if (auto exchange = dyn_cast<sched::ExchangeOp>(user); exchange && exchange->getBlock() == scatter->getBlock() &&
+                                                             scatter->isBeforeInBlock(exchange) &&
+                                                             isTurned(scatter, exchange))
+        return exchange;
+    return {};
+  }
+
+  /// Behind the last one that is started, warps have met and have time; null where none reads the tile.
+  static Operation *lastProductBehind(sched::ExchangeOp exchange) {
+    if (llvm::none_of(exchange.getResult().getUsers(), llvm::IsaPred<tile::MmaOp>))
+      return nullptr;
+    Operation *last = nullptr;
+    for (auto product : exchange->getBlock()->getOps<tile::MmaOp>())
+      if (exchange->isBeforeInBlock(product))
+        last = product;
+    return last;
+  }
+
+  static void turn(tile::ScatterOp scatter, sched::ExchangeOp exchange, Operation *behind) {
+    OpBuilder builder(behind->getContext());
+    builder.setInsertionPointAfter(behind);
+    tile::ScatterOp::create(builder, scatter.getLoc(), exchange.getResult(), scatter.getView(), scatter.getIndices(),
+                            /*add=*/false);
+    scatter->setAttr(sched::unlessTurnedAttr, builder.getUnitAttr());
+  }
+};
+
+} // namespace
