@@ -198,7 +198,8 @@ private:
         return Carried(ArrayRef(ofHead).take_front(2));
       });
     }
-    tile::StoreOp::create(builder, loc, scaledBy("dk", carried[0], gradientScale()), dk, at, values.Sk, false);
+    tile::StoreOp::create(builder, loc, scaledBy("dk", carried[0], gradientScale(/*givesValues=*/true)), dk, at,
+                          values.Sk, false);
     tile::StoreOp::create(builder, loc, keepScale ? scaledBy("dv", carried[1], keepScale) : carried[1], dv, at,
                           values.Sk, false);
   }
@@ -252,7 +253,8 @@ private:
       loadQ();
       loadDo();
     }
-    ScoreTile tile = scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0));
+    ScoreTile tile = scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0),
+                              /*givesValues=*/true);
     Value gradients = scoreGradients(tile), p, ds;
     auto roundWeights = [&] { p = rounded(keptOf(tile, q0), "p"); };
     if (!dense.empty()) {
@@ -285,7 +287,8 @@ private:
         tile::LoadOp::create(builder, loc, tileOf("q", "d", f32, MemorySpace::Register), sums, at, limit), "dq");
     if (op.getDropout())
       keepScale = param("keep_scale", f32);
-    tile::StoreOp::create(builder, loc, scaledBy("dq", tile, gradientScale()), dq, at, limit, false);
+    tile::StoreOp::create(builder, loc, scaledBy("dq", tile, gradientScale(/*givesValues=*/true)), dq, at, limit,
+                          false);
   }
 
   /// dQ of a tile of queries, over the tiles of keys that it sees, and what they add to captured tensors; or these alone.
@@ -308,7 +311,11 @@ private:
     Value tiles = domain();
     Value qTile = load("q_tile", "q", "d", queries, at, values.Sq, 1),
           doTile = load("do_tile", "q", "dv", gradient, at, values.Sq, 1);
-    const RowValues ofRow = rowValues(views, q0);
+    RowValues ofRow = rowValues(views, q0);
+    if (splitsGradient())
+      ofRow.delta = map("delta", rows(), ofRow.delta, [&](ValueRange x) -> Value {
+        return arith::MulFOp::create(builder, loc, x[0], constant(0.5f));
+      });
     Carried inits;
     if (dq)
       inits.push_back(zeros("dq", "q", "d"));
@@ -335,7 +342,8 @@ private:
     for (auto [view, result] : llvm::zip(sumViews, ArrayRef(ends).take_back(sums.size())))
       tile::StoreOp::create(builder, loc, result, view, at, values.Sq, false);
     if (dq)
-      tile::StoreOp::create(builder, loc, scaledBy("dq", ends.front(), gradientScale()), dq, at, values.Sq, false);
+      tile::StoreOp::create(builder, loc, scaledBy("dq", ends.front(), gradientScale(/*givesValues=*/false)), dq, at,
+                            values.Sq, false);
   }
 
   //===--- Captured tensors ---===//

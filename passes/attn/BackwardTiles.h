@@ -331,7 +331,8 @@ protected:
     return arith::BitcastOp::create(builder, loc, f32, bits);
   }
 
-  /// Whether the sign of P says what is dropped: where no weight is negative, one call of the generator serves P and dP.
+  /// Whether the sign of P says what is dropped in loops that give dV: where no weight is negative, one call of the generator
+  /// serves P and dP.
   bool marksDropped() { return op.getDropout() && hasStatistics; }
   Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
 
@@ -340,8 +341,12 @@ protected:
   ///     dX = P (keep dP / (1 - p_drop) - delta) = ((P' + |P'|) dP - |P'| delta') / (2 (1 - p_drop))
   ///     delta' = 2 (1 - p_drop) delta
   ///
-  /// has no choice of two numbers, which takes a unit of half the rate. All that follows from dX is linear in it: dQ and
-  /// dK take the factor. What captured tensors are given does not.
+  /// has no choice of two numbers, which takes a unit of half the rate, beside the one that P for dV takes. A loop that
+  /// gives no dV drops of dP, two instructions in the place of three:
+  ///
+  ///     dX = P (keep dP - delta' / 2) / (1 - p_drop)
+  ///
+  /// All that follows from dX is linear in it: dQ and dK take the factor. What captured tensors are given does not.
   bool splitsGradient() { return marksDropped() && captured.empty() && isWeighted(); }
   /// Whether dX is P G.
   bool isWeighted() {
@@ -353,14 +358,12 @@ protected:
     Value other = product.getLhs() == g ? product.getRhs() : product.getRhs() == g ? product.getLhs() : Value();
     return other && other != g && valuesInCommon(region, op.getP()).lookup(other) == yieldOf(op.getP());
   }
-  /// What dX is to be multiplied by, or null; of a kernel that reads the sizes.
-  Value gradientFactor() {
-    return splitsGradient() ? Value(arith::MulFOp::create(builder, loc, keepScale, constant(0.5f))) : Value();
-  }
-  /// The scale, with that factor.
-  Value gradientScale() {
-    Value scale = constant(op.getScale().convertToFloat()), factor = gradientFactor();
-    return factor ? Value(arith::MulFOp::create(builder, loc, factor, scale)) : scale;
+  /// The scale, with what a loop's dX is to be multiplied by; of a kernel that reads the sizes.
+  Value gradientScale(bool givesValues) {
+    const float scale = op.getScale().convertToFloat();
+    if (!splitsGradient())
+      return constant(scale);
+    return arith::MulFOp::create(builder, loc, keepScale, constant(givesValues ? scale / 2 : scale));
   }
   /// delta as the loops take it; `keepScale` is that of the rows' kernel.
   Value deltaOfLoops(Value delta, Value keepScale) {
@@ -371,8 +374,9 @@ protected:
 
   /// A tile's scores and gradients.
   struct ScoreTile {
-    Value s, x, p, dp; ///< p negative where it is dropped, if `marksDropped`
-    Value origin, k0;  ///< of its queries, with the query offset, and of its keys
+    Value s, x, p, dp;
+    bool marked = false; ///< p is negative where it is dropped; else dp is 0 there
+    Value origin, k0;    ///< of its queries, with the query offset, and of its keys
     RowValues rows;
     Value kept, saved; ///< what the forward pass has left of dropout and of the score, or null
     Value ds;          ///< once it is written
@@ -380,19 +384,24 @@ protected:
 
   /// P with dropout, of P as a tile of scores has it.
   Value keptOf(const ScoreTile &tile, Value q0) {
-    if (!marksDropped())
+    if (!tile.marked)
       return dropped(tile.p, tile.kept, "p", q0, tile.k0);
     if (splitsGradient())
       return map("p", scores(), tile.p,
-                 [&](ValueRange v) -> Value { return arith::MaxNumFOp::create(builder, loc, v[0], constant(0)); });
+                 [&](ValueRange v) -> Value { return arith::MaximumFOp::create(builder, loc, v[0], constant(0)); });
     return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
       return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
     });
   }
 
-  /// Everything up to dP of a tile.
-  ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows) {
-    ScoreTile tile{{}, {}, {}, {}, qOrigin(q0), k0, rows, {}, {}, {}};
+  /// Everything up to dP of a tile; `givesValues`: of which P is wanted for dV.
+  ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows,
+                     bool givesValues = false) {
+    ScoreTile tile;
+    tile.marked = marksDropped() && givesValues;
+    tile.origin = qOrigin(q0);
+    tile.k0 = k0;
+    tile.rows = rows;
     tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
     // Beside the products.
     tile.kept = loadSaved("kept", savedDropout, builder.getI1Type(), q0, k0);
@@ -407,10 +416,10 @@ protected:
     tile.p = weights(tile.x, rows.base);
     if (hasStatistics)
       tile.p = masked(tile.p, 0);
-    if (marksDropped())
+    if (tile.marked)
       tile.p = dropped(tile.p, tile.kept, "p", q0, k0, /*negates=*/true);
     tile.dp = tile::named(tile::MmaOp::create(builder, loc, scores(), gradient, v, Value()), "dp");
-    if (!marksDropped())
+    if (!tile.marked)
       tile.dp = dropped(tile.dp, tile.kept, "dp", q0, k0);
     return tile;
   }
@@ -475,11 +484,16 @@ protected:
   Value gradientsOfVisible(const ScoreTile &tile) {
     if (splitsGradient())
       return mapOfProducts(tile, [&](Value dp, function_ref<Value(Value)> input, tile::MapOp map) {
-        Value p = input(tile.p), weight = math::AbsFOp::create(builder, loc, p);
-        Value twice = arith::AddFOp::create(builder, loc, p, weight); // exactly 0 or 2 P
-        Value ofDropout = arith::MulFOp::create(builder, loc, twice, dp);
-        Value ofRow = arith::MulFOp::create(builder, loc, weight, input(tile.rows.delta));
-        Value dx = arith::SubFOp::create(builder, loc, ofDropout, ofRow);
+        Value p = input(tile.p), dx;
+        if (tile.marked) {
+          Value weight = math::AbsFOp::create(builder, loc, p);
+          Value twice = arith::AddFOp::create(builder, loc, p, weight); // exactly 0 or 2 P
+          Value ofDropout = arith::MulFOp::create(builder, loc, twice, dp);
+          Value ofRow = arith::MulFOp::create(builder, loc, weight, input(tile.rows.delta));
+          dx = arith::SubFOp::create(builder, loc, ofDropout, ofRow);
+        } else {
+          dx = arith::MulFOp::create(builder, loc, p, arith::SubFOp::create(builder, loc, dp, input(tile.rows.delta)));
+        }
         return op.getScoreGrad().empty() ? dx : scoreGradient(tile, dx, yieldOf(op.getScoreGrad()), input, map);
       });
     return mapOfGradients(tile, "ds", [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
@@ -525,7 +539,7 @@ protected:
     Value result = mapOfProducts(tile, [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
       if (keepScale)
         g = arith::MulFOp::create(builder, loc, g, keepScale);
-      if (marksDropped())
+      if (tile.marked)
         g = arith::SelectOp::create(builder, loc, isDropped(input(tile.p)), constant(0), g);
       if (tile.rows.delta)
         g = arith::SubFOp::create(builder, loc, g, input(tile.rows.delta));
@@ -533,8 +547,6 @@ protected:
     });
     return tile::named(result, name);
   }
-
-  Value weightOf(Value p) { return marksDropped() ? Value(math::AbsFOp::create(builder, loc, p)) : p; }
 
   /// dX of an element, or another value of the region: p_grad of g, which P serves where the region computes it again.
   Value weightGradient(const ScoreTile &tile, Value g, Value value, function_ref<Value(Value)> input) {
@@ -545,7 +557,7 @@ protected:
     Value p = yieldOf(op.getP());
     for (auto [own, other] : valuesInCommon(region, op.getP()))
       if (other == p && own.getDefiningOp())
-        mapping.map(own, weightOf(input(tile.p)));
+        mapping.map(own, tile.marked ? Value(math::AbsFOp::create(builder, loc, input(tile.p))) : input(tile.p));
     const std::pair<unsigned, Value> inputs[] = {{2, tile.x}, {3, tile.rows.base}};
     for (auto [argument, of] : inputs)
       if (of && isNeeded(value, region.getArgument(argument), mapping))

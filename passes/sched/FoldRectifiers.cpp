@@ -47,6 +47,12 @@ bool collectPacking(Value tile, SmallVectorImpl<tile::ConvertOp> &packing) {
   });
 }
 
+/// Whether a map yields the elements of its first input as they are.
+bool givesInput(tile::MapOp map) {
+  return !map.getInputs().empty() && map.getInputs()[0].getType() == map.getResult().getType() &&
+         map.getYield().getValues()[0] == map.getElement(0);
+}
+
 struct FoldRectifiers : attune::impl::FoldRectifiersBase<FoldRectifiers> {
   using FoldRectifiersBase::FoldRectifiersBase;
 
@@ -65,6 +71,10 @@ struct FoldRectifiers : attune::impl::FoldRectifiersBase<FoldRectifiers> {
       maximum.erase();
       for (tile::ConvertOp convert : packing)
         convert.setRelu(true);
+      if (givesInput(map)) {
+        map.replaceAllUsesWith(map.getInputs()[0]);
+        map.erase();
+      }
     });
   }
 };

@@ -80,3 +80,17 @@ attn.attention @of_numbers dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attrib
   %p = arith.maxnumf %x, %zero : f32
   attn.yield %p : f32
 }
+
+// A map that does nothing else is gone.
+// CHECK-LABEL: tile.kernel @alone
+// CHECK:         %[[X:.*]] = tile.map({{.*}} only_if
+// CHECK-NOT:     tile.map
+// CHECK:         tile.convert %[[X]] relu {tile.name = "p"} : <q {{.*}} -> <q {{.*}}, bf16, register, #sched.fragment<a,
+attn.attention @alone dtype bf16 head_dim 64 x 64 scale 1.0 attributes {normaliser = "none"} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %zero = arith.constant 0.0 : f32
+  %p = arith.maximumf %x, %zero : f32
+  attn.yield %p : f32
+}

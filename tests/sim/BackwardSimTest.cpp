@@ -242,11 +242,13 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time, a
         const std::string text = simulateBackward(test, arch, asked);
         const std::string without = withoutLines(text, "sched.store_elements");
         CHECK(without != text);
-        CHECK(judgeText(without, test, asked).pass == !each.inPairs);
         // From shared memory: the loop over queries, whose rows are keys, on warpgroup-level products.
+        const bool isTurned = arch == "sm_90a" && batch == 1 && each.inEights;
         const std::string withoutTurned = withoutLines(text, "sched.store_turned");
         CHECK((withoutTurned != text) == (arch == "sm_90a" && each.type == bf16));
-        CHECK(judgeText(withoutTurned, test, asked).pass == !(arch == "sm_90a" && batch == 1 && each.inEights));
+        CHECK(judgeText(withoutTurned, test, asked).pass == !isTurned);
+        if (!isTurned)
+          CHECK(judgeText(without, test, asked).pass == !each.inPairs);
       }
 }
 
