@@ -559,7 +559,7 @@ def PairElements : Pass<"tile-pair-elements", "::mlir::ModuleOp"> {
     Requires: layouts; origins of tiles are numbers of blocks, or products with the tile's size.
     Ensures: a `tile.element` of floats in a map of an accumulator carries `sched.pairs` where its last index is the coordinate along the columns and the others
     are the same along a row, and `sched.row_pairs` where rows and columns change places; so does a `tile.scatter` of an accumulator that adds nothing, whose last index
-    counts along the axis up to an end. Whether the view lies in pairs is asked at run time (`sched.in_pairs`), in one branch for all threads.
+    counts along the axis up to an end. Whether the view lies in pairs (`sched.in_pairs`), and the whole tile in the view, is asked at run time, in one branch for all threads.
     Why here: last of those on whole tiles; maps that it marks change no more.
     Before: `%x = tile.map(%s) at(q = %q0, k = %k0) { %s + tile.element %bias[%h, %q, %k] }`
     After: `%x = tile.map(%s) at(q = %q0, k = %k0) { %s + tile.element %bias[%h, %q, %k] {sched.pairs} }`

@@ -345,8 +345,13 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
     return op.emitError(
         "takes a tile from shared memory that warps exchange, 16 rows each in panels of 128 bytes, to a "
         "view whose last index counts along its rows; scatter registers");
+  const bool unlessTurned = op->hasAttr(sched::unlessTurnedAttr);
+  if (unlessTurned && !turnedOf(op))
+    return op.emitError() << "is marked " << sched::unlessTurnedAttr
+                          << ", and no other tile.scatter takes its tile from shared memory to the same places; leave "
+                             "the mark out";
   Value inPairs = liesInPairs(op, extents);
-  Value inEights = fromShared || op->hasAttr(sched::unlessTurnedAttr) ? liesInEights(op, extents) : Value();
+  Value inEights = fromShared || unlessTurned ? liesInEights(op, extents) : Value();
   auto writeRegisters = [&] {
     if (op.getMerge())
       return scatterMerged(op, extents);
