@@ -386,9 +386,13 @@ protected:
   Value keptOf(const ScoreTile &tile, Value q0) {
     if (!tile.marked)
       return dropped(tile.p, tile.kept, "p", q0, tile.k0);
+    // The rounding takes maximumf along (tile-fold-rectifiers). Beside warpgroup-level products ptxas then has too few
+    // registers at D 64, and runs products one after another (C7512): maxnumf, which gives 0 for NaN, stays by itself.
     if (splitsGradient())
-      return map("p", scores(), tile.p,
-                 [&](ValueRange v) -> Value { return arith::MaximumFOp::create(builder, loc, v[0], constant(0)); });
+      return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
+        return addsQueries() ? arith::MaxNumFOp::create(builder, loc, v[0], constant(0)).getResult()
+                             : arith::MaximumFOp::create(builder, loc, v[0], constant(0)).getResult();
+      });
     return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
       return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
     });
