@@ -31,8 +31,10 @@
 // Which tiles of work a block has follows from its index where arithmetic says how long each takes: every warp of the
 // producer finds them for itself. Where the tiles of keys follow from a search, it is in memory, and blocks that are
 // free claim the next tile. One warp of a block must do so, and its first warp sends its tiles of work to the consumers
-// anyway, with Q; only where nothing is copied in front of the loop do they find them for themselves, too. The claim stands where a tile of work begins, as what is sent says whether another one follows; it is beside
-// the search, which waits for memory too.
+// anyway, with Q. The claim stands where a tile of work begins, as what is sent says whether another one follows; it is
+// beside the search, which waits for memory too. Where nothing is copied in front of the loop, as for the gradient of a
+// dense tensor, there is no stage beside which a message could lie: consumers then find their tiles of work for
+// themselves as well, which are neither claimed nor searched.
 //
 //===----------------------------------------------------------------------===//
 
