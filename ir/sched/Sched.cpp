@@ -239,7 +239,7 @@ SmallVector<int64_t> FragmentAttr::laneShape(TileType type) const {
 
 LogicalResult FragmentAttr::verify(function_ref<InFlightDiagnostic()> emitError, FragmentRole role, int64_t warps,
                                    int64_t columnWarps) {
-  if (warps < 1 || columnWarps < 1 || warps > 32 || warps * columnWarps > 32) {
+  if (warps < 1 || columnWarps < 1 || warps > 32 || columnWarps > 32 / warps) {
     InFlightDiagnostic error = emitError() << "a fragment over " << warps;
     if (columnWarps != 1)
       error << " x " << columnWarps;

@@ -11,6 +11,11 @@ func.func private @bad(!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c
 
 // -----
 
+// expected-error @+1 {{a fragment over 2 x 9223372036854775807 warps; a block has 1 to 32}}
+func.func private @bad(!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 2 x 9223372036854775807>>)
+
+// -----
+
 // expected-error @+1 {{columns of a fragment of role a are not split over warps; only those of c and columns are}}
 func.func private @bad(!tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 4 x 2>>)
 
