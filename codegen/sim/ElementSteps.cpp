@@ -205,21 +205,22 @@ Go sim::inPairs(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// As `forEachPlace`, of two elements by one access: `body(lane, address)`.
+/// As `forEachPlace`, of two or eight elements by one access: `body(lane, address)`.
 template <typename Body>
-static Go forEachPair(Machine &machine, Warp &warp, const Step &step, int first, int laneCount, Body body) {
+static Go forEachGroup(Machine &machine, Warp &warp, const Step &step, int first, int count, int laneCount, Body body) {
   const sim::Tensor &tensor = machine.program.tensors[machine.program.views[step.at[0]].tensor];
-  const int64_t bytes = 2 * bytesOf(tensor.element);
+  const int64_t bytes = count * bytesOf(tensor.element);
+  const char *what = count == 2 ? "a pair" : "eight elements";
   if (machine.launch.tensors[machine.program.views[step.at[0]].tensor].strides[tensor.rank - 1] != 1)
-    return machine.fail(warp, step, fmt::format("accesses a pair of {}, whose columns are apart", tensor.name));
+    return machine.fail(warp, step, fmt::format("accesses {} of {}, whose columns are apart", what, tensor.name));
   bool isAligned = true;
-  Go go = forEachPlace(machine, warp, step, first, 2, laneCount, [&](int lane, std::byte *at) {
+  Go go = forEachPlace(machine, warp, step, first, count, laneCount, [&](int lane, std::byte *at) {
     isAligned &= reinterpret_cast<uintptr_t>(at) % bytes == 0;
     body(lane, at);
   });
   if (go == Go::Next && !isAligned)
     return machine.fail(warp, step,
-                        fmt::format("accesses a pair of {} at no multiple of its {} bytes", tensor.name, bytes));
+                        fmt::format("accesses {} of {} at no multiple of its {} bytes", what, tensor.name, bytes));
   return go;
 }
 
@@ -245,7 +246,7 @@ static void storeFloat(Element element, float value, std::byte *to) {
 
 Go sim::loadElements(Machine &machine, Warp &warp, const Step &step) {
   const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
-  return forEachPair(machine, warp, step, 0, step.out[0].varies ? lanes : 1, [&](int lane, const std::byte *from) {
+  return forEachGroup(machine, warp, step, 0, 2, step.out[0].varies ? lanes : 1, [&](int lane, const std::byte *from) {
     for (int i = 0; i < 2; ++i)
       warp.set(step.out[i], lane, widened(element, from + i * bytesOf(element)));
   });
@@ -253,31 +254,23 @@ Go sim::loadElements(Machine &machine, Warp &warp, const Step &step) {
 
 Go sim::storeElements(Machine &machine, Warp &warp, const Step &step) {
   const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
-  return forEachPair(machine, warp, step, 2, lanes, [&](int lane, std::byte *to) {
+  return forEachGroup(machine, warp, step, 2, 2, lanes, [&](int lane, std::byte *to) {
     for (int i = 0; i < 2; ++i)
       storeFloat(element, warp.get<float>(step.in[i], lane), to + i * bytesOf(element));
   });
 }
 
 Go sim::storeTurned(Machine &machine, Warp &warp, const Step &step) {
-  const sim::Tensor &tensor = machine.program.tensors[machine.program.views[step.at[0]].tensor];
-  if (machine.launch.tensors[machine.program.views[step.at[0]].tensor].strides[tensor.rank - 1] != 1)
-    return machine.fail(warp, step, fmt::format("writes eight elements of {}, which are apart", tensor.name));
   Matrices matrices;
   if (!readMatrices(machine, warp, step, machine.program.shared[step.at[1]], matrices))
     return Go::Stop;
-  bool isAligned = true;
-  Go go = forEachPlace(machine, warp, step, 6, 8, lanes, [&](int lane, std::byte *to) {
-    isAligned &= reinterpret_cast<uintptr_t>(to) % 16 == 0;
+  return forEachGroup(machine, warp, step, 6, 8, lanes, [&](int lane, std::byte *to) {
     const int crossed = warp.get<bool>(step.in[5], lane);
     for (int m = 0; m < 4; ++m) {
       const uint32_t pair = matrices.pair(m ^ crossed, lane, /*transposed=*/true);
       std::memcpy(to + 4 * m, &pair, 4);
     }
   });
-  if (go == Go::Next && !isAligned)
-    return machine.fail(warp, step, fmt::format("writes eight elements of {} at no multiple of 16 bytes", tensor.name));
-  return go;
 }
 
 Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {

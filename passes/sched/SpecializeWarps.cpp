@@ -231,7 +231,7 @@ LogicalResult WarpSpecializer::run() {
   // When the consumers' ops run says nothing of what the producer computes for them.
   producer->walk([](Operation *op) { op->removeAttr(sched::atAttr); });
   builder.setInsertionPointToStart(consumer);
-  auto [work, numbers] = persistent && tasks ? receivedWork() : numberedWork(deal());
+  auto [work, numbers] = persistent && tasks ? receivedWork() : numberedWork();
   for (Operation *op : original)
     op->moveBefore(&work.getBody().front(), work.getBody().front().end());
   return writeConsumer(work, numbers, original);

@@ -37,7 +37,7 @@ void KernelExpander::forEachBlock(BlocksOp op, TileType type, function_ref<void(
   Value all = arith::AndIOp::create(builder, loc, isThere(add(firstRow, rows - 1), 0),
                                     isThere(add(firstColumn, columns - 1), 1));
   onlyIf(all, [&] { repeat(rows, "i", [&](Value i) { repeat(columns, "jj", [&](Value jj) { at(i, jj); }); }); });
-  onlyIf(arith::XOrIOp::create(builder, loc, all, arith::ConstantIntOp::create(builder, loc, 1, 1)), [&] {
+  onlyIf(opposite(all), [&] {
     if (some)
       some();
     repeat(rows, "i", [&](Value i) {

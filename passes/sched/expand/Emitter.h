@@ -40,6 +40,9 @@ public:
   Value both(Value known, Value other) {
     return known ? arith::AndIOp::create(builder, loc, known, other).getResult() : other;
   }
+  Value opposite(Value flag) {
+    return arith::XOrIOp::create(builder, loc, flag, arith::ConstantIntOp::create(builder, loc, 1, 1));
+  }
   Value below(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b); }
   Value toFloat(Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); }
   /// An unrolled loop over 0 .. count - 1; a single pass needs no loop.

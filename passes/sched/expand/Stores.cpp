@@ -21,8 +21,7 @@ LogicalResult KernelExpander::expandOp(tile::StoreOp op) {
     return store();
   LogicalResult result = success();
   Value null = sched::IsNullOp::create(builder, loc, builder.getI1Type(), mapping.lookup(op.getView()));
-  onlyIf(arith::XOrIOp::create(builder, loc, null, arith::ConstantIntOp::create(builder, loc, 1, 1)),
-         [&] { result = store(); });
+  onlyIf(opposite(null), [&] { result = store(); });
   return result;
 }
 
@@ -363,8 +362,7 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
     if (fromShared)
       onlyIf(inEights, [&] { scatterTurned(op); });
     else if (inEights)
-      onlyIf(arith::XOrIOp::create(builder, loc, inEights, arith::ConstantIntOp::create(builder, loc, 1, 1)),
-             writeRegisters);
+      onlyIf(opposite(inEights), writeRegisters);
     else
       writeRegisters();
   };

@@ -92,7 +92,7 @@ void WarpSpecializer::copyWithColumns(IRMapping &mapping, Position at, ArrayRef<
 
 LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each) {
   const bool follows = visits && !before, receives = follows && persistent;
-  auto [work, numbers] = receives ? receivedWork() : numberedWork(deal());
+  auto [work, numbers] = receives ? receivedWork() : numberedWork();
   builder.setInsertionPointToStart(&work.getBody().front());
   Value claimed, following;
   if (claims && before) {

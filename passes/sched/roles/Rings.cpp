@@ -127,9 +127,9 @@ WorkOrder WarpSpecializer::workOrder(WorkOrder::Deal deal) {
            .rowsTogether = rowsInHalfOfLevel2(kernel.getOperandsAttr(), kernel.getGrid())}};
 }
 
-WarpSpecializer::Work WarpSpecializer::numberedWork(WorkOrder::Deal deal) {
-  WorkOrder numbers = workOrder(deal);
-  if (deal == WorkOrder::Deal::Once)
+WarpSpecializer::Work WarpSpecializer::numberedWork() {
+  WorkOrder numbers = workOrder(deal());
+  if (!persistent)
     return {sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid), numbers};
   numbers.prepare();
   Value first = numbers.first();

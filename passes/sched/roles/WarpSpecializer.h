@@ -130,7 +130,7 @@ private:
   }
   WorkOrder workOrder(WorkOrder::Deal deal);
 
-  Work numberedWork(WorkOrder::Deal deal);
+  Work numberedWork();
 
   Work receivedWork();
 
