@@ -148,7 +148,7 @@ def ScaleQueries : Pass<"tile-scale-queries", "::mlir::ModuleOp"> {
   let description = [{
     Requires: tile kernels whose scores begin with the product of Q and K.
     Ensures: with copy warps and bf16, a score that adds a staged bias to the product times a constant below 1 multiplies Q by a power of two
-    instead, and the product by a constant from 1 to 2. Not with `precise`.
+    instead, and the product by a constant from 1 to 2. Not with `precise`, and not where Q comes anew with each tile of keys.
     Why here: tile-fold-factors divides the bias by that constant, which is finite then.
     Before: `%q = load`, `%x = map(%s) { s * 0.09 + t }`
     After: `%q = scale (load) exponent -4`, `%x = map(%s) { s * 16 * 0.09 + t }`
@@ -208,7 +208,7 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   let description = [{
     Requires: maps.
     Ensures: a quotient of a coordinate that is one for all of a tile is taken of its first; no map computes what depends on the block alone;
-    costly values of one axis (loads, divisions, special functions) come from a map over that axis; what a loop does not change stands before it. Where the rounds of a loop have one tile, what they load of both axes does, too. Values along the loop's axis in a conditional map stay in it;
+    costly values of one axis (loads, divisions, special functions) come from a map over that axis; what a loop does not change stands before it. Where the rounds of a loop have one tile, what they load of both axes does, too, but for the biases that copy warps bring. Values along the loop's axis in a conditional map stay in it;
     with `conditional-columns`, those that are loaded come from a conditional map of their own.
     Why here: before layouts, so that the vectors get theirs.
     Before: `map(q, k) { s + exp2(head[h]) * table[q] }`
@@ -235,7 +235,7 @@ def StageBiases : Pass<"tile-stage-biases", "::mlir::ModuleOp"> {
   let description = [{
     Requires: maps over q and k in a loop; a kernel with `sched.stage_biases`.
     Ensures: no such map loads a captured tensor of floats at [.., q, k], indices before these two being the block's: it reads a
-    `tile.window`.
+    `tile.window`. Beside the five products of gradients its ring has one stage.
     Why here: hoisting has taken leading indices to the block.
     Before: `map(%s) at(q, k) { s + bias[h, q, k] }`
     After: `%w = window %bias[%h, %q0, %k0]`, `map(%s, %w) { s + w }`
@@ -571,7 +571,7 @@ def TurnScatters : Pass<"tile-turn-scatters", "::mlir::ModuleOp"> {
   let description = [{
     Requires: layouts; the meeting of the warps in front of what reads a `sched.exchange`.
     Ensures: a `tile.scatter` of an accumulator that adds nothing, whose last index counts along the rows and the one before along the columns, and whose tile a `sched.exchange`
-    puts into shared memory in the view's type for a product, has another one behind the last product, which takes the shared tile. The first has `sched.unless_turned`. Whether the
+    puts into shared memory in the view's type for a product, has another one behind the last product in front of any loop for further tiles, which takes the shared tile. The first has `sched.unless_turned`. Whether the
     view lies in eights and the tile within it is asked at run time (`sched.in_pairs eights`): one of both writes.
     Why here: behind the stages of the loop, which say when products run.
     Before: `tile.scatter %ds, %dbias[%h, %q, %k]; %s = sched.exchange %ds ...; %dq = tile.mma %s, %k`

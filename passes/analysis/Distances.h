@@ -169,6 +169,12 @@ inline bool isBlockValue(mlir::Value value, mlir::Block *block) {
   return op && llvm::all_of(op->getOperands(), [&](mlir::Value operand) { return isBlockValue(operand, block); });
 }
 
+/// Whether copy warps bring what `load` of the map's region reads to shared memory, as a window.
+inline bool isWindow(tile::ElementOp load, tile::MapOp map) {
+  return map->getParentOfType<tile::KernelOp>()->hasAttr(sched::stageBiasesAttr) &&
+         isDenseBias(map, load, [&](mlir::Value index) { return isBlockValue(index, &map.getBody().front()); });
+}
+
 /// Whether copy warps bring `term` of the map's region to shared memory: by distance, or as a window.
 inline bool isStaged(mlir::Value term, tile::MapOp map) {
   if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
@@ -176,9 +182,7 @@ inline bool isStaged(mlir::Value term, tile::MapOp map) {
   auto kernel = map->getParentOfType<tile::KernelOp>();
   if (!sched::fillingWarps(kernel))
     return false;
-  auto isSame = [&](mlir::Value index) { return isBlockValue(index, &map.getBody().front()); };
-  if (auto load = term.getDefiningOp<tile::ElementOp>();
-      load && kernel->hasAttr(sched::stageBiasesAttr) && isDenseBias(map, load, isSame))
+  if (auto load = term.getDefiningOp<tile::ElementOp>(); load && isWindow(load, map))
     return true;
   DistanceValues values(map.getBody().front(), map.getCoordinate("q"), map.getCoordinate("k"),
                         [](mlir::BlockArgument) { return false; });

@@ -60,6 +60,11 @@ protected:
     operands.clear();
     values = {};
     body();
+    // Roles need one loop over tiles; without them lanes load biases element by element.
+    int64_t loops = 0;
+    kernel.walk([&](tile::ForBlocksOp) { ++loops; });
+    if (kernel->hasAttr(sched::rolesAttr) && plan.getStageBiases() && loops == 1)
+      kernel->setAttr(sched::stageBiasesAttr, builder.getUnitAttr());
     for (const BoundsTable &table : ofKernel)
       operands.push_back(table.declaration());
     ofKernel.clear();
@@ -252,9 +257,22 @@ protected:
   RowValues rowValues(RowViews views, Value q0) {
     if (!hasStatistics)
       return {};
-    Value base = map("base", rows(), loadRows("lse", views.logs, q0, values.Sq),
-                     [&](ValueRange x) { return valueOf(op.getBase(), atLse(x[0])); });
+    Value base = baseOf(loadLogs(views, q0));
     return {base, loadRows("delta", views.delta, q0, values.Sq)};
+  }
+
+  /// With LSE in the place of the base, which is for behind the start of products.
+  RowValues loadedRows(RowViews views, Value q0) {
+    if (!hasStatistics)
+      return {};
+    Value logs = loadLogs(views, q0);
+    return {logs, loadRows("delta", views.delta, q0, values.Sq)};
+  }
+
+  Value loadLogs(RowViews views, Value q0) { return loadRows("lse", views.logs, q0, values.Sq); }
+
+  Value baseOf(Value logs) {
+    return map("base", rows(), logs, [&](ValueRange x) { return valueOf(op.getBase(), atLse(x[0])); });
   }
 
   Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
@@ -399,14 +417,14 @@ protected:
   }
 
   /// Everything up to dP of a tile; `givesValues`: of which P is wanted for dV.
-  ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows,
-                     bool givesValues = false) {
+  ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial,
+                     llvm::function_ref<RowValues()> rows, bool givesValues = false) {
     ScoreTile tile;
     tile.marked = marksDropped() && givesValues;
     tile.origin = qOrigin(q0);
     tile.k0 = k0;
-    tile.rows = rows;
     tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
+    tile.rows = rows();
     // Beside the products.
     tile.kept = loadSaved("kept", savedDropout, builder.getI1Type(), q0, k0);
     tile.saved = loadSaved("saved", savedScore, f32, q0, k0);
@@ -417,7 +435,7 @@ protected:
     // What x would be of a hidden key may be anything, and LSE of the row NaN: its p is 0, in place of p of -inf.
     if (!hasStatistics)
       tile.x = masked(tile.x, -std::numeric_limits<float>::infinity());
-    tile.p = weights(tile.x, rows.base);
+    tile.p = weights(tile.x, tile.rows.base);
     if (hasStatistics)
       tile.p = masked(tile.p, 0);
     if (tile.marked)

@@ -192,9 +192,11 @@ private:
       return kernel.emitOpError() << "with a role that fills rings, warps are whole warpgroups that share the rows, 16 "
                                      "rows of tile_q or tile_k each";
     if (!fills.getRegisters() && !computes.getRegisters()) {
+      // Beside five products the others want registers more than lanes that copy a window, where the copy engine cannot.
+      const size_t ofWindows = leaving.empty() ? 2 * windows.size() : windows.size();
       const RoleRegisters registers = roleRegisters(
           int(computes.getWarps()), int(fills.getWarps()), searches || findsRows(),
-          int(std::max(computed.size() + 2 * windows.size(), size_t(!vectors.empty()))),
+          int(std::max(computed.size() + ofWindows, size_t(!vectors.empty()))),
           warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)), int(plan.getBlocksPerSm()));
       fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
       computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);

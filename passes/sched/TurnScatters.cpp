@@ -50,14 +50,15 @@ struct TurnScatters : attune::impl::TurnScattersBase<TurnScatters> {
     return {};
   }
 
-  /// Behind the last one that is started, warps have met and have time; null where none reads the tile.
+  /// Behind the last one that is started, warps have met and have time; null where none reads the tile. Behind a loop for
+  /// further tiles, whose first tile stands in front of it, their tiles would lie in the ring.
   static Operation *lastProductBehind(sched::ExchangeOp exchange) {
     if (llvm::none_of(exchange.getResult().getUsers(), llvm::IsaPred<tile::MmaOp>))
       return nullptr;
     Operation *last = nullptr;
-    for (auto product : exchange->getBlock()->getOps<tile::MmaOp>())
-      if (exchange->isBeforeInBlock(product))
-        last = product;
+    for (Operation *op = exchange->getNextNode(); op && !isa<sched::ForTilesOp>(op); op = op->getNextNode())
+      if (isa<tile::MmaOp>(op))
+        last = op;
     return last;
   }
 

@@ -10,6 +10,7 @@
 
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Distances.h"
 #include "passes/analysis/MapPatterns.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -170,7 +171,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
   }
 
   /// Loads of a two-axis map that every pass of the loop around it would do again come from a map of their own, where it
-  /// has any.
+  /// has any, and no copy warps that bring them.
   void splitInvariantLoads(tile::MapOp map) {
     auto loop = map->getParentOfType<tile::ForBlocksOp>();
     auto type = cast<TileType>(map.getResult().getType());
@@ -181,7 +182,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     Dependence dependence(map);
     const Axes both(type.getAxes().begin(), type.getAxes().end());
     for (tile::ElementOp load : llvm::to_vector(map.getBody().front().getOps<tile::ElementOp>()))
-      if (dependence.of(load) == both && followsFromCoordinate(map, load))
+      if (dependence.of(load) == both && followsFromCoordinate(map, load) && !isWindow(load, map))
         extract(map, load, both.getArrayRef(), hasRounds(loop));
   }
 

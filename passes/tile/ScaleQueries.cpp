@@ -81,7 +81,8 @@ struct ScaleQueries : attune::impl::ScaleQueriesBase<ScaleQueries> {
     auto queries = product && !product.getAcc() && product.getResult().hasOneUse()
                        ? product.getLhs().getDefiningOp<tile::LoadOp>()
                        : nullptr;
-    if (!queries || !queries.getResult().hasOneUse() || !map.isWhole())
+    // A tile that comes anew with each tile of keys is not worth it.
+    if (!queries || !queries.getResult().hasOneUse() || !map.isWhole() || queries->getBlock() == map->getBlock())
       return;
     BlockArgument element = map.getElement(0);
     std::optional<float> factor = factorBesideBias(map, element);

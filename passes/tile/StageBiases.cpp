@@ -6,7 +6,8 @@
 //                                                map(s, b) { s + b }
 //
 // A window is copied ahead of its use, by the copy engine or by warps that have nothing else to do (SpecializeWarps),
-// where a lane would load its elements one by one.
+// where a lane would load its elements one by one. Where the scores have gradients, its stage is read at the beginning of
+// a tile's five products: one stage is filled beside the rest of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,6 +58,9 @@ struct StageBiases : attune::impl::StageBiasesBase<StageBiases> {
     Value window = tile::WindowOp::create(builder, load.getLoc(), type, load.getView(), indices);
     StringRef name = tile::nameOf(load.getView());
     tile::named(window, ((name.empty() ? "bias" : name) + "_tile").str());
+    constexpr int64_t ofGradients = 5;
+    if (llvm::range_size(map->getBlock()->getOps<tile::MmaOp>()) >= ofGradients)
+      window.getDefiningOp()->setAttr(sched::ringAttr, sched::RingAttr::get(map.getContext(), 1));
     load.getResult().replaceAllUsesWith(map.addInput(window, load.getResult().getType()));
     load.erase();
   }

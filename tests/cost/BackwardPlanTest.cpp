@@ -130,12 +130,12 @@ TEST_CASE("beside warpgroup-level products what captured tensors are given has t
   // Those of a bias are as wide as they are; where the score's gradient reads the score, that is kept beside them.
   request.elementLoads = request.biases = 1;
   request.biasBytes = 2;
-  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 112, 8 warps, 2 stages");
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 128, 8 warps, 2 stages");
   request.gradientReadsScore = true;
-  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 64 x 64, 4 warps, 2 stages");
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 2 stages");
   request.gradientReadsScore = false;
   request.biasBytes = 4;
-  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 64 x 64, 4 warps, 2 stages");
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 2 stages");
   // Atomic additions have more threads in flight in smaller blocks.
   request.scatteredGradients = true;
   plans = chooseBackwardPlans(request);
@@ -147,6 +147,29 @@ TEST_CASE("beside warpgroup-level products what captured tensors are given has t
   plans = chooseBackwardPlans(request);
   REQUIRE(plans);
   CHECK(plans->queries.copyWarps == 0);
+}
+
+TEST_CASE("the copy engine brings dense biases where shared memory has room for them", "[backward-plan]") {
+  PlanRequest request = makeRequest("sm_90a", 64, 64);
+  request.elementLoads = request.biases = 1;
+  request.biasBytes = 2;
+  auto stages = [&] {
+    Expected<BackwardPlans> plans = chooseBackwardPlans(request);
+    REQUIRE(plans);
+    CHECK(plans->keys.copyWarps == 4);
+    return std::pair(plans->keys.stageBiases, plans->queries.stageBiases);
+  };
+  // All that a block has, but for 512 bytes.
+  CHECK(stages() == std::pair(true, false));
+  request.elementGradients = request.denseGradients = true;
+  CHECK(stages() == std::pair(true, true));
+  request.sramBudget = 200 << 10;
+  CHECK(stages() == std::pair(false, true));
+  request.sramBudget = 0;
+  request.biasBytes = 4;
+  CHECK(stages() == std::pair(false, true));
+  request.biases = 0;
+  CHECK(stages() == std::pair(false, false));
 }
 
 TEST_CASE("head dims whose columns of dQ are no whole panels for each warpgroup are padded", "[backward-plan]") {

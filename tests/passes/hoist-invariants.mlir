@@ -191,3 +191,40 @@ tile.kernel @rounds(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f32
   }
   tile.store %r, %lse[%b, %h, %q0] limit %Sq : <q 64, f32, register>, <3, f32>
 }
+
+// -----
+
+// What copy warps bring as a window stays where it is read.
+// CHECK-LABEL: tile.kernel @windows
+// CHECK-NOT:     tile.map
+// CHECK:         tile.for_blocks
+// CHECK:           tile.map
+// CHECK:             tile.element %TENSORS.BIAS
+tile.kernel @windows(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f32, lse: out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.stage_biases} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant 0.0 : f32
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %bias = tile.param "tensors.bias" {tile.name = "bias"} : !tile.view<2, f32>
+  %other = tile.param "tensors.other" {tile.name = "other"} : !tile.view<3, f32>
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
+  %m = tile.splat %zero : f32 -> <q 64, f32, register>
+  %dom = tile.domain k by 32 [%c0, %c1) partial times %Sq
+  %r = tile.for_blocks (%k0, %partial, %round) in %dom iter_args(%m0 = %m : !tile.tile<q 64, f32, register>) {
+    %x = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) at(q = %q0, k = %c0) -> !tile.tile<q 64 x k 32, f32, register> {
+    ^bb0(%v: f32, %q: i32, %k: i32):
+      %e = tile.element %bias[%q, %k] in_range [false, false] {tile.name = "bias"} : !tile.view<2, f32> (i32, i32) -> f32
+      %o = tile.element %other[%round, %q, %k] in_range [false, false, false] : !tile.view<3, f32> (i32, i32, i32) -> f32
+      %0 = arith.addf %v, %e : f32
+      %1 = arith.addf %0, %o : f32
+      tile.yield %1 : f32
+    }
+    %m1 = tile.reduce max %x over "k" init %m0 : !tile.tile<q 64, f32, register>, <q 64 x k 32, f32, register> -> <q 64, f32, register>
+    tile.yield %m1 : !tile.tile<q 64, f32, register>
+  }
+  tile.store %r, %lse[%b, %h, %q0] limit %Sq : <q 64, f32, register>, <3, f32>
+}

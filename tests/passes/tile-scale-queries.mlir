@@ -135,3 +135,45 @@ attn.attention @precise dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attribute
   attn.yield %1 : f32
 } mask {
 }
+
+// -----
+
+// A tile of queries that each pass of the loop brings anew.
+// SCALED-LABEL: tile.kernel @streamed
+// SCALED-NOT: tile.scale
+// CHECK-LABEL: tile.kernel @streamed
+!queries = !tile.tile<q 128 x d 64, bf16, shared>
+!keys = !tile.tile<k 64 x d 64, bf16, shared>
+!scores = !tile.tile<q 128 x k 64, f32, register>
+tile.kernel @streamed(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse: out [b, h, q] f32, tensors.bias: in [i, j] bf16) grid [b, q by 128] dtype bf16
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.stage_biases} {
+  %b = tile.block_index "b" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %H = tile.axis_extent "h" : i32
+  %c0 = arith.constant 0 : i32
+  %eighth = arith.constant 0.125 : f32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  %bias = tile.param "tensors.bias" {tile.name = "bias"} : !tile.view<2, bf16>
+  %m = tile.splat %zero : f32 -> <q 128, f32, register>
+  %dom = tile.domain k by 64 [%c0, %Sk) full times %H
+  %r = tile.for_blocks (%k0, %partial, %h) in %dom iter_args(%m0 = %m : !tile.tile<q 128, f32, register>) {
+    %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !queries
+    %keys = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %keys : !queries, !keys -> !scores
+    %x = tile.map(%s : !scores) at(q = %q0, k = %k0) -> !scores {
+    ^bb0(%v: f32, %i: i32, %j: i32):
+      %e = tile.element %bias[%i, %j] in_range [false, false] {tile.name = "bias"} : !tile.view<2, bf16> (i32, i32) -> f32
+      %0 = arith.mulf %v, %eighth : f32
+      %1 = arith.addf %0, %e : f32
+      tile.yield %1 : f32
+    }
+    %m1 = tile.reduce max %x over "k" init %m0 : !tile.tile<q 128, f32, register>, !scores -> <q 128, f32, register>
+    tile.yield %m1 : !tile.tile<q 128, f32, register>
+  }
+  tile.store %r, %lse[%b, %c0, %q0] limit %Sq : <q 128, f32, register>, !tile.view<3, f32>
+}

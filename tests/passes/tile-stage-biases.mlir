@@ -76,3 +76,58 @@ attn.attention @by_lane dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attribute
   attn.yield %1 : f32
 } mask {
 }
+
+// -----
+
+// Beside the five products of gradients one stage is enough: it is read at their beginning.
+// CHECK-LABEL: tile.kernel @gradients
+// CHECK: tile.for_blocks (%[[Q0:[^,]*]],
+// CHECK: tile.window %{{.*}}[%[[Q0]], %{{.*}}] {sched.ring = #sched.ring<stages 1>, tile.name = "bias_tile"} : <2, bf16> -> <q 64 x k 128, bf16, shared>
+// CHECK-NOT: tile.element
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 128 x d 64, bf16, shared>
+!scores = !tile.tile<q 64 x k 128, f32, register>
+!rounded = !tile.tile<q 64 x k 128, bf16, register>
+!sum = !tile.tile<k 128 x d 64, f32, register>
+tile.kernel @gradients(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, dq: out [b, h, q, d 64] f32, dk: out [b, h, k, d 64] f32, tensors.bias: in [i, j] bf16) grid [b, h, k by 128] dtype bf16
+    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.stage_biases} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %k0 = tile.block_index "k" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %DQ = tile.param "dq" : !tile.view<4, f32>
+  %DK = tile.param "dk" : !tile.view<4, f32>
+  %bias = tile.param "tensors.bias" {tile.name = "bias"} : !tile.view<2, bf16>
+  %keys = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !keys
+  %none = tile.splat %zero : f32 -> !sum
+  %dom = tile.domain q by 64 [%c0, %Sq) full
+  %dk, %dv = tile.for_blocks (%q0, %partial) in %dom iter_args(%dk0 = %none : !sum, %dv0 = %none : !sum) {
+    %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !queries
+    %s = tile.mma %q, %keys : !queries, !keys -> !scores
+    %x = tile.map(%s : !scores) at(q = %q0, k = %k0) -> !scores {
+    ^bb0(%v: f32, %i: i32, %j: i32):
+      %e = tile.element %bias[%i, %j] in_range [false, false] {tile.name = "bias"} : !tile.view<2, bf16> (i32, i32) -> f32
+      %0 = arith.addf %v, %e : f32
+      tile.yield %0 : f32
+    }
+    %dp = tile.mma %q, %keys : !queries, !keys -> !scores
+    %ds = tile.map(%x, %dp : !scores, !scores) -> !scores {
+    ^bb0(%p: f32, %d: f32):
+      %0 = arith.mulf %p, %d : f32
+      tile.yield %0 : f32
+    }
+    %p = tile.convert %x : !scores -> !rounded
+    %r = tile.convert %ds : !scores -> !rounded
+    %dv1 = tile.mma %p, %q add %dv0 : !sum, !rounded, !queries -> !sum
+    %dk1 = tile.mma %r, %q add %dk0 : !sum, !rounded, !queries -> !sum
+    %dq = tile.mma %r, %keys : !rounded, !keys -> !tile.tile<q 64 x d 64, f32, register>
+    tile.accumulate %dq, %DQ[%b, %h, %q0] limit %Sq : !tile.tile<q 64 x d 64, f32, register>, !tile.view<4, f32>
+    tile.yield %dk1, %dv1 : !sum, !sum
+  }
+  tile.store %dk, %DK[%b, %h, %k0] limit %Sk : !sum, !tile.view<4, f32>
+}

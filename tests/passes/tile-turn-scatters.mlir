@@ -8,6 +8,14 @@
 // CHECK-NEXT:    tile.mma
 // CHECK-NEXT:    tile.scatter %[[SHARED]], %OUT[%h, %[[Q]], %[[K]]] : <k 128 x q 64, bf16, shared
 // CHECK-NOT:     tile.scatter
+// The first tile of a loop that stands in front of it: behind the loop other tiles lie in the ring.
+// CHECK-LABEL: tile.kernel @in_front
+// CHECK:         %[[SHARED:.*]] = sched.exchange
+// CHECK:         tile.mma %[[SHARED]]
+// CHECK-NEXT:    tile.scatter %[[SHARED]]
+// CHECK:         sched.for_tiles
+// CHECK:         tile.mma
+// CHECK-NOT:     tile.scatter
 // Of another type than the tensor's, in no shared memory, by other indices: registers as they are.
 // CHECK-LABEL: tile.kernel @as_it_is
 // CHECK-COUNT-4: tile.scatter %{{.*}} : <k 128 x q 64, f32, register
@@ -53,6 +61,40 @@ tile.kernel @turned(out: out [h, q, k] bf16) grid [h, q by 64, k by 128] dtype b
   %left = tile.convert %ds : !ds -> !left
   %shared = sched.exchange %ds into %ring[%zero] : !ds, !ring -> !shared
   %dq = tile.mma %shared, %keys : !shared, !keys -> !dq
+  %dk = tile.mma %left, %queries : !left, !queries -> !dk
+}
+
+tile.kernel @in_front(out: out [h, q, k] bf16) grid [h, q by 64, k by 128] dtype bf16
+    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+  %OUT = tile.param "out" {tile.name = "OUT"} : !tile.view<3, bf16>
+  %h = tile.block_index "h" {tile.name = "h"} : i32
+  %q0 = tile.block_index "q" : i32
+  %k0 = tile.block_index "k" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %none = arith.constant -1 : i32
+  %zero = arith.constant 0 : i32
+  %x = arith.constant 0.0 : f32
+  %ring = sched.shared "ds_ring" at 0 : !ring
+  %keys = sched.shared "keys" at 0 : !keys
+  %queries = sched.shared "queries" at 0 : !queries
+  %ds = tile.splat %x : f32 -> !ds
+  %qs = tile.map() at(q = %q0) -> !qs {
+  ^bb0(%q: i32):
+    tile.yield %q : i32
+  }
+  %ks = tile.map() at(k = %k0) -> !ks {
+  ^bb0(%k: i32):
+    %below = arith.cmpi slt, %k, %Sk : i32
+    %place = arith.select %below, %k, %none : i32
+    tile.yield %place : i32
+  }
+  tile.scatter %ds, %OUT[%h, %qs, %ks] : !ds, !tile.view<3, bf16>(i32, !qs, !ks)
+  %left = tile.convert %ds : !ds -> !left
+  %shared = sched.exchange %ds into %ring[%zero] : !ds, !ring -> !shared
+  %dq = tile.mma %shared, %keys : !shared, !keys -> !dq
+  sched.for_tiles (%n) = (%zero) below %Sk {
+    sched.next %Sk : i32
+  }
   %dk = tile.mma %left, %queries : !left, !queries -> !dk
 }
 

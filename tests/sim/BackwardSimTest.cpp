@@ -252,6 +252,18 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time, a
       }
 }
 
+TEST_CASE("a dense gradient of the first tile, in front of a loop of two stages", "[backward]") {
+  auto bias = captured("bias", bf16, rank(3));
+  const Variant variant =
+      Variant("dense").score([&](Score s, Index, Index h, Index q, Index k) { return s + bias[h][q][k]; });
+  Case test =
+      makeCase("D unlike Dv", variant, bf16,
+               {.batch = 1, .heads = 2, .headsKv = 1, .queries = 200, .keys = 136, .headDim = 128, .headDimV = 64}, 5);
+  test.problem.tensors["bias"] = reference::HostTensor::random(bf16, {2, 200, 136}, 7);
+  const std::string text = simulateBackward(test, "sm_90a", {.tensors = {"bias"}});
+  CHECK(text.find("sched.store_turned") != std::string::npos);
+}
+
 TEST_CASE("which gradients of dense tensors the loop over tiles writes", "[backward]") {
   struct Dense {
     std::string label;

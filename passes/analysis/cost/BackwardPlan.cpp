@@ -156,11 +156,15 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
   const LoopColumns of = columnsOf(request, plan);
   const int64_t e = request.elementBytes;
   const int64_t row = boxRowBytes(of.d, e) + boxRowBytes(of.dv, e), keyTiles = of.d == of.dv ? 1 : 2;
+  // dV lies over the tile's share of dQ where both have the same panels.
+  const bool isCovered = keyTiles > 1 || sched::panelForBoxes(of.d * 4) == sched::panelForBoxes(of.dv * e);
+  const int64_t ownTile = isCovered ? 0 : plan.tileK * boxRowBytes(of.dv, e);
   const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(of.d, 4);
   const int64_t vectors = 2 + request.rowVectors + request.stagedColumns;
   const int64_t words = vectors * plan.tileQ + request.distanceValues * (plan.tileQ + plan.tileK);
-  return (keyTiles * plan.tileK + plan.stages * plan.tileQ) * row + exchanged + added + plan.stages * words * 4 +
-         barrierBytes;
+  const int64_t windows = plan.stageBiases ? plan.tileQ * biasRowBytes(request, plan) : 0;
+  return windows + ownTile + (keyTiles * plan.tileK + plan.stages * plan.tileQ) * row + exchanged + added +
+         plan.stages * words * 4 + barrierBytes;
 }
 
 /// Of a thread that computes: what is left of 240 beside addresses, rows and exponents.
@@ -187,13 +191,18 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
   if (!arch.warpgroups || request.deterministic || request.sumsByHead || request.elementBytes != 2)
     return std::nullopt;
   for (const WarpgroupTiles &tiles : warpgroupTiles) {
-    const std::optional<Plan> plan = makeWarpgroupPlan(tiles, request.fixed);
+    std::optional<Plan> plan = makeWarpgroupPlan(tiles, request.fixed);
     if (!plan)
       continue;
     const LoopColumns of = columnsOf(request, *plan);
     const int64_t registers = ((of.d + of.dv) / 2 + plan->tileQ) * plan->tileK / (16 * plan->warps);
-    if (registers <= warpgroupRegisters && warpgroupSharedBytes(request, *plan) <= budget)
-      return plan;
+    if (registers > warpgroupRegisters)
+      continue;
+    for (bool stageBiases : {true, false}) {
+      plan->stageBiases = stageBiases && request.biases;
+      if (warpgroupSharedBytes(request, *plan) <= budget)
+        return plan;
+    }
   }
   return std::nullopt;
 }
@@ -205,15 +214,24 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
 constexpr WarpgroupTiles warpgroupElementTiles[] = {
     {128, 128, 8, 2}, {128, 112, 8, 2}, {64, 64, 4, 2, 2}, {128, 64, 8, 2}};
 
-/// Of a thread there: S, dP and what is added up or where; of a dense tensor its elements, biases' as wide as they are and
-/// others' as floats, and what the score's gradient reads.
+/// Of a thread there: S, dP and what is added up or where; of a dense tensor its elements, biases' as wide as they are, if
+/// they are not read from shared memory, and others' as floats, and what the score's gradient reads.
 static double elementRegisters(const PlanRequest &request, const Plan &plan) {
   const int others = std::max(request.elementLoads - request.biases, request.biases ? 0 : 1);
-  const double tile = plan.tileK / 2.0, ofTensors = request.biases * request.biasBytes / 4.0 + others,
+  const double tile = plan.tileK / 2.0,
+               ofTensors = (plan.stageBiases ? 0 : request.biases * request.biasBytes / 4.0) + others,
                ofScore = request.gradientReadsScore;
   if (!request.denseGradients)
     return 3 * tile;
   return (3 + ofTensors + ofScore) * tile + request.distanceValues * (plan.tileK / 4 + 2);
+}
+
+/// Tiles, and of biases a window of each stage.
+static int64_t elementSharedBytes(const PlanRequest &request, const Plan &plan) {
+  const int64_t e = request.elementBytes, row = boxRowBytes(request.headDim, e) + boxRowBytes(request.headDimV, e),
+                held = (request.denseGradients ? plan.stages : 1) * plan.tileQ,
+                windows = plan.stageBiases ? plan.stages * plan.tileQ * biasRowBytes(request, plan) : 0;
+  return (held + plan.stages * plan.tileK) * row + windows + barrierBytes;
 }
 
 static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const ArchInfo &arch,
@@ -221,21 +239,24 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
   // Additions to memory want more threads in flight than two warpgroups have.
   if (hasSmallBlocks(request) || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
     return std::nullopt;
-  for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
-    std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
-    if (!plan)
-      continue;
-    // A block that is alone on its multiprocessor copies for its next tile of the tensor beside the end of this one.
-    plan->persistent = request.denseGradients && plan->blocksPerSm == 1;
-    plan->longestFirst = plan->persistent && lastRowsSeeMost(request.mask);
-    const int64_t e = request.elementBytes, row = boxRowBytes(request.headDim, e) + boxRowBytes(request.headDimV, e),
-                  held = (request.denseGradients ? plan->stages : 1) * plan->tileQ;
-    const int64_t most =
-        std::min(budget, int64_t(arch.sharedBytesPerSM / plan->blocksPerSm - arch.sharedReservedPerBlock));
-    if (elementRegisters(request, *plan) <= warpgroupRegisters &&
-        (held + plan->stages * plan->tileK) * row + barrierBytes <= most)
-      return plan;
-  }
+  // Where each tile of a tensor is a block's beginning, biases that the copy engine brings are worth their shared memory.
+  for (bool stageBiases : {true, false})
+    for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
+      std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
+      // A role that searches tells its tiles with those that it copies in front of a loop, of which there are none here.
+      const bool canStage =
+          request.biases && request.denseGradients && plan && plan->blocksPerSm == 1 && !request.searches();
+      if (!plan || (stageBiases && !canStage))
+        continue;
+      plan->stageBiases = stageBiases;
+      // A block that is alone on its multiprocessor copies for its next tile of the tensor beside the end of this one.
+      plan->persistent = request.denseGradients && plan->blocksPerSm == 1;
+      plan->longestFirst = plan->persistent && lastRowsSeeMost(request.mask);
+      const int64_t most =
+          std::min(budget, int64_t(arch.sharedBytesPerSM / plan->blocksPerSm - arch.sharedReservedPerBlock));
+      if (elementRegisters(request, *plan) <= warpgroupRegisters && elementSharedBytes(request, *plan) <= most)
+        return plan;
+    }
   return std::nullopt;
 }
 

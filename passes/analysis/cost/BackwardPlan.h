@@ -18,9 +18,11 @@
 //
 // A plan with copy warps has one loop, over queries, on warpgroup-level products. Beside the first row, in whole panels of
 // the copy engine, it holds two stages of dS, by which the warpgroups exchange it, the tile's share of dQ, LSE, delta and
-// other vectors of each stage, and dK and dV on their way to memory where these do not lie over V and that share (D != Dv):
+// other vectors of each stage, dK and dV on their way to memory where these do not lie over V and that share (D != Dv), and
+// if that fits (stageBiases) one stage of each dense bias, which the copy engine brings:
 //
 //     2 * tileQ * tileK * e + tileQ * pad16(D) * 4 + stages * vectors * tileQ * 4 + tileK * (pad16(D) + pad16(Dv)) * e
+//     + tileQ * tileK * biasBytes
 //
 // Where tiles of queries have fewer rows than the warpgroups, these share out dQ by columns, each a panel of the copy engine
 // at least: head dims of 72 to 120 are computed as 128, of which the rest is zeros (columnsOfQueryLoop). Loops over keys, for what

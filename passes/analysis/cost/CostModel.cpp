@@ -200,8 +200,7 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
   return registers + variantRegisters(request, plan, narrow);
 }
 
-/// Bytes of a row of a window of each bias, in panels as the copy engine takes them.
-static int64_t biasRowBytes(const PlanRequest &request, const Plan &plan) {
+int64_t attune::biasRowBytes(const PlanRequest &request, const Plan &plan) {
   const int64_t bytes = plan.tileK * request.biasBytes / request.biases;
   return request.biases * sched::boxRowBytes(bytes);
 }

@@ -324,6 +324,9 @@ struct RankedPlan {
 /// dim or field out of range, or no candidate that fits.
 Expected<std::vector<RankedPlan>> rankPlans(const PlanRequest &request);
 
+/// Bytes of a row of a window of each bias, in panels as the copy engine takes them.
+int64_t biasRowBytes(const PlanRequest &request, const Plan &plan);
+
 /// The first of rankPlans.
 Expected<RankedPlan> choosePlan(const PlanRequest &request);
 

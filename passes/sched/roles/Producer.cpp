@@ -214,14 +214,16 @@ Value WarpSpecializer::isUnmapped() {
   return arith::XOrIOp::create(builder, loc, mapped, arith::ConstantIntOp::create(builder, loc, 1, 1));
 }
 
+bool WarpSpecializer::onlyCopiesWindows(ArrayRef<Ring *> rings) const {
+  // Who empties the rings of Q and K walks the tiles in any case.
+  return !visits && llvm::all_of(rings, [](const Ring *ring) { return isa<tile::WindowOp>(ring->tile); });
+}
+
 LogicalResult WarpSpecializer::writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original) {
   using arith::CmpIPredicate;
   OpBuilder::InsertionGuard guard(builder);
   const int64_t first = rings.front()->is.getFirstWarp(), count = rings.front()->is.getWarps(), end = first + count;
-  Value needed;
-  // Who empties the rings of Q and K walks the tiles in any case.
-  if (!visits && llvm::all_of(rings, [](const Ring *ring) { return isa<tile::WindowOp>(ring->tile); }))
-    needed = isUnmapped();
+  Value needed = onlyCopiesWindows(rings) ? isUnmapped() : Value();
   Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
   Value are =
       arith::CmpIOp::create(builder, loc, count == 1 ? CmpIPredicate::eq : CmpIPredicate::sge, warp, i32(first));
@@ -244,7 +246,7 @@ LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Opera
                                         : leaves)
         .push_back(ring);
   Value one, unmapped;
-  if (!windows.empty() && visits)
+  if (!windows.empty() && !onlyCopiesWindows(rings))
     unmapped = isUnmapped();
   if (!loads.empty() || !leaves.empty())
     one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");

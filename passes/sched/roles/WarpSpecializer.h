@@ -202,6 +202,8 @@ private:
 
   /// Whether the copy engine has no map of the windows.
   Value isUnmapped();
+  /// Whether the warps of these rings have nothing to do where the copy engine copies windows.
+  bool onlyCopiesWindows(ArrayRef<Ring *> rings) const;
   /// Warps other than the first, and their walk over the tiles of what they fill.
   LogicalResult writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
   LogicalResult walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
