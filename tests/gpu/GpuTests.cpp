@@ -38,6 +38,7 @@ struct Settings {
   bool cpu = false;               ///< run on the CPU target instead, to try this program without a GPU
   bool verbose = false;
   unsigned threads = 0;
+  size_t part = 1, parts = 1; ///< every parts-th case, from this one on
   int randomCases = 150;
   uint64_t seed = 0;
 };
@@ -347,11 +348,19 @@ struct Tally {
   double worst = 0;
 };
 
+/// "2/3"; false where it is no such part.
+bool readPart(const char *text, Settings &settings) {
+  int end = 0;
+  return std::sscanf(text, "%zu/%zu%n", &settings.part, &settings.parts, &end) == 2 && !text[end] &&
+         settings.part >= 1 && settings.part <= settings.parts;
+}
+
 int usage(const char *problem) {
-  fmt::print(stderr,
-             "{}\nusage: attune-tests [--filter TEXT] [--sanitize] [--arch ARCH] [--threads N] [--random N] [--seed N] "
-             "[--verbose] [--time] [--text FILE] [--cpu]\n",
-             problem);
+  fmt::print(
+      stderr,
+      "{}\nusage: attune-tests [--filter TEXT] [--part I/N] [--sanitize] [--arch ARCH] [--threads N] [--random N] "
+      "[--seed N] [--verbose] [--time] [--text FILE] [--cpu]\n",
+      problem);
   return 2;
 }
 
@@ -379,6 +388,8 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
       settings.verbose = true;
     else if (flag == "--filter" && hasValue)
       settings.filter = argv[++i];
+    else if (flag == "--part" && hasValue && readPart(argv[i + 1], settings))
+      ++i;
     else if (flag == "--arch" && hasValue)
       settings.arch = argv[++i];
     else if (flag == "--threads" && hasValue)
@@ -449,6 +460,13 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
   if (filtersGroup)
     std::erase_if(jobs, [&](const Job &job) { return job.group != settings.filter; });
 
+  const size_t allCases = jobs.size();
+  size_t number = 0;
+  std::erase_if(jobs, [&](const Job &) { return number++ % settings.parts != settings.part - 1; });
+  if (settings.parts > 1)
+    fmt::print("part {} of {}: {} of {} cases\n", settings.part, settings.parts, jobs.size(), allCases);
+  std::fflush(stdout);
+
   unsigned threads = settings.threads ? settings.threads : std::max(1u, std::thread::hardware_concurrency());
   std::map<std::string, Tally> tallies;
   std::vector<std::string> order;
@@ -497,8 +515,8 @@ int attune::tests::gpuTestsMain(int argc, char **argv) {
     all.failed += tally.failed;
   }
   fmt::print("{:<18} {:>6} {:>6}  in {:.1f} s on {} threads\n", "all", all.cases, all.failed, seconds, threads);
-  bool ranSchedules =
-      target.isCuda() && std::find(order.begin(), order.end(), "schedules") != order.end() && settings.filter.empty();
+  bool ranSchedules = target.isCuda() && std::find(order.begin(), order.end(), "schedules") != order.end() &&
+                      settings.filter.empty() && settings.parts == 1;
   if (ranSchedules)
     fmt::print("schedules: {} ran, {} refused\n", schedules->ran.load(), schedules->refused.load());
   if (ranSchedules && schedules->ran < 8) {
