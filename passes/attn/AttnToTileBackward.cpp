@@ -253,10 +253,8 @@ private:
       loadQ();
       loadDo();
     }
-    const RowValues ofRow = rowValues(views.rows, q0);
-    ScoreTile tile = scoresOf(
-        qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), [&] { return ofRow; },
-        /*givesValues=*/true);
+    ScoreTile tile = scoresOf(qTile, of.k, of.v, doTile, q0, values.k0, loop.getPartial(), rowValues(views.rows, q0),
+                              /*givesValues=*/true);
     Value gradients = scoreGradients(tile), p, ds;
     auto roundWeights = [&] { p = rounded(keptOf(tile, q0), "p"); };
     if (!dense.empty()) {
@@ -327,7 +325,7 @@ private:
       const SmallVector<Value, 3> row{b, kvHead, k0};
       Value kTile = load("k_tile", "k", "d", keys, row, values.Sk, plan.getStages()),
             vTile = load("v_tile", "k", "dv", vs, row, values.Sk, plan.getStages());
-      ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), [&] { return ofRow; });
+      ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), ofRow);
       Carried next;
       if (dq) {
         Value gradients = scoreGradients(tile);
@@ -548,15 +546,8 @@ private:
             doTile = streamed("do_tile", "q", "dv", doView, ofQuery, values.Sq),
             kTile = streamed("k_tile", "k", "d", keys, ofKey, values.Sk),
             vTile = streamed("v_tile", "k", "dv", vs, ofKey, values.Sk);
-      // Each round loads rows anew, and begins with the products.
-      RowValues ofRow = loadedRows(views, q0);
-      auto behindProduct = [&] {
-        if (ofRow.base)
-          ofRow.base = baseOf(ofRow.base);
-        return ofRow;
-      };
-      // The tile is the same in all rounds.
-      const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, tiles.getPartial(), behindProduct);
+      // The tile is the same in all rounds; its rows are loaded anew in each.
+      const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, tiles.getPartial(), loadedRows(views, q0));
       readAtPlaces(tiles, gradient, dims, places);
       Value sum = tiles.getCarried()[0];
       for (attn::AddGradientOp add : gradient.tiles)

@@ -242,6 +242,7 @@ protected:
   /// The rows' values in a tile of queries; null where the normaliser has no statistics.
   struct RowValues {
     Value base, delta;
+    Value logs = {}; ///< of which the base is made behind the start of the product, if there is none
   };
   struct RowViews {
     Value logs, delta;
@@ -261,12 +262,12 @@ protected:
     return {base, loadRows("delta", views.delta, q0, values.Sq)};
   }
 
-  /// With LSE in the place of the base, which is for behind the start of products.
+  /// The same without the base, as they are loaded.
   RowValues loadedRows(RowViews views, Value q0) {
     if (!hasStatistics)
       return {};
     Value logs = loadLogs(views, q0);
-    return {logs, loadRows("delta", views.delta, q0, values.Sq)};
+    return {{}, loadRows("delta", views.delta, q0, values.Sq), logs};
   }
 
   Value loadLogs(RowViews views, Value q0) { return loadRows("lse", views.logs, q0, values.Sq); }
@@ -417,14 +418,16 @@ protected:
   }
 
   /// Everything up to dP of a tile; `givesValues`: of which P is wanted for dV.
-  ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial,
-                     llvm::function_ref<RowValues()> rows, bool givesValues = false) {
+  ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows,
+                     bool givesValues = false) {
     ScoreTile tile;
     tile.marked = marksDropped() && givesValues;
     tile.origin = qOrigin(q0);
     tile.k0 = k0;
     tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
-    tile.rows = rows();
+    if (rows.logs)
+      rows.base = baseOf(rows.logs);
+    tile.rows = rows;
     // Beside the products.
     tile.kept = loadSaved("kept", savedDropout, builder.getI1Type(), q0, k0);
     tile.saved = loadSaved("saved", savedScore, f32, q0, k0);
@@ -435,7 +438,7 @@ protected:
     // What x would be of a hidden key may be anything, and LSE of the row NaN: its p is 0, in place of p of -inf.
     if (!hasStatistics)
       tile.x = masked(tile.x, -std::numeric_limits<float>::infinity());
-    tile.p = weights(tile.x, tile.rows.base);
+    tile.p = weights(tile.x, rows.base);
     if (hasStatistics)
       tile.p = masked(tile.p, 0);
     if (tile.marked)

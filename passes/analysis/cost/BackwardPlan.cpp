@@ -152,19 +152,24 @@ static LoopColumns columnsOf(const PlanRequest &request, const Plan &plan) {
   return columnsOfQueryLoop(request.headDim, request.headDimV, 16, sharesOfColumns(plan.tileQ, plan.warps));
 }
 
+/// Windows of dense biases in so many stages.
+static int64_t windowBytes(const PlanRequest &request, const Plan &plan, int64_t stages) {
+  return plan.stageBiases ? stages * plan.tileQ * biasRowBytes(request, plan) : 0;
+}
+
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
   const LoopColumns of = columnsOf(request, plan);
   const int64_t e = request.elementBytes;
-  const int64_t row = boxRowBytes(of.d, e) + boxRowBytes(of.dv, e), keyTiles = of.d == of.dv ? 1 : 2;
-  // dV lies over the tile's share of dQ where both have the same panels.
-  const bool isCovered = keyTiles > 1 || sched::panelForBoxes(of.d * 4) == sched::panelForBoxes(of.dv * e);
-  const int64_t ownTile = isCovered ? 0 : plan.tileK * boxRowBytes(of.dv, e);
+  const int64_t row = boxRowBytes(of.d, e) + boxRowBytes(of.dv, e);
+  // dK lies over V, and dV over the tile's share of dQ where both have the same panels.
+  const bool isSame = of.d == of.dv, haveSamePanels = sched::panelForBoxes(of.d * 4) == sched::panelForBoxes(of.dv * e);
+  const int64_t leavingRow =
+      (isSame ? 0 : boxRowBytes(of.d, e)) + (isSame && haveSamePanels ? 0 : boxRowBytes(of.dv, e));
   const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(of.d, 4);
   const int64_t vectors = 2 + request.rowVectors + request.stagedColumns;
   const int64_t words = vectors * plan.tileQ + request.distanceValues * (plan.tileQ + plan.tileK);
-  const int64_t windows = plan.stageBiases ? plan.tileQ * biasRowBytes(request, plan) : 0;
-  return windows + ownTile + (keyTiles * plan.tileK + plan.stages * plan.tileQ) * row + exchanged + added +
-         plan.stages * words * 4 + barrierBytes;
+  return (plan.tileK + plan.stages * plan.tileQ) * row + plan.tileK * leavingRow + exchanged + added +
+         windowBytes(request, plan, /*stages=*/1) + plan.stages * words * 4 + barrierBytes;
 }
 
 /// Of a thread that computes: what is left of 240 beside addresses, rows and exponents.
@@ -229,9 +234,8 @@ static double elementRegisters(const PlanRequest &request, const Plan &plan) {
 /// Tiles, and of biases a window of each stage.
 static int64_t elementSharedBytes(const PlanRequest &request, const Plan &plan) {
   const int64_t e = request.elementBytes, row = boxRowBytes(request.headDim, e) + boxRowBytes(request.headDimV, e),
-                held = (request.denseGradients ? plan.stages : 1) * plan.tileQ,
-                windows = plan.stageBiases ? plan.stages * plan.tileQ * biasRowBytes(request, plan) : 0;
-  return (held + plan.stages * plan.tileK) * row + windows + barrierBytes;
+                held = (request.denseGradients ? plan.stages : 1) * plan.tileQ;
+  return (held + plan.stages * plan.tileK) * row + windowBytes(request, plan, plan.stages) + barrierBytes;
 }
 
 static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const ArchInfo &arch,
@@ -243,15 +247,15 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
   for (bool stageBiases : {true, false})
     for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
       std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
-      // A role that searches tells its tiles with those that it copies in front of a loop, of which there are none here.
-      const bool canStage =
-          request.biases && request.denseGradients && plan && plan->blocksPerSm == 1 && !request.searches();
-      if (!plan || (stageBiases && !canStage))
+      if (!plan)
         continue;
-      plan->stageBiases = stageBiases;
       // A block that is alone on its multiprocessor copies for its next tile of the tensor beside the end of this one.
       plan->persistent = request.denseGradients && plan->blocksPerSm == 1;
       plan->longestFirst = plan->persistent && lastRowsSeeMost(request.mask);
+      plan->stageBiases = stageBiases;
+      // A role that searches tells its tiles with those that it copies in front of a loop, of which there are none here.
+      if (stageBiases && !(plan->persistent && request.biases && !request.searches()))
+        continue;
       const int64_t most =
           std::min(budget, int64_t(arch.sharedBytesPerSM / plan->blocksPerSm - arch.sharedReservedPerBlock));
       if (elementRegisters(request, *plan) <= warpgroupRegisters && elementSharedBytes(request, *plan) <= most)
