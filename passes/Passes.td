@@ -257,7 +257,7 @@ def StageVectors : Pass<"tile-stage-vectors", "::mlir::ModuleOp"> {
   let summary = "bring vectors that a loop loads to shared memory";
   let description = [{
     Requires: loads of vectors in loops over tiles, and maps of them.
-    Ensures: with copy warps, what a tile reads of 32-bit vectors that the loop loads along its own axis, and computes from these alone, is one map without inputs, converted to shared. Without, the loads are to shared memory, and tiles compute it.
+    Ensures: with copy warps, what a tile reads of 32-bit vectors whose loads differ from pass to pass of the loop and begin at one place, and computes from these alone, is one map without inputs, converted to shared. Without, the loads are to shared memory, and tiles compute it.
     Why here: what exponents add a row has been folded into one vector.
     Before: `%l = load %LSE[%b, %h, %q0]`, `%n = map(%l) { -l }`, `map(%s, %n)`
     After: `%r = map() at(q = %q0) { -LSE[b, h, q] }`, `%t = convert %r : register -> shared`, `map(%s, %t)`
@@ -405,7 +405,8 @@ def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
   let summary = "give each register tile a fragment layout and each shared tile a swizzle";
   let description = [{
     Requires: tiles without layouts.
-    Ensures: every tile type carries its layout: conditional vectors are spread over the lanes of a warp; left operands of products are `a` fragments or shared tiles.
+    Ensures: every tile type carries its layout: conditional vectors are spread over the lanes of a warp; left operands of products are `a` fragments or shared tiles. A vector in shared memory
+    that maps read by their rows is converted to registers in front of the first of them.
     Why here: copies and expansion depend on layouts, and nothing before does.
     Before: `!tile.tile<q 128 x k 64, f32, register>`
     After: `!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>`
@@ -559,7 +560,7 @@ def PairElements : Pass<"tile-pair-elements", "::mlir::ModuleOp"> {
     Requires: layouts; origins of tiles are numbers of blocks, or products with the tile's size.
     Ensures: a `tile.element` of floats in a map of an accumulator carries `sched.pairs` where its last index is the coordinate along the columns and the others
     are the same along a row, and `sched.row_pairs` where rows and columns change places; so does a `tile.scatter` of an accumulator that adds nothing, whose last index
-    counts along the axis up to an end. Whether the view lies in pairs (`sched.in_pairs`), and the whole tile in the view, is asked at run time, in one branch for all threads.
+    counts along the axis up to an end. A scatter to 16 bits whose last two indices count along rows and 32 or more columns of a warp carries `sched.eights`, too: lanes of a quad exchange their pairs for eight elements each. Whether the view lies in pairs (`sched.in_pairs`), or in eights, and the whole tile in the view, is asked at run time, in one branch for all threads.
     Why here: last of those on whole tiles; maps that it marks change no more.
     Before: `%x = tile.map(%s) at(q = %q0, k = %k0) { %s + tile.element %bias[%h, %q, %k] }`
     After: `%x = tile.map(%s) at(q = %q0, k = %k0) { %s + tile.element %bias[%h, %q, %k] {sched.pairs} }`

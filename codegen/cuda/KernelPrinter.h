@@ -122,6 +122,7 @@ private:
   Expr pairAddress(View view, mlir::ValueRange indices);
   void printStoreElement(sched::StoreElementOp op);
   void printStoreElements(sched::StoreElementsOp op);
+  void printStoreEights(sched::StoreEightsOp op);
   void printLoadByte(sched::LoadByteOp op);
   void printStoreByte(sched::StoreByteOp op);
   void printAddElements(sched::AddElementsOp op);

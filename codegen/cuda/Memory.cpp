@@ -180,6 +180,14 @@ void KernelPrinter::printStoreElements(StoreElementsOp op) {
   statement(op, primitive(store, {address, value(op.getFirst()), value(op.getSecond())}).text + ";");
 }
 
+void KernelPrinter::printStoreEights(StoreEightsOp op) {
+  SmallVector<Expr> arguments{pairAddress(views[op.getView()], op.getIndices()), value(op.getQuad())};
+  for (Value stored : op.getValues())
+    arguments.push_back(value(stored));
+  const bool isBf16 = op.getView().getType().getElementType().isBF16();
+  statement(op, primitive(isBf16 ? "store_bf16_eights" : "store_f16_eights", arguments).text + ";");
+}
+
 void KernelPrinter::declarePair(Operation *op, StringRef type, const Expr &pair) {
   std::string name = names.take("pair");
   statement(op, ("const " + type + " " + name + " = " + pair.text + ";").str());
@@ -237,6 +245,7 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](InPairsOp o) { printInPairs(o); })
       .Case([&](StoreElementOp o) { printStoreElement(o); })
       .Case([&](StoreElementsOp o) { printStoreElements(o); })
+      .Case([&](StoreEightsOp o) { printStoreEights(o); })
       .Case([&](StoreTurnedOp o) {
         const Expr address = pairAddress(views[o.getView()], o.getIndices());
         statement(op, primitive("store_turned", {address, steppedAddress(o), value(o.getCrossed())}).text + ";");

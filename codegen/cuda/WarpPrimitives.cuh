@@ -69,6 +69,31 @@ __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], 
 template <typename T>
 __device__ __forceinline__ T shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
+//@ store_quad : shuffle_xor
+/// Lanes 4 g to 4 g + 3 exchange words, word c of each for lane c of them; what a lane, whose `quad` is its c, gets goes side by side to global memory, at a
+/// multiple of 16 bytes.
+__device__ __forceinline__ void store_quad(void *to, int quad, uint4 words) {
+  const bool odd = quad & 1, upper = quad & 2;
+  const unsigned x = shuffle_xor(odd ? words.x : words.y, 1), z = shuffle_xor(odd ? words.z : words.w, 1);
+  words = odd ? make_uint4(x, words.y, z, words.w) : make_uint4(words.x, x, words.z, z);
+  const unsigned low = shuffle_xor(upper ? words.x : words.z, 2), high = shuffle_xor(upper ? words.y : words.w, 2);
+  *(uint4 *)to = upper ? make_uint4(low, high, words.z, words.w) : make_uint4(words.x, words.y, low, high);
+}
+
+//@ store_bf16_eights : store_quad pack_bf16
+/// store_quad of floats rounded to bf16.
+__device__ __forceinline__ void store_bf16_eights(unsigned short *to, int quad, float x0, float x1, float x2, float x3,
+                                                  float x4, float x5, float x6, float x7) {
+  store_quad(to, quad, make_uint4(pack_bf16(x0, x1), pack_bf16(x2, x3), pack_bf16(x4, x5), pack_bf16(x6, x7)));
+}
+
+//@ store_f16_eights : store_quad pack_f16
+/// store_quad of floats rounded to f16.
+__device__ __forceinline__ void store_f16_eights(unsigned short *to, int quad, float x0, float x1, float x2, float x3,
+                                                 float x4, float x5, float x6, float x7) {
+  store_quad(to, quad, make_uint4(pack_f16(x0, x1), pack_f16(x2, x3), pack_f16(x4, x5), pack_f16(x6, x7)));
+}
+
 //@ shuffle
 /// The value of lane `lane`. PTX 9.7.9.6, shfl.sync.idx.
 template <typename T>

@@ -114,6 +114,9 @@ bool Decoder::elementOp(Operation *op) {
         emit(o, sim::storeElements, all({o.getFirst(), o.getSecond(), o.getView()}, o.getIndices()),
              {viewOf(o, o.getView())});
       })
+      .Case([&](sched::StoreEightsOp o) {
+        emit(o, sim::storeEights, Values(o->getOperands()), {viewOf(o, o.getView())});
+      })
       .Case([&](sched::LoadByteOp o) {
         emit(o, sim::loadByte, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView()), o.getPair() ? 2 : 1});
       })

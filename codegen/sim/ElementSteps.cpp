@@ -260,6 +260,15 @@ Go sim::storeElements(Machine &machine, Warp &warp, const Step &step) {
   });
 }
 
+Go sim::storeEights(Machine &machine, Warp &warp, const Step &step) {
+  const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
+  return forEachGroup(machine, warp, step, 9, 8, lanes, [&](int lane, std::byte *to) {
+    const int block = warp.get<int>(step.in[8], lane);
+    for (int i = 0; i < 8; ++i)
+      storeFloat(element, warp.get<float>(step.in[2 * block + i % 2], lane / 4 * 4 + i / 2), to + 2 * i);
+  });
+}
+
 Go sim::storeTurned(Machine &machine, Warp &warp, const Step &step) {
   Matrices matrices;
   if (!readMatrices(machine, warp, step, machine.program.shared[step.at[1]], matrices))

@@ -277,6 +277,7 @@ Go loadElement(Machine &, Warp &,
 Go loadElements(Machine &, Warp &, const Step &);  ///< in: view, indices; out: two values; at[0]: view
 Go storeElement(Machine &, Warp &, const Step &);  ///< in: value, view, indices; at[0]: view
 Go storeElements(Machine &, Warp &, const Step &); ///< in: two values, view, indices; at[0]: view
+Go storeEights(Machine &, Warp &, const Step &);   ///< in: eight values, quad, view, indices; at[0]: view
 Go loadByte(Machine &, Warp &, const Step &);      ///< in: view, indices; out: bits; at[0]: view, at[1]: how many bytes
 Go storeByte(Machine &, Warp &, const Step &);     ///< in: bits, view, indices; at[0]: view
 Go addElements(Machine &, Warp &, const Step &);   ///< in: values, view, indices; at: view, how many values

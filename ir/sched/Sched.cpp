@@ -822,9 +822,11 @@ LogicalResult SliceOp::verify() {
       indices > view.getRank())
     return emitOpError("removes one leading dimension for each index, and begins those that it keeps at others");
   if (!getBegins().empty() &&
-      !llvm::all_of(getResult().getUsers(), llvm::IsaPred<LoadElementsOp, StoreElementsOp, StoreTurnedOp>))
+      !llvm::all_of(getResult().getUsers(),
+                    llvm::IsaPred<LoadElementsOp, StoreElementsOp, StoreEightsOp, StoreTurnedOp>))
     return emitOpError("begins dimensions for what accesses several elements, sched.load_elements, "
-                       "sched.store_elements and sched.store_turned; give the others their own indices");
+                       "sched.store_elements, sched.store_eights and sched.store_turned; give the others their own "
+                       "indices");
   return success();
 }
 
@@ -870,12 +872,24 @@ LogicalResult LoadElementsOp::verify() { return verifyPair(*this, "reads"); }
 
 LogicalResult StoreElementsOp::verify() { return verifyPair(*this, "writes"); }
 
+/// Of 16 bits, eight of which one access can serve.
+static bool hasHalves(ViewType view) { return view.getElementType().isBF16() || view.getElementType().isF16(); }
+
+LogicalResult StoreEightsOp::verify() {
+  const ViewType view = getView().getType();
+  if (!hasHalves(view) || view.getRank() == 0 || view.getRank() != int64_t(getIndices().size()) ||
+      getValues().size() != 8)
+    return emitOpError() << "writes eight values to a view of bf16 or f16 with one index for each dimension, got "
+                         << getValues().size() << ", " << view << " and " << getIndices().size();
+  return success();
+}
+
 LogicalResult StoreTurnedOp::verify() {
   const TileType shared = getShared().getType();
   const ViewType view = getView().getType();
   const Type element = view.getElementType();
-  if (!(element.isBF16() || element.isF16()) || shared.getElementType() != element ||
-      shared.getSpace() != MemorySpace::Shared || view.getRank() != int64_t(getIndices().size()))
+  if (!hasHalves(view) || shared.getElementType() != element || shared.getSpace() != MemorySpace::Shared ||
+      view.getRank() != int64_t(getIndices().size()))
     return emitOpError() << "writes bf16 or f16 from shared memory to a view of the same with one index for each "
                             "dimension, got "
                          << shared << ", " << view << " and " << getIndices().size();

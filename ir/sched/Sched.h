@@ -36,6 +36,10 @@ inline constexpr llvm::StringLiteral atAttr = "sched.at";
 /// The second mark says the same of rows: lanes 4 apart then exchange an element of each pair.
 inline constexpr llvm::StringLiteral pairsAttr = "sched.pairs", rowPairsAttr = "sched.row_pairs";
 
+/// Marks a `tile.scatter` whose pairs of columns the lanes of a quad can exchange for eight side by side, where the view
+/// lies in eights.
+inline constexpr llvm::StringLiteral eightsAttr = "sched.eights";
+
 /// Marks a `tile.scatter` of registers beside which another one takes the same elements from shared memory, where the
 /// view lies in eights and the whole tile in the view: this one writes only where that does not.
 inline constexpr llvm::StringLiteral unlessTurnedAttr = "sched.unless_turned";

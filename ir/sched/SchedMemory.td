@@ -240,6 +240,22 @@ def StoreElementsOp : SchedOp<"store_elements", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
+def StoreEightsOp : SchedOp<"store_eights", [MemoryEffects<[MemWrite]>, AttrSizedOperandSegments]> {
+  let summary = "write what the lanes of a quad hold of four blocks of 8 columns to a view's row: 16 bytes a lane";
+  let description = [{
+    Lanes 4 g to 4 g + 3 each give the two elements that they hold of each block, and exchange them: lane 4 g + c, whose `quad` is c, writes block c of them, rounded
+    to nearest even, from `view[indices...]` on. All indices are in range, and the view is `sched.in_pairs eights`. For the whole warp. PTX ISA 9.7.9.11,
+    st.global.v4.b32.
+
+    ```mlir
+    sched.store_eights [%x0, %x1, %x2, %x3, %x4, %x5, %x6, %x7] quad %c to %dbias[%row, %column] : !tile.view<2, bf16>
+    ```
+  }];
+  let arguments = (ins Variadic<F32>:$values, I32:$quad, ViewType:$view, Variadic<I32>:$indices);
+  let assemblyFormat = "`[` $values `]` `quad` $quad `to` $view `[` $indices `]` attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
 def StoreTurnedOp : SchedOp<"store_turned", [Effects, AttrSizedOperandSegments]> {
   let summary = "four 8 x 8 matrices of shared memory, turned, to rows of a view: 16 bytes a lane";
   let description = [{

@@ -367,9 +367,7 @@ private:
       Value sum;
       for (attn::AddGradientOp add : one.of->tiles) {
         Value added = addedOf(tile, add);
-        sum = !sum ? added : map("gradient", scores(), {sum, added}, [&](ValueRange x) -> Value {
-          return arith::AddFOp::create(builder, loc, x[0], x[1]);
-        });
+        sum = sum ? sumWith(sum, added) : added;
       }
       Value unshared = isUnsharedNow(*one.of);
       std::array<Value, 2> places = {b, h};
@@ -551,8 +549,7 @@ private:
       readAtPlaces(tiles, gradient, dims, places);
       Value sum = tiles.getCarried()[0];
       for (attn::AddGradientOp add : gradient.tiles)
-        sum = map("gradient", scores(), {sum, addedOf(tile, add)},
-                  [&](ValueRange x) -> Value { return arith::AddFOp::create(builder, loc, x[0], x[1]); });
+        sum = sumWith(sum, addedOf(tile, add));
       return Carried{sum};
     };
     const Carried none{tile::named(tile::SplatOp::create(builder, loc, scores(), zero), "gradient")};

@@ -541,6 +541,28 @@ protected:
     return isOfScore && vanishes(add.getValue()) ? unlessHidden(tile, added, "added") : added;
   }
 
+  /// `sum` and what is added to it, by the map that computes that, where it does so for all elements and nothing else: what
+  /// hidden keys add is then chosen with the sum.
+  Value sumWith(Value sum, Value added) {
+    auto map = added.getDefiningOp<tile::MapOp>();
+    if (!map || !map.isWhole() || !added.use_empty())
+      return createMap(builder, loc, "gradient", scores(), {sum, added},
+                       [&](ValueRange x) -> Value { return arith::AddFOp::create(builder, loc, x[0], x[1]); });
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(map.getYield());
+    Value carried = map.addInput(sum, f32), value = map.getYield().getValues().front();
+    auto choice = value.getDefiningOp<arith::SelectOp>();
+    if (choice && matchPattern(choice.getTrueValue(), m_AnyZeroFloat())) {
+      Value longer = arith::AddFOp::create(builder, loc, carried, choice.getFalseValue());
+      value = arith::SelectOp::create(builder, loc, choice.getCondition(), carried, longer);
+      map.getYield().getValuesMutable()[0].set(value);
+      choice.erase();
+    } else {
+      map.getYield().getValuesMutable()[0].set(arith::AddFOp::create(builder, loc, carried, value));
+    }
+    return tile::named(added, "gradient");
+  }
+
   using GradientBody = function_ref<Value(Value, function_ref<Value(Value)> input, tile::MapOp map)>;
 
   /// A map over dP, whose body gets it of an element, adds further inputs, and returns the element of the result.

@@ -285,6 +285,32 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       map.getResult().setType(type.withLayout(fragment(FragmentRole::Lanes)));
   }
 
+  /// A vector in shared memory that meets the rows of tiles is read once a row, in front of the first of them.
+  static void holdRows(tile::KernelOp kernel) {
+    SmallVector<OpOperand *> uses;
+    kernel.walk([&](tile::MapOp map) {
+      TileType tile = map.getResult().getType();
+      for (OpOperand &use : map->getOpOperands())
+        if (auto type = dyn_cast<TileType>(use.get().getType());
+            type && type.getSpace() == MemorySpace::Shared && type.rank() == 1 && tile.rank() == 2 &&
+            type.axis(0) == tile.axis(0) && type.getElementType().getIntOrFloatBitWidth() == 32)
+          uses.push_back(&use);
+    });
+    llvm::DenseMap<std::pair<Value, Block *>, Value> held;
+    for (OpOperand *use : uses) {
+      Value vector = use->get();
+      Operation *reader = use->getOwner();
+      Value &rows = held[{vector, reader->getBlock()}];
+      if (!rows) {
+        OpBuilder builder(reader);
+        TileType type = cast<TileType>(vector.getType()).withSpace(MemorySpace::Register);
+        rows = tile::ConvertOp::create(builder, reader->getLoc(), type, vector);
+        tile::named(rows, tile::nameOf(vector));
+      }
+      use->set(rows);
+    }
+  }
+
   /// Makes `mma`'s left operand an `a` fragment where registers hold it: P, and Q as the text has it.
   void assignLeftOperand(tile::MmaOp mma) {
     Value lhs = mma.getLhs();
@@ -317,6 +343,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       for (tile::MmaOp mma : products)
         assignLeftOperand(mma);
       kernel.walk([&](tile::MapOp map) { assignLanes(map); });
+      holdRows(kernel);
       assignVectors(kernel);
       kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), [&](Value v) { assign(v); }); });
       kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), [&](Value v) { assign(v); }); });

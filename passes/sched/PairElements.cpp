@@ -11,12 +11,16 @@
 // elements (`sched.row_pairs`). Whether the view lies so (stride 1, even strides, extent and address), and whether the
 // whole tile lies in it, is known at run time; one branch for all threads chooses.
 //
+// Of a scatter to 16 bits, the four lanes of a quad hold the pairs of a row of four blocks of 8 columns. Where the view lies
+// in eights, they exchange them, and each writes a block, 16 bytes (`sched.eights`, beside `sched.pairs`).
+//
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Dependences.h"
 #include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/TilesInEights.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -47,7 +51,11 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
           for (auto element : map.getBody().getOps<tile::ElementOp>())
             mark(element, isInPairs(map, element, 1), isInPairs(map, element, 0));
       });
-      kernel.walk([&](tile::ScatterOp scatter) { mark(scatter, isInPairs(scatter, 1), isInPairs(scatter, 0)); });
+      kernel.walk([&](tile::ScatterOp scatter) {
+        mark(scatter, isInPairs(scatter, 1), isInPairs(scatter, 0));
+        if (scatter->hasAttr(sched::pairsAttr) && isExchangedInEights(scatter))
+          scatter->setAttr(sched::eightsAttr, UnitAttr::get(&getContext()));
+      });
     }
   }
 

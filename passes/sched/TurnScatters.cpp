@@ -16,7 +16,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/TurnedTiles.h"
+#include "passes/analysis/TilesInEights.h"
 
 namespace attune {
 #define GEN_PASS_DEF_TURNSCATTERS

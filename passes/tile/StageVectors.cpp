@@ -32,30 +32,20 @@ using tile::TileType;
 
 namespace {
 
-/// A vector of a loop's body that follows from loads of vectors along the loop's axis alone.
+/// A vector of a loop's body that follows from loads alone, which begin at one place and differ from tile to tile.
 class LoadedVector {
 public:
-  LoadedVector(tile::ForBlocksOp loop, Value vector) : loop(loop), vector(vector) {}
+  LoadedVector(tile::ForBlocksOp loop, Value vector) : loop(loop), vector(vector), origin(originOf(loop, vector)) {}
 
-  static bool is(tile::ForBlocksOp loop, Value value) {
-    auto type = dyn_cast<TileType>(value.getType());
-    Operation *op = value.getDefiningOp();
-    if (!type || type.rank() != 1 || type.getSpace() != tile::MemorySpace::Register ||
-        type.getElementType().getIntOrFloatBitWidth() != 32 || !op || op->getBlock() != &loop.getBody().front())
-      return false;
-    if (auto load = dyn_cast<tile::LoadOp>(op))
-      return load.getIndices().back() == loop.getOrigin();
-    auto map = dyn_cast<tile::MapOp>(op);
-    return map && map.isWhole() && !map.getInputs().empty() && map.getOrigins().empty() &&
-           llvm::all_of(map.getInputs(), [&](Value input) { return is(loop, input); });
-  }
+  /// Whether it is one.
+  explicit operator bool() const { return origin != nullptr; }
 
   /// Computes it by one map, through shared memory for the tiles that read it.
   void stage() {
     OpBuilder builder(vector.getContext());
     builder.setInsertionPointAfterValue(vector);
     auto type = cast<TileType>(vector.getType());
-    auto rows = tile::MapOp::create(builder, vector.getLoc(), type, ValueRange(), {{type.axis(0), loop.getOrigin()}});
+    auto rows = tile::MapOp::create(builder, vector.getLoc(), type, ValueRange(), {{type.axis(0), origin}});
     tile::named(rows.getResult(), (tile::nameOf(vector) + "_rows").str());
     builder.setInsertionPointToEnd(&rows.getBody().front());
     Value row = rows.getCoordinate(type.axis(0));
@@ -97,6 +87,26 @@ public:
   bool isRead() const { return llvm::any_of(vector.getUsers(), isTile); }
 
 private:
+  /// Where the loads begin that `value` follows from; null where it is no such vector.
+  static Value originOf(tile::ForBlocksOp loop, Value value) {
+    Block *body = &loop.getBody().front();
+    auto type = dyn_cast<TileType>(value.getType());
+    Operation *op = value.getDefiningOp();
+    if (!type || type.rank() != 1 || type.getSpace() != tile::MemorySpace::Register ||
+        type.getElementType().getIntOrFloatBitWidth() != 32 || !op || op->getBlock() != body)
+      return {};
+    if (auto load = dyn_cast<tile::LoadOp>(op)) {
+      const bool differs = llvm::any_of(load.getIndices(), [&](Value index) { return index.getParentBlock() == body; });
+      return differs ? load.getIndices().back() : Value();
+    }
+    auto map = dyn_cast<tile::MapOp>(op);
+    if (!map || !map.isWhole() || map.getInputs().empty() || !map.getOrigins().empty())
+      return {};
+    Value origin = originOf(loop, map.getInputs().front());
+    const bool isOne = llvm::all_of(map.getInputs(), [&](Value input) { return originOf(loop, input) == origin; });
+    return isOne ? origin : Value();
+  }
+
   static bool isTile(Operation *op) {
     auto map = dyn_cast<tile::MapOp>(op);
     return map && map.getResult().getType().rank() == 2;
@@ -144,6 +154,7 @@ private:
 
   tile::ForBlocksOp loop;
   Value vector;
+  Value origin; ///< of its loads
 };
 
 struct StageVectors : attune::impl::StageVectorsBase<StageVectors> {
@@ -156,8 +167,8 @@ struct StageVectors : attune::impl::StageVectorsBase<StageVectors> {
       kernel.walk([&](tile::ForBlocksOp loop) {
         for (Operation &op : loop.getBody().front())
           for (Value result : op.getResults())
-            if (LoadedVector vector(loop, result); LoadedVector::is(loop, result) && vector.isRead() &&
-                                                   (byOtherWarps || LoadedVector::canBeCopied(loop, result)))
+            if (LoadedVector vector(loop, result);
+                vector && vector.isRead() && (byOtherWarps || LoadedVector::canBeCopied(loop, result)))
               vectors.push_back(vector);
       });
       for (LoadedVector &vector : vectors)

@@ -347,7 +347,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 12
 sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
-  // expected-error @+1 {{'sched.slice' op begins dimensions for what accesses several elements, sched.load_elements, sched.store_elements and sched.store_turned; give the others their own indices}}
+  // expected-error @+1 {{'sched.slice' op begins dimensions for what accesses several elements, sched.load_elements, sched.store_elements, sched.store_eights and sched.store_turned; give the others their own indices}}
   %own = sched.slice %LSE[%i, %i, %i] : !tile.view<3, f32> -> !tile.view<2, f32>
   %extent = sched.extent %own, 0 : !tile.view<2, f32>
 }
@@ -379,6 +379,16 @@ sched.kernel @bad(counts: workspace [b, n] i64) grid [b] arch "sm_80" threads 12
   %C = tile.param "counts" : !tile.view<2, i64>
   // expected-error @+1 {{'sched.store_elements' op writes pairs of f32, bf16 or f16 with one index for each dimension, got '!tile.view<2, i64>' and 2}}
   sched.store_elements %x, %x, %C[%i, %i] : !tile.view<2, i64>
+}
+
+// -----
+
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+  %i = sched.thread_id : i32
+  %x = arith.constant 0.0 : f32
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  // expected-error @+1 {{'sched.store_eights' op writes eight values to a view of bf16 or f16 with one index for each dimension, got 2, '!tile.view<3, f32>' and 3}}
+  sched.store_eights [%x, %x] quad %i to %LSE[%i, %i, %i] : !tile.view<3, f32>
 }
 
 // -----

@@ -369,6 +369,8 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       sched.store_turned %q[%zero, %zero, %zero] step [%zero, %zero] to %O[%b, %h, %q0, %zero] crossed %in_eights : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
       // CHECK: sched.store_turned %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] crossed
       sched.store_turned %q[%zero, %zero, %zero] to %O[%b, %h, %q0, %zero] crossed %in_eights : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
+      // CHECK: sched.store_eights{{ ?}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] quad %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] : <4, bf16>
+      sched.store_eights [%float, %float, %float, %float, %float, %float, %float, %float] quad %zero to %O[%b, %h, %q0, %zero] : !tile.view<4, bf16>
       // CHECK: sched.store_elements %[[LEFT]], %[[RIGHT]], %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
       sched.store_elements %sum0, %sum1, %lse[%q0, %zero] : !tile.view<2, f32>
       // CHECK: sched.add_elements %[[LEFT]], %[[RIGHT]] to %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>

@@ -7,7 +7,7 @@
 // CHECK:         tile.element %{{.*}}[%{{.*}}, %{{.*}}] in_range [false, false] {sched.row_pairs} : <2, bf16>
 // CHECK:         tile.element %{{.*}}[%{{.*}}, %{{.*}}] in_range [false, false] : <2, bf16>
 // CHECK:         tile.element %{{.*}}[%{{.*}}, %{{.*}}] in_range [false, false] : <2, i32>
-// CHECK:         tile.scatter %{{.*}}, %{{.*}}[%h, %{{.*}}, %{{.*}}] {sched.pairs} :
+// CHECK:         tile.scatter %{{.*}}, %{{.*}}[%h, %{{.*}}, %{{.*}}] {sched.eights, sched.pairs} :
 // CHECK:         tile.scatter %{{.*}}, %{{.*}}[%h, %{{.*}}, %{{.*}}] : <q 64
 // CHECK:         tile.scatter %{{.*}}, %{{.*}}[%h, %{{.*}}, %{{.*}}] {sched.row_pairs} : <q 64
 
@@ -50,11 +50,17 @@
 // SCHED:         } else {
 // SCHED-NOT:       sched.load_elements
 // SCHED:           tile.element %bias[%h, %{{.*}}, %{{.*}}] in_range [true, false, false] :
-// Columns end at the tile's end, at Sk, or at the view's.
+// Columns end at the tile's end, at Sk, or at the view's. In eights, the four lanes of a row have 32 columns, eight each.
 // SCHED:         arith.cmpi sle, %[[Q_END]], %{{.*}}
 // SCHED:         arith.cmpi sle, %[[K_END]], %{{.*}}
 // SCHED:         arith.cmpi sle, %[[K_END]], %k_extent
 // SCHED:         scf.if %{{.*}} {
+// SCHED:           %[[BLOCK:.*]] = arith.muli %[[QUAD:.*]], %c8_i32
+// SCHED:           %[[FIRST:.*]] = arith.addi %{{.*}}, %[[BLOCK]]
+// SCHED:           %[[OWN_ROWS:.*]] = sched.slice %OUT[%h, %{{.*}}, %[[FIRST]]] {tile.name = "own_out"} : <3, bf16> -> <2, bf16>
+// SCHED:           sched.store_eights{{ ?}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] quad %[[QUAD]] to %[[OWN_ROWS]][%{{.*}}, %{{.*}}] : <2, bf16>
+// SCHED:         } else {
+// SCHED-NEXT:      scf.if %{{.*}} {
 // SCHED-NOT:       arith.cmpi
 // SCHED:           sched.store_elements %{{.*}}, %{{.*}}, %OUT[%h, %{{.*}}, %{{.*}}] : <3, bf16>
 // SCHED:         } else {

@@ -1,5 +1,6 @@
 // RUN: attune-opt %s -tile-stage-vectors -canonicalize | FileCheck %s
 // RUN: attune-opt %s -tile-stage-vectors -canonicalize -tile-assign-roles | FileCheck %s --check-prefix=ROLES
+// RUN: attune-opt %s -tile-stage-vectors -canonicalize -tile-assign-roles -tile-assign-layouts | FileCheck %s --check-prefix=LAYOUTS
 
 !queries = !tile.tile<q 128 x d 64, bf16, shared>
 !keys = !tile.tile<k 128 x d 64, bf16, shared>
@@ -114,4 +115,55 @@ tile.kernel @copied(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse:
     tile.yield %next : !rows
   }
   tile.store %r, %OUT[%b, %h, %k0] limit %Sq : !rows, !tile.view<3, f32>
+}
+
+// Rows that are the same in each tile, and of another sequence. Tiles that they meet by rows read them once.
+// CHECK-LABEL: tile.kernel @rounds
+// CHECK:         tile.for_blocks (%{{.*}}, %{{.*}}, %[[ROUND:.*]]) in
+// CHECK:           %[[ROWS:.*]] = tile.map() at(q = %q0) -> !tile.tile<q 128, f32, register> {
+// CHECK:             tile.element %LSE[%[[ROUND]], %h, %{{.*}}] in_range [true, true, false]
+// CHECK:           tile.convert %[[ROWS]] {tile.name = "lse"} : <q 128, f32, register> -> <q 128, f32, shared>
+// LAYOUTS-LABEL: tile.kernel @rounds
+// LAYOUTS:         %[[STAGED:.*]] = tile.convert %{{.*}} {sched.ring = #sched.ring<stages 2, "producer" warps 2 to 3>, tile.name = "lse"}
+// LAYOUTS:         tile.mma
+// LAYOUTS:         %[[HELD:.*]] = tile.convert %[[STAGED]] {tile.name = "lse"} : <q 128, f32, shared> -> <q 128, f32, register, #sched.fragment<rows, warps 8>>
+// LAYOUTS:         %[[X:.*]] = tile.map(%{{.*}}, %[[HELD]] :
+// LAYOUTS:         tile.map(%[[X]], %[[HELD]] :
+tile.kernel @rounds(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse: in [b, h, q] f32, out: out [b, h, q] f32)
+    grid [h, q by 128, k by 128] dtype bf16 plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1>
+    attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+  %b = tile.axis_extent "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %k0 = tile.block_index "k" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %LSE = tile.param "lse" : !tile.view<3, f32>
+  %OUT = tile.param "out" : !tile.view<3, f32>
+  %none = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %zero = arith.constant 0.0 : f32
+  %start = tile.splat %zero : f32 -> !rows
+  %dom = tile.domain k by 128 [%none, %one) full times %b
+  %r = tile.for_blocks (%at, %partial, %round) in %dom iter_args(%acc = %start : !rows) {
+    %q = tile.load %Q[%round, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !queries
+    %k = tile.load %K[%round, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !keys
+    %lse = tile.load %LSE[%round, %h, %q0] limit %Sq {tile.name = "lse"} : !tile.view<3, f32> -> !rows
+    %s = tile.mma %q, %k : !queries, !keys -> !scores
+    %x = tile.map(%s, %lse : !scores, !rows) -> !scores {
+    ^bb0(%e: f32, %l: f32):
+      %0 = arith.subf %e, %l : f32
+      tile.yield %0 : f32
+    }
+    %y = tile.map(%x, %lse : !scores, !rows) -> !scores {
+    ^bb0(%e: f32, %l: f32):
+      %0 = arith.mulf %e, %l : f32
+      tile.yield %0 : f32
+    }
+    %next = tile.reduce sum %y over "k" init %acc : !rows, !scores -> !rows
+    tile.yield %next : !rows
+  }
+  tile.store %r, %OUT[%none, %h, %q0] limit %Sq : !rows, !tile.view<3, f32>
 }

@@ -165,6 +165,7 @@ private:
   /// The nearest index of a dimension.
   Value clamped(Value index, Value view, int64_t dim);
   void scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents);
+  void scatterEights(tile::ScatterOp op);
   /// Of rows in pairs, the view from the lane's first pair on, by column and row; null where other indices differ, too.
   Value ownPairs(tile::MapOp op, tile::ElementOp element);
   Value ownPairs(tile::ScatterOp op);
@@ -185,9 +186,10 @@ private:
   ///     l + 4      (k + 1, q), (k + 1, q + 1) (k, q + 1), (k + 1, q + 1)
   std::array<Value, 2> exchangePairs(Value first, Value second, Value isSecond);
 
-  // TurnedScatters.cpp
   /// Whether the view lies in eights, and the tile within it.
   Value liesInEights(tile::ScatterOp op, ArrayRef<Value> extents);
+
+  // TurnedScatters.cpp
   /// A tile of shared memory, whose rows are columns of the view.
   void scatterTurned(tile::ScatterOp op);
 

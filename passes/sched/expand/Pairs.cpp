@@ -8,6 +8,8 @@
 //         in pairs: one load of 4 bytes                    k 0, 1    k 2, 3    k 4, 5    k 6, 7
 //         else: two loads of 2 bytes, e = 0 and e = 1      k 0; 1    k 2; 3    k 4; 5    k 6; 7
 //
+// In eights, the four lanes of such a row exchange the pairs of four such blocks, and each writes one, 16 bytes.
+//
 // Where keys are rows, lanes l and l + 4 hold k and the next, each at queries q and the next. Each accesses the pair at one
 // of the two queries, and they exchange the others (exchangePairs).
 //
@@ -63,6 +65,10 @@ Value KernelExpander::liesInPairs(tile::MapOp op) {
 
 Value KernelExpander::liesInPairs(tile::ScatterOp op, ArrayRef<Value> extents) {
   return isMarked(op) ? liesWithin(viewInPairs(mapping.lookup(op.getView())), op, extents) : Value();
+}
+
+Value KernelExpander::liesInEights(tile::ScatterOp op, ArrayRef<Value> extents) {
+  return liesWithin(viewInPairs(mapping.lookup(op.getView()), /*eights=*/true), op, extents);
 }
 
 Value KernelExpander::liesWithin(Value all, tile::ScatterOp op, ArrayRef<Value> extents) {
@@ -217,6 +223,32 @@ void KernelExpander::scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents) {
   const SmallVector<int64_t> shape = laneShape(buffer);
   repeat(shape[1], "j", [&](Value j) {
     repeat(shape[0], "i", [&](Value i) { repeat(2, "r", [&](Value r) { writePair(i, r, j); }); });
+  });
+}
+
+void KernelExpander::scatterEights(tile::ScatterOp op) {
+  Value buffer = buffers.lookup(op.getTile()), none = i32(0);
+  SmallVector<Value> first;
+  for (Value index : op.getIndices())
+    first.push_back(isa<TileType>(index.getType()) ? placeWithin(*countedPlaces(index), none, none, none, none)
+                                                   : mapping.lookup(index));
+  // The lane's block of the first four, where its pair of the first one is.
+  first.back() = add(arith::SubIOp::create(builder, loc, first.back(), laneColumn, arith::IntegerOverflowFlags::nsw),
+                     mul(quad, 8));
+  Value own = fromFirst(mapping.lookup(op.getView()), first);
+  byWriters(buffer, [&] {
+    const SmallVector<int64_t> shape = laneShape(buffer);
+    repeat(shape[0], "i", [&](Value i) {
+      repeat(2, "r", [&](Value r) {
+        repeat(shape[1] / 4, "blocks", [&](Value blocks) {
+          SmallVector<Value> values;
+          for (int64_t block = 0; block < 4; ++block)
+            for (int64_t c : {0, 1})
+              values.push_back(get(buffer, {i, add(mul(blocks, 4), block), add(mul(r, 2), c)}));
+          sched::StoreEightsOp::create(builder, loc, values, quad, own, ValueRange{rowStep(i, r), mul(blocks, 32)});
+        });
+      });
+    });
   });
 }
 

@@ -2,7 +2,7 @@
 
 #include "arch/ArchInfo.h"
 #include "passes/analysis/LeavingTiles.h"
-#include "passes/analysis/TurnedTiles.h"
+#include "passes/analysis/TilesInEights.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 namespace attune::expansion {
@@ -350,7 +350,13 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
                           << ", and no other tile.scatter takes its tile from shared memory to the same places; leave "
                              "the mark out";
   Value inPairs = liesInPairs(op, extents);
-  Value inEights = fromShared || unlessTurned ? liesInEights(op, extents) : Value();
+  const bool exchangesEights = op->hasAttr(sched::eightsAttr);
+  if (exchangesEights && !isExchangedInEights(op))
+    return op.emitError()
+           << "is marked " << sched::eightsAttr
+           << ", and is none whose last two indices count along the rows and columns of f32 in registers, "
+              "32 columns for each warp, to 16 bits; leave the mark out";
+  Value inEights = fromShared || unlessTurned || exchangesEights ? liesInEights(op, extents) : Value();
   auto writeRegisters = [&] {
     if (op.getMerge())
       return scatterMerged(op, extents);
@@ -361,6 +367,8 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
   auto write = [&] {
     if (fromShared)
       onlyIf(inEights, [&] { scatterTurned(op); });
+    else if (exchangesEights)
+      either(inEights, [&] { scatterEights(op); }, writeRegisters);
     else if (inEights)
       onlyIf(opposite(inEights), writeRegisters);
     else

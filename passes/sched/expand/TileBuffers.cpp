@@ -46,7 +46,12 @@ bool TileBuffers::diesAt(Value value, Operation *op) {
 }
 
 Value TileBuffers::bufferFor(Operation *op, Value result, ValueRange reusable) {
-  for (Value operand : reusable)
+  SmallVector<Value> operands(reusable);
+  Value place = destination(result);
+  auto *there = llvm::find_if(operands, [&](Value operand) { return place && buffers.lookupOrNull(operand) == place; });
+  if (there != operands.end())
+    std::rotate(operands.begin(), there, there + 1);
+  for (Value operand : operands)
     if (operand.getType() == result.getType() && buffers.contains(operand) && diesAt(operand, op) &&
         (cast<TileType>(result.getType()).rank() > 1 || tile::nameOf(operand).empty() ||
          tile::nameOf(operand) == tile::nameOf(result))) {

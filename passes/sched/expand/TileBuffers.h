@@ -30,7 +30,8 @@ public:
   bool isReadBehind(Value value, Operation *op);
   /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
   bool diesAt(Value value, Operation *op);
-  /// A buffer for `result` of `op`: that of an operand that dies here and has the same type, else a new one.
+  /// A buffer for `result` of `op`: that of an operand that dies here and has the same type, first of one that lies where
+  /// the result goes, else a new one.
   Value bufferFor(Operation *op, Value result, ValueRange reusable);
   /// Where `result` goes, if nothing reads what lies there any more: to the loop's carried tile whose next value it is,
   /// or to what a branch yields on its other side.

@@ -17,10 +17,6 @@
 
 namespace attune::expansion {
 
-Value KernelExpander::liesInEights(tile::ScatterOp op, ArrayRef<Value> extents) {
-  return liesWithin(viewInPairs(mapping.lookup(op.getView()), /*eights=*/true), op, extents);
-}
-
 void KernelExpander::scatterTurned(tile::ScatterOp op) {
   constexpr int64_t panel = 64, half = panel / 2; // columns of 16 bits in 128 bytes
   auto [ring, stage] = slotOf(op.getTile());

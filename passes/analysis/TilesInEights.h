@@ -1,0 +1,59 @@
+//===- TilesInEights.h - Which tiles go to the rows of a view by eight elements at once -------===//
+#pragma once
+
+#include "ir/sched/Sched.h"
+#include "passes/analysis/MapPatterns.h"
+
+namespace attune {
+
+/// Whether the last index of `scatter` counts along axis `columns` of its tile, from a multiple of eight on, the one before
+/// along the other axis, and those before are the same for the whole tile.
+inline bool countsInEights(tile::ScatterOp scatter, unsigned columns) {
+  const auto indices = scatter.getIndices();
+  const size_t rank = indices.size();
+  auto counts = [&](mlir::Value index, unsigned axis, int64_t factor) {
+    const std::optional<CountedPlaces> places = countedPlaces(index);
+    return places && places->along.axis == scatter.getTile().getType().axis(axis) &&
+           isMultipleOf(places->along.origin, factor);
+  };
+  auto isNumber = [](mlir::Value index) { return !mlir::isa<tile::TileType>(index.getType()); };
+  return !scatter.getAdd() && rank >= 2 && counts(indices[rank - 1], columns, 8) &&
+         counts(indices[rank - 2], 1 - columns, 1) && llvm::all_of(indices.drop_back(2), isNumber);
+}
+
+/// Whether the lanes of quads can exchange what they hold of `scatter`'s tile for eight elements of 16 bits side by side.
+inline bool isExchangedInEights(tile::ScatterOp scatter) {
+  const tile::TileType type = scatter.getTile().getType();
+  auto layout = mlir::dyn_cast_or_null<sched::FragmentAttr>(type.getLayout());
+  const mlir::Type element = scatter.getView().getType().getElementType();
+  return type.rank() == 2 && type.getElementType().isF32() && (element.isBF16() || element.isF16()) && layout &&
+         layout.getRole() == sched::FragmentRole::C && type.getShape()[1] / layout.getColumnWarps() % 32 == 0 &&
+         countsInEights(scatter, 1);
+}
+
+/// Whether what `exchange` puts into shared memory can go from there where `scatter` writes: each warp has 16 rows, in
+/// panels of 128 bytes, of the type that the view has, and the last two indices count along columns and rows.
+inline bool isTurned(tile::ScatterOp scatter, sched::ExchangeOp exchange) {
+  const tile::TileType type = exchange.getTile().getType(), shared = exchange.getResult().getType();
+  const tile::ViewType view = scatter.getView().getType();
+  auto layout = mlir::dyn_cast_or_null<sched::FragmentAttr>(type.getLayout());
+  auto swizzle = mlir::dyn_cast_or_null<sched::SwizzleAttr>(shared.getLayout());
+  if (shared.getElementType() != view.getElementType() || !layout || layout.getRole() != sched::FragmentRole::C ||
+      layout.getColumnWarps() != 1 || type.getShape()[0] != 16 * layout.getWarps() || !swizzle ||
+      swizzle.getPanel() != 128 || type.getShape()[1] % 64 || shared.getAxes() != type.getAxes())
+    return false;
+  return countsInEights(scatter, 0);
+}
+
+/// The `tile.scatter` that takes the tile of `scatter` from shared memory, to the same places; null where there is none.
+inline tile::ScatterOp turnedOf(tile::ScatterOp scatter) {
+  for (mlir::Operation *user : scatter.getTile().getUsers())
+    if (auto exchange = mlir::dyn_cast<sched::ExchangeOp>(user))
+      for (mlir::Operation *reader : exchange.getResult().getUsers())
+        if (auto turned = mlir::dyn_cast<tile::ScatterOp>(reader);
+            turned && turned.getView() == scatter.getView() && llvm::equal(turned.getIndices(), scatter.getIndices()))
+          return turned;
+  return {};
+}
+
+} // namespace attune
