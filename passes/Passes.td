@@ -572,11 +572,11 @@ def TurnScatters : Pass<"tile-turn-scatters", "::mlir::ModuleOp"> {
   let description = [{
     Requires: layouts; the meeting of the warps in front of what reads a `sched.exchange`.
     Ensures: a `tile.scatter` of an accumulator that adds nothing, whose last index counts along the rows and the one before along the columns, and whose tile a `sched.exchange`
-    puts into shared memory in the view's type for a product, has another one behind the last product in front of any loop for further tiles, which takes the shared tile. The first has `sched.unless_turned`. Whether the
-    view lies in eights and the tile within it is asked at run time (`sched.in_pairs eights`): one of both writes.
+    puts into shared memory in the view's type for a product, stands behind the last product in front of any loop for further tiles, and takes the shared tile. Whether the
+    view lies in eights and the tile within it is asked at run time (`sched.in_pairs eights`): else it goes element by element.
     Why here: behind the stages of the loop, which say when products run.
     Before: `tile.scatter %ds, %dbias[%h, %q, %k]; %s = sched.exchange %ds ...; %dq = tile.mma %s, %k`
-    After: `tile.scatter %ds, ... {sched.unless_turned}; %s = sched.exchange %ds ...; %dq = tile.mma %s, %k; tile.scatter %s, %dbias[%h, %q, %k]`
+    After: `%s = sched.exchange %ds ...; %dq = tile.mma %s, %k; tile.scatter %s, %dbias[%h, %q, %k]`
   }];
 }
 

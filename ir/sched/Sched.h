@@ -40,10 +40,6 @@ inline constexpr llvm::StringLiteral pairsAttr = "sched.pairs", rowPairsAttr = "
 /// lies in eights.
 inline constexpr llvm::StringLiteral eightsAttr = "sched.eights";
 
-/// Marks a `tile.scatter` of registers beside which another one takes the same elements from shared memory, where the
-/// view lies in eights and the whole tile in the view: this one writes only where that does not.
-inline constexpr llvm::StringLiteral unlessTurnedAttr = "sched.unless_turned";
-
 /// How deep the ring of a shared tile is, and who fills it: a RingAttr.
 inline constexpr llvm::StringLiteral ringAttr = "sched.ring";
 

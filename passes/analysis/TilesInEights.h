@@ -45,15 +45,4 @@ inline bool isTurned(tile::ScatterOp scatter, sched::ExchangeOp exchange) {
   return countsInEights(scatter, 0);
 }
 
-/// The `tile.scatter` that takes the tile of `scatter` from shared memory, to the same places; null where there is none.
-inline tile::ScatterOp turnedOf(tile::ScatterOp scatter) {
-  for (mlir::Operation *user : scatter.getTile().getUsers())
-    if (auto exchange = mlir::dyn_cast<sched::ExchangeOp>(user))
-      for (mlir::Operation *reader : exchange.getResult().getUsers())
-        if (auto turned = mlir::dyn_cast<tile::ScatterOp>(reader);
-            turned && turned.getView() == scatter.getView() && llvm::equal(turned.getIndices(), scatter.getIndices()))
-          return turned;
-  return {};
-}
-
 } // namespace attune

@@ -41,17 +41,6 @@ tile.kernel @kernel(x: out [h, q, k] bf16) grid [h, q by 64, k by 64] dtype bf16
   %zero = arith.constant 0.0 : f32
   %X = tile.param "x" : !tile.view<3, bf16>
   %h = tile.block_index "h" : i32
-  %s = tile.splat %zero : f32 -> <k 64 x q 64, f32, register>
-  // expected-error @below {{is marked sched.unless_turned, and no other tile.scatter takes its tile from shared memory to the same places; leave the mark out}}
-  tile.scatter %s, %X[%h, %h, %h] {sched.unless_turned} : <k 64 x q 64, f32, register>, <3, bf16>(i32, i32, i32)
-}
-
-// -----
-
-tile.kernel @kernel(x: out [h, q, k] bf16) grid [h, q by 64, k by 64] dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
-  %zero = arith.constant 0.0 : f32
-  %X = tile.param "x" : !tile.view<3, bf16>
-  %h = tile.block_index "h" : i32
   %s = tile.splat %zero : f32 -> <q 64 x k 64, f32, register>
   // expected-error @below {{is marked sched.eights, and is none whose last two indices count along the rows and columns of f32 in registers, 32 columns for each warp, to 16 bits; leave the mark out}}
   tile.scatter %s, %X[%h, %h, %h] {sched.eights, sched.pairs} : <q 64 x k 64, f32, register>, <3, bf16>(i32, i32, i32)

@@ -2,7 +2,9 @@
 
 // What a product reads from shared memory goes to memory from there, behind the last product that is started; registers where it cannot.
 // CHECK-LABEL: tile.kernel @turned
-// CHECK:         tile.scatter %{{.*}}, %OUT[%h, %[[Q:.*]], %[[K:.*]]] {sched.unless_turned} : <k 128 x q 64, f32, register
+// CHECK:         %[[Q:.*]] = tile.map() at(q =
+// CHECK:         %[[K:.*]] = tile.map() at(k =
+// CHECK-NOT:     tile.scatter
 // CHECK:         %[[SHARED:.*]] = sched.exchange
 // CHECK:         tile.mma %[[SHARED]]
 // CHECK-NEXT:    tile.mma
@@ -20,7 +22,6 @@
 // CHECK-LABEL: tile.kernel @as_it_is
 // CHECK-COUNT-4: tile.scatter %{{.*}} : <k 128 x q 64, f32, register
 // CHECK-NOT:     tile.scatter
-// CHECK-NOT:     unless_turned
 
 !ds = !tile.tile<k 128 x q 64, f32, register, #sched.fragment<c, warps 8>>
 !ring = !tile.tile<stage 2 x k 128 x q 64, bf16, shared, #sched.swizzle<128>>

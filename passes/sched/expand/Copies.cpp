@@ -266,35 +266,54 @@ LogicalResult KernelExpander::expandOp(sched::CopyWindowOp op) {
 
 void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared,
                                     Value stage, Value ring) {
-  constexpr int64_t copiers = 64, unrolled = 4;
+  constexpr int64_t copiers = 64;
   auto type = cast<TileType>(shared.getType());
   Type element = type.getElementType();
   const int64_t rows = type.getShape()[1], columns = type.getShape()[2];
   auto plane =
       sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 2, element), view, leading);
   Value copier = tile::named(rem(thread, copiers), "copier");
-  // Words of the copiers, some of them unrolled.
   const int64_t width = 32 / element.getIntOrFloatBitWidth(), words = columns / width, passes = rows * words / copiers;
-  const int64_t inner = passes % unrolled ? 1 : unrolled;
-  auto outer = scf::ForOp::create(builder, loc, i32(0), i32(passes / inner), i32(1));
-  outer->setAttr(tile::nameAttr, builder.getStringAttr("copy"));
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(outer.getBody());
-    repeat(inner, "n", [&](Value n) {
-      Value flat = add(mul(add(mul(outer.getInductionVar(), inner), n), copiers), copier);
-      Value row = div(flat, words), column = mul(rem(flat, words), width);
-      SmallVector<Value> values;
-      for (int64_t c = 0; c < width; ++c)
-        values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
-                                                 ValueRange{add(row0, row), add(column0, add(column, c))},
-                                                 ArrayRef<bool>{false, false}));
-      Value word =
-          width == 1 ? values[0]
-                     : Value(sched::PackOp::create(builder, loc, builder.getI32Type(), values[0], values[1], element));
-      sched::StoreSharedOp::create(builder, loc, word, shared, stage, row, column);
+  auto elements = [&](Value row, Value column) {
+    SmallVector<Value> values;
+    for (int64_t c = 0; c < width; ++c)
+      values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
+                                               ValueRange{row, add(column, c)}, ArrayRef<bool>{false, false}));
+    return values;
+  };
+  auto pair = [&](Value row, Value column) {
+    auto both = sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(), plane,
+                                              ValueRange{clamped(row, plane, 0), column});
+    return SmallVector<Value>(both.getResults());
+  };
+  // Words of the copiers, as many of them as their registers hold: a store waits for its own load, and what is loaded
+  // behind it for the store.
+  struct Word {
+    Value row, column;
+    SmallVector<Value> values;
+  };
+  auto copy = [&](int64_t atOnce, function_ref<SmallVector<Value>(Value, Value)> load) {
+    const int64_t inner = passes % atOnce ? 1 : atOnce;
+    forPieces(passes, inner, "copy", [&](Value first) {
+      SmallVector<Word> loaded;
+      for (int64_t n = 0; n < inner; ++n) {
+        Value flat = add(mul(add(first, n), copiers), copier);
+        Value row = div(flat, words), column = mul(rem(flat, words), width);
+        loaded.push_back({row, column, load(add(row0, row), add(column0, column))});
+      }
+      for (const Word &each : loaded) {
+        Value word = each.values[0];
+        if (width == 2)
+          word = sched::PackOp::create(builder, loc, builder.getI32Type(), word, each.values[1], element);
+        sched::StoreSharedOp::create(builder, loc, word, shared, stage, each.row, each.column);
+      }
     });
-  }
+  };
+  if (width == 2)
+    either(both(viewInPairs(view), below(add(column0, columns - 1), extentOf(plane, 1))), [&] { copy(16, pair); },
+           [&] { copy(8, elements); });
+  else
+    copy(8, elements);
   sched::SyncWarpsOp::create(builder, loc, i32(barriers::ofCopiers), copiers);
   onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, copier, i32(0)),
          [&] { sched::CommitOp::create(builder, loc, ring, stage); });

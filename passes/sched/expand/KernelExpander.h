@@ -192,6 +192,8 @@ private:
   // TurnedScatters.cpp
   /// A tile of shared memory, whose rows are columns of the view.
   void scatterTurned(tile::ScatterOp op);
+  /// The same element by element, those within the view: a warp's 16 rows of two columns at a time.
+  void scatterShared(tile::ScatterOp op, ArrayRef<Value> extents);
 
   // MapInputs.cpp
   /// Where warpgroups take turns, what is read by distance lies in pairs: beside the element of each distance that of

@@ -344,11 +344,6 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
     return op.emitError(
         "takes a tile from shared memory that warps exchange, 16 rows each in panels of 128 bytes, to a "
         "view whose last index counts along its rows; scatter registers");
-  const bool unlessTurned = op->hasAttr(sched::unlessTurnedAttr);
-  if (unlessTurned && !turnedOf(op))
-    return op.emitError() << "is marked " << sched::unlessTurnedAttr
-                          << ", and no other tile.scatter takes its tile from shared memory to the same places; leave "
-                             "the mark out";
   Value inPairs = liesInPairs(op, extents);
   const bool exchangesEights = op->hasAttr(sched::eightsAttr);
   if (exchangesEights && !isExchangedInEights(op))
@@ -356,7 +351,7 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
            << "is marked " << sched::eightsAttr
            << ", and is none whose last two indices count along the rows and columns of f32 in registers, "
               "32 columns for each warp, to 16 bits; leave the mark out";
-  Value inEights = fromShared || unlessTurned || exchangesEights ? liesInEights(op, extents) : Value();
+  Value inEights = fromShared || exchangesEights ? liesInEights(op, extents) : Value();
   auto writeRegisters = [&] {
     if (op.getMerge())
       return scatterMerged(op, extents);
@@ -366,11 +361,9 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
   };
   auto write = [&] {
     if (fromShared)
-      onlyIf(inEights, [&] { scatterTurned(op); });
+      either(inEights, [&] { scatterTurned(op); }, [&] { scatterShared(op, extents); });
     else if (exchangesEights)
       either(inEights, [&] { scatterEights(op); }, writeRegisters);
-    else if (inEights)
-      onlyIf(opposite(inEights), writeRegisters);
     else
       writeRegisters();
   };

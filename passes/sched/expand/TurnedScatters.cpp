@@ -46,4 +46,32 @@ void KernelExpander::scatterTurned(tile::ScatterOp op) {
   });
 }
 
+void KernelExpander::scatterShared(tile::ScatterOp op, ArrayRef<Value> extents) {
+  auto [ring, stage] = slotOf(op.getTile());
+  const TileType type = op.getTile().getDefiningOp<sched::ExchangeOp>().getTile().getType();
+  const Type element = type.getElementType();
+  Value row = add(firstRowOf(type), rem(lane, 16)), half = div(lane, 16), view = mapping.lookup(op.getView());
+  constexpr int64_t columnsAtOnce = 8;
+  forPieces(type.getShape()[1], columnsAtOnce, "columns", [&](Value columns) {
+    repeat(columnsAtOnce / 2, "j", [&](Value j) {
+      Value column = add(columns, add(mul(j, 2), half)), exists;
+      SmallVector<Value> place;
+      for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {
+        const std::optional<CountedPlaces> places = countedPlaces(index);
+        if (!places) {
+          place.push_back(mapping.lookup(index));
+          continue;
+        }
+        place.push_back(add(mapping.lookup(places->along.origin), places->along.axis == type.axis(0) ? row : column));
+        exists = within(exists, place.back(), extent);
+        if (places->end)
+          exists = both(exists, below(place.back(), mapping.lookup(places->end)));
+      }
+      onlyIf(exists, [&] {
+        sched::StoreElementOp::create(builder, loc, loadShared(element, ring, stage, row, column), view, place);
+      });
+    });
+  });
+}
+
 } // namespace attune::expansion
