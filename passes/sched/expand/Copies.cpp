@@ -286,14 +286,14 @@ void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value r
                                               ValueRange{clamped(row, plane, 0), column});
     return SmallVector<Value>(both.getResults());
   };
-  // Words of the copiers, as many of them as their registers hold: a store waits for its own load, and what is loaded
-  // behind it for the store.
+  // Words of the copiers are loaded some at a time, as registers hold them: a load behind a store would wait for what
+  // that one stores.
   struct Word {
     Value row, column;
     SmallVector<Value> values;
   };
-  auto copy = [&](int64_t atOnce, function_ref<SmallVector<Value>(Value, Value)> load) {
-    const int64_t inner = passes % atOnce ? 1 : atOnce;
+  const int64_t inner = passes % 8 ? 1 : 8;
+  auto copy = [&](function_ref<SmallVector<Value>(Value, Value)> load) {
     forPieces(passes, inner, "copy", [&](Value first) {
       SmallVector<Word> loaded;
       for (int64_t n = 0; n < inner; ++n) {
@@ -310,10 +310,11 @@ void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value r
     });
   };
   if (width == 2)
-    either(both(viewInPairs(view), below(add(column0, columns - 1), extentOf(plane, 1))), [&] { copy(16, pair); },
-           [&] { copy(8, elements); });
+    either(
+        both(viewInPairs(view), below(add(column0, columns - 1), extentOf(plane, 1))), [&] { copy(pair); },
+        [&] { copy(elements); });
   else
-    copy(8, elements);
+    copy(elements);
   sched::SyncWarpsOp::create(builder, loc, i32(barriers::ofCopiers), copiers);
   onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, copier, i32(0)),
          [&] { sched::CommitOp::create(builder, loc, ring, stage); });
