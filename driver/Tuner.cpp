@@ -30,7 +30,8 @@ using Clock = std::chrono::steady_clock;
 namespace {
 double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-double median(std::vector<double> values) {
+double median(std::span<const double> all) {
+  std::vector<double> values(all.begin(), all.end());
   const auto middle = values.begin() + long(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
@@ -45,6 +46,7 @@ struct Racer {
   std::optional<KernelImage> image = {}; ///< once compiled; its module is loaded at the first launch
   Kernel kernel = {};
   std::vector<double> milliseconds = {};
+  double beside = 0; ///< the winner, once there is one
   double time() const { return median(milliseconds); }
 };
 
@@ -204,12 +206,24 @@ private:
     return {};
   }
 
+  /// Compares with the quickest of those that are left what was timed, some of it before the others.
+  void compare() {
+    std::erase_if(inRace, [](const Racer *racer) { return racer->milliseconds.empty(); });
+    if (inRace.empty())
+      return;
+    const Racer &winner = **std::ranges::min_element(inRace, {}, &Racer::time);
+    for (Racer &racer : racers)
+      if (!racer.milliseconds.empty())
+        racer.beside = timeBeside(racer.milliseconds, winner.milliseconds);
+  }
+
   /// Sorts what was timed, and keeps it.
   void finish() {
     result.ended = ended;
+    compare();
     // Where the first round was ended, some were not timed.
     std::erase_if(racers, [](const Racer &racer) { return racer.milliseconds.empty(); });
-    std::ranges::sort(racers, {}, &Racer::time);
+    std::ranges::sort(racers, {}, &Racer::beside);
     TunedSizes tuned = {.sizes = tuneCase.sizes, .provenance = provenance(), .measured = {}};
     for (const Racer &racer : racers) {
       const KernelEntry &entry = racer.kernel.image().main();
@@ -217,11 +231,11 @@ private:
                                    .chosenByModel = racer.chosenByModel,
                                    .rank = racer.rank,
                                    .predictedMicroseconds = racer.predictedSeconds * 1e6,
-                                   .microseconds = racer.time() * 1e3,
+                                   .microseconds = racer.beside * 1e3,
                                    .launches = int(racer.milliseconds.size()),
                                    .registers = entry.registers,
                                    .spillBytes = entry.spillBytes});
-      tuned.measured.push_back({racer.plan, racer.time() * 1e3, int(racer.milliseconds.size())});
+      tuned.measured.push_back({racer.plan, racer.beside * 1e3, int(racer.milliseconds.size())});
     }
     result.seconds = secondsSince(begin);
     // A first round that was ended keeps what there was before it.
@@ -276,6 +290,10 @@ private:
   TuneResult result;
 };
 } // namespace
+
+double driver::timeBeside(std::span<const double> own, std::span<const double> winner) {
+  return median(own) * median(winner) / median(winner.first(std::min(own.size(), winner.size())));
+}
 
 static Expected<void> checkCase(const TuneCase &tuneCase) {
   const ProblemSizes &sizes = tuneCase.sizes;

@@ -61,7 +61,7 @@ struct TunedCandidate {
   bool chosenByModel = false; ///< what compile() would take for every size
   int rank = 0;               ///< by the cost model for these sizes, from 1 on
   double predictedMicroseconds = 0;
-  double microseconds = 0; ///< median of a launch
+  double microseconds = 0; ///< median of a launch; of a plan that left the race, beside the best one's of the same time
   int launches = 0;        ///< that were timed: most for those that stayed in the race
   int registers = 0, spillBytes = 0;
 };

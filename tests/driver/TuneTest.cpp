@@ -3,6 +3,7 @@
 #include "attune/attune.h"
 #include "driver/Lowering.h"
 #include "driver/TunedPlans.h"
+#include "driver/Tuner.h"
 #include "passes/analysis/cost/PlanSpace.h"
 #include "runtime/Cache.h"
 #include "tools/reference/Compare.h"
@@ -119,6 +120,15 @@ TEST_CASE("tune times candidates, and keeps their times") {
   CHECK(entries[0].sizes.measured.size() == 8);
   CHECK(entries[0].sizes.best().microseconds == result.candidates[0].microseconds);
   CHECK(entries[0].id.ends_with(".h2-q96-k96"));
+}
+
+TEST_CASE("a plan that left the race is compared with what the winner took meanwhile") {
+  // 6% behind at first; then the GPU comes to its power limit.
+  const std::vector<double> winner = {69, 69, 70, 69, 69, 77, 77, 77, 77, 77, 77}, left = {73, 73, 74, 73, 73};
+  CHECK(timeBeside(left, winner) == Approx(77.0 * 73 / 69));
+  CHECK(timeBeside(winner, winner) == 77);
+  // Ended in the middle of a round.
+  CHECK(timeBeside(std::vector<double>{2, 3, 4}, std::vector<double>{2, 2}) == 3);
 }
 
 TEST_CASE("compile takes the measured plan for its class of sizes, and for no other") {
