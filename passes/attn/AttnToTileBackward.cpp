@@ -367,7 +367,7 @@ private:
       Value sum;
       for (attn::AddGradientOp add : one.of->tiles) {
         Value added = addedOf(tile, add);
-        sum = sum ? sumWith(sum, added) : added;
+        sum = sum ? sumWith(tile, sum, added) : added;
       }
       Value unshared = isUnsharedNow(*one.of);
       std::array<Value, 2> places = {b, h};
@@ -549,7 +549,7 @@ private:
       readAtPlaces(tiles, gradient, dims, places);
       Value sum = tiles.getCarried()[0];
       for (attn::AddGradientOp add : gradient.tiles)
-        sum = sumWith(sum, addedOf(tile, add));
+        sum = sumWith(tile, sum, addedOf(tile, add));
       return Carried{sum};
     };
     const Carried none{tile::named(tile::SplatOp::create(builder, loc, scores(), zero), "gradient")};

@@ -543,9 +543,9 @@ protected:
 
   /// `sum` and what is added to it, by the map that computes that, where it does so for all elements and nothing else: what
   /// hidden keys add is then chosen with the sum.
-  Value sumWith(Value sum, Value added) {
+  Value sumWith(const ScoreTile &tile, Value sum, Value added) {
     auto map = added.getDefiningOp<tile::MapOp>();
-    if (!map || !map.isWhole() || !added.use_empty())
+    if (!map || !map.isWhole() || added == tile.ds || !added.use_empty())
       return createMap(builder, loc, "gradient", scores(), {sum, added},
                        [&](ValueRange x) -> Value { return arith::AddFOp::create(builder, loc, x[0], x[1]); });
     OpBuilder::InsertionGuard guard(builder);

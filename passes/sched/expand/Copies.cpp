@@ -282,9 +282,9 @@ void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value r
     return values;
   };
   auto pair = [&](Value row, Value column) {
-    auto both = sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(), plane,
-                                              ValueRange{clamped(row, plane, 0), column});
-    return SmallVector<Value>(both.getResults());
+    auto two = sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(), plane,
+                                             ValueRange{clamped(row, plane, 0), column});
+    return SmallVector<Value>(two.getResults());
   };
   // Words of the copiers are loaded some at a time, as registers hold them: a load behind a store would wait for what
   // that one stores.
