@@ -546,10 +546,11 @@ private:
             vTile = streamed("v_tile", "k", "dv", vs, ofKey, values.Sk);
       // The tile is the same in all rounds; its rows are loaded anew in each.
       const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, tiles.getPartial(), loadedRows(views, q0));
-      readAtPlaces(tiles, gradient, dims, places);
       Value sum = tiles.getCarried()[0];
       for (attn::AddGradientOp add : gradient.tiles)
         sum = sumWith(tile, sum, addedOf(tile, add));
+      // Derivatives read the tensor, too.
+      readAtPlaces(tiles, gradient, dims, places);
       return Carried{sum};
     };
     const Carried none{tile::named(tile::SplatOp::create(builder, loc, scores(), zero), "gradient")};

@@ -55,14 +55,26 @@ struct StageBiases : attune::impl::StageBiasesBase<StageBiases> {
     indices.append({map.originOf(map.getCoordinate("q")), map.originOf(map.getCoordinate("k"))});
     TileType type = TileType::make(map.getContext(), {{"q", scores.size("q")}, {"k", scores.size("k")}},
                                    load.getView().getType().getElementType(), tile::MemorySpace::Shared);
-    Value window = tile::WindowOp::create(builder, load.getLoc(), type, load.getView(), indices);
-    StringRef name = tile::nameOf(load.getView());
-    tile::named(window, ((name.empty() ? "bias" : name) + "_tile").str());
-    constexpr int64_t ofGradients = 5;
-    if (llvm::range_size(map->getBlock()->getOps<tile::MmaOp>()) >= ofGradients)
-      window.getDefiningOp()->setAttr(sched::ringAttr, sched::RingAttr::get(map.getContext(), 1));
+    Value window = windowOf(map, type, load.getView(), indices);
+    if (!window) {
+      window = tile::WindowOp::create(builder, load.getLoc(), type, load.getView(), indices);
+      StringRef name = tile::nameOf(load.getView());
+      tile::named(window, ((name.empty() ? "bias" : name) + "_tile").str());
+      constexpr int64_t ofGradients = 5;
+      if (llvm::range_size(map->getBlock()->getOps<tile::MmaOp>()) >= ofGradients)
+        window.getDefiningOp()->setAttr(sched::ringAttr, sched::RingAttr::get(map.getContext(), 1));
+    }
     load.getResult().replaceAllUsesWith(map.addInput(window, load.getResult().getType()));
     load.erase();
+  }
+
+  /// The window that a map in front of `map` reads there, as the score does of what its derivative reads again; null where
+  /// there is none.
+  static Value windowOf(tile::MapOp map, TileType type, Value view, ValueRange indices) {
+    for (auto window : map->getBlock()->getOps<tile::WindowOp>())
+      if (window.getType() == type && window.getView() == view && llvm::equal(window.getIndices(), indices))
+        return window;
+    return {};
   }
 };
 

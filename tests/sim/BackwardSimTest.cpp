@@ -270,6 +270,24 @@ TEST_CASE("a dense gradient of the first tile, in front of a loop of two stages"
   CHECK(text.find("sched.store_turned") != std::string::npos);
 }
 
+TEST_CASE("a dense tensor that the score's derivative reads, too", "[backward]") {
+  for (const std::string arch : {"sm_80", "sm_90a"})
+    for (int64_t batch : {1, 2}) {
+      INFO(arch << ", B " << batch);
+      auto bias = captured("bias", bf16, rank(3));
+      const Variant variant = Variant("dense").score([&](Score s, Index, Index h, Index q, Index k) {
+        return s + bias[h][q][k] + 0.5f * tanh(broadcast(bias[h][q][k]));
+      });
+      Case test = makeCase("read twice", variant, bf16,
+                           {.batch = batch, .heads = 2, .headsKv = 1, .queries = 140, .keys = 136, .headDim = 64}, 5);
+      test.problem.tensors["bias"] = reference::HostTensor::random(bf16, {2, 140, 136}, 7);
+      const std::string text = simulateBackward(test, arch, {.tensors = {"bias"}});
+      // One window serves both.
+      CHECK((text.find("\"bias_ring\"") != std::string::npos) == (arch == "sm_90a"));
+      CHECK(text.find("\"bias_ring_") == std::string::npos);
+    }
+}
+
 TEST_CASE("which gradients of dense tensors the loop over tiles writes", "[backward]") {
   struct Dense {
     std::string label;
