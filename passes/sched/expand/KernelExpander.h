@@ -190,6 +190,8 @@ private:
   Value liesInEights(tile::ScatterOp op, ArrayRef<Value> extents);
 
   // TurnedScatters.cpp
+  /// Index of a scatter at a row and a column of its tile, of `type`, which is in no fragment.
+  Value placeAt(Value index, TileType type, Value row, Value column);
   /// A tile of shared memory, whose rows are columns of the view.
   void scatterTurned(tile::ScatterOp op);
   /// The same element by element, those within the view: a warp's 16 rows of two columns at a time.

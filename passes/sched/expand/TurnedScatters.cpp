@@ -17,6 +17,12 @@
 
 namespace attune::expansion {
 
+Value KernelExpander::placeAt(Value index, TileType type, Value row, Value column) {
+  const std::optional<CountedPlaces> places = countedPlaces(index);
+  return places ? add(mapping.lookup(places->along.origin), places->along.axis == type.axis(0) ? row : column)
+                : mapping.lookup(index);
+}
+
 void KernelExpander::scatterTurned(tile::ScatterOp op) {
   constexpr int64_t panel = 64, half = panel / 2; // columns of 16 bits in 128 bytes
   auto [ring, stage] = slotOf(op.getTile());
@@ -28,13 +34,8 @@ void KernelExpander::scatterTurned(tile::ScatterOp op) {
   // The eight elements that it gets.
   Value odd = rem(quad, 2), ownRow = add(firstRow, mul(odd, 8)), ownColumn = add(mul(div(quad, 2), half), laneRow);
   SmallVector<Value> first;
-  for (Value index : op.getIndices()) {
-    if (const std::optional<CountedPlaces> places = countedPlaces(index))
-      first.push_back(
-          add(mapping.lookup(places->along.origin), places->along.axis == type.axis(0) ? ownRow : ownColumn));
-    else
-      first.push_back(mapping.lookup(index));
-  }
+  for (Value index : op.getIndices())
+    first.push_back(placeAt(index, type, ownRow, ownColumn));
   Value from = fromFirst(mapping.lookup(op.getView()), first);
   Value crossed = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, odd, i32(1));
   repeat(type.getShape()[1] / panel, "i", [&](Value i) {
@@ -57,14 +58,11 @@ void KernelExpander::scatterShared(tile::ScatterOp op, ArrayRef<Value> extents) 
       Value column = add(columns, add(mul(j, 2), half)), exists;
       SmallVector<Value> place;
       for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {
+        place.push_back(placeAt(index, type, row, column));
         const std::optional<CountedPlaces> places = countedPlaces(index);
-        if (!places) {
-          place.push_back(mapping.lookup(index));
-          continue;
-        }
-        place.push_back(add(mapping.lookup(places->along.origin), places->along.axis == type.axis(0) ? row : column));
-        exists = within(exists, place.back(), extent);
-        if (places->end)
+        if (places)
+          exists = within(exists, place.back(), extent);
+        if (places && places->end)
           exists = both(exists, below(place.back(), mapping.lookup(places->end)));
       }
       onlyIf(exists, [&] {
