@@ -274,26 +274,29 @@ void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value r
       sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 2, element), view, leading);
   Value copier = tile::named(rem(thread, copiers), "copier");
   const int64_t width = 32 / element.getIntOrFloatBitWidth(), words = columns / width, passes = rows * words / copiers;
+  auto one = [&](Value row, Value column) -> Value {
+    return tile::ElementOp::create(builder, loc, builder.getF32Type(), plane, ValueRange{row, column},
+                                   ArrayRef<bool>{false, false});
+  };
+  auto packed = [&](Value low, Value high) -> Value {
+    return sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element);
+  };
   auto elements = [&](Value row, Value column) {
-    SmallVector<Value> values;
-    for (int64_t c = 0; c < width; ++c)
-      values.push_back(tile::ElementOp::create(builder, loc, builder.getF32Type(), plane,
-                                               ValueRange{row, add(column, c)}, ArrayRef<bool>{false, false}));
-    return values;
+    Value low = one(row, column);
+    return packed(low, one(row, add(column, 1)));
   };
   auto pair = [&](Value row, Value column) {
     auto two = sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(), plane,
                                              ValueRange{clamped(row, plane, 0), column});
-    return SmallVector<Value>(two.getResults());
+    return packed(two.getFirst(), two.getSecond());
   };
   // Words of the copiers are loaded some at a time, as registers hold them: a load behind a store would wait for what
   // that one stores.
   struct Word {
-    Value row, column;
-    SmallVector<Value> values;
+    Value row, column, value;
   };
   const int64_t inner = passes % 8 ? 1 : 8;
-  auto copy = [&](function_ref<SmallVector<Value>(Value, Value)> load) {
+  auto copy = [&](function_ref<Value(Value, Value)> load) {
     forPieces(passes, inner, "copy", [&](Value first) {
       SmallVector<Word> loaded;
       for (int64_t n = 0; n < inner; ++n) {
@@ -301,12 +304,8 @@ void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value r
         Value row = div(flat, words), column = mul(rem(flat, words), width);
         loaded.push_back({row, column, load(add(row0, row), add(column0, column))});
       }
-      for (const Word &each : loaded) {
-        Value word = each.values[0];
-        if (width == 2)
-          word = sched::PackOp::create(builder, loc, builder.getI32Type(), word, each.values[1], element);
-        sched::StoreSharedOp::create(builder, loc, word, shared, stage, each.row, each.column);
-      }
+      for (const Word &each : loaded)
+        sched::StoreSharedOp::create(builder, loc, each.value, shared, stage, each.row, each.column);
     });
   };
   if (width == 2)
@@ -314,7 +313,7 @@ void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value r
         both(viewInPairs(view), below(add(column0, columns - 1), extentOf(plane, 1))), [&] { copy(pair); },
         [&] { copy(elements); });
   else
-    copy(elements);
+    copy(one);
   sched::SyncWarpsOp::create(builder, loc, i32(barriers::ofCopiers), copiers);
   onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, copier, i32(0)),
          [&] { sched::CommitOp::create(builder, loc, ring, stage); });
