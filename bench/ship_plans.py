@@ -21,8 +21,8 @@ PROBLEMS = [
     ("plain", [*(tokens(64, length) for length in (512, 1024, 2048, 4096)), "1,8,8,1024,1024,64,64", "128,12,12,197,197,64,64"]),
     ("causal", [*(tokens(128, length) for length in (512, 1024, 2048, 4096)), "1,8,8,1024,1024,128,128", "1,8,8,4096,4096,128,128"]),
     ("plain", [*(tokens(128, length) for length in (512, 1024)), "1,8,8,1024,1024,128,128"]),
-    ("causal", [tokens(256, length) for length in (512, 1024, 2048, 4096)]),
-    ("plain", [tokens(256, length) for length in (512, 1024, 4096)]),
+    ("causal", [tokens(256, length) for length in (512, 1024, 2048, 4096, 8192)]),
+    ("plain", [tokens(256, length) for length in (512, 1024, 2048, 4096)]),
     *((mask, [tokens(dim, length) for length in lengths])
       for dim, lengths in ((72, (1024, 4096, 16384)), (80, (4096,)), (112, (4096,)), (136, (1024, 4096, 16384)), (144, (1024, 4096, 16384)), (160, (4096,)),
                            (176, (4096,)))
