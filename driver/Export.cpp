@@ -344,10 +344,11 @@ std::string imageTables(const KernelImage &image) {
     const std::string grid = fmt::format("grid_{}_{}", image.arch, i);
     const std::string bounds = fmt::format("bounds_{}_{}", image.arch, i);
     text += countTable(signature, grid, entry.grid) + boundTable(signature, bounds, entry.leftOutIf);
-    entries += fmt::format("\n    {{{}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}}},", literal(entry.symbol),
+    entries += fmt::format("\n    {{{}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}}},", literal(entry.symbol),
                            entry.grid.size(), reference(!entry.grid.empty(), grid), entry.threads, entry.sharedBytes,
                            int(entry.persistent), int(entry.claimsWork), int(entry.dependent), int(entry.preparation),
-                           entry.leftOutIf.size(), reference(!entry.leftOutIf.empty(), bounds));
+                           entry.leftOutIf.size(), reference(!entry.leftOutIf.empty(), bounds), entry.maps.reads,
+                           entry.maps.insteadOf);
   }
   entries.back() = '}';
   text += fmt::format("static const entry_table entries_{}[] = {{{};\n", image.arch, entries);

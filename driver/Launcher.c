@@ -100,7 +100,8 @@ typedef struct {
   count_table axis, most;
 } bound_table;
 
-/* A kernel, in the order in which a launch starts them. Where all of its bounds hold it is left out. */
+/* A kernel, in the order in which a launch starts them. Where all of its bounds hold it is left out, and where a map of a
+ * captured tensor that it reads by cannot be made another starts in its place. */
 typedef struct {
   const char *name;
   int grid_count;
@@ -110,6 +111,7 @@ typedef struct {
   int persistent, claims_work, is_dependent, is_preparation;
   int bound_count;
   const bound_table *bounds;
+  int32_t reads_maps, instead_of_maps; /* bits of its own maps of captured tensors, and of the other's */
 } entry_table;
 
 /* One cubin. */
@@ -907,6 +909,26 @@ static int count_blocks(const entry_table *entry, const problem *p, int64_t *cou
   return too_many ? too_many_blocks(entry, p) : result_ok;
 }
 
+/* Whether a launch with these maps has a kernel for every captured tensor. */
+static int check_mapped(const kernel_table *kernel, const image_table *image, int32_t mapped) {
+  int i, n, map;
+  for (i = 0; i < image->entry_count; ++i) {
+    const int32_t reads = image->entries[i].reads_maps, missing = reads & ~mapped;
+    int stands_in = missing == 0;
+    for (n = 0; n < image->entry_count; ++n)
+      stands_in = stands_in || image->entries[n].instead_of_maps == reads;
+    for (map = 0; map < image->map_count && !stands_in; ++map)
+      if (missing >> map & 1)
+        return fail(
+            result_invalid,
+            "captured tensor '%s' is read by the copy engine alone, which needs columns side by side, an address "
+            "and strides of multiples of 16 bytes, and an element for each query and key; pad its rows, or add a "
+            "kernel with tile.instead_of",
+            mapped_name(kernel, image, &image->maps[map]));
+  }
+  return result_ok;
+}
+
 /* All checks, and everything but the tensor maps. */
 static int pack_problem(const kernel_table *kernel, const image_table *image, const problem *p,
                         packed_problem *packed) {
@@ -935,7 +957,7 @@ static int pack_problem(const kernel_table *kernel, const image_table *image, co
         is_mapped(&kernel->tensors[map->index], &p->tensors[map->index], &packed->sizes, p->q_offset))
       packed->params.mapped |= (int32_t)(1u << i);
   }
-  return code;
+  return code == result_ok ? check_mapped(kernel, image, packed->params.mapped) : code;
 }
 
 /*===----------------------------------------------------------------------===*/
@@ -1238,22 +1260,27 @@ static int64_t persistent_blocks(int64_t tiles, int64_t multiprocessors, int cla
   return tiles <= multiprocessors ? tiles : tiles < 2 * multiprocessors && !claims ? (tiles + 1) / 2 : multiprocessors;
 }
 
+/* Whether a launch with these maps starts a kernel. */
+static int is_started(const entry_table *entry, int32_t mapped) {
+  return !(entry->reads_maps & ~mapped) && (!entry->instead_of_maps || entry->instead_of_maps & ~mapped);
+}
+
 static int enqueue(const kernel_table *kernel, const loaded_module *loaded, int number, const driver_table *driver,
-                   void *stream, packed_problem *packed) {
+                   void *stream, packed_problem *packed, int *follows_own) {
   const entry_table *entry = &loaded->image->entries[number];
   void *arguments[1];
   const int64_t tiles = packed->blocks[number],
                 blocks =
                     entry->persistent ? persistent_blocks(tiles, loaded->multiprocessors, entry->claims_work) : tiles;
   /* Behind another launch's kernel it has to wait for its end. */
-  const int follows_own = number > 0 && packed->blocks[number - 1] > 0;
+  const int is_dependent = entry->is_dependent && *follows_own;
   char what[256];
   int code;
-  if (tiles == 0)
+  if (tiles == 0 || !is_started(entry, packed->params.mapped))
     return result_ok;
+  *follows_own = 1;
   arguments[0] = packed->bytes;
-  if (entry->is_dependent && follows_own && driver->cuLaunchKernelEx &&
-      driver->version >= captures_programmatic_launches) {
+  if (is_dependent && driver->cuLaunchKernelEx && driver->version >= captures_programmatic_launches) {
     launch_attribute attribute = {
         launch_programmatic_serialization, 0, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
     const launch_config config = {
@@ -1282,6 +1309,7 @@ static int check_and_enqueue(const kernel_table *kernel, const problem *p) {
   const driver_table *driver = NULL;
   const loaded_module *loaded = NULL;
   packed_problem packed;
+  int follows_own = 0;
   int i, code = find_module(kernel, &driver, &loaded);
   if (code == result_ok)
     code = pack_problem(kernel, loaded->image, p, &packed);
@@ -1291,7 +1319,7 @@ static int check_and_enqueue(const kernel_table *kernel, const problem *p) {
   /* What fill_maps finds is a parameter, too. */
   memcpy(packed.bytes, &packed.params, sizeof packed.params);
   for (i = 0; i < loaded->image->entry_count && code == result_ok; ++i)
-    code = enqueue(kernel, loaded, i, driver, p->stream, &packed);
+    code = enqueue(kernel, loaded, i, driver, p->stream, &packed, &follows_own);
   return code;
 }
 

@@ -9,7 +9,7 @@
 #include "dsl/PlainIndices.h"
 #include "ir/NestedOps.h"
 #include "ir/attn/FromVariant.h"
-#include "ir/sched/Sched.h"
+#include "ir/sched/LaunchMaps.h"
 #include "ir/tile/Signature.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
@@ -151,22 +151,13 @@ private:
 // Reading ops
 //===----------------------------------------------------------------------===//
 
-void addTensorMaps(sched::KernelOp kernel, std::vector<TensorMapParam> &result) {
-  kernel.walk([&](sched::TensorMapOp map) {
-    auto type = map.getResult().getType();
-    auto view = map.getView().getDefiningOp<tile::ParamOp>();
-    result.push_back({view.getOwnName().str(), int(type.getRows()), int(type.getColumns()),
-                      int(map.getSwizzle().getPanel()), bool(tile::capturedTensorOf(map.getView()))});
-  });
-}
-
-/// What a launch asks of the schedules.
-void describeLaunch(ArrayRef<tile::LaunchedKernel> kernels, KernelSignature &signature) {
-  signature.tensorMaps.clear();
-  for (const tile::LaunchedKernel &launched : kernels) {
-    auto kernel = cast<sched::KernelOp>(launched.op);
-    addTensorMaps(kernel, signature.tensorMaps);
-  }
+/// Those of a launch that have schedules.
+SmallVector<sched::KernelOp> scheduledKernels(ArrayRef<tile::LaunchedKernel> kernels) {
+  SmallVector<sched::KernelOp> scheduled;
+  for (const tile::LaunchedKernel &kernel : kernels)
+    if (auto one = dyn_cast<sched::KernelOp>(kernel.op))
+      scheduled.push_back(one);
+  return scheduled;
 }
 
 /// An attn op declares no operands: those of its forward pass are known.
@@ -253,7 +244,8 @@ Plan planOf(sched::KernelOp kernel) {
   plan.qRegisters = !plan.copyWarps && holds<sched::LoadMatrixOp>(kernel, [](sched::LoadMatrixOp load) {
     return !load->getParentOfType<sched::ForTilesOp>();
   });
-  plan.stageBiases = holds<sched::IsMappedOp>(kernel);
+  plan.stageBiases = holds<sched::TensorMapOp>(
+      kernel, [](sched::TensorMapOp map) { return bool(tile::capturedTensorOf(map.getView())); });
   return plan;
 }
 
@@ -300,7 +292,7 @@ Expected<IrSummary> summarizeKernels(ModuleOp module) {
   IrSummary summary = summarize(kernel, std::move(signature), Stage::Sched);
   summary.name = launchName(module, summary.name);
   summary.arch = kernel.getArch().str();
-  describeLaunch(*kernels, summary.signature);
+  summary.signature.tensorMaps = sched::LaunchMaps(scheduledKernels(*kernels)).params();
   return summary;
 }
 
@@ -357,6 +349,7 @@ llvm::StringSet<> addedOperands(const LaunchedKernels &kernels) {
 std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
   std::vector<KernelEntry> entries;
   const llvm::StringSet<> added = addedOperands(kernels);
+  const sched::LaunchMaps maps(scheduledKernels(kernels));
   for (const tile::LaunchedKernel &kernel : kernels) {
     KernelEntry &entry = entries.emplace_back();
     entry.symbol = SymbolTable::getSymbolName(kernel.op).str();
@@ -376,6 +369,7 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
       entry.persistent = sched::isPersistent(scheduled);
       entry.claimsWork = sched::claimsWork(scheduled);
       entry.dependent = sched::waitsForLaunch(scheduled); // else it must not start early
+      entry.maps = maps.conditionOf(scheduled);
     }
   }
   return entries;
@@ -743,7 +737,7 @@ void describeSched(ModuleOp module, Lowered &result) {
   result.entries = entriesOf(kernels);
   result.threads = int(kernel.getThreads());
   result.path = kernel.getBody().getOps<sched::RoleOp>().empty() ? "mma.sync" : "wgmma";
-  describeLaunch(kernels, result.summary.signature);
+  result.summary.signature.tensorMaps = sched::LaunchMaps(scheduledKernels(kernels)).params();
   for (ScheduleLine &line : describeSchedule(kernel))
     result.schedule.push_back(std::move(line));
   for (const tile::LaunchedKernel &launched : kernels)
@@ -825,10 +819,7 @@ Expected<void> emitCode(ModuleOp module, const Request &request, Lowered &result
   }
   if (target.isCuda()) {
     Stopwatch printTime;
-    const LaunchedKernels kernels = *tile::launchedKernels(module);
-    const auto scheduled = llvm::map_to_vector(
-        kernels, [](const tile::LaunchedKernel &kernel) { return cast<sched::KernelOp>(kernel.op); });
-    Expected<std::string> cuda = codegen::printCuda(scheduled);
+    Expected<std::string> cuda = codegen::printCuda(scheduledKernels(*tile::launchedKernels(module)));
     if (!cuda)
       return cuda.error();
     result.source = std::move(*cuda);

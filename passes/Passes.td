@@ -230,6 +230,18 @@ def StageDistances : Pass<"tile-stage-distances", "::mlir::ModuleOp"> {
   }];
 }
 
+def AddElementKernels : Pass<"tile-add-element-kernels", "::mlir::ModuleOp"> {
+  let summary = "beside a kernel whose dense biases copy warps bring, one that reads their elements";
+  let description = [{
+    Requires: maps over q and k in a loop; a kernel with `sched.stage_biases`.
+    Ensures: one that reads a captured tensor of floats at [.., q, k] has another in front of it in the launch, the same without `sched.stage_biases` and `sched.turns`, that starts in its place where
+    the copy engine cannot read the tensor (`tile.instead_of`).
+    Why here: what is scaled and hoisted depends on whether copy warps bring it.
+    Before: `tile.kernel @bias ... {sched.stage_biases}`
+    After: `tile.kernel @bias_elements ... {tile.instead_of = @bias}`, `tile.kernel @bias ... {sched.stage_biases}`, `tile.launch [@bias_elements, @bias]`
+  }];
+}
+
 def StageBiases : Pass<"tile-stage-biases", "::mlir::ModuleOp"> {
   let summary = "bring dense biases to shared memory with the K tile";
   let description = [{
@@ -470,8 +482,7 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     Requires: one `tile.for_blocks`; layouts.
     Ensures: every load is a ring: the producer acquires a stage and copies, the consumers wait for it, read, and release it right
     after the last reader. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
-    where the rings of K and V are from one tile of work to the next, and Q is a ring. A `tile.window` is a ring that the copy
-    engine fills where the launch has described all such tensors to it (`sched.is_mapped`), and two warps element by element elsewhere. Where tiles
+    where the rings of K and V are from one tile of work to the next, and Q is a ring. A `tile.window` is a ring like that of K. Where tiles
     follow from a search, all warps but the one that searches receive the first with Q, and with K the next one and whether this one is partial; V is copied by a warp of
     its own, unless warps compute by distance. Where the kernel has a `work_counter`, persistent blocks claim tiles of work (`sched.claim_work`). Where nothing
     is copied in front of the loop, no message can go with it: both roles find their tiles of work themselves, which are neither claimed nor searched then. Where a tile of

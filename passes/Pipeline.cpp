@@ -84,6 +84,9 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   passes.addPass(createAttnToTile(AttnToTileOptions{cpu ? 8 : 16}));
   passes.addPass(createAttnToTileBackward(AttnToTileBackwardOptions{cpu ? 8 : 16}));
 
+  // Before all that asks whether copy warps bring a bias.
+  if (!cpu)
+    passes.addPass(createAddElementKernels());
   // Before a bias is divided by what is left of the scale.
   passes.addPass(createScaleQueries());
   // The scale has met the score: first one factor, then into the exponent.

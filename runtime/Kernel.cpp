@@ -100,7 +100,8 @@ struct Kernel::State {
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
   Expected<void> loadEntry(const KernelEntry &entry, LoadedModule &loaded) const;
   /// A kernel of the image, without blocks where it has no work.
-  StartedKernel startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index) const;
+  StartedKernel startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index,
+                              bool followsOwn) const;
   Expected<void> launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const;
   Expected<void> launchCuda(Stream stream, PackedLaunch &packed) const;
   Expected<void> fillTensorMaps(PackedLaunch &packed) const;
@@ -233,10 +234,18 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   if (tensorMaps)
     if (Expected<void> filled = fillTensorMaps(packed); !filled)
       return filled;
+  // By what the driver could describe, too.
+  if (Expected<void> good = checkMapped(image, packed.params().mapped); !good)
+    return good;
   std::array<StartedKernel, maxKernels> started;
+  size_t count = 0;
   for (size_t i = 0; i < image.entries.size(); ++i)
-    started[i] = startedKernel(packed, **loaded, i);
-  const std::span kernels(started.data(), image.entries.size());
+    if (packed.blocks[i] > 0 && image.entries[i].maps.holds(packed.params().mapped)) {
+      // Behind another launch's kernel it has to wait for its end.
+      started[count] = startedKernel(packed, **loaded, i, /*followsOwn=*/count > 0);
+      ++count;
+    }
+  const std::span kernels(started.data(), count);
   void *arguments[] = {packed.bytes};
   if ((*loaded)->graphs->launch(*cuda, kernels, arguments, stream))
     return {};
@@ -246,22 +255,17 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   return {};
 }
 
-StartedKernel Kernel::State::startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index) const {
+StartedKernel Kernel::State::startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index,
+                                           bool followsOwn) const {
   const KernelEntry &entry = image.entries[index];
-  if (packed.blocks[index] == 0)
-    return {};
   const int64_t blocks = entry.persistent ? persistentBlocks(packed.blocks[index], multiprocessors, entry.claimsWork)
                                           : packed.blocks[index];
   logLaunch(image, entry, packed.sizes, blocks);
-  // Behind another launch's kernel it has to wait for its end.
-  const bool followsOwn = index > 0 && packed.blocks[index - 1] > 0;
   return {loaded.functions[index], unsigned(blocks), unsigned(entry.threads), unsigned(entry.sharedBytes),
           entry.dependent && followsOwn && cuda->launchesDependents()};
 }
 
 Expected<void> Kernel::State::launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const {
-  if (kernel.blocks == 0)
-    return {};
   int code = 0;
   if (kernel.besideLast) {
     CudaLaunchAttribute attribute = {.id = launchAttributeProgrammaticSerialization, .padding = 0, .value = {1}};

@@ -4,6 +4,7 @@
 #include "attune/Expr.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -904,6 +905,20 @@ static Expected<void> checkCountedTiles(const OperandParam &operand, const Tenso
                  tiles, most);
 }
 
+Expected<void> attune::checkMapped(const KernelImage &image, int32_t mapped) {
+  for (const KernelEntry &entry : image.entries) {
+    const auto missing = uint32_t(entry.maps.reads & ~mapped);
+    auto standsIn = [&](const KernelEntry &other) { return other.maps.insteadOf == entry.maps.reads; };
+    if (missing && std::ranges::none_of(image.entries, standsIn))
+      return failure(
+          "captured tensor '{}' is read by the copy engine alone, which needs columns side by side, an address and "
+          "strides of multiples of 16 bytes, and an element for each query and key; pad its rows, or add a kernel "
+          "with tile.instead_of",
+          image.signature.tensorMaps[size_t(std::countr_zero(missing))].tensor);
+  }
+  return {};
+}
+
 Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64_t multiprocessors,
                                   float defaultDropout, const LaunchArgs &args, PackedLaunch &packed) {
   const KernelSignature &signature = image.signature;
@@ -984,6 +999,7 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64
   }
 
   params.mapped = mappedTensors(signature, params, sizes);
+  RETURN_IF_ERROR(checkMapped(image, params.mapped));
   for (size_t i = 0; i < image.entries.size(); ++i)
     RETURN_IF_ERROR(countBlocks(image.entries[i], axes, args, packed.tiles[i], packed.blocks[i]));
   if (args.keepTables) {

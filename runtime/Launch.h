@@ -59,6 +59,9 @@ AxisWords wordsFor(const AxisParam &axis);
 Expected<void> packLaunch(const KernelImage &image, Device device, int64_t multiprocessors, float defaultDropout,
                           const LaunchArgs &args, PackedLaunch &packed);
 
+/// Error where a launch with these tensor maps (LaunchParams::mapped) has no kernel for a captured tensor.
+Expected<void> checkMapped(const KernelImage &image, int32_t mapped);
+
 /// How many keys each sequence may have by the arguments of a launch, of which nothing is checked yet.
 int64_t keysIn(const KernelSignature &signature, const LaunchArgs &args);
 

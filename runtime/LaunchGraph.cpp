@@ -34,6 +34,12 @@ LaunchGraphs::Graph *LaunchGraphs::graphOf(CudaStreamHandle stream) {
   return nullptr;
 }
 
+bool LaunchGraphs::Graph::isOf(std::span<const StartedKernel> kernels) const {
+  return std::ranges::equal(kernels, std::span(of.data(), count), [](const StartedKernel &a, const StartedKernel &b) {
+    return a.function == b.function && a.besideLast == b.besideLast;
+  });
+}
+
 static CudaKernelNode nodeOf(const StartedKernel &kernel, void **arguments) {
   return {.function = kernel.function,
           .grid = {kernel.blocks, 1, 1},
@@ -45,6 +51,8 @@ static CudaKernelNode nodeOf(const StartedKernel &kernel, void **arguments) {
 /// A chain of the kernels.
 int LaunchGraphs::build(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
                         Graph &graph) {
+  std::ranges::copy(kernels, graph.of.begin());
+  graph.count = kernels.size();
   int code = driver.cuGraphCreate(&graph.chain, 0);
   for (size_t i = 0; i < kernels.size() && code == 0; ++i) {
     CudaNodeParams params = {.kernel = nodeOf(kernels[i], arguments)};
@@ -59,9 +67,8 @@ int LaunchGraphs::build(const CudaDriver &driver, std::span<const StartedKernel>
 
 bool LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
                           CudaStreamHandle stream) {
-  const bool startsAll = std::ranges::all_of(kernels, [](const StartedKernel &kernel) { return kernel.blocks > 0; });
   int capturing = 0;
-  if (kernels.size() < 2 || !startsAll || stream == perThreadStream || !driver.launchesGraphs() ||
+  if (kernels.size() < 2 || stream == perThreadStream || !driver.launchesGraphs() ||
       driver.cuStreamIsCapturing(stream, &capturing) != 0 || capturing)
     return false;
   Graph *graph = graphOf(stream);
@@ -70,7 +77,7 @@ bool LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKerne
   bool started = false;
   if (!graph->wasAsked) {
     graph->wasAsked = true;
-  } else if (!graph->fails) {
+  } else if (!graph->fails && (!graph->exec || graph->isOf(kernels))) {
     int code = 0;
     if (!graph->exec) {
       RelaxedCapture relaxed(driver);

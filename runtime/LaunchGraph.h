@@ -38,11 +38,11 @@ public:
   ~LaunchGraphs();
   LaunchGraphs(const LaunchGraphs &) = delete;
 
-  /// Starts the kernels one after the other, with the same arguments, which `arguments` points to, in their context, which is
-  /// current. They are the same functions in every call. Gives false, without an effect, where
-  /// they are to be started one by one: a single kernel; one without blocks; the first launch in a stream; a stream under
-  /// capture, which makes its own graph; the stream of each thread, whose handle names several; a graph that another thread is
-  /// about to launch, or that has failed; more streams than `capacity`; a driver before 12.3.
+  /// Starts the kernels, of which each has blocks, one after the other, with the same arguments, which `arguments` points to,
+  /// in their context, which is current. Gives false, without an effect, where they are to be started one by one: a single
+  /// kernel; the first launch in a stream; others than those of the stream's graph; a stream under capture, which makes
+  /// its own graph; the stream of each thread, whose handle names several; a graph that another thread is about to launch,
+  /// or that has failed; more streams than `capacity`; a driver before 12.3.
   bool launch(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
               CudaStreamHandle stream);
 
@@ -55,6 +55,9 @@ private:
     CudaGraph chain = nullptr;        ///< by whose nodes those of `exec` are named
     CudaGraphExec exec = nullptr;
     std::array<CudaGraphNode, maxKernels> nodes = {};
+    std::array<StartedKernel, maxKernels> of = {}; ///< those that it was made for
+    size_t count = 0;                              ///< of them
+    bool isOf(std::span<const StartedKernel> kernels) const;
   };
   Graph *graphOf(CudaStreamHandle stream);
   static int build(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments, Graph &graph);

@@ -35,10 +35,19 @@ static json toJson(const KernelEntry &entry) {
   json bounds = json::array();
   for (const ExtentBound &bound : entry.leftOutIf)
     bounds.push_back({{"axis", bound.axis}, {"most", bound.most}});
-  return {{"symbol", entry.symbol},           {"grid", toJson(entry.grid)},     {"threads", entry.threads},
-          {"sharedBytes", entry.sharedBytes}, {"registers", entry.registers},   {"spillBytes", entry.spillBytes},
-          {"persistent", entry.persistent},   {"claimsWork", entry.claimsWork}, {"dependent", entry.dependent},
-          {"preparation", entry.preparation}, {"leftOutIf", std::move(bounds)}};
+  return {{"symbol", entry.symbol},
+          {"grid", toJson(entry.grid)},
+          {"threads", entry.threads},
+          {"sharedBytes", entry.sharedBytes},
+          {"registers", entry.registers},
+          {"spillBytes", entry.spillBytes},
+          {"persistent", entry.persistent},
+          {"claimsWork", entry.claimsWork},
+          {"dependent", entry.dependent},
+          {"preparation", entry.preparation},
+          {"leftOutIf", std::move(bounds)},
+          {"readsMaps", entry.maps.reads},
+          {"insteadOfMaps", entry.maps.insteadOf}};
 }
 
 static json toJson(const OperandParam &operand) {
@@ -269,6 +278,8 @@ static void read(Reader &reader, const json &from, KernelEntry &to) {
       reader.read(bound, "axis", param.axis);
       reader.read(bound, "most", param.most);
     }
+  reader.read(from, "readsMaps", to.maps.reads, anyCount);
+  reader.read(from, "insteadOfMaps", to.maps.insteadOf, anyCount);
 }
 
 static void read(Reader &reader, const json &from, KernelSignature &to) {
@@ -385,6 +396,10 @@ static void checkTensors(Reader &reader, const KernelSignature &signature, const
       for (const std::string &axis : {bound.axis, bound.most})
         if (!axis.empty() && !hasExtent(signature, AxisParam{axis}))
           reader.fail(fmt::format("has a kernel left out by axis '{}', which no tensor has", axis));
+    for (size_t map = 0; map < mostTensorMaps; ++map)
+      if ((entry.maps.reads | entry.maps.insteadOf) >> map & 1 &&
+          (map >= signature.tensorMaps.size() || !signature.tensorMaps[map].captured))
+        reader.fail(fmt::format("has a kernel that depends on tensor map {}, which is of no captured tensor", map));
   }
   for (const OperandParam &operand : signature.operands)
     for (const AxisParam &axis : operand.axes)

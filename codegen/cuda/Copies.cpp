@@ -45,12 +45,12 @@ bool KernelPrinter::printBox(Operation *op) {
   bool isKnown = true;
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](TensorMapOp o) {
-        std::string name = nameFor(op, "map");
-        if (mapsBefore)
-          name = codegen::kernelSymbol(kernel) + "_" + name;
-        mapIndices[o.getResult()] = mapsBefore + unsigned(maps.size());
-        maps[o.getResult()] = "p." + name;
-        tensorMaps += "  TensorMap " + name + ";\n";
+        std::string &name = maps.names[maps.all.numberOf(o)];
+        if (!name.empty())
+          return;
+        const StringRef wish = tile::nameOf(o.getResult());
+        name = maps.taken.take(wish.empty() ? "map" : wish);
+        maps.text += "  TensorMap " + name + ";\n";
       })
       .Case([&](LoadBoxOp o) {
         Expr to = sharedAddress(op, o.getShared(), o.getStage(), {}, o.getColumn());
@@ -60,7 +60,7 @@ bool KernelPrinter::printBox(Operation *op) {
           to = infix(to, "+", infix(value(o.getSharedRow()), "*", {std::to_string(panel)}, Product), Sum);
         }
         statement(op, primitive("load_box", {to,
-                                             {maps[o.getMap()]},
+                                             {mapMember(o.getMap())},
                                              barrier(o.getRing(), o.getStage(), true),
                                              integer(o.getBatch()),
                                              integer(o.getHead()),
@@ -72,7 +72,7 @@ bool KernelPrinter::printBox(Operation *op) {
       .Case([&](StoreBoxOp o) {
         Expr from = sharedAddress(op, o.getShared(), o.getStage(), o.getSharedRow(), o.getColumn());
         statement(op, primitive(o.getAdds() ? "add_box" : "store_box",
-                                {{maps[o.getMap()]},
+                                {{mapMember(o.getMap())},
                                  from,
                                  integer(o.getBatch()),
                                  integer(o.getHead()),

@@ -75,10 +75,6 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
       .Case([&](BehindOp o) { return primitive("behind", {value(o.getValue()), value(o.getFirst())}); })
       .Case([&](ColumnsBelowOp o) { return primitive("columns_below", {value(o.getBound())}); })
       .Case([&](TestBitOp o) { return primitive("test_bit", {value(o.getWord()), value(o.getIndex())}); })
-      .Case([&](IsMappedOp o) {
-        Expr bit = infix({"p.mapped"}, "&", {std::to_string(1u << mapIndices[o.getMap()])}, BitAnd);
-        return infix({"(" + bit.text + ")"}, "!=", {"0"}, Equality);
-      })
       .Case([&](IsNullOp null) { return infix({views[null.getView()].root}, "==", {"nullptr"}, Equality); })
       .Case([&](PackOp pack) -> std::optional<Expr> {
         if (!pack.getType().isBF16() && !pack.getType().isF16())
@@ -102,7 +98,7 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
 static bool isExpression(Operation *op) {
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
          isa<tile::MulFiniteOp, NaturalOp, LaneIdOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp,
-             TestBitOp, ExtentOp, IsMappedOp>(op);
+             TestBitOp, ExtentOp>(op);
 }
 
 bool KernelPrinter::canInline(Operation *op) {

@@ -119,7 +119,7 @@ void KernelPrinter::printHeader(std::string &out) {
   out += "\n";
 }
 
-void KernelPrinter::printParams(std::string &out, const std::string &allMaps, unsigned mapCount) {
+void KernelPrinter::printParams(std::string &out) {
   auto uses = [&](StringRef alias) {
     return llvm::any_of(declared.operands, [&](OperandAttr o) { return elementName(o.getElementType()) == alias; }) ||
            llvm::any_of(declared.tensors,
@@ -128,6 +128,7 @@ void KernelPrinter::printParams(std::string &out, const std::string &allMaps, un
   for (StringRef alias : {"bf16", "f16"})
     if (uses(alias))
       out += ("typedef unsigned short " + alias + "; // bits in memory\n\n").str();
+  const size_t mapCount = maps.names.size();
   if (mapCount)
     out += codegen::primitives({"TensorMap"});
   const size_t plain = signature.packedBytes(), bytes = mapCount ? llvm::alignTo(plain, 64) + 128 * mapCount : plain;
@@ -139,7 +140,7 @@ void KernelPrinter::printParams(std::string &out, const std::string &allMaps, un
          "  int group, q_offset, drop_threshold;\n"
          "  float keep_scale;\n"
          "  int mapped;  // bit n: the copy engine can read by the n-th tensor map\n" +
-         params + allMaps +
+         params + maps.text +
          "};\n"
          "static_assert(sizeof(Params) == " +
          std::to_string(bytes) + ", \"the launch parameters differ\");\n\n";

@@ -25,6 +25,7 @@
 #include "codegen/cuda/Printer.h"
 #include "codegen/cuda/Source.h"
 #include "codegen/cuda/TypeText.h"
+#include "ir/sched/LaunchMaps.h"
 #include "ir/tile/Signature.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -54,6 +55,16 @@ struct Declarations {
   llvm::SmallVector<sched::RuntimeScalarAttr> scalars;
 };
 
+/// The members of struct Params for the tensor maps of a source's kernels.
+struct MapMembers {
+  explicit MapMembers(llvm::ArrayRef<sched::KernelOp> kernels) : all(kernels), names(all.params().size()) {}
+
+  sched::LaunchMaps all;
+  std::vector<std::string> names; ///< each given by the first kernel that has the map
+  Names taken;
+  std::string text;
+};
+
 class KernelPrinter {
   using KernelOp = sched::KernelOp;
   using Block = mlir::Block;
@@ -66,9 +77,9 @@ class KernelPrinter {
   template <typename T> using ArrayRef = llvm::ArrayRef<T>;
 
 public:
-  /// `mapsBefore` tensor maps are those of kernels before this one in the source.
-  KernelPrinter(KernelOp kernel, const Declarations &declared, const PrintOptions &options, unsigned mapsBefore)
-      : kernel(kernel), declared(declared), signature(declared.signature), options(options), mapsBefore(mapsBefore),
+  /// Adds to `maps` those that no kernel in front of this one in the source has.
+  KernelPrinter(KernelOp kernel, const Declarations &declared, const PrintOptions &options, MapMembers &maps)
+      : kernel(kernel), declared(declared), signature(declared.signature), options(options), maps(maps),
         isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()), waitsForLaunch(sched::waitsForLaunch(kernel)) {}
 
   /// Prints the kernel, of which the source then takes the parts.
@@ -76,10 +87,8 @@ public:
   /// What the source says of the kernel in front of all.
   void printHeader(std::string &out);
   /// The types that the parameters need, and struct Params, which ends in the tensor maps of all kernels.
-  void printParams(std::string &out, const std::string &allMaps, unsigned mapCount);
+  void printParams(std::string &out);
   const std::set<std::string, std::less<>> &usedPrimitives() const { return used; }
-  const std::string &mapMembers() const { return tensorMaps; }
-  unsigned mapCount() const { return unsigned(maps.size()); }
   /// The function.
   std::string function();
 
@@ -195,6 +204,10 @@ private:
 
   // Names and lines.
   std::string nameFor(Operation *op, StringRef fallback);
+  /// "p.k_map"
+  std::string mapMember(Value map) {
+    return "p." + maps.names[maps.all.numberOf(map.getDefiningOp<sched::TensorMapOp>())];
+  }
   std::string nameFor(Operation *op, unsigned i, StringRef fallback);
   void statement(Operation *op, const Twine &text);
   void open(Operation *op, const Twine &text);
@@ -207,21 +220,19 @@ private:
   const Declarations &declared;
   const KernelSignature &signature;
   PrintOptions options;
-  unsigned mapsBefore;
+  MapMembers &maps;
   bool isPrecise;
   bool waitsForLaunch; ///< the kernel may start while the one before it runs
   Source source;
   Names names;
   std::set<std::string, std::less<>> used;
   std::string params;                         ///< members of Params after the fixed ones
-  std::string tensorMaps;                     ///< those at its end
   std::map<std::string, std::string> members; ///< member of Params by name of parameter
   llvm::DenseMap<Value, Expr> values;
   llvm::DenseMap<Value, View> views;
   llvm::DenseMap<Value, std::string> buffers;
-  llvm::DenseMap<Value, std::string> rings, maps; ///< names of barriers, and of tensor maps in the parameters
-  llvm::DenseMap<Value, unsigned> mapIndices;     ///< of tensor maps among the parameters
-  unsigned firstThread = 0;                       ///< of the role that is printed
+  llvm::DenseMap<Value, std::string> rings; ///< names of barriers
+  unsigned firstThread = 0;                 ///< of the role that is printed
   /// How many ops that write stand before an op in its block.
   llvm::DenseMap<Operation *, unsigned> writesBefore;
   llvm::DenseMap<Block *, bool> manyTerms; ///< hasManyTerms

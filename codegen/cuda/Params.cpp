@@ -60,6 +60,9 @@ void KernelPrinter::declareParams() {
   for (auto tensor : declared.tensors)
     declareTensor(member, (tile::tensorPrefix + tensor.getName().getValue()).str(), tensor.getName(),
                   tensor.getElementType(), tensor.getRank(), /*written=*/false, "");
+  if (maps.text.empty())
+    for (const auto &[key, name] : members)
+      maps.taken.take(name);
 }
 
 /// What the extents of the axes that attention has are called; that of any other axis is called after it.

@@ -19,20 +19,18 @@ Expected<std::string> codegen::printCuda(ArrayRef<sched::KernelOp> kernels, cons
   const cuda::Declarations declared(kernels);
   std::vector<std::unique_ptr<cuda::KernelPrinter>> printers;
   std::set<std::string, std::less<>> used;
-  std::string header, maps;
-  unsigned mapCount = 0;
+  std::string header;
+  cuda::MapMembers maps(kernels);
   for (sched::KernelOp kernel : kernels) {
     cuda::KernelPrinter &printer =
-        *printers.emplace_back(std::make_unique<cuda::KernelPrinter>(kernel, declared, options, mapCount));
+        *printers.emplace_back(std::make_unique<cuda::KernelPrinter>(kernel, declared, options, maps));
     if (Expected<void> printed = printer.run(); !printed)
       return printed.error();
     printer.printHeader(header);
     used.insert(printer.usedPrimitives().begin(), printer.usedPrimitives().end());
-    maps += printer.mapMembers();
-    mapCount += printer.mapCount();
   }
   std::string out = header;
-  printers.front()->printParams(out, maps, mapCount);
+  printers.front()->printParams(out);
   out += codegen::primitives(used);
   for (auto [i, printer] : llvm::enumerate(printers))
     out += (i ? "\n" : "") + printer->function();

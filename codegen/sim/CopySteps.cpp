@@ -127,7 +127,7 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
       !machine.ringReady(warp, onRing, warp.first()) ||
       !boxOperands(machine, warp, step, 0, at, stage, sharedRow, 5, first))
     return Go::Stop;
-  if (!(machine.launch.params->mapped >> step.at[0] & 1))
+  if (!(machine.launch.params->mapped >> map.number & 1))
     return machine.fail(warp, step,
                         fmt::format("reads {}, which the launch has not described to the copy engine",
                                     machine.program.tensors[map.tensor].name));

@@ -6,6 +6,7 @@
 
 using namespace attune;
 
-Expected<std::shared_ptr<const sim::Program>> sim::decode(sched::KernelOp kernel, const KernelSignature &signature) {
-  return sim::Decoder(kernel, signature).run();
+Expected<std::shared_ptr<const sim::Program>> sim::decode(sched::KernelOp kernel, const KernelSignature &signature,
+                                                          const sched::LaunchMaps &maps) {
+  return sim::Decoder(kernel, signature, maps).run();
 }

@@ -8,11 +8,13 @@
 
 namespace attune::sched {
 class KernelOp;
-}
+class LaunchMaps;
+} // namespace attune::sched
 
 namespace attune::sim {
 
-/// `signature` is that of the launch. Errors: an op that the simulator lacks, at its location.
-Expected<std::shared_ptr<const Program>> decode(sched::KernelOp kernel, const KernelSignature &signature);
+/// `signature` and `maps` are those of the launch. Errors: an op that the simulator lacks, at its location.
+Expected<std::shared_ptr<const Program>> decode(sched::KernelOp kernel, const KernelSignature &signature,
+                                                const sched::LaunchMaps &maps);
 
 } // namespace attune::sim

@@ -94,7 +94,6 @@ bool Decoder::elementOp(Operation *op) {
         view(o.getResult(), std::move(result));
       })
       .Case([&](sched::ExtentOp o) { emit(o, sim::extent, {}, {viewOf(o, o.getView())}, {int64_t(o.getDim())}); })
-      .Case([&](sched::IsMappedOp o) { emit(o, sim::isMapped, {}, {mapOf(o, o.getMap())}); })
       .Case([&](sched::IsNullOp o) { emit(o, sim::isNull, {}, {viewOf(o, o.getView())}); })
       .Case([&](sched::InPairsOp o) { emit(o, sim::inPairs, {}, {viewOf(o, o.getView())}, {o.getEights() ? 8 : 2}); })
       .Case([&](tile::ElementOp o) {

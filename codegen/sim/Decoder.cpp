@@ -173,7 +173,8 @@ void Decoder::tensorMap(sched::TensorMapOp op) {
   if (error)
     return;
   mapsAt[op.getResult()] = int(program->maps.size());
-  program->maps.push_back({program->views[view].tensor, type.getRows(), type.getColumns(), op.getSwizzle().getPanel()});
+  program->maps.push_back(
+      {program->views[view].tensor, maps.numberOf(op), type.getRows(), type.getColumns(), op.getSwizzle().getPanel()});
 }
 
 Expected<std::shared_ptr<const Program>> Decoder::run() {
@@ -186,6 +187,7 @@ Expected<std::shared_ptr<const Program>> Decoder::run() {
   for (tile::ExtentBoundAttr bound : tile::leftOutIf(kernel))
     program->leftOutIf.push_back({{tile::findExtent(signature, bound.getAxis())},
                                   bound.getMost() ? Axis{tile::findExtent(signature, bound.getMost())} : Axis{{}, 1}});
+  program->mapped = maps.conditionOf(kernel);
   block(kernel.getBody().front());
   emit(kernel, sim::finishWarp);
   if (error)

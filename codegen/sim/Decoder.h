@@ -7,6 +7,7 @@
 
 #include "codegen/sim/Lanes.h"
 #include "codegen/sim/Machine.h"
+#include "ir/sched/LaunchMaps.h"
 #include "ir/tile/Signature.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,8 +28,8 @@ class Decoder {
   template <typename T> using ArrayRef = llvm::ArrayRef<T>;
 
 public:
-  Decoder(sched::KernelOp kernel, const KernelSignature &signature)
-      : kernel(kernel), signature(signature), varies(kernel) {}
+  Decoder(sched::KernelOp kernel, const KernelSignature &signature, const sched::LaunchMaps &maps)
+      : kernel(kernel), signature(signature), maps(maps), varies(kernel) {}
 
   Expected<std::shared_ptr<const Program>> run();
 
@@ -85,6 +86,7 @@ private:
 
   sched::KernelOp kernel;
   KernelSignature signature;
+  const sched::LaunchMaps &maps; ///< of the launch
   Lanes varies;
   std::shared_ptr<Program> program = std::make_shared<Program>();
   llvm::DenseMap<Value, Slot> slots;

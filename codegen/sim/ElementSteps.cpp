@@ -109,11 +109,6 @@ Go sim::extent(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-Go sim::isMapped(Machine &machine, Warp &warp, const Step &step) {
-  warp.set(step.out[0], 0, (machine.launch.params->mapped >> step.at[0] & 1) != 0);
-  return Go::Next;
-}
-
 Go sim::isNull(Machine &machine, Warp &warp, const Step &step) {
   warp.set(step.out[0], 0, machine.launch.tensors[machine.program.views[step.at[0]].tensor].data == nullptr);
   return Go::Next;

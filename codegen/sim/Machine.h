@@ -266,11 +266,10 @@ Go registers(Machine &, Warp &, const Step &);  ///< at[0]: buffer
 Go getElement(Machine &, Warp &, const Step &); ///< in: indices; out: value; at[0]: buffer
 Go setElement(Machine &, Warp &, const Step &); ///< in: value, indices; at[0]: buffer
 
-Go slice(Machine &, Warp &, const Step &);    ///< in: view, indices; out: offset; at[0]: view
-Go extent(Machine &, Warp &, const Step &);   ///< at[0]: view; number[0]: dimension
-Go isMapped(Machine &, Warp &, const Step &); ///< at[0]: map
-Go isNull(Machine &, Warp &, const Step &);   ///< at[0]: view
-Go inPairs(Machine &, Warp &, const Step &);  ///< at[0]: view; number[0]: how many elements
+Go slice(Machine &, Warp &, const Step &);   ///< in: view, indices; out: offset; at[0]: view
+Go extent(Machine &, Warp &, const Step &);  ///< at[0]: view; number[0]: dimension
+Go isNull(Machine &, Warp &, const Step &);  ///< at[0]: view
+Go inPairs(Machine &, Warp &, const Step &); ///< at[0]: view; number[0]: how many elements
 Go loadElement(Machine &, Warp &,
                const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: index i is in range; at[1]:
                               ///< bit i: it is i64

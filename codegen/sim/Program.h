@@ -123,6 +123,7 @@ struct Ring {
 
 struct TensorMap {
   int tensor = 0;
+  unsigned number = 0; ///< among those of the launch
   int64_t rows = 0, columns = 0, panel = 0;
 };
 
@@ -193,6 +194,7 @@ struct Program {
   int warps = 0, agents = 0; ///< agents: the warps, then the stages of the rings
   std::vector<Axis> grid;
   std::vector<Bound> leftOutIf; ///< sizes that keep all of them leave the kernel out
+  MapCondition mapped;          ///< where it does not hold another kernel does the work
   bool hasWork = false;
   bool persistent = false; ///< a block has several tiles of work
   bool claims = false;     ///< which it claims

@@ -4,7 +4,7 @@
 
 #include "codegen/sim/Decode.h"
 #include "codegen/sim/Machine.h"
-#include "ir/sched/Sched.h"
+#include "ir/sched/LaunchMaps.h"
 #include "ir/tile/Signature.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -19,8 +19,11 @@ Expected<Simulator> Simulator::load(mlir::ModuleOp module) {
     return kernels.error();
   const KernelSignature signature = tile::signatureOf(llvm::ArrayRef(*kernels));
   std::vector<std::shared_ptr<const Program>> programs;
-  for (const tile::LaunchedKernel &launched : *kernels) {
-    Expected<std::shared_ptr<const Program>> program = decode(mlir::cast<sched::KernelOp>(launched.op), signature);
+  const auto scheduled = llvm::map_to_vector(
+      *kernels, [](const tile::LaunchedKernel &launched) { return mlir::cast<sched::KernelOp>(launched.op); });
+  const sched::LaunchMaps maps(scheduled);
+  for (sched::KernelOp kernel : scheduled) {
+    Expected<std::shared_ptr<const Program>> program = decode(kernel, signature, maps);
     if (!program)
       return program.error();
     programs.push_back(std::move(*program));
@@ -79,6 +82,8 @@ static Expected<void> runProgram(const Program &program, const LaunchParams *par
   auto holds = [&](const Bound &bound) {
     return extentOf(bound.axis) >= 1 && extentOf(bound.axis) <= extentOf(bound.most);
   };
+  if (!program.mapped.holds(params->mapped))
+    return {};
   if (!program.leftOutIf.empty() && std::ranges::all_of(program.leftOutIf, holds))
     return {};
   Launch launch;

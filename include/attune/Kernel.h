@@ -240,8 +240,7 @@ struct BlockPatternParam {
 
 /// Says that the kernel takes a tensor map of an operand or a captured tensor: the launch describes the tensor to the
 /// copy engine in boxes of rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). Where
-/// a captured tensor's strides or extents do not allow it (LaunchParams::mapped), the kernel reads it element by
-/// element.
+/// a captured tensor's strides or extents do not allow it (LaunchParams::mapped), another kernel starts (MapCondition).
 struct TensorMapParam {
   std::string tensor; ///< the name of the operand or captured tensor
   int rows = 0;
@@ -296,13 +295,21 @@ struct CompileTimes {
   double load = 0;  ///< cubin or object to a callable kernel, in this process
 };
 
-/// One kernel of a module, as a launch starts it.
+/// When a launch starts a kernel, by the tensor maps of captured tensors that it could make (LaunchParams::mapped).
+struct MapCondition {
+  int32_t reads = 0;     ///< bits of those that the kernel reads by, all of which it needs
+  int32_t insteadOf = 0; ///< bits of another kernel's, of which one at least is missing; 0: it stands for no other
+  bool holds(int32_t mapped) const { return (reads & ~mapped) == 0 && (insteadOf == 0 || (insteadOf & ~mapped) != 0); }
+  friend bool operator==(const MapCondition &, const MapCondition &) = default;
+};
+
 /// The extent of an axis, which is at least 1 and at most that of another: of `most`, or 1 where that is "".
 struct ExtentBound {
   std::string axis, most;
   friend bool operator==(const ExtentBound &, const ExtentBound &) = default;
 };
 
+/// One kernel of a module, as a launch starts it.
 struct KernelEntry {
   std::string symbol;               ///< of the entry point
   std::vector<AxisParam> grid = {}; ///< a block for each tile of each axis; the last counts fastest
@@ -316,6 +323,7 @@ struct KernelEntry {
   bool dependent = false;   ///< may start before the kernel in front of it has ended
   bool preparation = false; ///< writes the workspace alone: what LaunchArgs::keepTables leaves out
   std::vector<ExtentBound> leftOutIf = {}; ///< where all of these hold it has nothing to do, and a launch leaves it out
+  MapCondition maps = {};                  ///< where it does not hold another kernel does the work
   friend bool operator==(const KernelEntry &, const KernelEntry &) = default;
 };
 

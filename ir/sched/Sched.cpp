@@ -737,7 +737,7 @@ bool attune::sched::accessesOperands(Operation *op) {
   auto isPlace = [](Type type) { return isa<ViewType, TensorMapType>(type); };
   return op
       ->walk([&](Operation *inner) {
-        if (isa<InPairsOp, IsMappedOp>(inner) || llvm::any_of(inner->getResultTypes(), isPlace))
+        if (isa<InPairsOp>(inner) || llvm::any_of(inner->getResultTypes(), isPlace))
           return WalkResult::advance();
         for (Value operand : inner->getOperands())
           if (isPlace(operand.getType()) && !tile::capturedTensorOf(operand))

@@ -341,21 +341,18 @@ def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
   }];
 }
 
-def CopyWindowOp : SchedOp<"copy_window", [Effects, AttrSizedOperandSegments]> {
-  let summary = "copy a rectangle of a captured tensor to a stage, and arrive (before expansion)";
+def CopyWindowOp : SchedOp<"copy_window", [Effects]> {
+  let summary = "copy a rectangle of a captured tensor to a stage (before expansion)";
   let description = [{
-    That of `tile.window`. With `by` one thread and the copy engine copy it, where `sched.is_mapped` holds; without, the role's threads from 64 on,
-    element by element with clamped indices, and one of them arrives for all.
+    That of `tile.window`. One thread executes it; the copy engine copies, by the map of the view.
 
     ```mlir
     sched.copy_window %bias[%h, %q0, %k0] to %bs[%slot] signal %br by %bm : ...
-    sched.copy_window %bias[%h, %q0, %k0] to %bs[%slot] signal %br : ...
     ```
   }];
-  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, TileType:$shared, I32:$stage, RingType:$ring, Optional<TensorMapType>:$map);
+  let arguments = (ins ViewType:$view, Variadic<I32>:$indices, TileType:$shared, I32:$stage, RingType:$ring, TensorMapType:$map);
   let assemblyFormat = [{
-    $view `[` $indices `]` `to` $shared `[` $stage `]` `signal` $ring (`by` $map^ `:` type($map) `,`):(`:`)? type($view) `,` type($shared) `,`
-    type($ring) attr-dict
+    $view `[` $indices `]` `to` $shared `[` $stage `]` `signal` $ring `by` $map `:` type($map) `,` type($view) `,` type($shared) `,` type($ring) attr-dict
   }];
 }
 

@@ -207,6 +207,10 @@ def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
     description as a parameter, which the launch makes from the view's address, strides and extents; `swizzle` is that of the shared tiles that it serves. Elements outside the view are zero
     when read and left out when written. PTX ISA 5.5.8, tensor maps.
 
+    That of a captured tensor can be made where its columns lie side by side, its address and its other strides are multiples of 16
+    bytes, and its last two dimensions cover the launch's queries, from the first one's position on, and keys: a box then holds at each query
+    and key of the sequence what a single load would. Elsewhere the launch starts another kernel (`tile.instead_of`).
+
     ```mlir
     %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
     ```
@@ -215,22 +219,6 @@ def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
   let results = (outs TensorMapType:$result);
   let assemblyFormat = "$view `swizzle` $swizzle attr-dict `:` type($view) `->` type($result)";
   let hasVerifier = 1;
-}
-
-def IsMappedOp : SchedOp<"is_mapped", [Pure]> {
-  let summary = "whether the launch has described a view to the copy engine";
-  let description = [{
-    Always, for an operand. For a captured tensor, where its columns lie side by side, its address and its other strides are multiples of 16
-    bytes, and its last two dimensions cover the launch's queries, from the first one's position on, and keys: a box then holds at each query
-    and key of the sequence what a single load would.
-
-    ```mlir
-    %0 = sched.is_mapped %m : !sched.tensor_map<128 x 64, bf16>
-    ```
-  }];
-  let arguments = (ins TensorMapType:$map);
-  let results = (outs I1:$result);
-  let assemblyFormat = "$map attr-dict `:` type($map)";
 }
 
 def LoadBoxOp : SchedOp<"load_box", [Effects, AttrSizedOperandSegments]> {

@@ -255,6 +255,8 @@ LogicalResult KernelOp::verify() {
           return emitOpError() << "is left out by the extent of axis " << axis
                                << ", which no operand has; declare an operand with it";
   }
+  if (Attribute other = (*this)->getAttr(insteadOfAttr); other && !isa<FlatSymbolRefAttr>(other))
+    return emitOpError() << "has " << insteadOfAttr << ", which names no kernel";
   return verifyGrid(*this, getGridAttr());
 }
 
@@ -317,6 +319,11 @@ void tile::leaveOutIf(Operation *kernel, ArrayRef<std::pair<std::string, std::st
     all.push_back(ExtentBoundAttr::get(builder.getContext(), builder.getStringAttr(axis),
                                        most.empty() ? StringAttr() : builder.getStringAttr(most)));
   kernel->setAttr(leftOutAttr, builder.getArrayAttr(all));
+}
+
+Operation *tile::insteadOf(Operation *kernel) {
+  auto name = kernel->getAttrOfType<FlatSymbolRefAttr>(insteadOfAttr);
+  return name ? SymbolTable::lookupNearestSymbolFrom(kernel->getParentOp(), name) : nullptr;
 }
 
 bool tile::hasExtent(Operation *kernel, StringRef axis) {
@@ -478,6 +485,10 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
         return failure();
     kernels.push_back(kernel);
   }
+  for (Operation *kernel : kernels)
+    if (kernel->hasAttr(insteadOfAttr) && !llvm::is_contained(kernels, insteadOf(kernel)))
+      return emitOpError() << "starts " << SymbolTable::getSymbolName(kernel) << " in place of "
+                           << kernel->getAttr(insteadOfAttr) << ", which is no kernel of it";
   return success();
 }
 

@@ -95,6 +95,11 @@ inline constexpr llvm::StringLiteral leftOutAttr = "tile.left_out_if";
 llvm::SmallVector<ExtentBoundAttr> leftOutIf(mlir::Operation *kernel);
 /// Each an axis, and the one whose extent it has at most; "" for 1.
 void leaveOutIf(mlir::Operation *kernel, llvm::ArrayRef<std::pair<std::string, std::string>> bounds);
+/// On a kernel: the symbol of another one of its launch, which reads captured tensors by the copy engine: it starts in that
+/// one's place where the engine cannot read these.
+inline constexpr llvm::StringLiteral insteadOfAttr = "tile.instead_of";
+/// The kernel in whose place `kernel` starts; null where it stands for none.
+mlir::Operation *insteadOf(mlir::Operation *kernel);
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
 OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);

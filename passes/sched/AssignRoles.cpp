@@ -7,12 +7,11 @@
 //     copies before the loop                   1          the first warp
 //     copies in the loop                       2          the first warp; where tiles are searched, which it does,
 //                                                         too, the second all but the first of them
-//     values by distance                       as the     all warps but the first; beside windows and
-//                                                         vectors the second
-//     columns of masks, in stages beside the     first    the first warp; others where the text says so, in stages of
+//     windows                                  as the     the first warp
+//     values by distance                         first    all warps but the first; beside vectors the second
+//     columns of masks, in stages beside the     copy     the first warp; others where the text says so, in stages of
 //       first copy                                        their own
-//     other vectors that are loaded            copy       the last two
-//     windows                                    copy     the last two, where the copy engine cannot
+//     other vectors that are loaded                       the last two
 //     tiles that are added to memory             1        a warp that fills no ring: the second, or the third, and vectors
 //                                                         come from the last alone
 //
@@ -86,9 +85,9 @@ public:
     assign(ArrayRef(streamed).take_front(1), 0);
     assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())),
            searches && computed.empty() && !taking.contains(1) ? 1 : 0);
-    assign(computed, 1, windows.empty() && vectors.empty() && leaving.empty() ? warps - 1 : 1);
+    assign(computed, 1, vectors.empty() && leaving.empty() ? warps - 1 : 1);
     assign(columns, 0);
-    assign(windows, 2, warps - 2);
+    assign(windows, 0);
     const int64_t freeWarp = warpForLeaving();
     // Of the last two warps those that take nothing to memory.
     const bool sharesThird = freeWarp == 2 || taking.contains(2), sharesLast = freeWarp == 3 || taking.contains(3);
@@ -192,11 +191,9 @@ private:
       return kernel.emitOpError() << "with a role that fills rings, warps are whole warpgroups that share the rows, 16 "
                                      "rows of tile_q or tile_k each";
     if (!fills.getRegisters() && !computes.getRegisters()) {
-      // Beside five products the others want registers more than lanes that copy a window, where the copy engine cannot.
-      const size_t ofWindows = leaving.empty() ? 2 * windows.size() : windows.size();
       const RoleRegisters registers = roleRegisters(
           int(computes.getWarps()), int(fills.getWarps()), searches || findsRows(),
-          int(std::max(computed.size() + ofWindows, size_t(!vectors.empty()))),
+          int(std::max(computed.size(), size_t(!vectors.empty()))),
           warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)), int(plan.getBlocksPerSm()));
       fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
       computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);

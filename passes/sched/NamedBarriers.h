@@ -12,10 +12,8 @@ namespace attune::barriers {
 
 inline constexpr int64_t perBlock = 16, mostWarpgroups = 4;
 
-/// Those that follow each other for the warpgroups of a block, the one of the warps that copy element by element, and the
-/// one of all warps of a role that exchange tiles.
-inline constexpr int64_t ofWarpgroup = 1, ofTurn = ofWarpgroup + mostWarpgroups, ofCopiers = ofTurn + mostWarpgroups,
-                         ofRole = ofCopiers + 1;
+/// Those that follow each other for the warpgroups of a block, and the one of all warps of a role that exchange tiles.
+inline constexpr int64_t ofWarpgroup = 1, ofTurn = ofWarpgroup + mostWarpgroups, ofRole = ofTurn + mostWarpgroups;
 static_assert(ofRole < perBlock);
 
 } // namespace attune::barriers

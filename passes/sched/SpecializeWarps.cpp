@@ -13,8 +13,7 @@
 // What the loop computes by distance and converts to shared memory is a ring too: the producer's second warp computes
 // it, or all from the second on, and stores it to the ring's stages. What it reads by key, as ids, the first warp
 // stores beside K, and both are one stage; where the text gives it other warps, they store it to a ring of its own.
-// Windows of captured tensors are rings too, which the first warp copies to between K and V where the launch has
-// described the tensors to the copy engine, and else the last two warps.
+// Windows of captured tensors are rings too, which the first warp copies to between K and V.
 //
 // What a loop stores or adds to memory in each pass leaves by a ring, too: the consumers fill a stage, and a warp of the
 // producer has the copy engine take it to memory, and empties it.
@@ -151,14 +150,12 @@ LogicalResult WarpSpecializer::findOthers() {
     if (ring.leaves() && (!ring.is.getFirstWarp() || ring.is.getWarps() > 1))
       return ring.tile->emitOpError("goes to memory by one warp, which waits for it, and is not the first, which "
                                     "copies; name one from warp 1 on");
-    if (isa<tile::LoadOp>(ring.tile) && ring.is.getWarps() > 1)
+    if (isa<tile::LoadOp, tile::WindowOp>(ring.tile) && ring.is.getWarps() > 1)
       return ring.tile->emitOpError("is copied by one warp, of which one lane starts the copy engine");
     if (isa<tile::ConvertOp>(ring.tile) && !ring.is.getFirstWarp())
       return ring.tile->emitOpError("is computed by warps from warp 1 on");
-    if (isa<tile::WindowOp>(ring.tile) && (ring.is.getWarps() != 2 || ring.is.getFirstWarp() % 2))
-      return ring.tile->emitOpError("is copied by two warps, of which the first has an even number");
     if (!ring.is.getFirstWarp()) {
-      if (!isa<tile::LoadOp>(ring.tile))
+      if (!isa<tile::LoadOp, tile::WindowOp>(ring.tile))
         return ring.tile->emitOpError("has a ring that the first warp cannot fill, which copies; give it another");
       continue;
     }

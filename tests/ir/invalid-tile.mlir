@@ -959,6 +959,21 @@ tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q 
 
 // -----
 
+// expected-error @+1 {{'tile.kernel' op has tile.instead_of, which names no kernel}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.instead_of = "other"} {
+}
+
+// -----
+
+// expected-error @+1 {{'tile.launch' op starts "first" in place of @other, which is no kernel of it}}
+tile.launch @pair [@first]
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.instead_of = @other} {
+}
+tile.kernel @other(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+}
+
+// -----
+
 // expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "shares", "pages", "slots", "pieces" or "tile_rows"}}
 tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "halves">]} {
 }

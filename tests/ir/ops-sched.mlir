@@ -212,8 +212,6 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
   sched.fence_init
   // CHECK: %[[MAP:.*]] = sched.tensor_map %{{.*}} swizzle <128> : <4, bf16> -> <64 x 64, bf16>
   %map = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
-  // CHECK: sched.is_mapped %[[MAP]] : <64 x 64, bf16>
-  %mapped = sched.is_mapped %map : !sched.tensor_map<64 x 64, bf16>
   %omap = sched.tensor_map %O swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
   %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
   // CHECK: sched.wait_launch
@@ -243,9 +241,7 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       %piece = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<8 x 64, bf16>
       // CHECK: sched.load_box %{{.*}}[%[[B]], %[[H]], %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}] signal %[[KR]] : <8 x 64, bf16>, <stage 2 x k 64 x d 64
       sched.load_box %piece[%b, %h, %zero, %zero] to %k[%zero, %zero] signal %kr : !sched.tensor_map<8 x 64, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
-      // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] signal %[[KR]] : <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
-      sched.copy_window %K[%zero, %zero, %zero, %zero] to %k[%zero] signal %kr : !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
-      // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] signal %[[KR]] by %[[MAP]] : !sched.tensor_map<64 x 64, bf16>, <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
+      // CHECK: sched.copy_window %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}] signal %[[KR]] by %[[MAP]] : <64 x 64, bf16>, <4, bf16>, <stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, <2>
       sched.copy_window %K[%zero, %zero, %zero, %zero] to %k[%zero] signal %kr by %map : !sched.tensor_map<64 x 64, bf16>, !tile.view<4, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // CHECK: sched.sync_lanes
       sched.sync_lanes

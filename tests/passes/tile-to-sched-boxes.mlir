@@ -12,7 +12,7 @@
 // MEET:           %[[DS:.*]] = sched.exchange %{{.*}} into %{{.*}}[%[[STAGE:.*]]] :
 // MEET-NOT:       sched.sync_warps
 // MEET:           tile.mma {{.*}} {sched.async}
-// MEET:           %[[ALL:.*]] = arith.constant 10 : i32
+// MEET:           %[[ALL:.*]] = arith.constant 9 : i32
 // MEET-NEXT:      sched.sync_warps %[[ALL]] threads 256
 // MEET-NEXT:      tile.mma %[[DS]],
 // MEET-NOT:       sched.sync_warps

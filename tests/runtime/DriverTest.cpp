@@ -521,7 +521,7 @@ TEST_CASE("fake: tensor maps of captured tensors", "[fake][.]") {
   CHECK(launched() == 15);
   CHECK(s.fake.encodes == 5);
   CHECK(map().address == 0);
-  // One that the driver refuses is none either; the kernel has its elements.
+  // One that the driver refuses is none either.
   bias = contiguous;
   bias.strides[0] = 0;
   s.fake.encodeResult = 1;
@@ -530,6 +530,78 @@ TEST_CASE("fake: tensor maps of captured tensors", "[fake][.]") {
   s.fake.encodeResult = 0;
   CHECK(launched() == 31);
   CHECK(s.fake.encodes == 6);
+}
+
+TEST_CASE("fake: a kernel of elements starts where a captured tensor has no map", "[fake][.]") {
+  HopperSetup s;
+  s.image.signature.tensors.push_back({"bias", f16, 3});
+  s.image.signature.tensorMaps.push_back({"bias", 64, 64, 128, /*captured=*/true});
+  s.fake.paramBytes = s.image.signature.packedBytes();
+  KernelEntry elements = s.image.main(), behind = s.image.main();
+  elements.symbol += "_elements", behind.symbol += "_bounds";
+  elements.threads = 256, behind.threads = 512;
+  elements.maps.insteadOf = s.image.main().maps.reads = 1 << 4;
+  elements.dependent = s.image.main().dependent = behind.dependent = true;
+  s.image.entries.insert(s.image.entries.begin(), elements);
+  s.image.entries.push_back(behind);
+  Expected<KernelImage> read = KernelImage::fromMetadata(s.image.metadata());
+  REQUIRE(read);
+  CHECK(read->entries == s.image.entries);
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  Tensor bias = Tensor::contiguous(s.memory, f16, {4, 100, 72}, Device::cuda(0));
+  int stream = 0;
+  using Threads = std::vector<unsigned>;
+  auto started = [&] {
+    s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}, {"bias", bias}};
+    s.fake.all.clear();
+    if (Expected<void> done = kernel->launch(&stream, s.args); !done)
+      FAIL(done.error().text());
+    Threads threads;
+    for (const FakeLaunch &launch : s.fake.all) {
+      // The first that starts waits for the launch before.
+      CHECK(launch.programmatic == !threads.empty());
+      threads.push_back(launch.block);
+    }
+    return threads;
+  };
+  const unsigned own = unsigned(s.image.entries[1].threads);
+  CHECK(started() == Threads{own, 512});
+  // From the second launch on by one graph, which is that of these kernels.
+  CHECK(started() == Threads{own, 512});
+  CHECK(s.fake.graphLaunches == 1);
+  bias.strides[1] = 73;
+  CHECK(started() == Threads{256, 512});
+  CHECK(started() == Threads{256, 512});
+  CHECK(s.fake.graphLaunches == 1);
+  bias.strides[1] = 72;
+  CHECK(started() == Threads{own, 512});
+  CHECK(s.fake.graphLaunches == 2);
+  // What the driver does not describe, strides allow.
+  bias.strides[0] = 0;
+  s.fake.encodeResult = 1;
+  CHECK(started() == Threads{256, 512});
+  s.fake.encodeResult = 0;
+
+  // Without such a kernel nothing is left to read the tensor.
+  s.image.entries.erase(s.image.entries.begin());
+  Expected<Kernel> alone = loadCudaKernel(s.image, 0);
+  REQUIRE(alone);
+  bias = Tensor::contiguous(s.memory, f16, {4, 100, 72}, Device::cuda(0));
+  s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}, {"bias", bias}};
+  CHECK(alone->launch(&stream, s.args));
+  bias.strides[1] = 73;
+  s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}, {"bias", bias}};
+  CHECK(alone->launch(&stream, s.args).error().message ==
+        "captured tensor 'bias' is read by the copy engine alone, which needs columns side by side, an address and "
+        "strides of multiples of 16 bytes, and an element for each query and key; pad its rows, or add a kernel with "
+        "tile.instead_of");
+  KernelImage wrong = s.image;
+  wrong.main().maps.reads = 1;
+  CHECK(KernelImage::fromMetadata(wrong.metadata())
+            .error()
+            .message.find("has a kernel that depends on tensor map 0, which is of no captured tensor") !=
+        std::string::npos);
 }
 
 TEST_CASE("fake: a launch costs the host less than 5 microseconds", "[fake][timing][.]") {

@@ -2,12 +2,14 @@
 
 #include "runtime/CudaDriver.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <string_view>
 
 // Contexts: 1 and 2 are the primary contexts of devices 0 and 1; 11 is another one of device 0. A function
-// is 1000 + its context.
+// is a multiple of 1000 + its context.
 static FakeCuda state;
 static thread_local std::vector<void *> stack;
 
@@ -87,9 +89,11 @@ int cuModuleLoadData(void **module, const void *) {
 }
 int cuModuleUnload(void *) { return ++state.unloads, 0; }
 int cuModuleGetFunction(void **function, void *module, const char *name) {
-  if (std::strcmp(name, "entry") != 0 && std::strcmp(name, "entry_bounds") != 0)
+  constexpr std::string_view names[] = {"entry", "entry_bounds", "entry_elements"};
+  const auto *found = std::ranges::find(names, name);
+  if (found == std::end(names))
     return 500;
-  return *function = contextOf(1000 + reinterpret_cast<uintptr_t>(module)), 0;
+  return *function = contextOf(1000 * size_t(found - names + 1) + reinterpret_cast<uintptr_t>(module)), 0;
 }
 int cuFuncGetAttribute(int *, int, void *) { return 0; }
 int cuFuncSetAttribute(void *, int attribute, int value) {
@@ -106,7 +110,7 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, void *, int, size_t) { re
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **params, void **) {
   auto number = reinterpret_cast<uintptr_t>(function);
-  if (number != 1000 + current())
+  if (number < 1000 || number % 1000 != current())
     return 400; // a function of another context
   if (state.launchResult)
     return state.launchResult;

@@ -383,7 +383,7 @@ TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", 
   CHECK(ran.size() == all.size());
 }
 
-TEST_CASE("dense biases, copied by the copy engine and by two warps", "[biases]") {
+TEST_CASE("dense biases, by the copy engine and by elements", "[biases]") {
   using reference::HostTensor;
   struct Dense {
     std::string label;

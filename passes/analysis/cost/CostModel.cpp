@@ -162,8 +162,7 @@ int attune::warpgroupTileRegisters(int64_t tileK, int64_t headDimV) {
 }
 
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  return roleRegisters(plan.warps, plan.copyWarps, request.searches() || request.findsRows(),
-                       request.distanceValues + (plan.stageBiases ? 2 * request.biases : 0),
+  return roleRegisters(plan.warps, plan.copyWarps, request.searches() || request.findsRows(), request.distanceValues,
                        warpgroupTileRegisters(plan.tileK, request.headDimV), std::max(plan.blocksPerSm, 1))
       .consumer;
 }

@@ -68,7 +68,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 20;
+inline constexpr int costModelVersion = 21;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could,
 /// which lose more.
@@ -107,7 +107,7 @@ struct Plan {
 /// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out
 /// what the block has at its launch, and waits for ever for more. Copy warps that search the tiles to visit, or rows in pages and their end, take more,
 /// most where the `tiles` of the others, registers of S, P and O, leave it; so do those that compute `values` by
-/// distance for the others; a window of a tensor counts as two.
+/// distance for the others.
 struct RoleRegisters {
   int producer, consumer;
 };

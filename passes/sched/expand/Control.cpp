@@ -38,9 +38,10 @@ LogicalResult KernelExpander::run() {
   int64_t bytes = 0;
   target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
   target.setSharedBytes(bytes);
-  for (StringRef name : {StringRef(tile::remarksAttr), StringRef(tile::derivedAttr), StringRef(tile::leftOutAttr),
-                         StringRef(sched::persistentAttr), StringRef(sched::longestFirstAttr),
-                         StringRef(sched::turnsAttr), StringRef(sched::overlapAttr)})
+  for (StringRef name :
+       {StringRef(tile::remarksAttr), StringRef(tile::derivedAttr), StringRef(tile::leftOutAttr),
+        StringRef(tile::insteadOfAttr), StringRef(sched::persistentAttr), StringRef(sched::longestFirstAttr),
+        StringRef(sched::turnsAttr), StringRef(sched::overlapAttr)})
     if (Attribute mark = kernel->getAttr(name))
       target->setAttr(name, mark);
   kernel.erase();

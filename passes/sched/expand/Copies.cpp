@@ -253,70 +253,11 @@ LogicalResult KernelExpander::expandOp(sched::CopyWindowOp op) {
     leading.push_back(clamped(mapping.lookup(op.getIndices()[dim]), view, dim));
   Value row = mapping.lookup(op.getIndices()[rank - 2]), column = mapping.lookup(op.getIndices()[rank - 1]);
   Value buffer = buffers.lookup(op.getShared()), ring = mapping.lookup(op.getRing());
-  if (!op.getMap()) {
-    copyByElements(view, leading, row, column, buffer, stage, ring);
-    return success();
-  }
   leading.insert(leading.begin(), 4 - rank, i32(0));
   const BoxTarget to{buffer, stage, ring};
   expectTile(to);
   loadBoxRow(mapping.lookup(op.getMap()), {leading[0], leading[1], row}, column, to, {});
   return success();
-}
-
-void KernelExpander::copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared,
-                                    Value stage, Value ring) {
-  constexpr int64_t copiers = 64;
-  auto type = cast<TileType>(shared.getType());
-  Type element = type.getElementType();
-  const int64_t rows = type.getShape()[1], columns = type.getShape()[2];
-  auto plane =
-      sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 2, element), view, leading);
-  Value copier = tile::named(rem(thread, copiers), "copier");
-  const int64_t width = 32 / element.getIntOrFloatBitWidth(), words = columns / width, passes = rows * words / copiers;
-  auto one = [&](Value row, Value column) -> Value {
-    return tile::ElementOp::create(builder, loc, builder.getF32Type(), plane, ValueRange{row, column},
-                                   ArrayRef<bool>{false, false});
-  };
-  auto packed = [&](Value low, Value high) -> Value {
-    return sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element);
-  };
-  auto elements = [&](Value row, Value column) {
-    Value low = one(row, column);
-    return packed(low, one(row, add(column, 1)));
-  };
-  auto pair = [&](Value row, Value column) {
-    auto two = sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(), plane,
-                                             ValueRange{clamped(row, plane, 0), column});
-    return packed(two.getFirst(), two.getSecond());
-  };
-  // Words of the copiers are loaded some at a time, as registers hold them: a load behind a store would wait for what
-  // that one stores.
-  struct Word {
-    Value row, column, value;
-  };
-  const int64_t inner = passes % 8 ? 1 : 8;
-  auto copy = [&](function_ref<Value(Value, Value)> load) {
-    forPieces(passes, inner, "copy", [&](Value first) {
-      SmallVector<Word> loaded;
-      for (int64_t n = 0; n < inner; ++n) {
-        Value flat = add(mul(add(first, n), copiers), copier);
-        Value row = div(flat, words), column = mul(rem(flat, words), width);
-        loaded.push_back({row, column, load(add(row0, row), add(column0, column))});
-      }
-      for (const Word &each : loaded)
-        sched::StoreSharedOp::create(builder, loc, each.value, shared, stage, each.row, each.column);
-    });
-  };
-  if (width == 2)
-    either(
-        both(viewInPairs(view), below(add(column0, columns - 1), extentOf(plane, 1))), [&] { copy(pair); },
-        [&] { copy(elements); });
-  else
-    copy(one);
-  sched::SyncWarpsOp::create(builder, loc, i32(barriers::ofCopiers), copiers);
-  onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, copier, i32(0)),
-         [&] { sched::CommitOp::create(builder, loc, ring, stage); });
 }
 
 LogicalResult KernelExpander::expandOp(sched::StoreTileOp op) {

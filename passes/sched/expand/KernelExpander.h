@@ -368,7 +368,7 @@ private:
   void forEachPair(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                    function_ref<void(Value head, ValueRange place, const PairAt &at)> body);
   LogicalResult expandOp(sched::CopyTileOp op);
-  /// By the copy engine or element by element; leading indices are clamped.
+  /// By the copy engine; leading indices are clamped.
   LogicalResult expandOp(sched::CopyWindowOp op);
   /// A vector that the threads of copy warps hold, or a `c` fragment of those that compute.
   LogicalResult expandOp(sched::StoreTileOp op);
@@ -384,9 +384,6 @@ private:
   /// elements; `inside` is null unless the last pass is ragged.
   void forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes, Value thread, int64_t threads,
                     function_ref<void(Value, Value, Value)> body);
-  /// By the role's threads from 64 on, with clamped rows and columns; one of them arrives for all.
-  void copyByElements(Value view, ArrayRef<Value> leading, Value row0, Value column0, Value shared, Value stage,
-                      Value ring);
   /// Where row `row` of sequence `b` lies in pages.
   struct PagePlace {
     Value page, slot;

@@ -42,18 +42,14 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
       // In the order of their first use, which is that of their release.
       SmallVector<Ring *> rings;
       for (Ring &ring : llvm::concat<Ring>(streamed, windows))
-        if (&ring == &streamed.front() ? columns.empty() : !ring.is.getFirstWarp() || isa<tile::WindowOp>(ring.tile))
+        if (&ring == &streamed.front() ? columns.empty() : !ring.is.getFirstWarp())
           rings.push_back(&ring);
       if (rings.empty())
         return;
       byOne([&] {
         llvm::sort(rings, [](Ring *a, Ring *b) { return a->tile->isBeforeInBlock(b->tile); });
-        for (Ring *ring : rings) {
-          if (ring->map)
-            onlyIf(mapped, [&] { copyWindow(*ring, mapping, in(at, *ring), ring->map); });
-          else
-            copyStreamed(*ring, mapping, in(at, *ring), visit);
-        }
+        for (Ring *ring : rings)
+          copyStreamed(*ring, mapping, in(at, *ring), visit);
       });
     });
   };
@@ -62,6 +58,8 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
 }
 
 void WarpSpecializer::copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit) {
+  if (ring.map)
+    return copyWindow(ring, mapping, at);
   sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
   if (visits && &ring == &streamed.front())
     sched::SendOp::create(builder, loc, visit, visits, at.stage);
@@ -210,44 +208,26 @@ void WarpSpecializer::computeStaged(Ring &ring, IRMapping &mapping, Position at)
   sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
 }
 
-Value WarpSpecializer::isUnmapped() {
-  return arith::XOrIOp::create(builder, loc, mapped, arith::ConstantIntOp::create(builder, loc, 1, 1));
-}
-
-bool WarpSpecializer::onlyCopiesWindows(ArrayRef<Ring *> rings) const {
-  // Who empties the rings of Q and K walks the tiles in any case.
-  return !visits && llvm::all_of(rings, [](const Ring *ring) { return isa<tile::WindowOp>(ring->tile); });
-}
-
 LogicalResult WarpSpecializer::writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original) {
   using arith::CmpIPredicate;
   OpBuilder::InsertionGuard guard(builder);
   const int64_t first = rings.front()->is.getFirstWarp(), count = rings.front()->is.getWarps(), end = first + count;
-  Value needed = onlyCopiesWindows(rings) ? isUnmapped() : Value();
   Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
   Value are =
       arith::CmpIOp::create(builder, loc, count == 1 ? CmpIPredicate::eq : CmpIPredicate::sge, warp, i32(first));
   auto alsoIf = [&](Value condition) { are = arith::AndIOp::create(builder, loc, are, condition); };
   if (count > 1 && end < sched::fillingWarps(kernel))
     alsoIf(arith::CmpIOp::create(builder, loc, CmpIPredicate::slt, warp, i32(end)));
-  if (needed)
-    alsoIf(needed);
   LogicalResult result = success();
   onlyIf(are, [&] { result = walkOthers(rings, original); });
   return result;
 }
 
 LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original) {
-  SmallVector<Ring *> loads, windows, computed, leaves;
+  SmallVector<Ring *> loads, computed, leaves;
   for (Ring *ring : rings)
-    (isa<tile::LoadOp>(ring->tile)      ? loads
-     : isa<tile::WindowOp>(ring->tile)  ? windows
-     : isa<tile::ConvertOp>(ring->tile) ? computed
-                                        : leaves)
-        .push_back(ring);
-  Value one, unmapped;
-  if (!windows.empty() && !onlyCopiesWindows(rings))
-    unmapped = isUnmapped();
+    (isa<tile::ConvertOp>(ring->tile) ? computed : ring->leaves() ? leaves : loads).push_back(ring);
+  Value one;
   if (!loads.empty() || !leaves.empty())
     one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
   return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value>) {
@@ -263,24 +243,16 @@ LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Opera
       });
     for (Ring *ring : leaves)
       writeLeaving(*ring, mapping, in(at, *ring), one);
-    auto copyWindows = [&] {
-      for (Ring *ring : windows)
-        copyWindow(*ring, mapping, in(at, *ring), /*map=*/{});
-    };
-    if (unmapped)
-      onlyIf(unmapped, copyWindows);
-    else
-      copyWindows();
   });
 }
 
-void WarpSpecializer::copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map) {
+void WarpSpecializer::copyWindow(Ring &ring, IRMapping &mapping, Position at) {
   auto window = cast<tile::WindowOp>(ring.tile);
   Location loc = window.getLoc();
   SmallVector<Value> indices = cloneValues(window.getIndices(), &loop.getBody().front(), builder, mapping);
   sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
   sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage,
-                              ring.barriers, map);
+                              ring.barriers, ring.map);
 }
 
 void WarpSpecializer::writeLeaving(Ring &ring, IRMapping &mapping, Position at, Value one) {

@@ -60,11 +60,7 @@ void WarpSpecializer::describeWindows() {
     TileType type = window.getResult().getType();
     ring.map = sched::describe(builder, window.getLoc(), window.getView().getDefiningOp<tile::ParamOp>(),
                                type.getShape()[0], cast<sched::SwizzleAttr>(type.getLayout()));
-    Value is = sched::IsMappedOp::create(builder, window.getLoc(), builder.getI1Type(), ring.map);
-    mapped = mapped ? Value(arith::AndIOp::create(builder, window.getLoc(), mapped, is)) : is;
   }
-  if (mapped)
-    tile::named(mapped, "mapped");
 }
 
 void WarpSpecializer::initialise() {

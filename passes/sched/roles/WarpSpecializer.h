@@ -83,7 +83,7 @@ private:
   /// Whether the place along the grid's first axis, of batches, decides what a window shows.
   static bool followsBatch(tile::WindowOp window);
 
-  /// The tensor maps of windows, and whether all are mapped: then the copy engine copies them.
+  /// The tensor maps of windows.
   void describeWindows();
 
   /// One thread makes the barriers; nobody goes on before.
@@ -200,16 +200,11 @@ private:
   /// straight to shared memory, and a warp that holds nothing through a wait leaves its registers to the consumers.
   void computeStaged(Ring &ring, IRMapping &mapping, Position at);
 
-  /// Whether the copy engine has no map of the windows.
-  Value isUnmapped();
-  /// Whether the warps of these rings have nothing to do where the copy engine copies windows.
-  bool onlyCopiesWindows(ArrayRef<Ring *> rings) const;
   /// Warps other than the first, and their walk over the tiles of what they fill.
   LogicalResult writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
   LogicalResult walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
 
-  /// By the copy engine where there is a map, else element by element.
-  void copyWindow(Ring &ring, IRMapping &mapping, Position at, Value map);
+  void copyWindow(Ring &ring, IRMapping &mapping, Position at);
 
   /// The other end of a ring whose tiles go to memory: `one` lane has the copy engine take a stage, and the warp empties it.
   void writeLeaving(Ring &ring, IRMapping &mapping, Position at, Value one);
@@ -300,7 +295,6 @@ private:
   SmallVector<Ring> leaving;   ///< what they give memory in it, by way of another warp
   /// What maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers.
   SmallVector<Ring> columns;
-  Value mapped; ///< where there are windows: whether the copy engine copies them
   /// Messages about each stage of Q: persistent blocks' tiles of work, and the first tile of keys.
   Value tasks;
   /// And, where tiles are searched, about each stage of K: the next tile, and whether this one is partial.

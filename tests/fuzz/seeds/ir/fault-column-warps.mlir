@@ -124,7 +124,6 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
   sched.init_ring %kr : !sched.ring<2>
   sched.fence_init
   %map = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
-  %mapped = sched.is_mapped %map : !sched.tensor_map<64 x 64, bf16>
   %omap = sched.tensor_map %O swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
   %tasks = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
   sched.wait_launch

@@ -1,0 +1,85 @@
+//===- AddElementKernels.cpp - Kernels for biases that the copy engine cannot read ---===//
+//
+//     before                                     after
+//     --------------------------------------     -------------------------------------------------------
+//     tile.kernel @bias {stage_biases}           tile.kernel @bias_elements {instead_of = @bias}
+//                                                tile.kernel @bias {stage_biases}
+//                                                tile.launch @bias [@bias_elements, @bias]
+//
+// The copy engine takes a tensor whose columns lie side by side, in rows that begin at multiples of 16 bytes: of a bias
+// [H, S, S] where S is a multiple of 8, say. What it cannot take a kernel of the same tiles reads element by element, or
+// by pairs, in the lanes that add it. A launch knows its tensors' strides, and starts one of the two.
+//
+// Copy warps that brought elements instead took 15 times as long as the engine does (docs/performance.md).
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/NestedOps.h"
+#include "ir/sched/Sched.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Distances.h"
+
+namespace attune {
+#define GEN_PASS_DEF_ADDELEMENTKERNELS
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+struct AddElementKernels : attune::impl::AddElementKernelsBase<AddElementKernels> {
+  using AddElementKernelsBase::AddElementKernelsBase;
+
+  void runOnOperation() override {
+    for (auto kernel : llvm::to_vector(getOperation().getOps<tile::KernelOp>()))
+      if (readsWindows(kernel))
+        addKernel(kernel);
+  }
+
+  /// Whether tile-stage-biases will bring a bias of the kernel to shared memory.
+  static bool readsWindows(tile::KernelOp kernel) {
+    return holds<tile::MapOp>(kernel, [](tile::MapOp map) {
+      return isa<tile::ForBlocksOp>(map->getParentOp()) &&
+             llvm::any_of(map.getBody().getOps<tile::ElementOp>(),
+                          [&](tile::ElementOp load) { return isWindow(load, map); });
+    });
+  }
+
+  void addKernel(tile::KernelOp kernel) {
+    OpBuilder builder(kernel);
+    auto clone = cast<tile::KernelOp>(builder.clone(*kernel));
+    // Warpgroups that wait for elements do not wait for each other, too.
+    for (StringRef mark : {StringRef(sched::stageBiasesAttr), StringRef(sched::turnsAttr)})
+      clone->removeAttr(mark);
+    clone->setAttr(tile::insteadOfAttr, FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
+    // Inserted by the symbol table, which finds a name that the module has not.
+    clone->remove();
+    clone.setSymName((kernel.getSymName() + "_elements").str());
+    SymbolTable(getOperation()).insert(clone, Block::iterator(kernel));
+    addToLaunch(clone, kernel);
+  }
+
+  /// In front of `kernel`: the last of a launch completes its results, and is asked for its schedule.
+  void addToLaunch(tile::KernelOp added, tile::KernelOp kernel) {
+    auto own = FlatSymbolRefAttr::get(kernel.getSymNameAttr()), other = FlatSymbolRefAttr::get(added.getSymNameAttr());
+    for (auto launch : getOperation().getOps<tile::LaunchOp>()) {
+      SmallVector<Attribute> kernels;
+      SmallVector<bool> dependent;
+      for (auto [name, is] : llvm::zip(launch.getKernels(), launch.getDependent()))
+        for (Attribute each : name == own ? SmallVector<Attribute>{other, own} : SmallVector<Attribute>{name}) {
+          kernels.push_back(each);
+          dependent.push_back(is);
+        }
+      launch.setKernelsAttr(ArrayAttr::get(&getContext(), kernels));
+      launch.setDependent(dependent);
+      return;
+    }
+    OpBuilder builder(added);
+    tile::LaunchOp::create(builder, kernel.getLoc(), StringAttr(), builder.getArrayAttr({other, own}),
+                           builder.getDenseBoolArrayAttr({false, false}));
+  }
+};
+
+} // namespace
