@@ -234,9 +234,9 @@ def AddElementKernels : Pass<"tile-add-element-kernels", "::mlir::ModuleOp"> {
   let summary = "beside a kernel whose dense biases copy warps bring, one that reads their elements";
   let description = [{
     Requires: maps over q and k in a loop; a kernel with `sched.stage_biases`.
-    Ensures: one that reads a captured tensor of floats at [.., q, k] has another in front of it in the launch, the same without `sched.stage_biases` and `sched.turns`, that starts in its place where
+    Ensures: one that reads a captured tensor of floats at [.., q, k] has another in front of it in the launch, the same without `sched.stage_biases`, that starts in its place where
     the copy engine cannot read the tensor (`tile.instead_of`).
-    Why here: what is scaled and hoisted depends on whether copy warps bring it.
+    Why here: what is hoisted depends on whether copy warps bring it.
     Before: `tile.kernel @bias ... {sched.stage_biases}`
     After: `tile.kernel @bias_elements ... {tile.instead_of = @bias}`, `tile.kernel @bias ... {sched.stage_biases}`, `tile.launch [@bias_elements, @bias]`
   }];

@@ -84,9 +84,6 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   passes.addPass(createAttnToTile(AttnToTileOptions{cpu ? 8 : 16}));
   passes.addPass(createAttnToTileBackward(AttnToTileBackwardOptions{cpu ? 8 : 16}));
 
-  // Before all that asks whether copy warps bring a bias.
-  if (!cpu)
-    passes.addPass(createAddElementKernels());
   // Before a bias is divided by what is left of the scale.
   passes.addPass(createScaleQueries());
   // The scale has met the score: first one factor, then into the exponent.
@@ -96,6 +93,9 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   if (!cpu)
     passes.addPass(createSplitRowSums());
   passes.addPass(createCanonicalizerPass());
+  // Before hoisting, which leaves alone what copy warps bring. Both kernels gain by a scaled Q.
+  if (!cpu)
+    passes.addPass(createAddElementKernels());
   passes.addPass(createHoistInvariants(HoistInvariantsOptions{/*conditionalColumns=*/!cpu}));
   if (!cpu) {
     // What is computed in any case needs no stage.

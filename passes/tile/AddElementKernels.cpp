@@ -50,9 +50,7 @@ struct AddElementKernels : attune::impl::AddElementKernelsBase<AddElementKernels
   void addKernel(tile::KernelOp kernel) {
     OpBuilder builder(kernel);
     auto clone = cast<tile::KernelOp>(builder.clone(*kernel));
-    // Warpgroups that wait for elements do not wait for each other, too.
-    for (StringRef mark : {StringRef(sched::stageBiasesAttr), StringRef(sched::turnsAttr)})
-      clone->removeAttr(mark);
+    clone->removeAttr(sched::stageBiasesAttr);
     clone->setAttr(tile::insteadOfAttr, FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
     // Inserted by the symbol table, which finds a name that the module has not.
     clone->remove();
