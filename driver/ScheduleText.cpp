@@ -37,14 +37,8 @@ static std::string copiesText(sched::KernelOp kernel) {
                        swizzle ? fmt::format(", {}-byte swizzle", swizzle.getPanel()) : "");
   };
   std::vector<std::string> kinds;
-  // Where a launch may have no map of a tensor, lanes store what they have loaded to the same tile.
-  auto boxes = sharedOf<sched::LoadBoxOp>(kernel), windows = sharedOf<sched::StoreSharedOp>(kernel);
-  windows.remove_if([&](sched::SharedOp tile) { return !boxes.contains(tile); });
-  boxes.set_subtract(windows);
-  if (!boxes.empty())
+  if (auto boxes = sharedOf<sched::LoadBoxOp>(kernel); !boxes.empty())
     kinds.push_back(joined(boxes, ", ", text) + " by TMA");
-  if (!windows.empty())
-    kinds.push_back(joined(windows, ", ", text) + " by TMA, or by element where strides or extents do not allow it");
   if (auto tiles = sharedOf<sched::CopyAsyncOp>(kernel); !tiles.empty())
     kinds.push_back(joined(tiles, ", ", text) + " by cp.async");
   return llvm::join(kinds, "; ");

@@ -1422,8 +1422,8 @@ class Cli(unittest.TestCase):
         self.assertIn(reverse, self.attune("explain", "alibi", "--tensor", "slopes=f32[8]:zeros", "--arch", "sm_90a", "--head-dim", 128))
         self.assertNotIn(reverse, self.attune("explain", "sliding-window", "--arch", "sm_80", "--head-dim", 64))
         dense = self.attune("explain", "bias", "--tensor", "bias=bf16[2,64,64]:zeros", "--arch", "sm_90a", "--head-dim", 64)
-        self.assertRegex(dense, rf"(?m)^  copies +.*v_ring {ring} by TMA; bias_ring \(\d stages, \d+-byte swizzle\) by TMA, or by element where strides or extents do not "
-                                "allow it$")
+        self.assertRegex(dense, rf"(?m)^  copies +.*bias_ring {ring}, v_ring {ring} by TMA$")
+        self.assertRegex(dense, r"(?m)^  kernel +bias_elements .*\n  kernel +bias  ")
         documents = self.attune("explain", "documents", "--arch", "sm_90a", "--head-dim", 64)
         self.assertIn("  search         a warp looks for the next visible tile, 32 at a time; another copies V\n", documents)
         self.assertIn("  parts          a warpgroup passes over tiles of keys that its own rows do not see\n", documents)

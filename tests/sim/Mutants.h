@@ -27,6 +27,9 @@ std::string join(const std::vector<std::string> &lines);
 /// verifier refuses.
 std::vector<Mutant> mutantsOf(const std::string &text);
 
+/// A module without the kernels that start where the copy engine cannot read a tensor (`tile.instead_of`).
+std::string withoutStandIns(const std::string &text);
+
 struct Subject {
   std::string name;
   Variant variant;
