@@ -17,7 +17,7 @@ enum { result_ok, result_invalid, result_no_driver, result_no_kernel, result_dri
 enum {
   most_rank = 5,
   most_axes = 6,
-  most_kernels = 16,
+  most_kernels = 24,
   most_packed_bytes = 4096,
   tensor_map_bytes = 128,
   tile_alignment = 16
@@ -1316,6 +1316,8 @@ static int check_and_enqueue(const kernel_table *kernel, const problem *p) {
   if (code != result_ok || !has_work(loaded->image, &packed))
     return code;
   code = fill_maps(kernel, loaded->image, driver, p, &packed);
+  if (code == result_ok)
+    code = check_mapped(kernel, loaded->image, packed.params.mapped);
   /* What fill_maps finds is a parameter, too. */
   memcpy(packed.bytes, &packed.params, sizeof packed.params);
   for (i = 0; i < loaded->image->entry_count && code == result_ok; ++i)

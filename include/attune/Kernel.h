@@ -281,7 +281,7 @@ struct KernelSignature {
 };
 
 /// The most kernels that a module may have, and axes that their grids and workspace operands may have.
-inline constexpr size_t maxKernels = 16, maxGridAxes = 6;
+inline constexpr size_t maxKernels = 24, maxGridAxes = 6;
 
 /// The most bytes that packedBytes() may be.
 inline constexpr size_t maxPackedBytes = 4096;
