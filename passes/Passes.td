@@ -404,7 +404,7 @@ def AssignRoles : Pass<"tile-assign-roles", "::mlir::ModuleOp"> {
   let description = [{
     Requires: a path that all of the kernel can take.
     Ensures: what a role brings has a `sched.ring`: of one stage before the loop, in it of two, or as many as that of the first copy, where the text says nothing; the first warp copies, and searches tiles where they follow from a search,
-    beside which the second copies all but the first tile of a pass; values by distance are computed by all warps but the first, windows copied by the last two; what a loop adds to memory, where the copy engine can, is taken there by a warp that fills no ring. The kernel has its two
+    beside which the second copies all but the first tile of a pass; values by distance are computed by all warps but the first; what a loop adds to memory, where the copy engine can, is taken there by a warp that fills no ring. The kernel has its two
     `sched.roles`, one that fills rings and one that computes, with the registers of a thread. Without copy warps copies of a loop have such rings, too, and all warps fill them. What the text says stays.
     Why here: how many warps compute a tile for the others is in its layout.
     Before: `%k = tile.load %K[...]`

@@ -46,9 +46,12 @@ def LaunchOp : TileOp<"launch", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpI
     it has ended, and waits for it itself where it needs its results. The `workspace` operands of all lie in the launch's workspace. A module of one
     kernel needs no `tile.launch`; one without a name is called after its last kernel.
 
+    One with `tile.instead_of = @other` starts in the place of @other where the launch cannot make a tensor map that @other reads a captured tensor by.
+
     ```mlir
     tile.launch @split_keys [@partial, @combine dependent]
     tile.launch [@documents_bounds, @documents dependent]
+    tile.launch [@bias_elements, @bias]
     ```
   }];
   let arguments = (ins OptionalAttr<SymbolNameAttr>:$sym_name, TypedArrayAttrBase<FlatSymbolRefAttr, "kernels">:$kernels, DenseBoolArrayAttr:$dependent);
