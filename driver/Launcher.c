@@ -1222,7 +1222,7 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
                      packed_problem *packed) {
   static const uint32_t steps[] = {1, 1, 1, 1};
   unsigned char *out = packed->bytes + image->maps_at;
-  int i;
+  int i, checked;
   for (i = 0; i < image->map_count; ++i, out += tensor_map_bytes) {
     const map_table *map = &image->maps[i];
     const int32_t bit = (int32_t)(1u << i);
@@ -1249,6 +1249,9 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
       }
       packed->params.mapped &= ~bit;
       memset(out, 0, tensor_map_bytes);
+      checked = check_mapped(kernel, image, packed->params.mapped);
+      if (checked != result_ok)
+        return checked;
     }
   }
   return result_ok;
@@ -1316,8 +1319,6 @@ static int check_and_enqueue(const kernel_table *kernel, const problem *p) {
   if (code != result_ok || !has_work(loaded->image, &packed))
     return code;
   code = fill_maps(kernel, loaded->image, driver, p, &packed);
-  if (code == result_ok)
-    code = check_mapped(kernel, loaded->image, packed.params.mapped);
   /* What fill_maps finds is a parameter, too. */
   memcpy(packed.bytes, &packed.params, sizeof packed.params);
   for (i = 0; i < loaded->image->entry_count && code == result_ok; ++i)

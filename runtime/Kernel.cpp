@@ -99,7 +99,7 @@ struct Kernel::State {
   Expected<const LoadedModule *> moduleFor(CudaContext current) const;
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
   Expected<void> loadEntry(const KernelEntry &entry, LoadedModule &loaded) const;
-  /// A kernel of the image, without blocks where it has no work.
+  /// A kernel of the image that has blocks; `followsOwn` where another one of the launch starts before it.
   StartedKernel startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index,
                               bool followsOwn) const;
   Expected<void> launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const;
@@ -212,6 +212,8 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
                         image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]), int64_t(key.strides[1]),
                         int64_t(key.strides[2])));
       packed.params().mapped &= ~bit;
+      if (Expected<void> good = checkMapped(image, packed.params().mapped); !good)
+        return good;
     }
     std::memset(out, 0, tensorMapBytes);
   }
@@ -234,9 +236,6 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   if (tensorMaps)
     if (Expected<void> filled = fillTensorMaps(packed); !filled)
       return filled;
-  // By what the driver could describe, too.
-  if (Expected<void> good = checkMapped(image, packed.params().mapped); !good)
-    return good;
   std::array<StartedKernel, maxKernels> started;
   size_t count = 0;
   for (size_t i = 0; i < image.entries.size(); ++i)

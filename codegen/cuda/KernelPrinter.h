@@ -204,11 +204,11 @@ private:
 
   // Names and lines.
   std::string nameFor(Operation *op, StringRef fallback);
+  std::string nameFor(Operation *op, unsigned i, StringRef fallback);
   /// "p.k_map"
   std::string mapMember(Value map) {
     return "p." + maps.names[maps.all.numberOf(map.getDefiningOp<sched::TensorMapOp>())];
   }
-  std::string nameFor(Operation *op, unsigned i, StringRef fallback);
   void statement(Operation *op, const Twine &text);
   void open(Operation *op, const Twine &text);
   void close(const Twine &text = "}");

@@ -10,7 +10,7 @@
 // [H, S, S] where S is a multiple of 8, say. What it cannot take a kernel of the same tiles reads element by element, or
 // by pairs, in the lanes that add it. A launch knows its tensors' strides, and starts one of the two.
 //
-// Copy warps that brought elements instead took 15 times as long as the engine does (docs/performance.md).
+// Copy warps that brought elements instead took 30 times as long as the engine does (docs/performance.md).
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,12 +48,10 @@ struct AddElementKernels : attune::impl::AddElementKernelsBase<AddElementKernels
   }
 
   void addKernel(tile::KernelOp kernel) {
-    OpBuilder builder(kernel);
-    auto clone = cast<tile::KernelOp>(builder.clone(*kernel));
+    tile::KernelOp clone = kernel.clone();
     clone->removeAttr(sched::stageBiasesAttr);
     clone->setAttr(tile::insteadOfAttr, FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
     // Inserted by the symbol table, which finds a name that the module has not.
-    clone->remove();
     clone.setSymName((kernel.getSymName() + "_elements").str());
     SymbolTable(getOperation()).insert(clone, Block::iterator(kernel));
     addToLaunch(clone, kernel);
@@ -65,11 +63,14 @@ struct AddElementKernels : attune::impl::AddElementKernelsBase<AddElementKernels
     for (auto launch : getOperation().getOps<tile::LaunchOp>()) {
       SmallVector<Attribute> kernels;
       SmallVector<bool> dependent;
-      for (auto [name, is] : llvm::zip(launch.getKernels(), launch.getDependent()))
-        for (Attribute each : name == own ? SmallVector<Attribute>{other, own} : SmallVector<Attribute>{name}) {
-          kernels.push_back(each);
+      for (auto [name, is] : llvm::zip(launch.getKernels(), launch.getDependent())) {
+        if (name == own) {
+          kernels.push_back(other);
           dependent.push_back(is);
         }
+        kernels.push_back(name);
+        dependent.push_back(is);
+      }
       launch.setKernelsAttr(ArrayAttr::get(&getContext(), kernels));
       launch.setDependent(dependent);
       return;

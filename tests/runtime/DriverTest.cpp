@@ -590,12 +590,21 @@ TEST_CASE("fake: a kernel of elements starts where a captured tensor has no map"
   bias = Tensor::contiguous(s.memory, f16, {4, 100, 72}, Device::cuda(0));
   s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}, {"bias", bias}};
   CHECK(alone->launch(&stream, s.args));
+  const std::string refusal =
+      "captured tensor 'bias' is read by the copy engine alone, which needs columns side by side, an address and "
+      "strides of multiples of 16 bytes, and an element for each query and key; pad its rows, or add a kernel with "
+      "tile.instead_of";
+  auto isRefused = [&] {
+    s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}, {"bias", bias}};
+    CHECK(alone->launch(&stream, s.args).error().message == refusal);
+  };
   bias.strides[1] = 73;
-  s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}, {"bias", bias}};
-  CHECK(alone->launch(&stream, s.args).error().message ==
-        "captured tensor 'bias' is read by the copy engine alone, which needs columns side by side, an address and "
-        "strides of multiples of 16 bytes, and an element for each query and key; pad its rows, or add a kernel with "
-        "tile.instead_of");
+  isRefused();
+  // By strides that the driver refuses, too.
+  bias.strides[0] = 0, bias.strides[1] = 72;
+  s.fake.encodeResult = 1;
+  isRefused();
+  s.fake.encodeResult = 0;
   KernelImage wrong = s.image;
   wrong.main().maps.reads = 1;
   CHECK(KernelImage::fromMetadata(wrong.metadata())
