@@ -48,6 +48,8 @@ struct ArchInfo {
   bool warpgroups = false; ///< wgmma, TMA and setmaxnreg; the cubin runs on just this compute capability
 
   bool isCpu() const { return computeMajor == 0; }
+  /// Adds several floats to global memory by one instruction, or whole rows by the copy engine.
+  bool addsVectors() const { return computeMajor >= 9; }
 
   /// Blocks that fit on one SM at these sizes (0 when one does not fit). Registers are allocated per warp
   /// in units of 256, shared memory in units of 128 bytes.

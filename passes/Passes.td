@@ -58,7 +58,8 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Requires: `attn.attention` ops; canonical regions, so that the cost model counts the instructions that remain.
     Ensures: each has an `attn.plan` whose shared memory and registers fit the architecture and the budget; a plan that
     was there stays when it fits, and is an error when it does not. Of a backward pass it is the plan of the loop over queries, and
-    `attn.queries_plan`, where that differs, of the loop over keys.
+    `attn.queries_plan`, where that differs, of the loop over keys; `attn.adds_queries` says that the loop over queries adds dQ up in memory, where that is
+    quicker than a second loop and `deterministic` gradients are not asked for.
     Why here: every later pass reads the plan and none changes it.
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
     After: `... attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
@@ -115,9 +116,9 @@ def AttnToTileBackward : Pass<"attn-to-tile-backward", "::mlir::ModuleOp"> {
   let description = [{
     Requires: `attn.attention` that takes `gradients`, differentiated (attn-differentiate), with an `attn.plan` (attn-tile-size).
     Ensures: in its place a `tile.launch` of kernels: with row statistics one for rowsum(dO * O) and the like, one for dK and dV over tiles of keys, whose loop goes over the heads of a group and over the tiles of queries that see a key, one for dQ over tiles
-    of queries; and in front of all the one that fills tables, where the mask has any. Domains and masks are those of attn-to-tile, for loops over either axis. Where all five products are in one loop, heads of a group are rounds of its domain, whose `where` takes the round
+    of queries; and in front of all the one that fills tables, where the mask has any. Domains and masks are those of attn-to-tile, for loops over either axis. Where roles go over one loop, heads of a group are rounds of its domain, whose `where` takes the round
     if the mask or a block pattern depends on the head; else such heads are a loop around. Scores and weights are computed again from Q, K and LSE.
-    Every gradient of Q, K and V is summed in one order: no atomics. Those of captured tensors follow from what indexes them: with k left out they are summed for each row, with q left out for each key, to the workspace, and a kernel `_grad_NAME` behind adds these up;
+    Every gradient of Q, K and V is summed in one order, without atomics; but with `attn.adds_queries` the loop over queries has all five products and adds dQ to a workspace, which the kernel of rows clears and the one for dQ converts. Those of captured tensors follow from what indexes them: with k left out they are summed for each row, with q left out for each key, to the workspace, and a kernel `_grad_NAME` behind adds these up;
     with q and k as indices that kernel computes the tensor's tiles itself (launches of a variant see to it that the tensor has an element for each of them); with any other index elements, or where indices follow from q - k sums along the diagonals of what a warp holds, are added atomically, behind a kernel `_zeros_NAME`: to float32, or for `deterministic` gradients to the integers of long accumulators, which the order of additions does not change.
     Why here: as attn-to-tile.
     Before: `attn.attention @causal ... attributes {gradients = #attn.gradients<[]>} ... p_grad {...}`

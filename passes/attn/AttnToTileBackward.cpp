@@ -22,8 +22,8 @@
 // batches and heads share an element.
 //
 // Each of these has one block that adds it up in an order of its own, so that the results are the same bits in every
-// launch. S and dP are computed by both loops, seven products in place of five. Where a plan has copy warps, five are
-// enough: the loop over queries adds dS K to sums in memory, in no particular order:
+// launch. S and dP are computed by both loops, seven products in place of five. Where the op says so (attn.adds_queries), five
+// are enough: the loop over queries adds dS K to sums in memory, in no particular order:
 //
 //     | NAME_rows    | a tile of queries   |                                          | delta, L, zeros |
 //     | NAME_keys    | a tile of keys      | the heads of its group, tiles of queries | dK, dV, sums    |
@@ -175,7 +175,7 @@ private:
                          load("v_tile", "k", "dv", vs, at, values.Sk, 1)};
     const Carried none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
     h = first;
-    const bool inRounds = addsQueries() && sums.empty();
+    const bool inRounds = hasRoles(plan) && sums.empty();
     (inRounds ? values.firstHead : values.h) = first;
     auto tilesOfHeads = domain().getDefiningOp<tile::DomainOp>();
     Carried carried;
@@ -204,12 +204,13 @@ private:
                           values.Sk, false);
   }
 
-  /// A rounded tile by way of shared memory: what one warpgroup computes, others read. In two stages, written in turn,
-  /// they meet once a tile.
+  /// A rounded tile by way of shared memory: what some warps compute, others read. In two stages, written in turn,
+  /// warpgroups meet once a tile.
   Value exchanged(Value tile, StringRef name) {
     auto type = cast<TileType>(tile.getType()).withSpace(MemorySpace::Shared);
     auto convert = tile::ConvertOp::create(builder, loc, type, tile.getDefiningOp<tile::ConvertOp>().getTile());
-    convert->setAttr(sched::ringAttr, sched::RingAttr::get(builder.getContext(), 2));
+    if (hasRoles(plan))
+      convert->setAttr(sched::ringAttr, sched::RingAttr::get(builder.getContext(), 2));
     return tile::named(convert, name);
   }
 
@@ -667,6 +668,11 @@ struct AttnToTileBackward : attune::impl::AttnToTileBackwardBase<AttnToTileBackw
         op.emitError() << "has no "
                        << (plan ? "regions of gradients; run attn-differentiate" : "attn.plan; run attn-tile-size")
                        << " first";
+        return signalPassFailure();
+      }
+      if (plan.getCopyWarps() && !op.getDtype().isF32() && !op->hasAttr(attn::addsQueriesAttr)) {
+        op.emitError() << "has an attn.plan with copy warps, around which one loop has all five products; run "
+                          "attn-tile-size first, or say attn.adds_queries";
         return signalPassFailure();
       }
       FailureOr<SmallVector<CapturedGradient>> captured = planCapturedGradients(op);

@@ -37,7 +37,7 @@ protected:
 
   tile::KernelOp writeKernel(const Twine &suffix, ArrayRef<StringRef> axes, Work work, function_ref<void()> body) {
     plan = work == Work::LoopOverQueries ? keysPlan : queriesPlan;
-    const bool sharesColumns = work == Work::LoopOverQueries && addsQueries();
+    const bool sharesColumns = work == Work::LoopOverQueries && hasRoles(keysPlan);
     columns = columnsOfQueryLoop(op.getHeadDim(), op.getHeadDimV(), granularity,
                                  sharesColumns ? sharesOfColumns(plan.getTileQ(), plan.getWarps()) : 1);
     SmallVector<Attribute> grid;
@@ -106,8 +106,8 @@ protected:
   /// Where only the divisor tells L from LSE, there is a place for L.
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
-  /// Whether the loop over queries has all five products, and adds to dQ in memory: on warpgroup-level products.
-  bool addsQueries() { return hasRoles(keysPlan); }
+  /// Whether the loop over queries has all five products, and adds to dQ in memory.
+  bool addsQueries() { return op->hasAttr(attn::addsQueriesAttr); }
   bool hasRoles(attn::PlanAttr plan) { return plan.getCopyWarps() > 0 && !op.getDtype().isF32(); }
   /// Whether loops over keys add to captured tensors.
   bool addsByRow() {
@@ -409,7 +409,7 @@ protected:
     // registers at D 64, and runs products one after another (C7512): maxnumf, which gives 0 for NaN, stays by itself.
     if (splitsGradient())
       return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
-        return addsQueries() ? arith::MaxNumFOp::create(builder, loc, v[0], constant(0)).getResult()
+        return hasRoles(keysPlan) ? arith::MaxNumFOp::create(builder, loc, v[0], constant(0)).getResult()
                              : arith::MaximumFOp::create(builder, loc, v[0], constant(0)).getResult();
       });
     return map("p", scores(), tile.p, [&](ValueRange v) -> Value {

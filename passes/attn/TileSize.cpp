@@ -559,6 +559,9 @@ private:
     op->removeAttr(attn::queriesPlanAttr);
     if (chosen->queries != chosen->keys)
       setPlan(attn::queriesPlanAttr, chosen->queries);
+    op->removeAttr(attn::addsQueriesAttr);
+    if (chosen->addsQueries)
+      op->setAttr(attn::addsQueriesAttr, UnitAttr::get(op.getContext()));
     return success();
   }
 };

@@ -108,6 +108,45 @@ TEST_CASE("every plan fits the budget, or the error lists the tiles", "[backward
   }
 }
 
+TEST_CASE("with warp-level products dQ is added up in memory where elements are dear", "[backward-plan]") {
+  auto adds = [](const PlanRequest &request) {
+    Expected<BackwardPlans> plans = chooseBackwardPlans(request);
+    REQUIRE(plans);
+    CHECK(plans->keys.copyWarps == 0);
+    if (plans->keys != plans->queries)
+      CHECK((plans->text().find("dQ") == std::string::npos) == plans->addsQueries);
+    return plans->addsQueries;
+  };
+  PlanRequest plain = makeRequest("sm_90", 64, 64), dropout = plain;
+  CHECK_FALSE(adds(plain));
+  dropout.dropout = true;
+  CHECK(adds(dropout));
+  // The tiles stay; so do those of dQ, by which rows go.
+  CHECK(textOf(dropout) == textOf(plain));
+  auto addsWith = [&](auto change) {
+    PlanRequest request = dropout;
+    change(request);
+    return adds(request);
+  };
+  CHECK(addsWith([](PlanRequest &r) { r.arch = "sm_120"; }));
+  CHECK(addsWith([](PlanRequest &r) { r.headDim = 40, r.headDimV = 48; }));
+  CHECK(addsWith([](PlanRequest &r) { r.dropout = false, r.specialPerElement = 2; }));
+  CHECK(addsWith([](PlanRequest &r) { r.sumsByHead = true; }));
+  // No instruction adds several floats; the order is fixed; warps of 16 rows; a loop over keys is there in any case.
+  CHECK_FALSE(addsWith([](PlanRequest &r) { r.arch = "sm_80"; }));
+  CHECK_FALSE(addsWith([](PlanRequest &r) { r.arch = "sm_89"; }));
+  CHECK_FALSE(addsWith([](PlanRequest &r) { r.deterministic = true; }));
+  CHECK_FALSE(addsWith([](PlanRequest &r) { r.headDim = r.headDimV = 80; }));
+  CHECK_FALSE(addsWith([](PlanRequest &r) { r.headDimV = 128; }));
+  CHECK_FALSE(addsWith([](PlanRequest &r) { r.elementBytes = 4; }));
+  CHECK_FALSE(addsWith([](PlanRequest &r) { r.elementGradients = true; }));
+  CHECK_FALSE(addsWith([](PlanRequest &r) { r.denseGradients = true; }));
+  CHECK_FALSE(addsWith([](PlanRequest &r) { r.fixed.warps = 4; }));
+  // A budget without room for dS.
+  const int64_t tiles = tileBytes(dropout, chooseBackwardPlans(dropout)->keys, true);
+  CHECK_FALSE(addsWith([&](PlanRequest &r) { r.sramBudget = tiles + 32 * 64 * 2; }));
+}
+
 TEST_CASE("beside warpgroup-level products loops over keys have the plan of warp-level ones", "[backward-plan]") {
   Expected<BackwardPlans> plans = chooseBackwardPlans(makeRequest("sm_90a", 64, 64));
   REQUIRE(plans);

@@ -21,6 +21,7 @@ struct Calibration {
   double dropoutCycles; ///< of an element, where its random number is computed
   double keptCycles;    ///< where what is kept is loaded
   double scoreCycles;   ///< of an element whose score is loaded
+  double sumCycles;     ///< of an element of a tile's dQ that its own warps add to memory
 };
 } // namespace
 
@@ -31,13 +32,15 @@ static constexpr Calibration ofWarpgroups = {.efficiency = 1.0,
                                              .elementCycles = 0.0963,
                                              .dropoutCycles = 0.15,
                                              .keptCycles = 0.138,
-                                             .scoreCycles = 0.5};
+                                             .scoreCycles = 0.5,
+                                             .sumCycles = 0};
 static constexpr Calibration ofWarps = {.efficiency = 0.60,
                                         .tileCycles = 0,
                                         .elementCycles = 0.02,
                                         .dropoutCycles = 0.105,
                                         .keptCycles = 0.155,
-                                        .scoreCycles = 0.17};
+                                        .scoreCycles = 0.17,
+                                        .sumCycles = 0.15};
 static constexpr double hbmShare = 0.8;        ///< of the memory's rate, that copies get
 static constexpr double storeShare = 0.65;     ///< the same of the stores of a saved score
 static constexpr double launchSeconds = 3e-6;  ///< of each kernel
@@ -71,8 +74,8 @@ class Counter {
 public:
   Counter(const BackwardRequest &request, const BackwardPlans &plans, SavedValues saved)
       : request(request.plan), score(saved.score ? request.withSavedScore : request.score), plans(plans), saved(saved),
-        arch(**archInfo(request.plan.arch)), adds(plans.keys.copyWarps > 0),
-        calibration(adds ? ofWarpgroups : ofWarps) {
+        arch(**archInfo(request.plan.arch)), adds(plans.addsQueries),
+        calibration(plans.keys.copyWarps ? ofWarpgroups : ofWarps) {
     const double e = this->request.elementBytes, d = this->request.headDim, dv = this->request.headDimV;
     const double rows = double(this->request.batch * this->request.heads) * double(this->request.queries);
     const double keys = double(this->request.batch * this->request.headsKv) * double(this->request.keys);
@@ -125,9 +128,10 @@ private:
     const double ofElement = calibration.elementCycles + dropout + (saved.score ? calibration.scoreCycles : 0) +
                              score.alu / arch.fmaPerClockPerSM +
                              overlappedShare * score.special / arch.specialPerClockPerSM;
+    const double ofSums = all ? plan.tileQ * double(request.headDim) * calibration.sumCycles : 0;
     const double ofMask = heads * tiles.partial * elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
     const double busy = cost.flops / (calibration.efficiency * arch.mmaTflops * 1e12) +
-                        (visited * (calibration.tileCycles + elements * ofElement) + ofMask) / cycles;
+                        (visited * (calibration.tileCycles + elements * ofElement + ofSums) + ofMask) / cycles;
     cost.seconds = std::max(cost.seconds, busy + launchSeconds);
     return cost;
   }

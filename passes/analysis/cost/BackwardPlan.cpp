@@ -44,6 +44,13 @@ public:
     return nothingFits(make(16, 16, 16, 1));
   }
 
+  /// Whether a loop over queries of this plan has room for all five products: for dS, which all warps of the block read.
+  /// Warps of 16 rows are bound by shared memory, and lose by it more than they save.
+  bool hasRoomForQueries(const Plan &plan) const {
+    const int64_t exchanged = int64_t(plan.tileQ) * plan.tileK * request.elementBytes;
+    return own(plan) >= 32 * plan.warps && registers(plan) <= freeRegisters && isShared(plan, exchanged);
+  }
+
 private:
   static constexpr int64_t freeRegisters = 200; ///< of 255, beside addresses and fragments
 
@@ -100,10 +107,10 @@ private:
     return std::max(loop, rows);
   }
 
-  /// Whether two blocks share a multiprocessor.
-  bool isShared(const Plan &plan) const {
+  /// Whether two blocks share a multiprocessor, with so many more bytes each.
+  bool isShared(const Plan &plan, int64_t more = 0) const {
     const auto each = int64_t(arch.sharedBytesPerSM / 2 - arch.sharedReservedPerBlock);
-    return sharedBytes(plan) <= std::min(budget, each);
+    return sharedBytes(plan) + more <= std::min(budget, each);
   }
 
   Error nothingFits(const Plan &plan) const {
@@ -288,8 +295,20 @@ static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch) 
   return {};
 }
 
+/// Whether the order of additions is free, and what a second loop over the tiles computes again of each element takes
+/// longer than additions of dQ: its random number does, and a function of its score. What captured tensors are given by row
+/// has that loop in any case.
+static bool mayAddQueries(const PlanRequest &request, const ArchInfo &arch) {
+  const bool isDear = request.dropout || request.specialPerElement >= 1;
+  return isDear && arch.addsVectors() && request.elementBytes == 2 && !request.deterministic &&
+         !request.elementGradients && !request.denseGradients;
+}
+
 std::string BackwardPlans::text() const {
-  return keys.copyWarps || keys == queries ? keys.text() : fmt::format("dK, dV {}; dQ {}", keys.text(), queries.text());
+  if (keys.copyWarps || keys == queries)
+    return keys.text();
+  return addsQueries ? fmt::format("{}; by rows {}", keys.text(), queries.text())
+                     : fmt::format("dK, dV {}; dQ {}", keys.text(), queries.text());
 }
 
 Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
@@ -306,15 +325,17 @@ Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
     return Error{
         fmt::format("sram budget {} is not between 0 and {}, the limit per block of {}", budget, limit, arch.name)};
   const std::optional<Plan> ofWarpgroups = warpgroupPlan(request, arch, budget);
-  Expected<Plan> keys = ofWarpgroups ? *ofWarpgroups : Loop(request, arch, budget, Loop::Keys, request.fixed).choose();
+  const Loop overQueries(request, arch, budget, Loop::Keys, request.fixed);
+  Expected<Plan> keys = ofWarpgroups ? *ofWarpgroups : overQueries.choose();
   if (!keys)
     return keys.error();
   const PlanChoice &fixedOfQueries = ofQueries ? *ofQueries : request.fixed;
   if (ofWarpgroups)
     if (const std::optional<Plan> elements = warpgroupElementPlan(request, arch, fixedOfQueries, budget))
-      return BackwardPlans{*keys, *elements};
+      return BackwardPlans{*keys, *elements, /*addsQueries=*/true};
   Expected<Plan> queries = Loop(request, arch, budget, Loop::Queries, fixedOfQueries).choose();
   if (!queries)
     return queries.error();
-  return BackwardPlans{*keys, *queries};
+  return BackwardPlans{*keys, *queries,
+                       ofWarpgroups || (mayAddQueries(request, arch) && overQueries.hasRoomForQueries(*keys))};
 }

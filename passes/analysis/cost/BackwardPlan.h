@@ -14,9 +14,12 @@
 //     loop over queries    rows / 16 * ((pad16(D) + pad16(Dv)) / 2 + tileQ)
 //     loop over keys       rows / 16 * (pad16(D) / 2 + tileK)
 //
-// Warps of 32 rows read half as much of the looped tiles from shared memory for each product as warps of 16.
+// Warps of 32 rows read half as much of the looped tiles from shared memory for each product as warps of 16. Where these
+// have dK and dV, elements are dear (random numbers of dropout, functions of a score) and the order of additions is free,
+// the loop over queries has all five products and adds dQ up in memory (addsQueries); tileQ * tileK * e bytes more are of
+// dS, by which warps exchange it.
 //
-// A plan with copy warps has one loop, over queries, on warpgroup-level products. Beside the first row, in whole panels of
+// A plan with copy warps has that one loop in any case, on warpgroup-level products. Beside the first row, in whole panels of
 // the copy engine, it holds two stages of dS, by which the warpgroups exchange it, the tile's share of dQ, LSE, delta and
 // other vectors of each stage, dK and dV on their way to memory where these do not lie over V and that share (D != Dv), and
 // if that fits (stageBiases) one stage of each dense bias, which the copy engine brings:
@@ -38,8 +41,9 @@
 namespace attune {
 
 struct BackwardPlans {
-  Plan keys;    ///< of the loop over queries: dK, dV, and all five products where it has copy warps
-  Plan queries; ///< of loops over keys: dQ else, and what captured tensors are given by row
+  Plan keys;    ///< of the loop over queries: dK, dV, and all five products where it adds up dQ
+  Plan queries; ///< of loops over keys: dQ else, and what captured tensors are given by row; of rows without a loop
+  bool addsQueries = false; ///< the loop over queries adds dQ up in memory, in no particular order
   /// "dK, dV 32 x 64, 2 warps, ...; dQ 128 x 64, 4 warps, ..."
   std::string text() const;
 };
@@ -54,8 +58,8 @@ LoopColumns columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granul
 int64_t sharesOfColumns(int64_t tileQ, int64_t warps);
 
 /// Warpgroup-level products where the architecture has them, the order of additions is free, the heads of a group are
-/// rounds of one loop, and their tiles fit: one loop then has all five products, and one plan. Else for each loop the
-/// most rows a warp, then the widest looped tile, then the most stages, whose accumulators fit and of whose blocks two
+/// rounds of one loop, and their tiles fit: one loop then has all five products, and one plan. Else for each loop, one of
+/// which may have all five as said above, the most rows a warp, then the widest looped tile, then the most stages, whose accumulators fit and of whose blocks two
 /// share a multiprocessor; where none does, what fits the budget. What the request fixes stays, for the loop over keys
 /// what `ofQueries` fixes, if given. Errors: as rankPlans; a fixed field that the backward pass has no choice of.
 Expected<BackwardPlans> chooseBackwardPlans(const PlanRequest &request,

@@ -302,7 +302,7 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
   Value writer = isWriter(buffer);
   auto condition = [&](Value inside) { return both(writer, inside); };
   const ArchInfo *info = findArch(arch);
-  if (info && info->computeMajor >= 9 && hasPairs(buffer, op.getView())) {
+  if (info && info->addsVectors() && hasPairs(buffer, op.getView())) {
     forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
                 [&](Value head, ValueRange place, const PairAt &at) {
                   Value pair[] = {get(buffer, at[0]), get(buffer, at[1])};
@@ -401,7 +401,7 @@ void KernelExpander::scatterElements(tile::ScatterOp op, ArrayRef<Value> extents
 bool KernelExpander::addsByRows(Operation *op) {
   auto accumulate = dyn_cast<tile::AccumulateOp>(op);
   const ArchInfo *info = findArch(arch);
-  if (!accumulate || !info || info->computeMajor < 9)
+  if (!accumulate || !info || !info->addsVectors())
     return false;
   TileType type = accumulate.getTile().getType();
   tile::OperandAttr operand = tile::operandOf(accumulate.getView());
