@@ -114,12 +114,13 @@ struct Saving {
 /// What a backward pass gives beside the gradients of q, k and v.
 struct Gradients {
   std::vector<std::string> tensors =
-      {};                     ///< captured tensors of floats whose gradients are computed, operands "grads.NAME"
-  bool lse = false;           ///< the gradient of lse comes in, as operand "dlse", beside that of o
-  bool deterministic = false; ///< the same bits for the same arguments in every launch: dQ is not added up in memory where
-                              ///< that is quicker; of tensors that are read at an index of both q and k (table[h, q - k])
-                              ///< in 536 bytes of workspace an element
-  Saving saving = {};         ///< of both passes, which are compiled with the same
+      {};           ///< captured tensors of floats whose gradients are computed, operands "grads.NAME"
+  bool lse = false; ///< the gradient of lse comes in, as operand "dlse", beside that of o
+  bool deterministic =
+      false;          ///< the same bits for the same arguments in every launch: dQ is not added up in memory where
+                      ///< that is quicker; of tensors that are read at an index of both q and k (table[h, q - k])
+                      ///< in 536 bytes of workspace an element
+  Saving saving = {}; ///< of both passes, which are compiled with the same
 };
 
 /// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.

@@ -332,6 +332,8 @@ private:
         Value gradients = scoreGradients(tile);
         writeDense(dense, tile, q0);
         next.push_back(product("dq", "q", "d", rounded(gradients, "ds"), kTile, loop.getCarried().front()));
+      } else {
+        hideWeights(tile);
       }
       for (auto [sum, before] : llvm::zip(sums, loop.getCarried().take_back(sums.size())))
         next.push_back(addedTo(before, tile, sum.add, "k"));
@@ -545,8 +547,10 @@ private:
             doTile = streamed("do_tile", "q", "dv", doView, ofQuery, values.Sq),
             kTile = streamed("k_tile", "k", "d", keys, ofKey, values.Sk),
             vTile = streamed("v_tile", "k", "dv", vs, ofKey, values.Sk);
-      // The tile is the same in all rounds; its rows are loaded anew in each.
-      const ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, tiles.getPartial(), loadedRows(views, q0));
+      // The tile is the same in all rounds; its rows are loaded anew in each. What lies past the keys' end is stored nowhere.
+      ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, tiles.getPartial(), loadedRows(views, q0));
+      llvm::erase_if(mask.cuts, [](const MaskCut &cut) { return cut.conjuncts.empty(); });
+      hideWeights(tile);
       Value sum = tiles.getCarried()[0];
       for (attn::AddGradientOp add : gradient.tiles)
         sum = sumWith(tile, sum, addedOf(tile, add));

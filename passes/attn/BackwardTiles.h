@@ -397,8 +397,10 @@ protected:
     bool marked = false; ///< p is negative where it is dropped; else dp is 0 there
     Value origin, k0;    ///< of its queries, with the query offset, and of its keys
     RowValues rows;
-    Value kept, saved; ///< what the forward pass has left of dropout and of the score, or null
-    Value ds;          ///< once it is written
+    Value kept, saved;        ///< what the forward pass has left of dropout and of the score, or null
+    Value ds;                 ///< once it is written
+    Value q0, partial;        ///< by which the mask is asked
+    bool givesValues = false; ///< P is wanted behind dS
   };
 
   /// P with dropout, of P as a tile of scores has it.
@@ -410,20 +412,23 @@ protected:
     if (splitsGradient())
       return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
         return hasRoles(keysPlan) ? arith::MaxNumFOp::create(builder, loc, v[0], constant(0)).getResult()
-                             : arith::MaximumFOp::create(builder, loc, v[0], constant(0)).getResult();
+                                  : arith::MaximumFOp::create(builder, loc, v[0], constant(0)).getResult();
       });
     return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
       return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
     });
   }
 
-  /// Everything up to dP of a tile; `givesValues`: of which P is wanted for dV.
+  /// Everything up to dP of a tile; `givesValues`: of which P is wanted for dV. With statistics P is not hidden yet.
   ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows,
                      bool givesValues = false) {
     ScoreTile tile;
+    tile.givesValues = givesValues;
     tile.marked = marksDropped() && givesValues;
     tile.origin = qOrigin(q0);
     tile.k0 = k0;
+    tile.q0 = q0;
+    tile.partial = partial;
     tile.s = tile::named(tile::MmaOp::create(builder, loc, scores(), q, k, Value()), "s");
     if (rows.logs)
       rows.base = baseOf(rows.logs);
@@ -434,13 +439,9 @@ protected:
     isMasked = Value();
     tile.x = tile.saved ? scoreFromSaved(tile.saved, readsProductBesideSaved() ? tile.s : Value(), tile.origin, k0)
                         : scoreTile(tile.s, tile.origin, k0);
-    auto masked = [&](Value of, float hidden) { return maskTile(of, hidden, q0, tile.origin, k0, partial); };
-    // What x would be of a hidden key may be anything, and LSE of the row NaN: its p is 0, in place of p of -inf.
     if (!hasStatistics)
-      tile.x = masked(tile.x, -std::numeric_limits<float>::infinity());
+      tile.x = maskTile(tile.x, -std::numeric_limits<float>::infinity(), q0, tile.origin, k0, partial);
     tile.p = weights(tile.x, rows.base);
-    if (hasStatistics)
-      tile.p = masked(tile.p, 0);
     if (tile.marked)
       tile.p = dropped(tile.p, tile.kept, "p", q0, k0, /*negates=*/true);
     tile.dp = tile::named(tile::MmaOp::create(builder, loc, scores(), gradient, v, Value()), "dp");
@@ -449,10 +450,20 @@ protected:
     return tile;
   }
 
-  /// dS of a tile: 0 of hidden keys, whatever the other factors are.
+  /// What x would be of a hidden key may be anything, and LSE of the row NaN: its p is 0, in place of p of -inf.
+  void hideWeights(ScoreTile &tile) {
+    if (hasStatistics)
+      tile.p = maskTile(tile.p, 0, tile.q0, tile.origin, tile.k0, tile.partial);
+  }
+
+  /// dS of a tile, behind which P is hidden: 0 of hidden keys, whatever the other factors are. A branch between the two would
+  /// end what ptxas orders, and all exponentials that it has put off would stand alone in front of it.
   Value scoreGradients(ScoreTile &tile) {
     tile.ds = gradientsOfVisible(tile);
-    if (op.getScoreGrad().empty() || vanishes(yieldOf(op.getScoreGrad())))
+    if (hasStatistics && !tile.givesValues && captured.empty())
+      return tile.ds = maskTile(tile.ds, 0, tile.q0, tile.origin, tile.k0, tile.partial);
+    hideWeights(tile);
+    if (hasStatistics || op.getScoreGrad().empty() || vanishes(yieldOf(op.getScoreGrad())))
       tile.ds = unlessHidden(tile, tile.ds, "ds");
     return tile.ds;
   }

@@ -53,7 +53,7 @@ attn.attention @columns dtype bf16 head_dim 64 x 64 scale 0.125
 // CHECK-LABEL: tile.kernel @dense_queries(
 // CHECK-SAME:    grads.t: out [tensors.t.0, tensors.t.1, tensors.t.2] bf16
 // CHECK:         tile.for_blocks
-// CHECK:           %[[DS:.*]] = tile.map(%dp
+// CHECK:           %[[DS:.*]] = tile.map(%ds
 // CHECK:           %[[HEAD:.*]] = arith.select %unshared, %h, %c-1
 // CHECK:           tile.scatter %[[DS]], %{{.*}}[%[[HEAD]], %q_index, %k_index]
 // CHECK:           tile.convert %[[DS]]
@@ -99,7 +99,7 @@ attn.attention @dense dtype bf16 head_dim 64 x 64 scale 0.125
 // A table by distance: atomic additions to float32, cleared in front and rounded behind, of sums along the diagonals of a warp's 16 rows.
 // CHECK:       tile.launch @table [@table_zeros_t, @table_rows, @table_keys, @table_queries, @table_grad_t]
 // CHECK-LABEL: tile.kernel @table_queries(
-// CHECK:         %[[DS:.*]] = tile.map(%dp
+// CHECK:         %[[DS:.*]] = tile.map(%ds
 // CHECK:         %[[ADDED:.*]] = tile.map(%[[DS]] : {{.*}}) at(q = %q0) only_if
 // CHECK:         %sums = tile.sum_diagonals %[[ADDED]] {{.*}} -> <part 4 x distance 80, f32, register>
 // CHECK:         %index = tile.map(%sums : {{.*}}) at(part = %c0{{.*}}, distance = %first_distance)
@@ -145,7 +145,7 @@ attn.attention @buckets dtype bf16 head_dim 64 x 64 scale 0.125
 
 // One by something else: each element by itself.
 // CHECK-LABEL: tile.kernel @gathered_queries(
-// CHECK:         %[[DS:.*]] = tile.map(%dp
+// CHECK:         %[[DS:.*]] = tile.map(%ds
 // CHECK:         tile.scatter add %[[DS]], %{{.*}}[%{{.*}}, %index] : <q 64 x k 64, f32, register>, <2, f32>(i32, !tile.tile<q 64 x k 64, i32, register>)
 attn.attention @gathered dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {tensors = [#attn.tensor<t, bf16, rank 2>], gradients = #attn.gradients<["t"]>} score {

@@ -19,14 +19,18 @@
 // CHECK:             arith.addi %[[FIRST]], %round
 // CHECK:             %[[S:.*]] = tile.mma %q_tile, %k_tile
 // CHECK:             %[[DP:.*]] = tile.mma %do_tile, %v_tile
-// P is one of the inputs, not computed again.
-// CHECK:             tile.map(%[[DP]], %delta, %{{.*}}
+// P is one of the inputs, not computed again. The mask hides it behind dS: no branch stands between the exponentials and what follows.
+// CHECK:             %[[DS:.*]] = tile.map(%[[DP]], %delta, %[[P:[a-z0-9_]*]] :
 // CHECK-NOT:         math.exp
+// CHECK:             tile.map(%[[P]] {{.*}} only_if
+// CHECK:             tile.map(%[[DS]], %p_{{[0-9]+}} : {{.*}} only_if
 // CHECK:             tile.mma %{{.*}}, %do_tile add
 // CHECK:             tile.mma %{{.*}}, %q_tile add
 // CHECK-LABEL: tile.kernel @causal_queries(
 // CHECK-SAME:    dq: out [b, h, q, d 64] bf16) grid [b, h, q by 64]
 // CHECK:         tile.domain k by 64
+// CHECK:         %[[DS:.*]] = tile.map(%{{.*}}, %delta, %
+// CHECK:         tile.map(%[[DS]] {{.*}} only_if
 // CHECK:         tile.mma %{{.*}}, %k_tile add
 attn.attention @causal dtype bf16 head_dim 64 x 64 scale 0.125 attributes {gradients = #attn.gradients<[]>} score {
 } mask {
