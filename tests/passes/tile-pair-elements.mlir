@@ -82,13 +82,14 @@ tile.kernel @pairs(out: out [h, q, k] bf16) grid [h, q by 64, k by 32] dtype bf1
   %c1 = arith.constant 1 : i32
   %Sk = tile.axis_extent "k" : i32
   %bias = tile.param "tensors.bias" : !tile.view<3, bf16>
-  %table = tile.param "tensors.table" : !tile.view<2, bf16>
   %numbers = tile.param "tensors.numbers" : !tile.view<2, i32>
   %O = tile.param "out" : !tile.view<3, bf16>
   %x = tile.map() at(q = %q0, k = %k0) -> !values {
   ^bb0(%q: i32, %k: i32):
     %next = arith.addi %q, %c1 : i32
     %0 = tile.element %bias[%h, %next, %k] in_range [true, false, false] : !tile.view<3, bf16> (i32, i32, i32) -> f32
+    // A parameter that is read in the map alone is asked in front of it, too.
+    %table = tile.param "tensors.table" : !tile.view<2, bf16>
     // Rows and columns in each other's places, an index of both, and integers.
     %1 = tile.element %table[%k, %q] in_range [false, false] : !tile.view<2, bf16> (i32, i32) -> f32
     %d = arith.subi %q, %k : i32

@@ -19,8 +19,8 @@
 // the loop over queries has all five products and adds dQ up in memory (addsQueries); tileQ * tileK * e bytes more are of
 // dS, by which warps exchange it.
 //
-// A plan with copy warps has that one loop in any case, on warpgroup-level products. Beside the first row, in whole panels of
-// the copy engine, it holds two stages of dS, by which the warpgroups exchange it, the tile's share of dQ, LSE, delta and
+// A plan with copy warps has that one loop in any case, on warpgroup-level products. Beside the first row, in whole panels
+// of the copy engine, it holds two stages of dS, by which the warpgroups exchange it, the tile's share of dQ, LSE, delta and
 // other vectors of each stage, dK and dV on their way to memory where these do not lie over V and that share (D != Dv), and
 // if that fits (stageBiases) one stage of each dense bias, which the copy engine brings:
 //
@@ -59,9 +59,10 @@ int64_t sharesOfColumns(int64_t tileQ, int64_t warps);
 
 /// Warpgroup-level products where the architecture has them, the order of additions is free, the heads of a group are
 /// rounds of one loop, and their tiles fit: one loop then has all five products, and one plan. Else for each loop, one of
-/// which may have all five as said above, the most rows a warp, then the widest looped tile, then the most stages, whose accumulators fit and of whose blocks two
-/// share a multiprocessor; where none does, what fits the budget. What the request fixes stays, for the loop over keys
-/// what `ofQueries` fixes, if given. Errors: as rankPlans; a fixed field that the backward pass has no choice of.
+/// which may have all five as said above, the most rows a warp, then the widest looped tile, then the most stages, whose
+/// accumulators fit and of whose blocks two share a multiprocessor; where none does, what fits the budget. What the request
+/// fixes stays, for the loop over keys what `ofQueries` fixes, if given. Errors: as rankPlans; a fixed field that the
+/// backward pass has no choice of.
 Expected<BackwardPlans> chooseBackwardPlans(const PlanRequest &request,
                                             const std::optional<PlanChoice> &ofQueries = {});
 
