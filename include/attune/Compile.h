@@ -116,10 +116,9 @@ struct Gradients {
   std::vector<std::string> tensors =
       {};           ///< captured tensors of floats whose gradients are computed, operands "grads.NAME"
   bool lse = false; ///< the gradient of lse comes in, as operand "dlse", beside that of o
-  bool deterministic =
-      false;          ///< the same bits for the same arguments in every launch: dQ is not added up in memory where
-                      ///< that is quicker; of tensors that are read at an index of both q and k (table[h, q - k])
-                      ///< in 536 bytes of workspace an element
+  /// The same bits for the same arguments in every launch: dQ is not added up in memory where that is quicker; of tensors
+  /// that are read at an index of both q and k (table[h, q - k]) in 536 bytes of workspace an element.
+  bool deterministic = false;
   Saving saving = {}; ///< of both passes, which are compiled with the same
 };
 

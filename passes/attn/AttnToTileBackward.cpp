@@ -175,7 +175,7 @@ private:
                          load("v_tile", "k", "dv", vs, at, values.Sk, 1)};
     const Carried none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
     h = first;
-    const bool inRounds = hasRoles(plan) && sums.empty();
+    const bool inRounds = backward::hasRoles(op, plan) && sums.empty();
     (inRounds ? values.firstHead : values.h) = first;
     auto tilesOfHeads = domain().getDefiningOp<tile::DomainOp>();
     Carried carried;
@@ -209,7 +209,7 @@ private:
   Value exchanged(Value tile, StringRef name) {
     auto type = cast<TileType>(tile.getType()).withSpace(MemorySpace::Shared);
     auto convert = tile::ConvertOp::create(builder, loc, type, tile.getDefiningOp<tile::ConvertOp>().getTile());
-    if (hasRoles(plan))
+    if (backward::hasRoles(op, plan))
       convert->setAttr(sched::ringAttr, sched::RingAttr::get(builder.getContext(), 2));
     return tile::named(convert, name);
   }
@@ -674,7 +674,7 @@ struct AttnToTileBackward : attune::impl::AttnToTileBackwardBase<AttnToTileBackw
                        << " first";
         return signalPassFailure();
       }
-      if (plan.getCopyWarps() && !op.getDtype().isF32() && !op->hasAttr(attn::addsQueriesAttr)) {
+      if (backward::hasRoles(op, plan) && !op->hasAttr(attn::addsQueriesAttr)) {
         op.emitError() << "has an attn.plan with copy warps, around which one loop has all five products; run "
                           "attn-tile-size first, or say attn.adds_queries";
         return signalPassFailure();

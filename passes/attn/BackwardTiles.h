@@ -22,6 +22,11 @@ using tile::MemorySpace;
 using tile::TileType;
 using Predicate = arith::CmpIPredicate;
 
+/// Whether the loops of a plan have a role that copies; those of float32 have not.
+inline bool hasRoles(attn::AttentionOp op, attn::PlanAttr plan) {
+  return plan.getCopyWarps() > 0 && !op.getDtype().isF32();
+}
+
 class BackwardTiles : protected TileWriter {
 protected:
   BackwardTiles(attn::AttentionOp op, attn::PlanAttr keysPlan, attn::PlanAttr queriesPlan, int64_t granularity,
@@ -37,7 +42,7 @@ protected:
 
   tile::KernelOp writeKernel(const Twine &suffix, ArrayRef<StringRef> axes, Work work, function_ref<void()> body) {
     plan = work == Work::LoopOverQueries ? keysPlan : queriesPlan;
-    const bool sharesColumns = work == Work::LoopOverQueries && hasRoles(keysPlan);
+    const bool sharesColumns = work == Work::LoopOverQueries && hasRoles(op, keysPlan);
     columns = columnsOfQueryLoop(op.getHeadDim(), op.getHeadDimV(), granularity,
                                  sharesColumns ? sharesOfColumns(plan.getTileQ(), plan.getWarps()) : 1);
     SmallVector<Attribute> grid;
@@ -53,7 +58,7 @@ protected:
                                     builder.getArrayAttr(grid), op.getDtype(), sizes, op.getTensorsAttr(),
                                     op.getScalarsAttr(), op.getPatternAttr(), op.getDropout(), op.getPrecise(),
                                     op.getQOffset());
-    if (work != Work::Rows && hasRoles(plan))
+    if (work != Work::Rows && hasRoles(op, plan))
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
     kernels.push_back(FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
     builder.createBlock(&kernel.getBody());
@@ -108,7 +113,6 @@ protected:
 
   /// Whether the loop over queries has all five products, and adds to dQ in memory.
   bool addsQueries() { return op->hasAttr(attn::addsQueriesAttr); }
-  bool hasRoles(attn::PlanAttr plan) { return plan.getCopyWarps() > 0 && !op.getDtype().isF32(); }
   /// Whether loops over keys add to captured tensors.
   bool addsByRow() {
     return !sumsOfElements(/*ofKeys=*/false).empty() ||
@@ -278,9 +282,21 @@ protected:
 
   Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
 
+  /// A tile's scores and gradients.
+  struct ScoreTile {
+    Value s, x, p, dp;
+    Value origin, k0; ///< of its queries, with the query offset, and of its keys
+    RowValues rows;
+    Value kept, saved;        ///< what the forward pass has left of dropout and of the score, or null
+    Value ds;                 ///< once it is written
+    Value q0, partial;        ///< by which the mask is asked
+    bool givesValues = false; ///< P is wanted for dV
+  };
+
   /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles. Sets `isMasked`, whether the
   /// tile is one of them. `hidden` is what a hidden key has.
-  Value maskTile(Value tile, float hidden, Value q0, Value origin, Value k0, Value partial) {
+  Value maskTile(const ScoreTile &of, Value tile, float hidden) {
+    const Value q0 = of.q0, origin = of.origin, k0 = of.k0, partial = of.partial;
     const bool loopsOverKeys = !values.k0;
     const int64_t step = loopsOverKeys ? plan.getTileK() : plan.getTileQ();
     Value looped = loopsOverKeys ? k0 : q0;
@@ -353,6 +369,8 @@ protected:
   /// Whether the sign of P says what is dropped in loops that give dV: where no weight is negative, one call of the generator
   /// serves P and dP.
   bool marksDropped() { return op.getDropout() && hasStatistics; }
+  /// Whether P of this tile does; else dP is 0 where it is dropped.
+  bool marksDropped(const ScoreTile &tile) { return tile.givesValues && marksDropped(); }
   Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
 
   /// Whether dX is a sum of products. With P' = P, negative where it is dropped, keep P = (P' + |P'|) / 2, and
@@ -391,28 +409,16 @@ protected:
                             : delta;
   }
 
-  /// A tile's scores and gradients.
-  struct ScoreTile {
-    Value s, x, p, dp;
-    bool marked = false; ///< p is negative where it is dropped; else dp is 0 there
-    Value origin, k0;    ///< of its queries, with the query offset, and of its keys
-    RowValues rows;
-    Value kept, saved;        ///< what the forward pass has left of dropout and of the score, or null
-    Value ds;                 ///< once it is written
-    Value q0, partial;        ///< by which the mask is asked
-    bool givesValues = false; ///< P is wanted behind dS
-  };
-
   /// P with dropout, of P as a tile of scores has it.
   Value keptOf(const ScoreTile &tile, Value q0) {
-    if (!tile.marked)
+    if (!marksDropped(tile))
       return dropped(tile.p, tile.kept, "p", q0, tile.k0);
     // The rounding takes maximumf along (tile-fold-rectifiers). Beside warpgroup-level products ptxas then has too few
     // registers at D 64, and runs products one after another (C7512): maxnumf, which gives 0 for NaN, stays by itself.
     if (splitsGradient())
       return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
-        return hasRoles(keysPlan) ? arith::MaxNumFOp::create(builder, loc, v[0], constant(0)).getResult()
-                                  : arith::MaximumFOp::create(builder, loc, v[0], constant(0)).getResult();
+        return hasRoles(op, keysPlan) ? arith::MaxNumFOp::create(builder, loc, v[0], constant(0)).getResult()
+                                      : arith::MaximumFOp::create(builder, loc, v[0], constant(0)).getResult();
       });
     return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
       return arith::SelectOp::create(builder, loc, isDropped(v[0]), constant(0), v[0]);
@@ -424,7 +430,6 @@ protected:
                      bool givesValues = false) {
     ScoreTile tile;
     tile.givesValues = givesValues;
-    tile.marked = marksDropped() && givesValues;
     tile.origin = qOrigin(q0);
     tile.k0 = k0;
     tile.q0 = q0;
@@ -440,12 +445,12 @@ protected:
     tile.x = tile.saved ? scoreFromSaved(tile.saved, readsProductBesideSaved() ? tile.s : Value(), tile.origin, k0)
                         : scoreTile(tile.s, tile.origin, k0);
     if (!hasStatistics)
-      tile.x = maskTile(tile.x, -std::numeric_limits<float>::infinity(), q0, tile.origin, k0, partial);
+      tile.x = maskTile(tile, tile.x, -std::numeric_limits<float>::infinity());
     tile.p = weights(tile.x, rows.base);
-    if (tile.marked)
+    if (marksDropped(tile))
       tile.p = dropped(tile.p, tile.kept, "p", q0, k0, /*negates=*/true);
     tile.dp = tile::named(tile::MmaOp::create(builder, loc, scores(), gradient, v, Value()), "dp");
-    if (!tile.marked)
+    if (!marksDropped(tile))
       tile.dp = dropped(tile.dp, tile.kept, "dp", q0, k0);
     return tile;
   }
@@ -453,7 +458,7 @@ protected:
   /// What x would be of a hidden key may be anything, and LSE of the row NaN: its p is 0, in place of p of -inf.
   void hideWeights(ScoreTile &tile) {
     if (hasStatistics)
-      tile.p = maskTile(tile.p, 0, tile.q0, tile.origin, tile.k0, tile.partial);
+      tile.p = maskTile(tile, tile.p, 0);
   }
 
   /// dS of a tile, behind which P is hidden: 0 of hidden keys, whatever the other factors are. A branch between the two would
@@ -461,7 +466,7 @@ protected:
   Value scoreGradients(ScoreTile &tile) {
     tile.ds = gradientsOfVisible(tile);
     if (hasStatistics && !tile.givesValues && captured.empty())
-      return tile.ds = maskTile(tile.ds, 0, tile.q0, tile.origin, tile.k0, tile.partial);
+      return tile.ds = maskTile(tile, tile.ds, 0);
     hideWeights(tile);
     if (hasStatistics || op.getScoreGrad().empty() || vanishes(yieldOf(op.getScoreGrad())))
       tile.ds = unlessHidden(tile, tile.ds, "ds");
@@ -521,7 +526,7 @@ protected:
     if (splitsGradient())
       return mapOfProducts(tile, [&](Value dp, function_ref<Value(Value)> input, tile::MapOp map) {
         Value p = input(tile.p), dx;
-        if (tile.marked) {
+        if (marksDropped(tile)) {
           Value weight = math::AbsFOp::create(builder, loc, p);
           Value twice = arith::AddFOp::create(builder, loc, p, weight); // exactly 0 or 2 P
           Value ofDropout = arith::MulFOp::create(builder, loc, twice, dp);
@@ -597,7 +602,7 @@ protected:
     Value result = mapOfProducts(tile, [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
       if (keepScale)
         g = arith::MulFOp::create(builder, loc, g, keepScale);
-      if (tile.marked)
+      if (marksDropped(tile))
         g = arith::SelectOp::create(builder, loc, isDropped(input(tile.p)), constant(0), g);
       if (tile.rows.delta)
         g = arith::SubFOp::create(builder, loc, g, input(tile.rows.delta));
@@ -615,7 +620,7 @@ protected:
     Value p = yieldOf(op.getP());
     for (auto [own, other] : valuesInCommon(region, op.getP()))
       if (other == p && own.getDefiningOp())
-        mapping.map(own, tile.marked ? Value(math::AbsFOp::create(builder, loc, input(tile.p))) : input(tile.p));
+        mapping.map(own, marksDropped(tile) ? Value(math::AbsFOp::create(builder, loc, input(tile.p))) : input(tile.p));
     const std::pair<unsigned, Value> inputs[] = {{2, tile.x}, {3, tile.rows.base}};
     for (auto [argument, of] : inputs)
       if (of && isNeeded(value, region.getArgument(argument), mapping))

@@ -48,11 +48,9 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       kernel.walk([&](tile::MapOp map) {
         if (holdsPairs(map.getResult().getType()))
-          for (auto element : map.getBody().getOps<tile::ElementOp>()) {
-            mark(element, isInPairs(map, element, 1), isInPairs(map, element, 0));
-            if (isMarked(element))
+          for (auto element : map.getBody().getOps<tile::ElementOp>())
+            if (mark(element, isInPairs(map, element, 1), isInPairs(map, element, 0)))
               bringOut(map, element.getView());
-          }
       });
       kernel.walk([&](tile::ScatterOp scatter) {
         mark(scatter, isInPairs(scatter, 1), isInPairs(scatter, 0));
@@ -62,17 +60,17 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     }
   }
 
-  static bool isMarked(Operation *op) { return op->hasAttr(sched::pairsAttr) || op->hasAttr(sched::rowPairsAttr); }
-
   /// The view is asked once, in front of the map: a hand may have written its parameter into the map.
   static void bringOut(tile::MapOp map, Value view) {
     if (auto parameter = view.getDefiningOp<tile::ParamOp>(); parameter && map->isAncestor(parameter))
       parameter->moveBefore(map);
   }
 
-  static void mark(Operation *op, bool byColumns, bool byRows) {
+  /// Whether it is marked.
+  static bool mark(Operation *op, bool byColumns, bool byRows) {
     if (byColumns || byRows)
       op->setAttr(byColumns ? sched::pairsAttr : sched::rowPairsAttr, UnitAttr::get(op->getContext()));
+    return byColumns || byRows;
   }
 
   static bool hasRole(TileType type, sched::FragmentRole role) {

@@ -16,6 +16,9 @@
 // CHECK-COUNT-1: tile.dropout {{.*}} negates
 // CHECK-NOT:     tile.dropout
 // Keys past the last one have no weight.
+// CHECK:         %[[ENDS:.*]] = arith.cmpi sgt, %{{.*}}, %Sk
+// CHECK:         tile.map(%p{{.*}} at(q = {{.*}}, k = %k0) only_if %[[ENDS]]
+// CHECK:           arith.cmpi slt, %k, %Sk
 // CHECK:         %[[DV:.*]] = tile.mma %{{.*}}, %do_tile add
 // CHECK:         %[[DS:.*]] = tile.convert {{.*}} -> <q 32 x k 64, bf16, shared>
 // CHECK-NOT:     sched.ring

@@ -28,11 +28,11 @@ public:
       : request(request), arch(arch), budget(budget), of(of), fixed(fixed) {}
 
   Expected<Plan> choose() const {
-    auto hasRoom = [&](const Plan &plan) { return registers(plan) <= freeRegisters && isShared(plan); };
     // Of float32, fragments of 32 rows take all that there is.
     for (int64_t rows = request.elementBytes > 2 ? 16 : 32; rows >= 16; rows /= 2)
       for (int64_t columns : {64, 32})
-        if (std::optional<Plan> plan = withStages(blockRows(rows), rows, columns, hasRoom))
+        if (std::optional<Plan> plan =
+                withStages(blockRows(rows), rows, columns, [&](const Plan &plan) { return hasRoom(plan); }))
           return *plan;
     // Where the accumulators of 16 rows alone are more than a thread has, narrow tiles spill least.
     if (std::optional<Plan> plan = withStages(blockRows(16), 16, 32, [&](const Plan &plan) { return isShared(plan); }))
@@ -48,7 +48,7 @@ public:
   /// Warps of 16 rows are bound by shared memory, and lose by it more than they save.
   bool hasRoomForQueries(const Plan &plan) const {
     const int64_t exchanged = int64_t(plan.tileQ) * plan.tileK * request.elementBytes;
-    return own(plan) >= 32 * plan.warps && registers(plan) <= freeRegisters && isShared(plan, exchanged);
+    return own(plan) >= 32 * plan.warps && hasRoom(plan, exchanged);
   }
 
 private:
@@ -111,6 +111,10 @@ private:
   bool isShared(const Plan &plan, int64_t more = 0) const {
     const auto each = int64_t(arch.sharedBytesPerSM / 2 - arch.sharedReservedPerBlock);
     return sharedBytes(plan) + more <= std::min(budget, each);
+  }
+
+  bool hasRoom(const Plan &plan, int64_t more = 0) const {
+    return registers(plan) <= freeRegisters && isShared(plan, more);
   }
 
   Error nothingFits(const Plan &plan) const {
