@@ -15,6 +15,10 @@
 // stores beside K, and both are one stage; where the text gives it other warps, they store it to a ring of its own.
 // Windows of captured tensors are rings too, which the first warp copies to between K and V.
 //
+// Rings whose stages are awaited and left together have one pair of barriers: what one warp copies and the same ops read
+// first and last, as the operands of a product that read nothing else; and what the same warps compute, which they do one
+// after the other.
+//
 // What a loop stores or adds to memory in each pass leaves by a ring, too: the consumers fill a stage, and a warp of the
 // producer has the copy engine take it to memory, and empties it.
 //
@@ -83,7 +87,10 @@ LogicalResult WarpSpecializer::findRings() {
   for (const Ring &ring : llvm::concat<const Ring>(streamed, staged, windows, exchanged, leaving))
     if (!llvm::is_contained(depths, ring.stages()))
       depths.push_back(ring.stages());
-  return findOthers();
+  if (failed(findOthers()))
+    return failure();
+  joinRings();
+  return success();
 }
 
 bool WarpSpecializer::isRead(Value view) {
@@ -193,19 +200,17 @@ LogicalResult WarpSpecializer::run() {
     const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
     const int64_t readers = warps + (ofKeys ? followers : 0);
     const bool byLanes = withColumns || (ofKeys && domain.skips());
-    declare(ring, /*filledBy=*/withColumns ? 33 : 1, /*emptiedBy=*/byLanes ? 32 * readers : readers);
+    declare(ring, ring.copies() + (withColumns ? 32 : 0), /*emptiedBy=*/byLanes ? 32 * readers : readers);
   }
   // Every lane arrives for what it has written.
   for (Ring &ring : staged)
-    declare(ring, /*filledBy=*/32 * ring.is.getWarps(), ring.isStored ? 32 * warps : warps);
+    declare(ring, /*filledBy=*/32 * ring.is.getWarps(), /*emptiedBy=*/32 * warps);
   for (Ring &ring : windows)
-    declare(ring, /*filledBy=*/1, warps);
+    declare(ring, ring.copies(), warps);
   for (Ring &ring : leaving)
     declare(ring, /*filledBy=*/32 * warps, /*emptiedBy=*/1);
-  for (Ring &ring : columns) {
-    ring.buffer = declareBuffer(ring);
-    ring.barriers = streamed.front().barriers;
-  }
+  for (Ring &ring : columns)
+    declare(ring, 0, 0);
   for (Ring &ring : exchanged)
     ring.buffer = declareBuffer(ring);
   describeWindows();

@@ -91,6 +91,8 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   body.getOperations().splice(body.end(), loop.getBody().front().getOperations());
   Operation *firstUser = firstAndLast(llvm::to_vector(loop.getPartial().getUsers()), body).first;
   for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows)) {
+    if (ring.with)
+      continue;
     const bool ofKeys = &ring == &streamed.front();
     auto readVisit = [&] {
       if (!visits || !ofKeys)
@@ -102,8 +104,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
       loop.getPartial().replaceAllUsesWith(tile::named(partial, "partial"));
     };
     readStage(ring, in(at, ring), /*refilled=*/true, /*waited=*/false,
-              AlsoRead{readVisit, visits && ofKeys ? firstUser : nullptr},
-              ofKeys ? MutableArrayRef<Ring>(columns) : MutableArrayRef<Ring>());
+              AlsoRead{readVisit, visits && ofKeys ? firstUser : nullptr});
   }
   for (Ring &ring : exchanged)
     exchange(ring, in(at, ring));
@@ -158,6 +159,8 @@ sched::ForTilesOp WarpSpecializer::passOver(TileSequence &sequence, ValueRange f
       following = followVisit(at);
       continue;
     }
+    if (ring.with)
+      continue;
     const Position own = in(at, ring);
     sched::WaitOp::create(builder, loc, ring.barriers, own.stage, own.phase);
     release(ring, own.stage);
@@ -253,34 +256,32 @@ Value WarpSpecializer::replaceBySlot(Ring &ring, Value stage, Operation *first) 
   return slot;
 }
 
-void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool waited, AlsoRead also,
-                                MutableArrayRef<Ring> beside) {
+void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool waited, AlsoRead also) {
   Location loc = ring.tile->getLoc();
   auto [first, last] = readersOf(ring);
+  Operation *whenAwaited = ring.tile;
+  for (Ring *other : ring.beside) {
+    auto [firstOther, lastOther] = readersOf(*other);
+    assert(firstOther && "what nothing reads has not been staged");
+    if (!first || firstOther->isBeforeInBlock(first))
+      first = firstOther;
+    if (!last || last->isBeforeInBlock(lastOther))
+      last = lastOther;
+    if (sched::placeOf(other->tile) && whenOf(other->tile) < whenOf(whenAwaited))
+      whenAwaited = other->tile;
+  }
   const bool isEarly = also.neededBy && (!first || also.neededBy->isBeforeInBlock(first));
   builder.setInsertionPoint(isEarly ? also.neededBy : first ? first : ring.tile);
   if (!waited)
-    placeAs(ring.tile, sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase));
+    placeAs(whenAwaited, sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   SmallVector<Value> read{replaceBySlot(ring, at.stage, first)};
+  for (Ring *other : ring.beside)
+    read.push_back(replaceBySlot(*other, at.stage, first));
   if (!isEarly)
     builder.setInsertionPointAfter(first ? first : read.front().getDefiningOp());
   if (also.read)
     also.read();
   if (last != first)
-    builder.setInsertionPointAfter(last);
-  bool later = false;
-  for (Ring &other : beside) {
-    auto [firstOther, lastOther] = readersOf(other);
-    assert(firstOther && "what nothing reads has not been staged");
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(firstOther);
-    read.push_back(replaceBySlot(other, at.stage, firstOther));
-    if (!last || last->isBeforeInBlock(lastOther)) {
-      last = lastOther;
-      later = true;
-    }
-  }
-  if (later)
     builder.setInsertionPointAfter(last);
   if (refilled) {
     // Products read by the warpgroup, maps by the lane. Where lanes of their own arrive inside a product's time without

@@ -42,7 +42,7 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
       // In the order of their first use, which is that of their release.
       SmallVector<Ring *> rings;
       for (Ring &ring : llvm::concat<Ring>(streamed, windows))
-        if (&ring == &streamed.front() ? columns.empty() : !ring.is.getFirstWarp())
+        if (!ring.with && (&ring == &streamed.front() ? columns.empty() : !ring.is.getFirstWarp()))
           rings.push_back(&ring);
       if (rings.empty())
         return;
@@ -58,12 +58,16 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
 }
 
 void WarpSpecializer::copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit) {
-  if (ring.map)
-    return copyWindow(ring, mapping, at);
-  sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
+  SmallVector<Ring *> copied{&ring};
+  llvm::copy_if(ring.beside, std::back_inserter(copied), [](Ring *other) { return !other->isStored; });
+  for (Ring *each : copied) // what a place follows from, in front of the wait
+    if (auto window = dyn_cast<tile::WindowOp>(each->tile))
+      cloneValues(window.getIndices(), &loop.getBody().front(), builder, mapping);
+  sched::AcquireOp::create(builder, ring.tile->getLoc(), ring.barriers, at.stage, at.phase);
   if (visits && &ring == &streamed.front())
     sched::SendOp::create(builder, loc, visit, visits, at.stage);
-  copy(ring, mapping, at.stage);
+  for (Ring *each : copied)
+    copy(*each, mapping, at.stage);
 }
 
 void WarpSpecializer::copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one) {
@@ -73,11 +77,8 @@ void WarpSpecializer::copyWithColumns(IRMapping &mapping, Position at, ArrayRef<
   // compute-sanitizer no lane speaks for another.
   auto store = [&] {
     sched::AcquireOp::create(builder, loc, keys.barriers, at.stage, at.phase);
-    for (Ring &ring : columns) {
-      Value loaded = cast<tile::ConvertOp>(ring.tile).getTile();
-      cloneWithOperands(loaded.getDefiningOp(), &loop.getBody().front(), builder, mapping);
-      sched::StoreTileOp::create(builder, ring.tile->getLoc(), mapping.lookup(loaded), ring.buffer, at.stage);
-    }
+    for (Ring &ring : columns)
+      storeStage(ring, mapping, at.stage);
   };
   if (visits)
     onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, visit[1], i32(0)), store);
@@ -198,13 +199,18 @@ SmallVector<tile::DomainOp> WarpSpecializer::partDomains(const IRMapping &block,
   return domains;
 }
 
+void WarpSpecializer::storeStage(Ring &ring, IRMapping &mapping, Value stage) {
+  Value computed = cast<tile::ConvertOp>(ring.tile).getTile();
+  cloneWithOperands(computed.getDefiningOp(), &loop.getBody().front(), builder, mapping);
+  sched::StoreTileOp::create(builder, ring.tile->getLoc(), mapping.lookup(computed), ring.buffer, stage);
+}
+
 void WarpSpecializer::computeStaged(Ring &ring, IRMapping &mapping, Position at) {
   Location loc = ring.tile->getLoc();
   sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-  cloneWithOperands(cast<tile::ConvertOp>(ring.tile).getTile().getDefiningOp(), &loop.getBody().front(), builder,
-                    mapping);
-  sched::StoreTileOp::create(builder, loc, mapping.lookup(cast<tile::ConvertOp>(ring.tile).getTile()), ring.buffer,
-                             at.stage);
+  storeStage(ring, mapping, at.stage);
+  for (Ring *other : ring.beside)
+    storeStage(*other, mapping, at.stage);
   sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
 }
 
@@ -226,7 +232,8 @@ LogicalResult WarpSpecializer::writeOthers(Value thread, ArrayRef<Ring *> rings,
 LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original) {
   SmallVector<Ring *> loads, computed, leaves;
   for (Ring *ring : rings)
-    (isa<tile::ConvertOp>(ring->tile) ? computed : ring->leaves() ? leaves : loads).push_back(ring);
+    if (!ring->with)
+      (ring->isStored ? computed : ring->leaves() ? leaves : loads).push_back(ring);
   Value one;
   if (!loads.empty() || !leaves.empty())
     one = tile::named(sched::ElectOp::create(builder, loc, builder.getI1Type()), "elected");
@@ -244,15 +251,6 @@ LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Opera
     for (Ring *ring : leaves)
       writeLeaving(*ring, mapping, in(at, *ring), one);
   });
-}
-
-void WarpSpecializer::copyWindow(Ring &ring, IRMapping &mapping, Position at) {
-  auto window = cast<tile::WindowOp>(ring.tile);
-  Location loc = window.getLoc();
-  SmallVector<Value> indices = cloneValues(window.getIndices(), &loop.getBody().front(), builder, mapping);
-  sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
-  sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, at.stage,
-                              ring.barriers, ring.map);
 }
 
 void WarpSpecializer::writeLeaving(Ring &ring, IRMapping &mapping, Position at, Value one) {
@@ -283,12 +281,18 @@ void WarpSpecializer::onlyIf(Value condition, function_ref<void()> body) {
 }
 
 void WarpSpecializer::copy(Ring &ring, IRMapping &mapping, Value stage) {
+  Location loc = ring.tile->getLoc();
+  auto window = dyn_cast<tile::WindowOp>(ring.tile);
+  auto load = dyn_cast<tile::LoadOp>(ring.tile);
   SmallVector<Value> indices;
-  auto load = cast<tile::LoadOp>(ring.tile);
-  for (Value index : load.getIndices())
+  for (Value index : window ? window.getIndices() : load.getIndices())
     indices.push_back(mapping.lookupOrDefault(index));
-  sched::CopyTileOp::create(builder, load.getLoc(), mapping.lookupOrDefault(load.getView()), indices,
-                            mapping.lookupOrDefault(load.getLimit()), ring.buffer, stage, ring.barriers);
+  if (window)
+    sched::CopyWindowOp::create(builder, loc, mapping.lookupOrDefault(window.getView()), indices, ring.buffer, stage,
+                                ring.barriers, ring.map);
+  else
+    sched::CopyTileOp::create(builder, loc, mapping.lookupOrDefault(load.getView()), indices,
+                              mapping.lookupOrDefault(load.getLimit()), ring.buffer, stage, ring.barriers);
 }
 
 } // namespace attune::roles

@@ -41,9 +41,46 @@ std::string WarpSpecializer::stemOf(const Ring &ring) {
 
 void WarpSpecializer::declare(Ring &ring, int64_t filledBy, int64_t emptiedBy) {
   ring.buffer = declareBuffer(ring);
+  if (ring.with) {
+    ring.barriers = ring.with->barriers;
+    return;
+  }
+  std::string name = stemOf(ring);
+  for (Ring *other : ring.beside)
+    if (other->isStored == ring.isStored) // not of what lanes add to a copy
+      name += "_" + stemOf(*other);
   ring.barriers =
       sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), ring.stages()),
-                            stemOf(ring) + "_barriers", 0, filledBy, emptiedBy);
+                            name + "_barriers", 0, filledBy, emptiedBy);
+}
+
+bool WarpSpecializer::areTogether(const Ring &a, const Ring &b) {
+  if (a.with || b.with || a.is != b.is)
+    return false;
+  const auto [first, last] = readersOf(a);
+  const auto [firstOther, lastOther] = readersOf(b);
+  if (!first || !firstOther)
+    return false;
+  if (!a.isStored)
+    return !b.isStored && first == firstOther && last == lastOther;
+  // Either op may say when both are awaited, and either reader when they are left.
+  return b.isStored && whenOf(a.tile).first == whenOf(b.tile).first && whenOf(last) == whenOf(lastOther);
+}
+
+void WarpSpecializer::joinRings() {
+  auto join = [](Ring &ring, Ring &other) {
+    other.with = &ring;
+    ring.beside.push_back(&other);
+  };
+  for (Ring &column : columns)
+    join(streamed.front(), column);
+  SmallVector<Ring *> rings;
+  for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows))
+    rings.push_back(&ring);
+  for (auto [i, ring] : llvm::enumerate(rings))
+    for (Ring *other : ArrayRef(rings).drop_front(i + 1))
+      if (areTogether(*ring, *other))
+        join(*ring, *other);
 }
 
 bool WarpSpecializer::followsBatch(tile::WindowOp window) {
@@ -68,7 +105,8 @@ void WarpSpecializer::initialise() {
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
   onlyIf(first, [&] {
     for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows, leaving))
-      sched::InitRingOp::create(builder, loc, ring.barriers);
+      if (!ring.with)
+        sched::InitRingOp::create(builder, loc, ring.barriers);
     sched::FenceInitOp::create(builder, loc);
   });
   sched::BarrierOp::create(builder, loc);

@@ -47,6 +47,8 @@ private:
     sched::RingAttr is; ///< how deep, and filled by whom
     bool isStored;      ///< by lanes, element by element
     Value buffer = {}, barriers = {}, map = {};
+    Ring *with = nullptr;           ///< the one whose barriers it shares, if there is one
+    SmallVector<Ring *, 1> beside;  ///< those that share its barriers
 
     explicit Ring(Operation *tile)
         : tile(tile), is(sched::ringOf(tile)), isStored(isa<attune::tile::ConvertOp>(tile)) {}
@@ -55,6 +57,10 @@ private:
     /// The tile in it.
     Value value() const { return leaves() ? tile->getOperand(0) : tile->getResult(0); }
     int64_t stages() const { return is.getStages(); }
+    /// How many copies fill a stage: its own, and those beside it.
+    int64_t copies() const {
+      return 1 + llvm::count_if(beside, [](Ring *other) { return !other->isStored; });
+    }
   };
   /// Where a role is in a ring: the stage, and the parity of its walks over the stages.
   struct Position {
@@ -71,6 +77,10 @@ private:
   /// Where the producer tells what is in each stage of a ring.
   Value declareMessages(StringRef name, int64_t stages, int64_t fields);
 
+  /// Rings that are awaited and left together share barriers.
+  void joinRings();
+  static bool areTogether(const Ring &a, const Ring &b);
+
   /// Room for `stages` of what the ring holds.
   Value declareBuffer(const Ring &ring);
   /// Those of a tile on its way to memory, of which the copy engine takes boxes.
@@ -78,6 +88,7 @@ private:
 
   static std::string stemOf(const Ring &ring);
 
+  /// Its buffer, and its barriers, unless it shares another's.
   void declare(Ring &ring, int64_t filledBy, int64_t emptiedBy);
 
   /// Whether the place along the grid's first axis, of batches, decides what a window shows.
@@ -157,7 +168,7 @@ private:
   /// the loop stays the same. In the loop ptxas may elect it in each turn anew.
   bool walksAlone() const { return once.empty() && columns.empty(); }
 
-  /// A load of the loop; with K goes what is said of the tile.
+  /// A load or window of the loop, and those beside it; with K goes what is said of the tile.
   void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit = {});
 
   /// K, and beside it what is read by key, where the mask decides within the tile: the stage is full when both are
@@ -196,15 +207,14 @@ private:
   /// Of each part of the tile's rows the domain; they are to be erased.
   SmallVector<tile::DomainOp> partDomains(const IRMapping &block, ArrayRef<Operation *> original);
 
-  /// What is staged moves here from the consumers' loop. A stage is awaited before it is computed: what is loaded goes
+  /// What is staged moves here from the consumers' loop, with what is beside it. A stage is awaited before it is computed: what is loaded goes
   /// straight to shared memory, and a warp that holds nothing through a wait leaves its registers to the consumers.
   void computeStaged(Ring &ring, IRMapping &mapping, Position at);
+  void storeStage(Ring &ring, IRMapping &mapping, Value stage);
 
   /// Warps other than the first, and their walk over the tiles of what they fill.
   LogicalResult writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
   LogicalResult walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
-
-  void copyWindow(Ring &ring, IRMapping &mapping, Position at);
 
   /// The other end of a ring whose tiles go to memory: `one` lane has the copy engine take a stage, and the warp empties it.
   void writeLeaving(Ring &ring, IRMapping &mapping, Position at, Value one);
@@ -249,6 +259,12 @@ private:
     sched::ReleaseOp::create(builder, loc, ring.barriers, stage, byLanes(ring));
   }
 
+  /// When `op` runs, in stages and orders; ops without sched.at are alike.
+  static std::pair<int64_t, int64_t> whenOf(Operation *op) {
+    auto at = sched::placeOf(op);
+    return at ? std::pair(at.getStage(), at.getOrder()) : std::pair<int64_t, int64_t>(-1, -1);
+  }
+
   /// `op` runs when `as` does, an op of the loop as it is written; turns are for what is written.
   static void placeAs(Operation *as, Operation *op) { sched::placeAt(op, sched::placeOf(as)); }
 
@@ -268,10 +284,9 @@ private:
   /// stage, or what is changed in its place.
   Value replaceBySlot(Ring &ring, Value stage, Operation *first);
 
-  /// The load is the ring's stage: full from its wait on, as are those of `beside`; released after the last reader of
+  /// The load is the ring's stage: full from its wait on, as are those beside it; released after the last reader of
   /// these, and what is also read, where it is filled again.
-  void readStage(Ring &ring, Position at, bool refilled, bool waited = false, AlsoRead also = {},
-                 MutableArrayRef<Ring> beside = {});
+  void readStage(Ring &ring, Position at, bool refilled, bool waited = false, AlsoRead also = {});
 
   /// What the warps of the role exchange goes into a stage, one after the other.
   void exchange(Ring &ring, Position at);
