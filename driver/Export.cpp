@@ -329,6 +329,8 @@ int workspaceCount(const KernelSignature &signature) {
 std::string mappedTensor(const KernelSignature &signature, const TensorMapParam &map) {
   if (map.captured)
     return fmt::format("map_of_captured, {}", numberOf(signature.tensors, map.tensor));
+  if (map.isOptional())
+    return fmt::format("map_of_gradient, {}", numberOf(signature.operands, map.tensor));
   const int number = numberOf(signature.operands, map.tensor),
             passed = int(signature.operands.size()) - workspaceCount(signature);
   return number < passed ? fmt::format("map_of_operand, {}", number)

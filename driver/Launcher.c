@@ -82,7 +82,7 @@ typedef struct {
 } tensor_table;
 
 /* The copy engine's view of a tensor; `type` and `swizzle` are enumerators of cuda.h. */
-enum { map_of_operand, map_of_captured, map_of_workspace };
+enum { map_of_operand, map_of_captured, map_of_workspace, map_of_gradient };
 typedef struct {
   int of, index; /* of operands, captured tensors or tensors in the workspace */
   int type, rows, columns, swizzle;
@@ -727,11 +727,10 @@ static int64_t packed_stride(const tensor_view *tensor, int dim) {
   return tensor->shape[dim] > 1 ? tensor->strides[dim] : 0;
 }
 
-/* Whether a captured tensor's boxes hold what its elements do at all queries and keys of the launch. */
-static int is_mapped(const tensor_table *table, const tensor_view *tensor, const launch_sizes *sizes,
-                     int64_t q_offset) {
-  const int64_t greatest = ((int64_t)1 << 40) - 1, bytes = table->element_bytes;
-  const int rank = table->rank;
+/* Whether the boxes of a captured tensor, or of its gradient, hold what its elements do at all queries and keys of the
+ * launch. */
+static int is_mapped(const tensor_view *tensor, int rank, int64_t bytes, const launch_sizes *sizes, int64_t q_offset) {
+  const int64_t greatest = ((int64_t)1 << 40) - 1;
   int i;
   if ((uintptr_t)tensor->data % 16 != 0 || packed_stride(tensor, rank - 1) != 1 ||
       sizes->key_length > tensor->shape[rank - 1] || q_offset < 0 ||
@@ -953,8 +952,12 @@ static int pack_problem(const kernel_table *kernel, const image_table *image, co
     code = count_blocks(&image->entries[i], p, &packed->blocks[i]);
   for (i = 0; i < image->map_count && code == result_ok; ++i) {
     const map_table *map = &image->maps[i];
-    if (map->of != map_of_captured ||
-        is_mapped(&kernel->tensors[map->index], &p->tensors[map->index], &packed->sizes, p->q_offset))
+    const int is_captured = map->of == map_of_captured;
+    if ((!is_captured && map->of != map_of_gradient) ||
+        is_mapped(is_captured ? &p->tensors[map->index] : &p->operands[map->index],
+                  is_captured ? kernel->tensors[map->index].rank : kernel->operands[map->index].rank,
+                  is_captured ? kernel->tensors[map->index].element_bytes : kernel->operands[map->index].element_bytes,
+                  &packed->sizes, p->q_offset))
       packed->params.mapped |= (int32_t)(1u << i);
   }
   return code == result_ok ? check_mapped(kernel, image, packed->params.mapped) : code;
@@ -1236,8 +1239,8 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
                                                       box, steps, 0, map->swizzle, promotion, 0);
       if (code == 0)
         continue;
-      /* Of a captured tensor any strides are allowed. */
-      if (map->of != map_of_captured) {
+      /* Of a captured tensor and its gradient any strides are allowed. */
+      if (map->of != map_of_captured && map->of != map_of_gradient) {
         char what[256];
         snprintf(what, sizeof what,
                  "%s with row, head and batch strides of %lld, %lld and %lld bytes cannot be described to the copy "

@@ -203,8 +203,7 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
       const int code = tensorMaps->get(key, out, encode);
       if (code == 0)
         continue;
-      // Of a captured tensor any strides are allowed.
-      if (!image.signature.tensorMaps[i].captured)
+      if (!image.signature.tensorMaps[i].isOptional())
         return cuda->result(
             code,
             fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be described to the copy "

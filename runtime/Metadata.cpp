@@ -374,7 +374,8 @@ static bool isMappable(const KernelSignature &signature, const TensorMapParam &m
     return tensor && isFloat(tensor->dtype) && tensor->rank >= 2;
   }
   const auto operand = std::ranges::find(signature.operands, map.tensor, &OperandParam::name);
-  return operand != signature.operands.end() && operand->isTiled() && operand->rank() >= 2 && operand->rank() <= 4;
+  return operand != signature.operands.end() && (operand->isTiled() || map.isOptional()) && operand->rank() >= 2 &&
+         operand->rank() <= 4;
 }
 
 /// The kernel computes with floats; what refers to a captured tensor has one of the right type and rank.
@@ -398,8 +399,9 @@ static void checkTensors(Reader &reader, const KernelSignature &signature, const
           reader.fail(fmt::format("has a kernel left out by axis '{}', which no tensor has", axis));
     for (size_t map = 0; map < mostTensorMaps; ++map)
       if ((entry.maps.reads | entry.maps.insteadOf) >> map & 1 &&
-          (map >= signature.tensorMaps.size() || !signature.tensorMaps[map].captured))
-        reader.fail(fmt::format("has a kernel that depends on tensor map {}, which is of no captured tensor", map));
+          (map >= signature.tensorMaps.size() || !signature.tensorMaps[map].isOptional()))
+        reader.fail(fmt::format("has a kernel that depends on tensor map {}, which is of no captured tensor or its gradient",
+                                map));
   }
   for (const OperandParam &operand : signature.operands)
     for (const AxisParam &axis : operand.axes)

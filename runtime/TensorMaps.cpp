@@ -58,7 +58,7 @@ TensorMapPlace TensorMapPlace::of(const KernelSignature &signature, size_t map) 
 int32_t attune::mappedTensors(const KernelSignature &signature, const LaunchParams &params, const LaunchSizes &sizes) {
   uint32_t mapped = 0;
   for (size_t map = 0; map < signature.tensorMaps.size(); ++map)
-    if (!signature.tensorMaps[map].captured ||
+    if (!signature.tensorMaps[map].isOptional() ||
         isMapped(packedTensor(TensorMapPlace::of(signature, map), params), params, sizes))
       mapped |= 1u << map;
   return int32_t(mapped);

@@ -135,7 +135,7 @@ bool KernelPrinter::printFragment(Operation *op) {
         SmallVector<Expr> arguments{steppedAddress(o)};
         for (Value matrix : {o.getFirst(), o.getSecond(), o.getThird(), o.getFourth()})
           arguments.push_back(asUnsigned(value(matrix)));
-        statement(op, primitive("store_matrix", arguments).text + ";");
+        statement(op, primitive(o.getTranspose() ? "store_matrix_transposed" : "store_matrix", arguments).text + ";");
       })
       .Case([&](SplitTf32Op o) {
         std::string big = nameFor(op, 0, "big"), small = nameFor(op, 1, "small");

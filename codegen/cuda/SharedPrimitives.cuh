@@ -139,6 +139,13 @@ __device__ __forceinline__ void store_matrix(unsigned address, unsigned r0, unsi
                : "memory");
 }
 
+//@ store_matrix_transposed
+/// As store_matrix, each matrix transposed: what a lane holds are rows 2 (l % 4) and + 1 of column l / 4. PTX 9.7.14.5.16, .trans.
+__device__ __forceinline__ void store_matrix_transposed(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1), "r"(r2), "r"(r3)
+               : "memory");
+}
+
 //@ copy_to_global_16
 /// Copies 16 bytes from shared to global memory. PTX 9.7.9.8, ld.shared.v4; 9.7.9.11, st.global.v4.
 __device__ __forceinline__ void copy_to_global_16(void *global, unsigned shared) {

@@ -236,7 +236,7 @@ bool Decoder::sharedOp(Operation *op) {
         Step &step =
             emit(o, sim::storeMatrix,
                  {o.getFirst(), o.getSecond(), o.getThird(), o.getFourth(), o.getStage(), o.getRow(), o.getColumn()},
-                 {sharedOf(o, o.getShared())});
+                 {sharedOf(o, o.getShared())}, {}, o.getTranspose());
         takeSteps(step, o);
       })
       .Default([&](Operation *) { isKnown = false; });

@@ -224,9 +224,12 @@ Go sim::storeMatrix(Machine &machine, Warp &warp, const Step &step) {
       return machine.fail(warp, step, fmt::format("writes a row at byte {}, which is not a multiple of 16", address));
     if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, Actor::wholeWarp), address, 16))
       return machine.fail(warp, step, "writes", buffer, at(4), *fault);
-    for (int c = 0; c < 4; ++c) {
-      uint32_t pair = warp.get<uint32_t>(step.in[lane / 8], lane % 8 * 4 + c);
-      std::memcpy(machine.memory.at(address + 4 * c), &pair, 4);
+    // Of matrix row r lanes 4 r to 4 r + 3 hold a pair each, of matrix column c the lanes 4 r + c / 2.
+    for (int c = 0; c < 8; ++c) {
+      const int matrixRow = step.flag ? c : lane % 8, matrixColumn = step.flag ? lane % 8 : c;
+      const auto pair = warp.get<uint32_t>(step.in[lane / 8], matrixRow * 4 + matrixColumn / 2);
+      const auto bits = uint16_t(pair >> 16 * (matrixColumn % 2));
+      std::memcpy(machine.memory.at(address + 2 * c), &bits, 2);
     }
   }
   return Go::Next;

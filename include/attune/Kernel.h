@@ -240,13 +240,16 @@ struct BlockPatternParam {
 
 /// Says that the kernel takes a tensor map of an operand or a captured tensor: the launch describes the tensor to the
 /// copy engine in boxes of rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). Where
-/// a captured tensor's strides or extents do not allow it (LaunchParams::mapped), another kernel starts (MapCondition).
+/// strides or extents of a captured tensor or its gradient do not allow it (LaunchParams::mapped), another kernel starts
+/// (MapCondition).
 struct TensorMapParam {
   std::string tensor; ///< the name of the operand or captured tensor
   int rows = 0;
   int columns = 0;
   int swizzle = 0;
   bool captured = false; ///< whether it is a captured tensor
+  /// Whether a launch may do without: of a captured tensor and its gradient any strides are allowed.
+  bool isOptional() const { return captured || tensor.starts_with(gradientPrefix); }
   friend bool operator==(const TensorMapParam &, const TensorMapParam &) = default;
 };
 
@@ -295,9 +298,9 @@ struct CompileTimes {
   double load = 0;  ///< cubin or object to a callable kernel, in this process
 };
 
-/// When a launch starts a kernel, by the tensor maps of captured tensors that it could make (LaunchParams::mapped).
+/// When a launch starts a kernel, by the optional tensor maps that it could make (LaunchParams::mapped).
 struct MapCondition {
-  int32_t reads = 0;     ///< bits of those that the kernel reads by, all of which it needs
+  int32_t reads = 0;     ///< bits of those that the kernel reads or writes by, all of which it needs
   int32_t insteadOf = 0; ///< bits of another kernel's, of which one at least is missing; 0: it stands for no other
   bool holds(int32_t mapped) const { return (reads & ~mapped) == 0 && (insteadOf == 0 || (insteadOf & ~mapped) != 0); }
   friend bool operator==(const MapCondition &, const MapCondition &) = default;

@@ -24,10 +24,10 @@ LaunchMaps::LaunchMaps(llvm::ArrayRef<KernelOp> kernels) {
 
 unsigned LaunchMaps::numberOf(TensorMapOp map) const { return unsigned(llvm::find(maps, paramOf(map)) - maps.begin()); }
 
-int32_t LaunchMaps::captured(KernelOp kernel) const {
+int32_t LaunchMaps::optional(KernelOp kernel) const {
   uint32_t bits = 0;
   kernel->walk([&](TensorMapOp map) {
-    if (tile::capturedTensorOf(map.getView()))
+    if (paramOf(map).isOptional())
       bits |= 1u << numberOf(map);
   });
   return int32_t(bits);
@@ -35,5 +35,5 @@ int32_t LaunchMaps::captured(KernelOp kernel) const {
 
 MapCondition LaunchMaps::conditionOf(KernelOp kernel) const {
   KernelOp replaced = mlir::dyn_cast_or_null<KernelOp>(tile::insteadOf(kernel));
-  return {captured(kernel), replaced ? captured(replaced) : 0};
+  return {optional(kernel), replaced ? optional(replaced) : 0};
 }

@@ -82,7 +82,7 @@ def SlotOp : SchedOp<"slot", [Pure]> {
 def ExchangeOp : SchedOp<"exchange", [Effects]> {
   let summary = "a register tile in one stage of shared memory, for all warps of the role (before expansion)";
   let description = [{
-    All write it; a `sched.sync_warps` stands in front of what reads it (`tile-pipeline-stages`). Nothing waits for readers of what lay there before: they are done with it when
+    All write it, with its axes in the ring's order; a `sched.sync_warps` stands in front of what reads it (`tile-pipeline-stages`). Nothing waits for readers of what lay there before: they are done with it when
     all have met for the stage after.
 
     ```mlir

@@ -87,16 +87,18 @@ def StoreMatrixOp : SchedOp<"store_matrix", [MemoryEffects<[MemWrite]>, AttrSize
   let summary = "four 8 x 8 matrices of 16-bit elements from registers to shared memory";
   let description = [{
     Lane l gives the place of row l % 8 of matrix l / 8, and holds of each matrix the pair at row l / 4, columns 2 (l % 4) and + 1. With a `step` the places are that many rows
-    and columns further on, as for `sched.load_matrix`. PTX ISA 9.7.14.5.16, stmatrix.
+    and columns further on, as for `sched.load_matrix`. With `transpose` each matrix is stored transposed. PTX ISA 9.7.14.5.16, stmatrix, .trans.
 
     ```mlir
     sched.store_matrix %a, %b, %c, %d to %o[%s, %row, %col] : !tile.tile<...>
+    sched.store_matrix %a, %b, %c, %d to %o[%s, %row, %col] step [%r16, %c0] transpose : !tile.tile<...>
     ```
   }];
   let arguments = (ins I32:$first, I32:$second, I32:$third, I32:$fourth, TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<I32>:$row_step,
-                       Optional<I32>:$column_step);
+                       Optional<I32>:$column_step, UnitAttr:$transpose);
   let assemblyFormat = [{
-    $first `,` $second `,` $third `,` $fourth `to` $shared `[` $stage `,` $row `,` $column `]` (`step` `[` $row_step^ `,` $column_step `]`)? attr-dict
+    $first `,` $second `,` $third `,` $fourth `to` $shared `[` $stage `,` $row `,` $column `]` (`step` `[` $row_step^ `,` $column_step `]`)?
+    (`transpose` $transpose^)? attr-dict
     `:` type($shared)
   }];
 }

@@ -326,6 +326,14 @@ Operation *tile::insteadOf(Operation *kernel) {
   return name ? SymbolTable::lookupNearestSymbolFrom(kernel->getParentOp(), name) : nullptr;
 }
 
+bool tile::hasStandIn(Operation *kernel) {
+  auto module = kernel->getParentOfType<ModuleOp>();
+  return module && llvm::any_of(module.getOps(), [&](Operation &other) {
+    auto name = other.getAttrOfType<FlatSymbolRefAttr>(insteadOfAttr);
+    return name && name.getAttr() == SymbolTable::getSymbolName(kernel);
+  });
+}
+
 bool tile::hasExtent(Operation *kernel, StringRef axis) {
   if (llvm::any_of(derivedAxes(kernel), [&](DerivedAxisAttr derived) { return derived.getName() == axis; }))
     return true;

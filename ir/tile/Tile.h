@@ -95,11 +95,13 @@ inline constexpr llvm::StringLiteral leftOutAttr = "tile.left_out_if";
 llvm::SmallVector<ExtentBoundAttr> leftOutIf(mlir::Operation *kernel);
 /// Each an axis, and the one whose extent it has at most; "" for 1.
 void leaveOutIf(mlir::Operation *kernel, llvm::ArrayRef<std::pair<std::string, std::string>> bounds);
-/// On a kernel: the symbol of another one of its launch, which reads captured tensors by the copy engine: it starts in that
-/// one's place where the engine cannot read these.
+/// On a kernel: the symbol of another one of its launch, which reads captured tensors by the copy engine, or writes their
+/// gradients: it starts in that one's place where the engine cannot.
 inline constexpr llvm::StringLiteral insteadOfAttr = "tile.instead_of";
 /// The kernel in whose place `kernel` starts; null where it stands for none.
 mlir::Operation *insteadOf(mlir::Operation *kernel);
+/// Whether another kernel starts in the place of `kernel` where the copy engine cannot read or write its tensors.
+bool hasStandIn(mlir::Operation *kernel);
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
 OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);

@@ -45,4 +45,17 @@ inline bool isTurned(tile::ScatterOp scatter, sched::ExchangeOp exchange) {
   return countsInEights(scatter, 0);
 }
 
+/// Whether the copy engine can take what `exchange` puts into shared memory to where `scatter` writes: the rows of shared
+/// memory are the view's, of its type, in panels of 128 bytes, and the last two indices count along its rows and columns.
+inline bool isInBoxes(tile::ScatterOp scatter, sched::ExchangeOp exchange) {
+  constexpr int64_t mostRows = 256;
+  const tile::TileType type = exchange.getTile().getType(), shared = exchange.getResult().getType();
+  const tile::ViewType view = scatter.getView().getType();
+  auto swizzle = mlir::dyn_cast_or_null<sched::SwizzleAttr>(shared.getLayout());
+  return shared.getAxes() != type.getAxes() && shared.getElementType() == view.getElementType() && swizzle &&
+         swizzle.getPanel() == 128 && shared.getShape()[1] % 64 == 0 && shared.getShape()[0] <= mostRows &&
+         view.getRank() <= 4 && scatter.getView().getDefiningOp<tile::ParamOp>() &&
+         countsInEights(scatter, scatter.getTile().getType().getAxes() == shared.getAxes());
+}
+
 } // namespace attune

@@ -8,12 +8,15 @@
 //
 // Register tiles that maps, products and loops tie together get one order, the one in which fewest products and
 // reductions must exchange elements between lanes. What then does not fit goes to shared memory by a `tile.convert`,
-// from where an operand is read in either order.
+// from where an operand is read in either order. A tile that is the gradient of a dense tensor, too, lies there as that
+// does, in a kernel with roles: the copy engine takes it from there. Where it cannot, as the tensor's rows lie at no
+// multiples of 16 bytes, another kernel starts (`tile.instead_of`).
 //
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/TilesInEights.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
@@ -103,11 +106,6 @@ public:
         Value convert = reordered(builder, value, chosen);
         value.replaceAllUsesExcept(convert, convert.getDefiningOp());
       }
-    kernel.walk([&](tile::ConvertOp convert) {
-      TileType type = convert.getResult().getType();
-      if (type.rank() == 2 && type.getSpace() == MemorySpace::Shared && isRegisterTile(convert.getTile()))
-        convert.getResult().setType(withRows(type, firstAxis(convert.getTile())));
-    });
   }
 
 private:
@@ -286,6 +284,26 @@ private:
   llvm::DenseMap<Value, Value> copies;
 };
 
+/// Whether `tile`, rounded to `element`, is stored to a dense tensor whose rows are its columns.
+bool isGradient(Value tile, Type element) {
+  return llvm::any_of(tile.getUsers(), [&](Operation *user) {
+    auto scatter = dyn_cast<tile::ScatterOp>(user);
+    return scatter && scatter.getView().getType().getElementType() == element && countsInEights(scatter, 0);
+  });
+}
+
+/// Shared copies have their rows where registers do, but where the copy engine takes them to a dense tensor that has not.
+void orderShared(tile::KernelOp kernel) {
+  const bool leaveByEngine = kernel->hasAttr(sched::rolesAttr) && tile::hasStandIn(kernel);
+  kernel.walk([&](tile::ConvertOp convert) {
+    TileType type = convert.getResult().getType();
+    if (type.rank() != 2 || type.getSpace() != MemorySpace::Shared || !isRegisterTile(convert.getTile()))
+      return;
+    const bool turned = leaveByEngine && isGradient(convert.getTile(), type.getElementType());
+    convert.getResult().setType(withRows(type, convert.getTile().getType().getAxes()[turned]));
+  });
+}
+
 struct PlaceOperands : attune::impl::PlaceOperandsBase<PlaceOperands> {
   using PlaceOperandsBase::PlaceOperandsBase;
 
@@ -293,6 +311,7 @@ struct PlaceOperands : attune::impl::PlaceOperandsBase<PlaceOperands> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       RowChoice(kernel).apply(kernel);
       OperandPlacer().run(kernel);
+      orderShared(kernel);
       kernel.walk([](tile::ConvertOp convert) {
         if (convert->use_empty())
           convert.erase();

@@ -7,8 +7,9 @@
 //     %dq = mma %shared, %k                              scatter %shared, %dbias[%h, %q_index, %k_index]
 //
 // Where keys are rows, a lane has no two elements of a row of a dense tensor, and exchanges them with others for each
-// access. A tile that a product reads from shared memory, rounded as the tensor is, can be read from there with its axes
-// turned, beside the products: 16 bytes of a row a lane where the view lies in eights and the tile within it, which is known
+// access. A tile that a product reads from shared memory, rounded as the tensor is, goes from there beside the products: by
+// the copy engine where shared memory has the tensor's rows (`tile-place-operands`), or read with its axes
+// turned, 16 bytes of a row a lane where the view lies in eights and the tile within it, which is known
 // at run time, else element by element. Nothing stands between what computes the tile and the products that read it: a
 // branch there kept their instructions apart, 5% of the loop even where it was not taken.
 //
@@ -45,7 +46,8 @@ struct TurnScatters : attune::impl::TurnScattersBase<TurnScatters> {
     for (Operation *user : scatter.getTile().getUsers())
       if (auto exchange = dyn_cast<sched::ExchangeOp>(user); exchange && exchange->getBlock() == scatter->getBlock() &&
                                                              scatter->isBeforeInBlock(exchange) &&
-                                                             isTurned(scatter, exchange))
+                                                             (isTurned(scatter, exchange) ||
+                                                              isInBoxes(scatter, exchange)))
         return exchange;
     return {};
   }

@@ -233,6 +233,7 @@ LogicalResult KernelExpander::expandOp(sched::ForTilesOp op) {
     mapping.map(old, fresh);
   for (auto [argument, buffer] : llvm::zip(arguments.drop_front(inits.size()), carried))
     buffers.map(argument, buffer);
+  const bool leavesBefore = std::exchange(leavesBoxes, false);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&loop.getBody().front());
@@ -248,6 +249,13 @@ LogicalResult KernelExpander::expandOp(sched::ForTilesOp op) {
   }
   for (auto [result, buffer] : llvm::zip(op.getResults().take_front(carried.size()), carried))
     buffers.map(result, buffer);
+  // Where the last boxes lay other tiles may, but for those of persistent blocks, which no other tile takes the place of.
+  if (leavesBoxes && !kernel->hasAttr(sched::persistentAttr)) {
+    waitForBoxes(thread);
+    meetAll();
+    leavesBoxes = false;
+  }
+  leavesBoxes |= leavesBefore;
   return success();
 }
 

@@ -132,6 +132,9 @@ bool KernelExpander::isReadAsynchronously(Value tile) {
 }
 
 LogicalResult KernelExpander::expandOp(sched::ExchangeOp op) {
+  // Where warps meet, the engine has read the stage that the next tile goes to.
+  if (isTakenByEngine(op))
+    waitForBoxes(thread);
   writeToShared(buffers.lookup(op.getTile()), buffers.lookup(op.getRing()), mapping.lookup(op.getStage()));
   if (isReadAsynchronously(op.getResult()))
     sched::FenceAsyncOp::create(builder, loc);

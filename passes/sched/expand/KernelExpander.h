@@ -194,6 +194,9 @@ private:
   Value placeAt(Value index, TileType type, Value row, Value column);
   /// A tile of shared memory, whose rows are columns of the view.
   void scatterTurned(tile::ScatterOp op);
+  /// A tile of shared memory by the copy engine, which one thread asks for it.
+  void scatterBoxes(tile::ScatterOp op);
+  static bool isTakenByEngine(sched::ExchangeOp exchange);
   /// The same element by element, those within the view: a warp's 16 rows of two columns at a time.
   void scatterShared(tile::ScatterOp op, ArrayRef<Value> extents);
 

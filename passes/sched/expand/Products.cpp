@@ -134,8 +134,8 @@ void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
     if (leftShared) {
       auto [leftRing, leftStage] = slotOf(op.getLhs());
       left = leftRing;
-      // Of its columns a warpgroup reads what others have written.
-      if (!byColumns)
+      // Of its columns, and of a tile that warps exchange, a warpgroup reads what others have written.
+      if (!byColumns && !op.getLhs().getDefiningOp<sched::ExchangeOp>())
         leftBuffer = leftRing;
       at = {leftStage, warpgroupRow(type), along};
       if (byColumns)

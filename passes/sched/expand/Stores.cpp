@@ -160,9 +160,13 @@ TileType KernelExpander::stagedType(TileType type, Type element) {
 void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage, TileType held) {
   Type element = cast<TileType>(shared.getType()).getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
-  // A lane's own place, and steps that are the same in all lanes.
-  Value row = add(firstRowOf(held), rem(lane, 16)), column = mul(div(lane, 16), 8);
+  const bool turned = cast<TileType>(shared.getType()).axis(1) != held.axis(0); // behind the stage
+  // A lane's own place, and steps that are the same in all lanes. Of a matrix that is turned the lane has a column's place.
+  Value firstRow = firstRowOf(held), row = add(firstRow, rem(lane, 16)), column = mul(div(lane, 16), 8);
+  if (turned)
+    row = add(rem(lane, 8), column), column = add(firstRow, mul(rem(div(lane, 8), 2), 8));
   repeat(shape[0], "i", [&](Value i) {
+    Value ownColumn = turned ? add(column, mul(i, 16)) : column;
     repeat(shape[1] / 2, "jj", [&](Value jj) {
       Value matrices[4];
       for (int m = 0; m < 4; ++m) {
@@ -171,7 +175,7 @@ void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage, Tile
         matrices[m] = sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element);
       }
       sched::StoreMatrixOp::create(builder, loc, matrices[0], matrices[1], matrices[2], matrices[3], shared, stage, row,
-                                   column, mul(i, 16), mul(jj, 16));
+                                   ownColumn, turned ? mul(jj, 16) : mul(i, 16), turned ? i32(0) : mul(jj, 16), turned);
     });
   });
   if (shape[1] % 2)
@@ -339,11 +343,16 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
       inside = within(inside, mapping.lookup(index), extents.back());
   }
   const bool fromShared = inShared(op.getTile());
-  if (auto exchange = op.getTile().getDefiningOp<sched::ExchangeOp>();
-      fromShared && (!specialized || !exchange || !isTurned(op, exchange)))
+  auto exchange = op.getTile().getDefiningOp<sched::ExchangeOp>();
+  if (fromShared && specialized && exchange && isInBoxes(op, exchange)) {
+    Value one = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
+    onlyIf(both(inside, one), [&] { scatterBoxes(op); });
+    return success();
+  }
+  if (fromShared && (!specialized || !exchange || !isTurned(op, exchange)))
     return op.emitError(
-        "takes a tile from shared memory that warps exchange, 16 rows each in panels of 128 bytes, to a "
-        "view whose last index counts along its rows; scatter registers");
+        "takes a tile from shared memory that warps exchange, in panels of 128 bytes, its rows those of the view, or 16 "
+        "rows a warp to a view whose last index counts along them; scatter registers");
   Value inPairs = liesInPairs(op, extents);
   const bool exchangesEights = op->hasAttr(sched::eightsAttr);
   if (exchangesEights && !isExchangedInEights(op))

@@ -1,6 +1,6 @@
-//===- TurnedScatters.cpp - A tile of shared memory to a view whose rows are its columns ---===//
+//===- TurnedScatters.cpp - From shared memory to a dense tensor -------------===//
 //
-// Where keys are rows (S^T), a row of a dense tensor is a column of the tile. What the warps have put into shared memory
+// What lies there as the view has it goes by the copy engine. Else, where keys are rows (S^T), a row of a dense tensor is a column of the tile. What the warps have put into shared memory
 // for a product is turned on its way out again (`tile-turn-scatters`): ldmatrix gives a lane pairs of rows of one column,
 // and which rows a matrix has is the lanes' own choice. A warp takes its 16 rows and 16 columns at a time:
 //
@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/analysis/TilesInEights.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 namespace attune::expansion {
@@ -21,6 +22,31 @@ Value KernelExpander::placeAt(Value index, TileType type, Value row, Value colum
   const std::optional<CountedPlaces> places = countedPlaces(index);
   return places ? add(mapping.lookup(places->along.origin), places->along.axis == type.axis(0) ? row : column)
                 : mapping.lookup(index);
+}
+
+bool KernelExpander::isTakenByEngine(sched::ExchangeOp exchange) {
+  return llvm::any_of(exchange.getResult().getUsers(), [&](Operation *user) {
+    auto scatter = dyn_cast<tile::ScatterOp>(user);
+    return scatter && isInBoxes(scatter, exchange);
+  });
+}
+
+void KernelExpander::scatterBoxes(tile::ScatterOp op) {
+  auto [ring, stage] = slotOf(op.getTile());
+  const ArrayRef<int64_t> shape = op.getTile().getType().getShape();
+  auto swizzle = cast<sched::SwizzleAttr>(op.getTile().getType().getLayout());
+  Value map = tensorMap(op.getView(), shape[0], swizzle);
+  SmallVector<Value> at(4 - op.getIndices().size(), i32(0));
+  for (Value index : op.getIndices()) {
+    const std::optional<CountedPlaces> places = countedPlaces(index);
+    at.push_back(mapping.lookup(places ? places->along.origin : index));
+  }
+  const int64_t panel = cast<sched::TensorMapType>(map.getType()).getColumns();
+  for (int64_t column = 0; column < shape[1]; column += panel)
+    sched::StoreBoxOp::create(builder, loc, ring, stage, i32(0), map, at[0], at[1], at[2], i32(column),
+                              add(at[3], column), /*adds=*/false);
+  sched::CommitBoxesOp::create(builder, loc);
+  leavesBoxes = true;
 }
 
 void KernelExpander::scatterTurned(tile::ScatterOp op) {
