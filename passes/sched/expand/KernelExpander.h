@@ -44,7 +44,7 @@ struct ElementPairs {
   Value own; ///< the view from the lane's first pair on, where only the last two indices differ between its pairs
 };
 
-/// A window of 16-bit elements, as `a` fragments of 16 columns: their pairs are those of a `c` fragment's place.
+/// A window of 16-bit elements, as `a` fragments of 16 of the result's columns: their pairs are those of a `c` fragment's place.
 struct Window {
   Value input, buffer;
 };
@@ -216,7 +216,7 @@ private:
   SmallVector<ColumnPair> openColumns(tile::MapOp op);
   void loadColumns(const ColumnPair &of, Value j);
   SmallVector<Window> openWindows(tile::MapOp op);
-  /// Whether `op` reads `input` from shared memory, where its rows are those of the result.
+  /// Whether `op` reads elements of `input`, of two axes, from swizzled shared memory; its rows may be either of the result's.
   bool isWindow(tile::MapOp op, Value input);
 
   // RowCuts.cpp

@@ -61,7 +61,7 @@ Value KernelExpander::inputElement(tile::MapOp op, Value input, Value i, Value r
                                       ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
     return sched::UnpackOp::create(builder, loc, builder.getF32Type(), pair, c, type.getElementType());
   }
-  if (!isWindow(op, input))
+  if (!isWindow(op, input) || !isRowAxis(op.getResult(), type.axis(0)))
     return sharedElement(input, op.getResult(), i, r, j, c);
   auto [ring, stage] = slotOf(input);
   return loadShared(type.getElementType(), ring, stage, laneRowOf(op.getResult()), add(laneColumn, c), rowStep(i, r),

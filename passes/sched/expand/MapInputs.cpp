@@ -84,7 +84,7 @@ void KernelExpander::loadColumns(const ColumnPair &of, Value j) {
 bool KernelExpander::isWindow(tile::MapOp op, Value input) {
   auto type = cast<TileType>(input.getType());
   return inShared(input) && type.rank() == 2 && !tile::isByDistance(type) && op.getResult().getType().rank() == 2 &&
-         isRowAxis(op.getResult(), type.axis(0)) && layoutOf(op.getResult()).getColumnWarps() == 1 &&
+         layoutOf(op.getResult()).getColumnWarps() == 1 &&
          isa_and_nonnull<sched::SwizzleAttr>(cast<TileType>(slotOf(input).first.getType()).getLayout());
 }
 
@@ -92,11 +92,13 @@ SmallVector<Window> KernelExpander::openWindows(tile::MapOp op) {
   SmallVector<Window> all;
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
     auto type = cast<TileType>(input.getType());
-    if (!isWindow(op, input) || type.getElementType().getIntOrFloatBitWidth() != 16 || type.getShape()[1] % 16 ||
-        argument.use_empty())
+    if (!isWindow(op, input) || type.getElementType().getIntOrFloatBitWidth() != 16 || argument.use_empty())
       continue;
-    TileType held = fragmentType({{type.axis(0), type.getShape()[0]}, {type.axis(1), 16}}, type.getElementType(),
-                                 FragmentRole::A, layoutOf(op.getResult()).getWarps());
+    const bool rows = !isRowAxis(op.getResult(), type.axis(0)), columns = !rows; // which axis is the map's
+    if (type.getShape()[columns] % 16)
+      continue;
+    TileType held = fragmentType({{type.axis(rows), type.getShape()[rows]}, {type.axis(columns), 16}},
+                                 type.getElementType(), FragmentRole::A, layoutOf(op.getResult()).getWarps());
     StringRef name = slotOf(input).first.getDefiningOp<sched::SharedOp>().getName();
     name.consume_back("_ring");
     all.push_back({input, registers((name + "_fragment").str(), held)});
