@@ -381,7 +381,8 @@ def PlaceOperands : Pass<"tile-place-operands", "::mlir::ModuleOp"> {
     Requires: tiles without layouts.
     Ensures: a product's left operand has the rows of the result, and lies in shared memory or in registers with these rows first; its right operand
     lies in shared memory. Register tiles that belong together have the order of axes in which fewest products and reductions exchange elements between
-    lanes; tiles that are loaded, stored or accumulated keep the one of memory.
+    lanes; tiles that are loaded, stored or accumulated keep the one of memory. Shared copies have their registers' order, but the tensor's where a kernel with roles, in whose
+    place another can start (`tile.instead_of`), also stores the tile to a dense tensor of its type: the copy engine takes it from there (`tile-send-exchanges`).
     Why here: layouts follow from the order of axes.
     Before: `tile.mma %ds, %k` with %ds : (k, q) in registers, contracted along k
     After: `%t = tile.convert %ds : ... -> !tile.tile<k 64 x q 64, bf16, shared>`, `tile.mma %t, %k`
@@ -579,13 +580,13 @@ def PairElements : Pass<"tile-pair-elements", "::mlir::ModuleOp"> {
   }];
 }
 
-def TurnScatters : Pass<"tile-turn-scatters", "::mlir::ModuleOp"> {
-  let summary = "a tile that lies in shared memory goes to memory from there, 16 bytes a lane";
+def SendExchanges : Pass<"tile-send-exchanges", "::mlir::ModuleOp"> {
+  let summary = "a tile that lies in shared memory as a dense tensor does goes there by the copy engine";
   let description = [{
     Requires: layouts; the meeting of the warps in front of what reads a `sched.exchange`.
-    Ensures: a `tile.scatter` of an accumulator that adds nothing, whose last index counts along the rows and the one before along the columns, and whose tile a `sched.exchange`
-    puts into shared memory in the view's type for a product, stands behind the last product in front of any loop for further tiles, and takes the shared tile. Whether the
-    view lies in eights and the tile within it is asked at run time (`sched.in_pairs eights`): else it goes element by element.
+    Ensures: a `tile.scatter` that adds nothing, whose last two indices count along rows and columns, and whose tile a `sched.exchange` puts into shared memory with these
+    rows and columns in the view's type for a product, stands behind the last product in front of any loop for further tiles, and takes the shared tile: boxes of the
+    copy engine (`sched.store_box`), which ends where the tensor does.
     Why here: behind the stages of the loop, which say when products run.
     Before: `tile.scatter %ds, %dbias[%h, %q, %k]; %s = sched.exchange %ds ...; %dq = tile.mma %s, %k`
     After: `%s = sched.exchange %ds ...; %dq = tile.mma %s, %k; tile.scatter %s, %dbias[%h, %q, %k]`

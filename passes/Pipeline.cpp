@@ -152,7 +152,7 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createComputeAgain());
   passes.addPass(createPaceFunctions());
   passes.addPass(createPairElements());
-  passes.addPass(createTurnScatters());
+  passes.addPass(createSendExchanges());
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
   passes.addPass(createExpandSearches());
   passes.addPass(createCanonicalizerPass());

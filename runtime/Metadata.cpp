@@ -400,8 +400,8 @@ static void checkTensors(Reader &reader, const KernelSignature &signature, const
     for (size_t map = 0; map < mostTensorMaps; ++map)
       if ((entry.maps.reads | entry.maps.insteadOf) >> map & 1 &&
           (map >= signature.tensorMaps.size() || !signature.tensorMaps[map].isOptional()))
-        reader.fail(fmt::format("has a kernel that depends on tensor map {}, which is of no captured tensor or its gradient",
-                                map));
+        reader.fail(fmt::format(
+            "has a kernel that depends on tensor map {}, which is of no captured tensor or its gradient", map));
   }
   for (const OperandParam &operand : signature.operands)
     for (const AxisParam &axis : operand.axes)

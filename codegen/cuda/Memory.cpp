@@ -99,7 +99,6 @@ template <typename Access> Expr KernelPrinter::steppedAddress(Access op) {
 template Expr KernelPrinter::steppedAddress(LoadMatrixOp);
 template Expr KernelPrinter::steppedAddress(LoadSharedOp);
 template Expr KernelPrinter::steppedAddress(StoreMatrixOp);
-template Expr KernelPrinter::steppedAddress(StoreTurnedOp);
 
 void KernelPrinter::printSlice(SliceOp op) {
   View view = views[op.getView()];
@@ -246,10 +245,6 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](StoreElementOp o) { printStoreElement(o); })
       .Case([&](StoreElementsOp o) { printStoreElements(o); })
       .Case([&](StoreEightsOp o) { printStoreEights(o); })
-      .Case([&](StoreTurnedOp o) {
-        const Expr address = pairAddress(views[o.getView()], o.getIndices());
-        statement(op, primitive("store_turned", {address, steppedAddress(o), value(o.getCrossed())}).text + ";");
-      })
       .Case([&](LoadByteOp o) { printLoadByte(o); })
       .Case([&](StoreByteOp o) { printStoreByte(o); })
       .Case([&](AddElementsOp o) { printAddElements(o); })

@@ -125,8 +125,8 @@ static bool isStored(Value view) {
   return llvm::any_of(view.getUsers(), [](Operation *user) {
     auto slice = dyn_cast<SliceOp>(user);
     return slice ? isStored(slice.getResult())
-                 : isa<StoreElementOp, StoreElementsOp, StoreEightsOp, StoreTurnedOp, StoreByteOp, CopyToGlobalOp,
-                       AddElementsOp, AddIntegerOp, AddRowsOp, TensorMapOp>(user);
+                 : isa<StoreElementOp, StoreElementsOp, StoreEightsOp, StoreByteOp, CopyToGlobalOp, AddElementsOp,
+                       AddIntegerOp, AddRowsOp, TensorMapOp>(user);
   });
 }
 

@@ -18,16 +18,6 @@ __device__ __forceinline__ void load_matrix_transposed(unsigned &r0, unsigned &r
                : "r"(address));
 }
 
-//@ store_turned : load_matrix_transposed
-/// As load_matrix_transposed, and the four pairs that a lane receives go side by side to global memory, at a multiple of 16 bytes; those of a `crossed`
-/// lane in the order 1, 0, 3, 2.
-template <typename Element>
-__device__ __forceinline__ void store_turned(Element *to, unsigned address, bool crossed) {
-  unsigned r0, r1, r2, r3;
-  load_matrix_transposed(r0, r1, r2, r3, address);
-  *(uint4 *)to = crossed ? make_uint4(r1, r0, r3, r2) : make_uint4(r0, r1, r2, r3);
-}
-
 //@ mma_bf16
 /// d += a * b for 16 x 16 by 16 x 8. With g = lane / 4 and c = lane % 4:
 ///     d[e]        row g + 8 (e / 2), column 2 c + e % 2

@@ -207,13 +207,6 @@ bool Decoder::sharedOp(Operation *op) {
         take(step, o.getI());
         take(step, o.getJ());
       })
-      .Case([&](sched::StoreTurnedOp o) {
-        Step &step = emit(o, sim::storeTurned, {o.getStage(), o.getRow(), o.getColumn()},
-                          {viewOf(o, o.getView()), sharedOf(o, o.getShared())});
-        takeSteps(step, o);
-        for (Value input : all({o.getCrossed(), o.getView()}, o.getIndices()))
-          take(step, input);
-      })
       .Case([&](sched::LoadSharedOp o) {
         Step &step = emit(o, sim::loadShared, {o.getStage(), o.getRow(), o.getColumn()}, {sharedOf(o, o.getShared())});
         takeSteps(step, o);

@@ -264,19 +264,6 @@ Go sim::storeEights(Machine &machine, Warp &warp, const Step &step) {
   });
 }
 
-Go sim::storeTurned(Machine &machine, Warp &warp, const Step &step) {
-  Matrices matrices;
-  if (!readMatrices(machine, warp, step, machine.program.shared[step.at[1]], matrices))
-    return Go::Stop;
-  return forEachGroup(machine, warp, step, 6, 8, lanes, [&](int lane, std::byte *to) {
-    const int crossed = warp.get<bool>(step.in[5], lane);
-    for (int m = 0; m < 4; ++m) {
-      const uint32_t pair = matrices.pair(m ^ crossed, lane, /*transposed=*/true);
-      std::memcpy(to + 4 * m, &pair, 4);
-    }
-  });
-}
-
 Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
   const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
   return forEachPlace(machine, warp, step, 1, 1, lanes, [&](int lane, std::byte *to) {

@@ -309,17 +309,15 @@ Go fenceAsync(Machine &, Warp &, const Step &);
 Go loadMatrix(
     Machine &, Warp &,
     const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
-Go storeTurned(
-    Machine &, Warp &,
-    const Step &); ///< in: stage, row, column, row step, column step, crossed, view, indices; at: view, shared
 Go loadShared(Machine &, Warp &, const Step &); ///< in: stage, row, column, row step, column step; at[0]: shared
 Go loadPair(Machine &, Warp &, const Step &);   ///< in: stage, row, column; out: two; at[0]: shared
 Go storeShared(
     Machine &, Warp &,
     const Step &); ///< in: value, stage, row, column, row step, column step, second; at[0]: shared; number[0]: words
 Go scaleShared(Machine &, Warp &, const Step &); ///< in: stage, row, column; at[0]: shared; number[0]: exponent
-Go storeMatrix(Machine &, Warp &,
-               const Step &); ///< in: four matrices, stage, row, column, row step, column step; at[0]: shared
+Go storeMatrix(
+    Machine &, Warp &,
+    const Step &); ///< in: four matrices, stage, row, column, row step, column step; at[0]: shared; flag: transpose
 Go mma(Machine &, Warp &, const Step &); ///< in: i, j, ai, aj, bi, bj; at: acc, a, b
 Go mmaAsync(Machine &, Warp &,
             const Step &); ///< in: stage, row, column, accumulate, indices of a; at: acc, a, b; flag: transpose;

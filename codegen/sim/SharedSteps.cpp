@@ -8,6 +8,7 @@
 
 #include "codegen/sim/Numbers.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -40,6 +41,16 @@ static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, con
   return false;
 }
 
+namespace {
+/// The rows of four 8 x 8 matrices of 16-bit elements in shared memory.
+struct Matrices {
+  std::array<const std::byte *, lanes> rows; ///< lane l gives row l % 8 of matrix l / 8
+
+  /// What a lane receives of a matrix: of row l / 4 the columns 2 (l % 4) and + 1, or transposed of that column the rows.
+  uint32_t pair(int matrix, int lane, bool transposed) const;
+};
+} // namespace
+
 uint32_t Matrices::pair(int matrix, int lane, bool transposed) const {
   const int g = lane / 4, c = lane % 4;
   uint32_t both;
@@ -53,7 +64,9 @@ uint32_t Matrices::pair(int matrix, int lane, bool transposed) const {
   return low | uint32_t(high) << 16;
 }
 
-bool sim::readMatrices(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, Matrices &matrices) {
+/// Reads them at the places that the step's first inputs give: stage, row, column, and steps of the last two.
+static bool readMatrices(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer,
+                         Matrices &matrices) {
   if (!machine.converged(warp, step))
     return false;
   for (int lane = 0; lane < lanes; ++lane) {

@@ -826,11 +826,9 @@ LogicalResult SliceOp::verify() {
       indices > view.getRank())
     return emitOpError("removes one leading dimension for each index, and begins those that it keeps at others");
   if (!getBegins().empty() &&
-      !llvm::all_of(getResult().getUsers(),
-                    llvm::IsaPred<LoadElementsOp, StoreElementsOp, StoreEightsOp, StoreTurnedOp>))
+      !llvm::all_of(getResult().getUsers(), llvm::IsaPred<LoadElementsOp, StoreElementsOp, StoreEightsOp>))
     return emitOpError("begins dimensions for what accesses several elements, sched.load_elements, "
-                       "sched.store_elements, sched.store_eights and sched.store_turned; give the others their own "
-                       "indices");
+                       "sched.store_elements and sched.store_eights; give the others their own indices");
   return success();
 }
 
@@ -885,18 +883,6 @@ LogicalResult StoreEightsOp::verify() {
       getValues().size() != 8)
     return emitOpError() << "writes eight values to a view of bf16 or f16 with one index for each dimension, got "
                          << getValues().size() << ", " << view << " and " << getIndices().size();
-  return success();
-}
-
-LogicalResult StoreTurnedOp::verify() {
-  const TileType shared = getShared().getType();
-  const ViewType view = getView().getType();
-  const Type element = view.getElementType();
-  if (!hasHalves(view) || shared.getElementType() != element || shared.getSpace() != MemorySpace::Shared ||
-      view.getRank() != int64_t(getIndices().size()))
-    return emitOpError() << "writes bf16 or f16 from shared memory to a view of the same with one index for each "
-                            "dimension, got "
-                         << shared << ", " << view << " and " << getIndices().size();
   return success();
 }
 

@@ -103,7 +103,7 @@ def SliceOp : SchedOp<"slice", [Pure]> {
   let summary = "view without its leading dimensions, at the given indices";
   let description = [{
     The 64-bit offset is computed once. Indices of dimensions that it keeps are where these begin: an index of 0 of the result is that one. What
-    accesses such a view are several elements (`sched.load_elements`, `sched.store_elements`, `sched.store_turned`); the addresses of a lane's are one and a multiple of a stride.
+    accesses such a view are several elements (`sched.load_elements`, `sched.store_elements`); the addresses of a lane's are one and a multiple of a stride.
 
     ```mlir
     %kh = sched.slice %K[%b, %hk] : !tile.view<4, bf16> -> !tile.view<2, bf16>
@@ -253,26 +253,6 @@ def StoreEightsOp : SchedOp<"store_eights", [MemoryEffects<[MemWrite]>, AttrSize
   }];
   let arguments = (ins Variadic<F32>:$values, I32:$quad, ViewType:$view, Variadic<I32>:$indices);
   let assemblyFormat = "`[` $values `]` `quad` $quad `to` $view `[` $indices `]` attr-dict `:` type($view)";
-  let hasVerifier = 1;
-}
-
-def StoreTurnedOp : SchedOp<"store_turned", [Effects, AttrSizedOperandSegments]> {
-  let summary = "four 8 x 8 matrices of shared memory, turned, to rows of a view: 16 bytes a lane";
-  let description = [{
-    Each lane gives the address of one row of a matrix, as for `sched.load_matrix` with `transpose`, and receives of each matrix the rows 2 (l % 4) and + 1 of column l / 4. The
-    pairs of the four matrices follow one another from `view[indices...]` on, eight elements as they are; of a `crossed` lane those of the matrices 1, 0, 3, 2. All indices are in range, and
-    the view is `sched.in_pairs eights`. For the whole warp. PTX ISA 9.7.14.5.15, ldmatrix.trans; 9.7.9.11, st.global.v4.b32.
-
-    ```mlir
-    sched.store_turned %ring[%s, %row, %col] step [%r, %n8] to %dbias[%q, %k] crossed %odd : !tile.tile<...>, !tile.view<2, bf16>
-    ```
-  }];
-  let arguments = (ins TileType:$shared, I32:$stage, I32:$row, I32:$column, Optional<I32>:$row_step, Optional<I32>:$column_step,
-                       ViewType:$view, Variadic<I32>:$indices, I1:$crossed);
-  let assemblyFormat = [{
-    $shared `[` $stage `,` $row `,` $column `]` (`step` `[` $row_step^ `,` $column_step `]`)? `to` $view `[` $indices `]` `crossed` $crossed attr-dict
-    `:` type($shared) `,` type($view)
-  }];
   let hasVerifier = 1;
 }
 

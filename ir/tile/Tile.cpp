@@ -329,9 +329,9 @@ Operation *tile::insteadOf(Operation *kernel) {
 bool tile::hasStandIn(Operation *kernel) {
   auto module = kernel->getParentOfType<ModuleOp>();
   return module && llvm::any_of(module.getOps(), [&](Operation &other) {
-    auto name = other.getAttrOfType<FlatSymbolRefAttr>(insteadOfAttr);
-    return name && name.getAttr() == SymbolTable::getSymbolName(kernel);
-  });
+           auto name = other.getAttrOfType<FlatSymbolRefAttr>(insteadOfAttr);
+           return name && name.getAttr() == SymbolTable::getSymbolName(kernel);
+         });
 }
 
 bool tile::hasExtent(Operation *kernel, StringRef axis) {

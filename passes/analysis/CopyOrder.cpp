@@ -216,8 +216,7 @@ private:
 
 bool isCopyEvent(Operation *op) {
   return isa<sched::CopyAsyncOp, sched::CommitCopiesOp, sched::WaitCopiesOp, sched::BarrierOp, sched::LoadMatrixOp,
-             sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::CopyToGlobalOp, sched::StoreTurnedOp>(
-      op);
+             sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::CopyToGlobalOp>(op);
 }
 
 /// Ops that all threads execute alike.
@@ -228,15 +227,15 @@ bool isControl(Operation *op) { return isa<sched::ForWorkOp, sched::ForTilesOp, 
 /// The stage operand of an event; copy_to_global reads stage 0.
 Value stageOf(Operation *op) {
   return TypeSwitch<Operation *, Value>(op)
-      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp,
-            sched::StoreTurnedOp>([](auto event) { return event.getStage(); })
+      .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp>(
+          [](auto event) { return event.getStage(); })
       .Default(Value());
 }
 
 Value sharedOf(Operation *op) {
   return TypeSwitch<Operation *, Value>(op)
       .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp,
-            sched::CopyToGlobalOp, sched::StoreTurnedOp>([](auto event) { return event.getShared(); })
+            sched::CopyToGlobalOp>([](auto event) { return event.getShared(); })
       .Default(Value());
 }
 

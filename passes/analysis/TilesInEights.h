@@ -31,20 +31,6 @@ inline bool isExchangedInEights(tile::ScatterOp scatter) {
          countsInEights(scatter, 1);
 }
 
-/// Whether what `exchange` puts into shared memory can go from there where `scatter` writes: each warp has 16 rows, in
-/// panels of 128 bytes, of the type that the view has, and the last two indices count along columns and rows.
-inline bool isTurned(tile::ScatterOp scatter, sched::ExchangeOp exchange) {
-  const tile::TileType type = exchange.getTile().getType(), shared = exchange.getResult().getType();
-  const tile::ViewType view = scatter.getView().getType();
-  auto layout = mlir::dyn_cast_or_null<sched::FragmentAttr>(type.getLayout());
-  auto swizzle = mlir::dyn_cast_or_null<sched::SwizzleAttr>(shared.getLayout());
-  if (shared.getElementType() != view.getElementType() || !layout || layout.getRole() != sched::FragmentRole::C ||
-      layout.getColumnWarps() != 1 || type.getShape()[0] != 16 * layout.getWarps() || !swizzle ||
-      swizzle.getPanel() != 128 || type.getShape()[1] % 64 || shared.getAxes() != type.getAxes())
-    return false;
-  return countsInEights(scatter, 0);
-}
-
 /// Whether the copy engine can take what `exchange` puts into shared memory to where `scatter` writes: the rows of shared
 /// memory are the view's, of its type, in panels of 128 bytes, and the last two indices count along its rows and columns.
 inline bool isInBoxes(tile::ScatterOp scatter, sched::ExchangeOp exchange) {

@@ -278,6 +278,8 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       %work:4 = sched.receive from %tasks[%stage] : !tile.tile<stage 2 x message 1 x field 4, i32, shared> -> i32, i32, i32, i32
       // CHECK: sched.store_matrix %[[WORK]]#3, %[[WORK]]#3, %[[WORK]]#3, %[[WORK]]#3 to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : <stage 2 x k 64 x d 64, bf16
       sched.store_matrix %work#3, %work#3, %work#3, %work#3 to %k[%zero, %zero, %zero] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.store_matrix %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] transpose : <stage 2 x k 64 x d 64, bf16
+      sched.store_matrix %work#3, %work#3, %work#3, %work#3 to %k[%zero, %zero, %zero] step [%zero, %zero] transpose : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.scale_shared %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] exponent -3 : <stage 2 x k 64 x d 64, bf16
       sched.scale_shared %k[%zero, %zero, %zero] exponent -3 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.next %[[WORK]]#3, %[[STAGE]] : i32, i32
@@ -361,10 +363,6 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       %in_pairs = sched.in_pairs %lse : !tile.view<2, f32>
       // CHECK: sched.in_pairs eights %{{.*}} : <4, bf16>
       %in_eights = sched.in_pairs eights %O : !tile.view<4, bf16>
-      // CHECK: sched.store_turned %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] step{{ ?}}[%{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] crossed %{{.*}} : <stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, <4, bf16>
-      sched.store_turned %q[%zero, %zero, %zero] step [%zero, %zero] to %O[%b, %h, %q0, %zero] crossed %in_eights : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
-      // CHECK: sched.store_turned %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] crossed
-      sched.store_turned %q[%zero, %zero, %zero] to %O[%b, %h, %q0, %zero] crossed %in_eights : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
       // CHECK: sched.store_eights{{ ?}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] quad %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] : <4, bf16>
       sched.store_eights [%float, %float, %float, %float, %float, %float, %float, %float] quad %zero to %O[%b, %h, %q0, %zero] : !tile.view<4, bf16>
       // CHECK: sched.store_elements %[[LEFT]], %[[RIGHT]], %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>

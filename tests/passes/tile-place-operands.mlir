@@ -63,3 +63,58 @@ tile.kernel @right(x: in [b, h, q, d 64] f32, y: accumulate [b, h, d 64, n 64] f
   tile.accumulate %p, %Y[%zero, %zero, %zero] limit %zero : <d 64 x n 64, f32, register>, !tile.view<4, f32>
   %y = tile.mma %x, %p : <q 64 x d 64, f32, shared>, <d 64 x n 64, f32, register> -> <q 64 x n 64, f32, register>
 }
+
+// -----
+
+// What is stored to a dense tensor, too, lies in shared memory as that does, where a role fills rings and another kernel can start in place of this one.
+// CHECK-LABEL: tile.kernel @dense(
+// CHECK:         tile.convert %{{.*}} : <k 64 x q 64, f32, register> -> <q 64 x k 64, bf16, shared>
+// CHECK-LABEL: tile.kernel @dense_elements(
+// CHECK:         tile.convert %{{.*}} : <k 64 x q 64, f32, register> -> <k 64 x q 64, bf16, shared>
+tile.kernel @dense(x: in [b, h, q, d 64] bf16, y: in [b, h, k, d 64] bf16, out: out [h, q, k] bf16) grid [b, h, k by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+  %zero = arith.constant 0 : i32
+  %k0 = tile.block_index "k" : i32
+  %X = tile.param "x" : !tile.view<4, bf16>
+  %Y = tile.param "y" : !tile.view<4, bf16>
+  %OUT = tile.param "out" : !tile.view<3, bf16>
+  %x = tile.load %X[%zero, %zero, %zero] limit %zero : !tile.view<4, bf16> -> <q 64 x d 64, bf16, shared>
+  %y = tile.load %Y[%zero, %zero, %zero] limit %zero : !tile.view<4, bf16> -> <k 64 x d 64, bf16, shared>
+  %s = tile.mma %y, %x : <k 64 x d 64, bf16, shared>, <q 64 x d 64, bf16, shared> -> <k 64 x q 64, f32, register>
+  %qs = tile.map() at(q = %zero) -> !tile.tile<q 64, i32, register> {
+  ^bb0(%q: i32):
+    tile.yield %q : i32
+  }
+  %ks = tile.map() at(k = %k0) -> !tile.tile<k 64, i32, register> {
+  ^bb0(%k: i32):
+    tile.yield %k : i32
+  }
+  tile.scatter %s, %OUT[%zero, %qs, %ks] : <k 64 x q 64, f32, register>, <3, bf16>(i32, !tile.tile<q 64, i32, register>, !tile.tile<k 64, i32, register>)
+  %r = tile.convert %s : <k 64 x q 64, f32, register> -> <k 64 x q 64, bf16, register>
+  %dy = tile.mma %r, %x : <k 64 x q 64, bf16, register>, <q 64 x d 64, bf16, shared> -> <k 64 x d 64, f32, register>
+  %dx = tile.mma %r, %y : <k 64 x q 64, bf16, register>, <k 64 x d 64, bf16, shared> -> <q 64 x d 64, f32, register>
+}
+
+tile.kernel @dense_elements(x: in [b, h, q, d 64] bf16, y: in [b, h, k, d 64] bf16, out: out [h, q, k] bf16) grid [b, h, k by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], tile.instead_of = @dense} {
+  %zero = arith.constant 0 : i32
+  %k0 = tile.block_index "k" : i32
+  %X = tile.param "x" : !tile.view<4, bf16>
+  %Y = tile.param "y" : !tile.view<4, bf16>
+  %OUT = tile.param "out" : !tile.view<3, bf16>
+  %x = tile.load %X[%zero, %zero, %zero] limit %zero : !tile.view<4, bf16> -> <q 64 x d 64, bf16, shared>
+  %y = tile.load %Y[%zero, %zero, %zero] limit %zero : !tile.view<4, bf16> -> <k 64 x d 64, bf16, shared>
+  %s = tile.mma %y, %x : <k 64 x d 64, bf16, shared>, <q 64 x d 64, bf16, shared> -> <k 64 x q 64, f32, register>
+  %qs = tile.map() at(q = %zero) -> !tile.tile<q 64, i32, register> {
+  ^bb0(%q: i32):
+    tile.yield %q : i32
+  }
+  %ks = tile.map() at(k = %k0) -> !tile.tile<k 64, i32, register> {
+  ^bb0(%k: i32):
+    tile.yield %k : i32
+  }
+  tile.scatter %s, %OUT[%zero, %qs, %ks] : <k 64 x q 64, f32, register>, <3, bf16>(i32, !tile.tile<q 64, i32, register>, !tile.tile<k 64, i32, register>)
+  %r = tile.convert %s : <k 64 x q 64, f32, register> -> <k 64 x q 64, bf16, register>
+  %dy = tile.mma %r, %x : <k 64 x q 64, bf16, register>, <q 64 x d 64, bf16, shared> -> <k 64 x d 64, f32, register>
+  %dx = tile.mma %r, %y : <k 64 x q 64, bf16, register>, <k 64 x d 64, bf16, shared> -> <q 64 x d 64, f32, register>
+}

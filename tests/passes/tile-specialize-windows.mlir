@@ -6,8 +6,8 @@
 // ROLES-LABEL: tile.kernel @two
 // ROLES-DAG:     %[[AM:.*]] = sched.tensor_map %{{.*}} swizzle <128> {tile.name = "a_map"} : <3, f16> -> <128 x 64, f16>
 // ROLES-DAG:     %[[BM:.*]] = sched.tensor_map %{{.*}} swizzle <128> {tile.name = "b_map"} : <2, f32> -> <128 x 32, f32>
-// ROLES-DAG:     %[[AR:.*]] = sched.ring "a_barriers" at 0 filled_by 1 emptied_by 8
-// ROLES-DAG:     %[[BR:.*]] = sched.ring "b_barriers" at 0 filled_by 1 emptied_by 8
+// One map reads both: they have one pair of barriers, which two copies fill.
+// ROLES-DAG:     %[[AR:.*]] = sched.ring "a_b_barriers" at 0 filled_by 2 emptied_by 8
 // ROLES:         sched.role "producer"
 // ROLES:           sched.for_work grid (%[[NUMBER:.*]]) {
 // ROLES:             arith.remui %[[NUMBER]], %{{.*}} : i32
@@ -16,15 +16,17 @@
 // ROLES:             sched.copy_tile {{.*}} signal
 // ROLES:               sched.acquire %[[AR]]
 // ROLES-NEXT:          sched.copy_window {{.*}} signal %[[AR]] by %[[AM]]
-// ROLES:               sched.acquire %[[BR]]
-// ROLES-NEXT:          sched.copy_window {{.*}} signal %[[BR]] by %[[BM]]
+// ROLES-NEXT:          sched.copy_window {{.*}} signal %[[AR]] by %[[BM]]
 // ROLES:             sched.copy_tile {{.*}} signal
 // ROLES:         sched.role "consumer"
 // ROLES:           sched.for_work grid (%[[NUMBER:.*]]) {
 // ROLES:             arith.remui %[[NUMBER]], %{{.*}} : i32
 // ROLES:             {tile.name = "ordered_number"}
 // ROLES:           sched.wait %[[AR]]
+// ROLES-NOT:       sched.wait
 // ROLES:           sched.release %[[AR]]
+// ROLES-NOT:       sched.release %[[AR]]
+// ROLES:           sched.wait
 
 // A leading index is clamped; the tensor's column is not the stage's. Of f16 a fragment of 16 columns at a time, of f32 element by element.
 // SCHED-LABEL: sched.kernel @two
@@ -32,10 +34,10 @@
 // SCHED:         sched.expect_bytes 16384 on %[[AR:.*]][%{{.*}}] : <2>
 // SCHED-NEXT:    sched.load_box %{{.*}}[%c0_i32, %[[H:.*]], %[[Q0:.*]], %c0_i32] from %[[K0:.*]] to %[[A:.*]][%{{.*}}] signal %[[AR]]
 // SCHED-NOT:     sched.load_box
-// SCHED:         sched.expect_bytes 32768 on %[[BR:.*]][%{{.*}}] : <2>
-// SCHED:         sched.load_box %{{.*}}[%c0_i32, %c0_i32, %[[Q0]], %c0_i32] from %[[K0]] to %[[B:.*]][%{{.*}}] signal %[[BR]]
+// SCHED:         sched.expect_bytes 32768 on %[[AR]][%{{.*}}] : <2>
+// SCHED:         sched.load_box %{{.*}}[%c0_i32, %c0_i32, %[[Q0]], %c0_i32] from %[[K0]] to %[[B:.*]][%{{.*}}] signal %[[AR]]
 // SCHED:         %[[K32:.*]] = arith.addi %[[K0]], %c32_i32
-// SCHED:         sched.load_box %{{.*}}[%c0_i32, %c0_i32, %[[Q0]], %c32_i32] from %[[K32]] to %[[B]][%{{.*}}] signal %[[BR]]
+// SCHED:         sched.load_box %{{.*}}[%c0_i32, %c0_i32, %[[Q0]], %c32_i32] from %[[K32]] to %[[B]][%{{.*}}] signal %[[AR]]
 // SCHED:         sched.role "consumer"
 // SCHED:           sched.load_matrix %[[A]][{{.*}}] step[{{.*}}] to %[[F:.*]][%c0_i32, %c0_i32]
 // SCHED:           sched.get %[[F]]

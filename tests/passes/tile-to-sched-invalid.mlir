@@ -54,6 +54,6 @@ tile.kernel @kernel(x: out [h, q, k] bf16) grid [h, q by 64, k by 64] dtype bf16
   %h = tile.block_index "h" : i32
   %s = tile.splat %zero : f32 -> <k 64 x q 64, f32, register>
   %shared = tile.convert %s : <k 64 x q 64, f32, register> -> <k 64 x q 64, bf16, shared>
-  // expected-error @below {{takes a tile from shared memory that warps exchange, 16 rows each in panels of 128 bytes, to a view whose last index counts along its rows; scatter registers}}
+  // expected-error @below {{takes a tile from shared memory that warps exchange, in panels of 128 bytes, its rows and columns those of the last two indices; scatter registers}}
   tile.scatter %shared, %X[%h, %h, %h] : <k 64 x q 64, bf16, shared>, <3, bf16>(i32, i32, i32)
 }

@@ -242,19 +242,18 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time, a
         const std::string text = simulateBackward(test, arch, asked);
         const std::string without = withoutLines(text, "sched.store_elements");
         CHECK(without != text);
-        // From shared memory: the loop over queries, whose rows are keys, on warpgroup-level products.
-        const bool isTurned = arch == "sm_90a" && batch == 1 && each.inEights;
-        const std::string withoutTurned = withoutLines(text, "sched.store_turned");
-        CHECK((withoutTurned != text) == (arch == "sm_90a" && each.type == bf16));
-        CHECK(judgeText(withoutTurned, test, asked).pass == !isTurned);
+        // From shared memory by the copy engine: the loop over queries, whose rows are keys, on warpgroup-level products.
+        const bool isInBoxes = arch == "sm_90a" && batch == 1 && each.inEights;
+        const std::string withoutBoxes = withoutLines(text, "to %grads.bias_map[");
+        CHECK((withoutBoxes != text) == (arch == "sm_90a" && each.type == bf16));
+        CHECK(judgeText(withoutBoxes, test, asked).pass == !isInBoxes);
         // What has queries as rows is exchanged between lanes: by the other kernels, and zeros beyond the sequences.
-        const bool isFromShared = arch == "sm_90a" && batch == 1 && each.type == bf16,
-                   isLonger = each.extents != std::vector<int64_t>{2, 140, each.keys},
-                   isExchanged = each.inEights && (!isFromShared || isLonger);
+        const bool isLonger = each.extents != std::vector<int64_t>{2, 140, each.keys},
+                   isExchanged = each.inEights && (!isInBoxes || isLonger);
         const std::string withoutExchanged = withoutLines(text, "sched.store_eights");
         CHECK((withoutExchanged != text) == (each.type != f32));
         CHECK(judgeText(withoutExchanged, test, asked).pass == !isExchanged);
-        CHECK(judgeText(without, test, asked).pass == (isFromShared || isExchanged || !each.inPairs));
+        CHECK(judgeText(without, test, asked).pass == (isInBoxes || isExchanged || !each.inPairs));
       }
 }
 
@@ -267,7 +266,7 @@ TEST_CASE("a dense gradient of the first tile, in front of a loop of two stages"
                {.batch = 1, .heads = 2, .headsKv = 1, .queries = 200, .keys = 136, .headDim = 128, .headDimV = 64}, 5);
   test.problem.tensors["bias"] = reference::HostTensor::random(bf16, {2, 200, 136}, 7);
   const std::string text = simulateBackward(test, "sm_90a", {.tensors = {"bias"}});
-  CHECK(text.find("sched.store_turned") != std::string::npos);
+  CHECK(text.find("to %grads.bias_map[") != std::string::npos);
 }
 
 TEST_CASE("a dense tensor that the score's derivative reads, too", "[backward]") {

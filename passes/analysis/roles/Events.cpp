@@ -46,7 +46,7 @@ Action roles::actionOf(Operation *op) {
       .Case([](sched::CommitBoxesOp) { return Action::CommitBoxes; })
       .Case([](sched::WaitBoxesOp) { return Action::WaitBoxes; })
       .Case([](sched::FenceAsyncOp) { return Action::FenceAsync; })
-      .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::CopyToGlobalOp, sched::StoreTurnedOp>(
+      .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::CopyToGlobalOp>(
           [](auto) { return Action::Read; })
       .Case<sched::StoreSharedOp, sched::StoreMatrixOp, sched::ScaleSharedOp>([](auto) { return Action::Write; })
       .Case([](sched::CopyAsyncOp) { return Action::Copy; })
@@ -77,7 +77,7 @@ SmallVector<EventValue, 4> roles::valuesOf(Operation *event) {
         Value column = op.getTensorColumn() ? op.getTensorColumn() : op.getColumn();
         return Values{{op.getStage()}, {op.getSharedRow()}, {op.getBatch()}, {op.getHead()}, {op.getRow()}, {column}};
       })
-      .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::StoreSharedOp, sched::StoreMatrixOp, sched::StoreTurnedOp>(
+      .Case<sched::LoadMatrixOp, sched::LoadSharedOp, sched::StoreSharedOp, sched::StoreMatrixOp>(
           [](auto op) { return Values{{op.getStage()}, {op.getRow(), true}, {op.getRowStep(), true}}; })
       .Case<sched::LoadPairOp, sched::ScaleSharedOp, sched::CopyAsyncOp>(
           [](auto op) { return Values{{op.getStage()}, {op.getRow(), true}}; })
@@ -118,7 +118,7 @@ Value roles::sharedOf(Operation *event) {
   return TypeSwitch<Operation *, Value>(event)
       .Case<sched::SendOp, sched::ReceiveOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::LoadMatrixOp,
             sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp, sched::ScaleSharedOp,
-            sched::CopyToGlobalOp, sched::CopyAsyncOp, sched::StoreTurnedOp>([](auto op) { return op.getShared(); })
+            sched::CopyToGlobalOp, sched::CopyAsyncOp>([](auto op) { return op.getShared(); })
       .Case([](sched::MmaAsyncOp op) { return op.getB(); })
       .Default(Value());
 }

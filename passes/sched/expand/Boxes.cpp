@@ -1,4 +1,4 @@
-//===- Boxes.cpp - From global to shared memory by the copy engine -----------===//
+//===- Boxes.cpp - To shared memory by the copy engine, and from there to dense tensors ---===//
 //
 // A tile is boxes of rows x a panel. One box a panel where the tile's rows lie in one piece and end where the tensor does, as
 // the engine fills what lies outside with zeros. Pages break the rows into pieces, and a limit before the tensor's end is
@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/analysis/LeavingTiles.h"
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/TilesInEights.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 #include <numeric>
@@ -144,6 +144,31 @@ void KernelExpander::copyPiece(LastTile &tile, size_t level, const BoxPlace &at,
     });
   };
   either(crossed, inPieces, whole);
+}
+
+bool KernelExpander::isTakenByEngine(sched::ExchangeOp exchange) {
+  return llvm::any_of(exchange.getResult().getUsers(), [&](Operation *user) {
+    auto scatter = dyn_cast<tile::ScatterOp>(user);
+    return scatter && isInBoxes(scatter, exchange);
+  });
+}
+
+void KernelExpander::scatterBoxes(tile::ScatterOp op) {
+  auto [ring, stage] = slotOf(op.getTile());
+  const ArrayRef<int64_t> shape = op.getTile().getType().getShape();
+  auto swizzle = cast<sched::SwizzleAttr>(op.getTile().getType().getLayout());
+  Value map = tensorMap(op.getView(), shape[0], swizzle);
+  SmallVector<Value> at(4 - op.getIndices().size(), i32(0));
+  for (Value index : op.getIndices()) {
+    const std::optional<CountedPlaces> places = countedPlaces(index);
+    at.push_back(mapping.lookup(places ? places->along.origin : index));
+  }
+  const int64_t panel = cast<sched::TensorMapType>(map.getType()).getColumns();
+  for (int64_t column = 0; column < shape[1]; column += panel)
+    sched::StoreBoxOp::create(builder, loc, ring, stage, i32(0), map, at[0], at[1], at[2], i32(column),
+                              add(at[3], column), /*adds=*/false);
+  sched::CommitBoxesOp::create(builder, loc);
+  leavesBoxes = true;
 }
 
 } // namespace attune::expansion

@@ -13,10 +13,9 @@ namespace attune::expansion {
 static bool touchesShared(Operation *op) {
   return op
       ->walk([](Operation *inner) {
-        const bool touches =
-            isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp,
-                sched::ScaleSharedOp, sched::CopyAsyncOp, sched::WaitCopiesOp, sched::CopyToGlobalOp,
-                sched::StoreTurnedOp, sched::AddRowsOp, sched::MmaAsyncOp, sched::BarrierOp>(inner);
+        const bool touches = isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp,
+                                 sched::StoreMatrixOp, sched::ScaleSharedOp, sched::CopyAsyncOp, sched::WaitCopiesOp,
+                                 sched::CopyToGlobalOp, sched::AddRowsOp, sched::MmaAsyncOp, sched::BarrierOp>(inner);
         return touches ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
@@ -66,7 +65,7 @@ void KernelExpander::meetReaders() {
     const bool reads = before
                            ->walk([](Operation *inner) {
                              return isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp,
-                                        sched::CopyToGlobalOp, sched::StoreTurnedOp, sched::AddRowsOp>(inner)
+                                        sched::CopyToGlobalOp, sched::AddRowsOp>(inner)
                                         ? WalkResult::interrupt()
                                         : WalkResult::advance();
                            })

@@ -189,17 +189,6 @@ private:
   /// Whether the view lies in eights, and the tile within it.
   Value liesInEights(tile::ScatterOp op, ArrayRef<Value> extents);
 
-  // TurnedScatters.cpp
-  /// Index of a scatter at a row and a column of its tile, of `type`, which is in no fragment.
-  Value placeAt(Value index, TileType type, Value row, Value column);
-  /// A tile of shared memory, whose rows are columns of the view.
-  void scatterTurned(tile::ScatterOp op);
-  /// A tile of shared memory by the copy engine, which one thread asks for it.
-  void scatterBoxes(tile::ScatterOp op);
-  static bool isTakenByEngine(sched::ExchangeOp exchange);
-  /// The same element by element, those within the view: a warp's 16 rows of two columns at a time.
-  void scatterShared(tile::ScatterOp op, ArrayRef<Value> extents);
-
   // MapInputs.cpp
   /// Where warpgroups take turns, what is read by distance lies in pairs: beside the element of each distance that of
   /// the distance before, which belongs to the next column. A lane then reads its two columns of a row by one load; it
@@ -396,6 +385,9 @@ private:
   // Boxes.cpp
   /// The launch's description of `view`, once a kernel: boxes of `rows` x a panel of `swizzle`.
   Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle);
+  /// A tile of shared memory to a dense tensor, by the copy engine, which one thread asks for it.
+  void scatterBoxes(tile::ScatterOp op);
+  static bool isTakenByEngine(sched::ExchangeOp exchange);
   /// Writes `body`, which reads `index`, in front of the wait for the ring's stage where it has just been written: what it asks
   /// memory for is under way meanwhile.
   void beforeAcquire(Value ring, Value index, function_ref<void()> body);

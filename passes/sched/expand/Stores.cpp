@@ -342,17 +342,15 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
     if (!isa<TileType>(index.getType()))
       inside = within(inside, mapping.lookup(index), extents.back());
   }
-  const bool fromShared = inShared(op.getTile());
-  auto exchange = op.getTile().getDefiningOp<sched::ExchangeOp>();
-  if (fromShared && specialized && exchange && isInBoxes(op, exchange)) {
+  if (inShared(op.getTile())) {
+    auto exchange = op.getTile().getDefiningOp<sched::ExchangeOp>();
+    if (!specialized || !exchange || !isInBoxes(op, exchange))
+      return op.emitError("takes a tile from shared memory that warps exchange, in panels of 128 bytes, its rows and "
+                          "columns those of the last two indices; scatter registers");
     Value one = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
     onlyIf(both(inside, one), [&] { scatterBoxes(op); });
     return success();
   }
-  if (fromShared && (!specialized || !exchange || !isTurned(op, exchange)))
-    return op.emitError(
-        "takes a tile from shared memory that warps exchange, in panels of 128 bytes, its rows those of the view, or 16 "
-        "rows a warp to a view whose last index counts along them; scatter registers");
   Value inPairs = liesInPairs(op, extents);
   const bool exchangesEights = op->hasAttr(sched::eightsAttr);
   if (exchangesEights && !isExchangedInEights(op))
@@ -360,7 +358,7 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
            << "is marked " << sched::eightsAttr
            << ", and is none whose last two indices count along the rows and columns of f32 in registers, "
               "32 columns for each warp, to 16 bits; leave the mark out";
-  Value inEights = fromShared || exchangesEights ? liesInEights(op, extents) : Value();
+  Value inEights = exchangesEights ? liesInEights(op, extents) : Value();
   auto writeRegisters = [&] {
     if (op.getMerge())
       return scatterMerged(op, extents);
@@ -369,9 +367,7 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
     either(inPairs, [&] { scatterPairs(op, extents); }, [&] { scatterElements(op, extents); });
   };
   auto write = [&] {
-    if (fromShared)
-      either(inEights, [&] { scatterTurned(op); }, [&] { scatterShared(op, extents); });
-    else if (exchangesEights)
+    if (exchangesEights)
       either(inEights, [&] { scatterEights(op); }, writeRegisters);
     else
       writeRegisters();

@@ -275,8 +275,11 @@ void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool wai
   if (!waited)
     placeAs(whenAwaited, sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   SmallVector<Value> read{replaceBySlot(ring, at.stage, first)};
-  for (Ring *other : ring.beside)
+  for (Ring *other : ring.beside) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(readersOf(*other).first);
     read.push_back(replaceBySlot(*other, at.stage, first));
+  }
   if (!isEarly)
     builder.setInsertionPointAfter(first ? first : read.front().getDefiningOp());
   if (also.read)

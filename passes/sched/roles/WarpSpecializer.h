@@ -47,8 +47,8 @@ private:
     sched::RingAttr is; ///< how deep, and filled by whom
     bool isStored;      ///< by lanes, element by element
     Value buffer = {}, barriers = {}, map = {};
-    Ring *with = nullptr;           ///< the one whose barriers it shares, if there is one
-    SmallVector<Ring *, 1> beside;  ///< those that share its barriers
+    Ring *with = nullptr;          ///< the one whose barriers it shares, if there is one
+    SmallVector<Ring *, 1> beside; ///< those that share its barriers
 
     explicit Ring(Operation *tile)
         : tile(tile), is(sched::ringOf(tile)), isStored(isa<attune::tile::ConvertOp>(tile)) {}

@@ -1,4 +1,4 @@
-//===- TurnScatters.cpp - What lies in shared memory goes to memory from there -------===//
+//===- SendExchanges.cpp - What lies in shared memory goes to memory from there -------===//
 //
 //     before                                             after
 //     -----------------------------------------------    ----------------------------------------------------------
@@ -6,12 +6,9 @@
 //     %shared = exchange %ds into %ring[%stage]          %dq = mma %shared, %k
 //     %dq = mma %shared, %k                              scatter %shared, %dbias[%h, %q_index, %k_index]
 //
-// Where keys are rows, a lane has no two elements of a row of a dense tensor, and exchanges them with others for each
-// access. A tile that a product reads from shared memory, rounded as the tensor is, goes from there beside the products: by
-// the copy engine where shared memory has the tensor's rows (`tile-place-operands`), or read with its axes
-// turned, 16 bytes of a row a lane where the view lies in eights and the tile within it, which is known
-// at run time, else element by element. Nothing stands between what computes the tile and the products that read it: a
-// branch there kept their instructions apart, 5% of the loop even where it was not taken.
+// A tile that a product reads from shared memory, rounded as a dense tensor is and in the order of its axes
+// (`tile-place-operands`), the copy engine takes to the tensor from there, beside the products. Nothing stands between what
+// computes the tile and the products that read it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +17,7 @@
 #include "passes/analysis/TilesInEights.h"
 
 namespace attune {
-#define GEN_PASS_DEF_TURNSCATTERS
+#define GEN_PASS_DEF_SENDEXCHANGES
 #include "passes/Passes.h.inc"
 } // namespace attune
 
@@ -29,8 +26,8 @@ using namespace attune;
 
 namespace {
 
-struct TurnScatters : attune::impl::TurnScattersBase<TurnScatters> {
-  using TurnScattersBase::TurnScattersBase;
+struct SendExchanges : attune::impl::SendExchangesBase<SendExchanges> {
+  using SendExchangesBase::SendExchangesBase;
 
   void runOnOperation() override {
     SmallVector<tile::ScatterOp> scatters;
@@ -38,7 +35,7 @@ struct TurnScatters : attune::impl::TurnScattersBase<TurnScatters> {
     for (tile::ScatterOp scatter : scatters)
       if (sched::ExchangeOp exchange = exchangeOf(scatter))
         if (Operation *last = lastProductBehind(exchange))
-          turn(scatter, exchange, last);
+          send(scatter, exchange, last);
   }
 
   /// What puts the tile into shared memory as the view has it; null where nothing does.
@@ -46,8 +43,7 @@ struct TurnScatters : attune::impl::TurnScattersBase<TurnScatters> {
     for (Operation *user : scatter.getTile().getUsers())
       if (auto exchange = dyn_cast<sched::ExchangeOp>(user); exchange && exchange->getBlock() == scatter->getBlock() &&
                                                              scatter->isBeforeInBlock(exchange) &&
-                                                             (isTurned(scatter, exchange) ||
-                                                              isInBoxes(scatter, exchange)))
+                                                             isInBoxes(scatter, exchange))
         return exchange;
     return {};
   }
@@ -64,7 +60,7 @@ struct TurnScatters : attune::impl::TurnScattersBase<TurnScatters> {
     return last;
   }
 
-  static void turn(tile::ScatterOp scatter, sched::ExchangeOp exchange, Operation *behind) {
+  static void send(tile::ScatterOp scatter, sched::ExchangeOp exchange, Operation *behind) {
     OpBuilder builder(behind->getContext());
     builder.setInsertionPointAfter(behind);
     tile::ScatterOp::create(builder, scatter.getLoc(), exchange.getResult(), scatter.getView(), scatter.getIndices(),
