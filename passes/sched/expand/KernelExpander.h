@@ -44,7 +44,8 @@ struct ElementPairs {
   Value own; ///< the view from the lane's first pair on, where only the last two indices differ between its pairs
 };
 
-/// A window of 16-bit elements, as `a` fragments of 16 of the result's columns: their pairs are those of a `c` fragment's place.
+/// A window of 16-bit elements, as `a` fragments of 16 of the result's columns: their pairs are those of a `c` fragment's
+/// place.
 struct Window {
   Value input, buffer;
 };
@@ -205,7 +206,8 @@ private:
   SmallVector<ColumnPair> openColumns(tile::MapOp op);
   void loadColumns(const ColumnPair &of, Value j);
   SmallVector<Window> openWindows(tile::MapOp op);
-  /// Whether `op` reads elements of `input`, of two axes, from swizzled shared memory; its rows may be either of the result's.
+  /// Whether `op` reads elements of `input`, of two axes, from swizzled shared memory; its rows may be either of the
+  /// result's.
   bool isWindow(tile::MapOp op, Value input);
 
   // RowCuts.cpp

@@ -94,7 +94,7 @@ SmallVector<Window> KernelExpander::openWindows(tile::MapOp op) {
     auto type = cast<TileType>(input.getType());
     if (!isWindow(op, input) || type.getElementType().getIntOrFloatBitWidth() != 16 || argument.use_empty())
       continue;
-    const bool rows = !isRowAxis(op.getResult(), type.axis(0)), columns = !rows; // which axis is the map's
+    const unsigned rows = isRowAxis(op.getResult(), type.axis(0)) ? 0 : 1, columns = 1 - rows;
     if (type.getShape()[columns] % 16)
       continue;
     TileType held = fragmentType({{type.axis(rows), type.getShape()[rows]}, {type.axis(columns), 16}},

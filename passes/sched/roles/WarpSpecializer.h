@@ -207,8 +207,9 @@ private:
   /// Of each part of the tile's rows the domain; they are to be erased.
   SmallVector<tile::DomainOp> partDomains(const IRMapping &block, ArrayRef<Operation *> original);
 
-  /// What is staged moves here from the consumers' loop, with what is beside it. A stage is awaited before it is computed: what is loaded goes
-  /// straight to shared memory, and a warp that holds nothing through a wait leaves its registers to the consumers.
+  /// What is staged moves here from the consumers' loop, with what is beside it. A stage is awaited before it is
+  /// computed: what is loaded goes straight to shared memory, and a warp that holds nothing through a wait leaves its
+  /// registers to the consumers.
   void computeStaged(Ring &ring, IRMapping &mapping, Position at);
   void storeStage(Ring &ring, IRMapping &mapping, Value stage);
 
