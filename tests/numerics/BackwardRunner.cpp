@@ -110,8 +110,10 @@ Expected<GradientResults> attune::tests::runBackward(const Launcher &launcher, c
     arranged.push_back(arrangeOne("dlse", problem.dLse->shape, &*problem.dLse));
   for (const std::string &name : problem.tensors) {
     // In the tensor's own order of strides, with nothing in it.
+    Layout layout = test.layout;
+    layout.tensorShift += layout.gradientShift;
     Placed &one = placed[std::string(gradientPrefix) + name] =
-        arrangeCaptured(problem.forward.tensors.at(name), test.layout);
+        arrangeCaptured(problem.forward.tensors.at(name), layout);
     one.values = nullptr;
     arranged.push_back(one.place(device));
   }

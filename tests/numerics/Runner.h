@@ -39,6 +39,7 @@ struct Layout {
   int64_t batchGap = 0;         ///< elements between the batches of K and V that belong to no tensor
   bool reversedTensors = false; ///< captured tensors with the first dimension the fastest
   int64_t tensorShift = 0;      ///< elements by which captured tensors lie behind a multiple of 64 of them
+  int64_t gradientShift = 0;    ///< and how much further their gradients
   bool withoutLse = false;      ///< no LSE asked for
   bool seedPointers = false;    ///< dropout's seed and offset by pointer
 };

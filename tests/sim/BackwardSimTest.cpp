@@ -218,14 +218,16 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time, a
     Layout layout = {};
   };
   // One whole tile of each plan, and one that the sequences end in.
-  const Dense tensors[] = {{"of the sequence's length", bf16, {2, 140, 136}, 136, true, true},
-                           {"of an odd length", bf16, {2, 140, 135}, 135, false},
-                           {"of a length that is no multiple of 8", bf16, {2, 140, 132}, 132, true},
-                           {"longer, of odd keys", f32, {2, 140, 140}, 135, true},
-                           {"longer, in eights", bf16, {3, 150, 144}, 135, true, true},
-                           {"two elements on", bf16, {2, 140, 136}, 136, true, false, {.tensorShift = 2}},
-                           {"an odd element on", f16, {2, 140, 136}, 136, false, false, {.tensorShift = 1}},
-                           {"columns apart", f32, {2, 140, 136}, 136, false, false, {.reversedTensors = true}}};
+  const Dense tensors[] = {
+      {"of the sequence's length", bf16, {2, 140, 136}, 136, true, true},
+      {"of an odd length", bf16, {2, 140, 135}, 135, false},
+      {"of a length that is no multiple of 8", bf16, {2, 140, 132}, 132, true},
+      {"longer, of odd keys", f32, {2, 140, 140}, 135, true},
+      {"longer, in eights", bf16, {3, 150, 144}, 135, true, true},
+      {"two elements on", bf16, {2, 140, 136}, 136, true, false, {.tensorShift = 2}},
+      {"its gradient two elements on", bf16, {2, 140, 136}, 136, true, false, {.gradientShift = 2}},
+      {"an odd element on", f16, {2, 140, 136}, 136, false, false, {.tensorShift = 1}},
+      {"columns apart", f32, {2, 140, 136}, 136, false, false, {.reversedTensors = true}}};
   for (const std::string arch : {"sm_80", "sm_90a"})
     for (const Dense &each : tensors)
       for (int64_t batch : {1, 2}) { // written by the loop over tiles, and by a kernel of its own
