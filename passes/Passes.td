@@ -483,7 +483,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
   let description = [{
     Requires: one `tile.for_blocks`; layouts.
     Ensures: every load is a ring: the producer acquires a stage and copies, the consumers wait for it, read, and release it right
-    after the last reader. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
+    after the last reader. Rings of one depth that the same warps fill share barriers where they are awaited and left together: copies that the same ops read first and last, and
+    what is computed. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
     where the rings of K and V are from one tile of work to the next, and Q is a ring. A `tile.window` is a ring like that of K. Where tiles
     follow from a search, all warps but the one that searches receive the first with Q, and with K the next one and whether this one is partial; V is copied by a warp of
     its own, unless warps compute by distance. Where the kernel has a `work_counter`, persistent blocks claim tiles of work (`sched.claim_work`). Where nothing
