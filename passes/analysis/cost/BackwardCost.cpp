@@ -116,12 +116,14 @@ private:
     const TileCount tiles = countTiles(request, plan.tileQ, plan.tileK);
     const double places = double(ceilDiv(request.queries, plan.tileQ)) * double(ceilDiv(request.keys, plan.tileK));
     const double planes = (places > 0 ? tiles.visited / places : 0) * savedBytes(request, saved);
-    BackwardKernelCost cost = ofBytes(std::move(name), read + planes, written);
+    const double elements = double(plan.tileQ) * plan.tileK;
+    // Batches share a dense bias.
+    const double biases = double(request.heads) * tiles.visited * elements * request.biasBytes;
+    BackwardKernelCost cost = ofBytes(std::move(name), read + planes + biases, written);
     const double d = double(roundUp(request.headDim, 16)), dv = double(roundUp(request.headDimV, 16));
     const double products =
         (score.needsProduct ? d : 0) + dv + (withQueries ? d : 0) + (all || !withQueries ? d + dv : 0);
     const double heads = double(request.batch * request.heads), visited = heads * tiles.visited;
-    const double elements = double(plan.tileQ) * plan.tileK;
     cost.flops = 2 * products * elements * visited;
     const double cycles = arch.smCount * arch.clockGHz * 1e9;
     const double dropout = !request.dropout ? 0 : saved.dropout ? calibration.keptCycles : calibration.dropoutCycles;

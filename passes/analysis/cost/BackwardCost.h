@@ -1,7 +1,7 @@
 //===- BackwardCost.h - What the backward pass moves and how long it takes ----===//
 //
-// The kernels of AttnToTileBackward.cpp, one after the other. Bytes are those that HBM must move: each tensor once, and
-// where dQ is added up in memory its float32 sums cleared, added to and read. Seconds are of tiles of S:
+// The kernels of AttnToTileBackward.cpp, one after the other. Bytes are those that HBM must move: each tensor once, of a
+// dense bias the tiles that are visited, and where dQ is added up in memory its float32 sums cleared, added to and read. Seconds are of tiles of S:
 //
 //     products / (rate * efficiency)  +  cycles of a tile  +  cycles of an element  +  what its expressions take
 //
