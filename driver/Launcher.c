@@ -727,10 +727,21 @@ static int64_t packed_stride(const tensor_view *tensor, int dim) {
   return tensor->shape[dim] > 1 ? tensor->strides[dim] : 0;
 }
 
-/* Whether the boxes of a captured tensor, or of its gradient, hold what its elements do at all queries and keys of the
- * launch. */
-static int is_mapped(const tensor_view *tensor, int rank, int64_t bytes, const launch_sizes *sizes, int64_t q_offset) {
-  const int64_t greatest = ((int64_t)1 << 40) - 1;
+/* What a map is of, as the launch has it. */
+typedef struct {
+  tensor_view view;
+  int rank;
+  int64_t element_bytes;
+} mapped_tensor;
+
+/* Whether a launch may do without: of a captured tensor and its gradient any strides are allowed. */
+static int is_optional_map(const map_table *map) { return map->of == map_of_captured || map->of == map_of_gradient; }
+
+/* Whether its boxes hold what its elements do at all queries and keys of the launch. */
+static int is_mapped(const mapped_tensor *mapped, const launch_sizes *sizes, int64_t q_offset) {
+  const int64_t greatest = ((int64_t)1 << 40) - 1, bytes = mapped->element_bytes;
+  const tensor_view *tensor = &mapped->view;
+  const int rank = mapped->rank;
   int i;
   if ((uintptr_t)tensor->data % 16 != 0 || packed_stride(tensor, rank - 1) != 1 ||
       sizes->key_length > tensor->shape[rank - 1] || q_offset < 0 ||
@@ -762,16 +773,30 @@ static const char *mapped_name(const kernel_table *kernel, const image_table *im
                                        : kernel->operands[map->index].name;
 }
 
+static mapped_tensor tensor_of(const kernel_table *kernel, const image_table *image, const map_table *map,
+                               const problem *p) {
+  mapped_tensor tensor;
+  if (map->of == map_of_captured) {
+    tensor.view = p->tensors[map->index];
+    tensor.rank = kernel->tensors[map->index].rank;
+    tensor.element_bytes = kernel->tensors[map->index].element_bytes;
+  } else if (map->of == map_of_workspace) {
+    tensor.view = placed_view(image, map->index, p);
+    tensor.rank = image->workspaces[map->index].rank;
+    tensor.element_bytes = image->workspaces[map->index].element_bytes;
+  } else {
+    tensor.view = p->operands[map->index];
+    tensor.rank = kernel->operands[map->index].rank;
+    tensor.element_bytes = kernel->operands[map->index].element_bytes;
+  }
+  return tensor;
+}
+
 static map_view view_of(const kernel_table *kernel, const image_table *image, const map_table *map, const problem *p) {
-  const int is_captured = map->of == map_of_captured, is_kept = map->of == map_of_workspace;
-  const tensor_view kept = is_kept ? placed_view(image, map->index, p) : p->operands[0];
-  const tensor_view *tensor = is_captured ? &p->tensors[map->index] : is_kept ? &kept : &p->operands[map->index];
-  const int rank = is_captured ? kernel->tensors[map->index].rank
-                   : is_kept   ? image->workspaces[map->index].rank
-                               : kernel->operands[map->index].rank;
-  const int64_t bytes = is_captured ? kernel->tensors[map->index].element_bytes
-                        : is_kept   ? image->workspaces[map->index].element_bytes
-                                    : kernel->operands[map->index].element_bytes;
+  const mapped_tensor mapped = tensor_of(kernel, image, map, p);
+  const tensor_view *tensor = &mapped.view;
+  const int rank = mapped.rank;
+  const int64_t bytes = mapped.element_bytes;
   map_view view = {NULL, {1, 1, 1, 1}, {0, 0, 0}};
   int i;
   view.address = tensor->data;
@@ -952,12 +977,12 @@ static int pack_problem(const kernel_table *kernel, const image_table *image, co
     code = count_blocks(&image->entries[i], p, &packed->blocks[i]);
   for (i = 0; i < image->map_count && code == result_ok; ++i) {
     const map_table *map = &image->maps[i];
-    const int is_captured = map->of == map_of_captured;
-    if ((!is_captured && map->of != map_of_gradient) ||
-        is_mapped(is_captured ? &p->tensors[map->index] : &p->operands[map->index],
-                  is_captured ? kernel->tensors[map->index].rank : kernel->operands[map->index].rank,
-                  is_captured ? kernel->tensors[map->index].element_bytes : kernel->operands[map->index].element_bytes,
-                  &packed->sizes, p->q_offset))
+    int has_map = 1;
+    if (is_optional_map(map)) {
+      const mapped_tensor mapped = tensor_of(kernel, image, map, p);
+      has_map = is_mapped(&mapped, &packed->sizes, p->q_offset);
+    }
+    if (has_map)
       packed->params.mapped |= (int32_t)(1u << i);
   }
   return code == result_ok ? check_mapped(kernel, image, packed->params.mapped) : code;
@@ -1239,8 +1264,7 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
                                                       box, steps, 0, map->swizzle, promotion, 0);
       if (code == 0)
         continue;
-      /* Of a captured tensor and its gradient any strides are allowed. */
-      if (map->of != map_of_captured && map->of != map_of_gradient) {
+      if (!is_optional_map(map)) {
         char what[256];
         snprintf(what, sizeof what,
                  "%s with row, head and batch strides of %lld, %lld and %lld bytes cannot be described to the copy "

@@ -45,9 +45,9 @@ struct TensorMapKey {
 };
 
 /// LaunchParams::mapped for a launch whose tensors are packed behind `params`: a bit for each map of an operand, and of
-/// a captured tensor, or the gradient of one, whose boxes hold what its elements do at all of the launch's queries and keys. Its columns lie
-/// side by side, its address and other strides are multiples of 16 bytes, and its last two dimensions cover the
-/// queries, from qOffset on, and the keys.
+/// a captured tensor, or the gradient of one, whose boxes hold what its elements do at all of the launch's queries and
+/// keys. Its columns lie side by side, its address and other strides are multiples of 16 bytes, and its last two
+/// dimensions cover the queries, from qOffset on, and the keys.
 int32_t mappedTensors(const KernelSignature &signature, const LaunchParams &params, const LaunchSizes &sizes);
 
 /// The latest tensor maps of one kernel, at most `capacity` of them. Any number of threads may call `get` at once: none

@@ -760,12 +760,9 @@ LogicalResult ExchangeOp::verify() {
     return emitOpError("gives the ring's tile without its stage axis");
   if (ring.size("stage") < 2)
     return emitOpError("goes into a ring of one stage, whose readers it does not wait for");
-  const bool turned = tile.rank() == 2 && result.rank() == 2 && tile.axis(0) != result.axis(0);
-  auto matches = [&](auto of) {
-    return turned ? llvm::equal(llvm::reverse(of(tile)), of(result)) : llvm::equal(of(tile), of(result));
-  };
-  if (tile.getSpace() != MemorySpace::Register || !matches([](TileType type) { return type.getAxes(); }) ||
-      !matches([](TileType type) { return type.getShape(); }))
+  auto hasIt = [&](StringAttr axis) { return tile.hasAxis(axis) && tile.size(axis) == result.size(axis); };
+  if (tile.getSpace() != MemorySpace::Register || tile.rank() != result.rank() ||
+      !llvm::all_of(result.getAxes(), hasIt))
     return emitOpError() << "writes " << tile << " to " << result;
   return success();
 }

@@ -200,13 +200,14 @@ LogicalResult WarpSpecializer::run() {
     const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
     const int64_t readers = warps + (ofKeys ? followers : 0);
     const bool byLanes = withColumns || (ofKeys && domain.skips());
-    declare(ring, ring.copies() + (withColumns ? 32 : 0), /*emptiedBy=*/byLanes ? 32 * readers : readers);
+    declare(ring, int64_t(ring.copied().size()) + (withColumns ? 32 : 0),
+            /*emptiedBy=*/byLanes ? 32 * readers : readers);
   }
   // Every lane arrives for what it has written.
   for (Ring &ring : staged)
     declare(ring, /*filledBy=*/32 * ring.is.getWarps(), /*emptiedBy=*/32 * warps);
   for (Ring &ring : windows)
-    declare(ring, ring.copies(), warps);
+    declare(ring, int64_t(ring.copied().size()), warps);
   for (Ring &ring : leaving)
     declare(ring, /*filledBy=*/32 * warps, /*emptiedBy=*/1);
   for (Ring &ring : columns)

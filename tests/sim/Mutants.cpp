@@ -208,11 +208,12 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
   return mutants;
 }
 
-std::string attune::tests::withoutStandIns(const std::string &text) {
+std::string attune::tests::withoutKernels(const std::string &text,
+                                          const std::function<bool(const std::string &)> &isOne) {
   std::vector<std::string> kept;
   bool within = false, any = false;
   for (const std::string &line : linesOf(text)) {
-    within = within || (line.starts_with("  sched.kernel") && line.find("tile.instead_of") != std::string::npos);
+    within = within || (line.starts_with("  sched.kernel") && isOne(line));
     any = any || within;
     if (!within)
       kept.push_back(line);
@@ -222,6 +223,11 @@ std::string attune::tests::withoutStandIns(const std::string &text) {
   if (any)
     std::erase_if(kept, [](const std::string &line) { return line.starts_with("  tile.launch"); });
   return join(kept);
+}
+
+std::string attune::tests::withoutStandIns(const std::string &text) {
+  return withoutKernels(text,
+                        [](const std::string &line) { return line.find("tile.instead_of") != std::string::npos; });
 }
 
 std::vector<Subject> attune::tests::mutationSubjects() {

@@ -9,6 +9,7 @@
 
 #include "tests/sim/Schedules.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ std::string join(const std::vector<std::string> &lines);
 /// verifier refuses.
 std::vector<Mutant> mutantsOf(const std::string &text);
 
+/// A module without the kernels whose first line is one of those, of which one is left.
+std::string withoutKernels(const std::string &text, const std::function<bool(const std::string &)> &isOne);
 /// A module without the kernels that start where the copy engine cannot read a tensor (`tile.instead_of`).
 std::string withoutStandIns(const std::string &text);
 

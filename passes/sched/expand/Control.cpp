@@ -233,7 +233,6 @@ LogicalResult KernelExpander::expandOp(sched::ForTilesOp op) {
     mapping.map(old, fresh);
   for (auto [argument, buffer] : llvm::zip(arguments.drop_front(inits.size()), carried))
     buffers.map(argument, buffer);
-  const bool leavesBefore = std::exchange(leavesBoxes, false);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&loop.getBody().front());
@@ -255,7 +254,6 @@ LogicalResult KernelExpander::expandOp(sched::ForTilesOp op) {
     meetAll();
     leavesBoxes = false;
   }
-  leavesBoxes |= leavesBefore;
   return success();
 }
 

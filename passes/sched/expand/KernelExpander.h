@@ -298,6 +298,9 @@ private:
   void loadLeftFragments(Value tile, Value fragment, Value kk, Value to);
   /// Whether a shared tile is stored by the columns of the operand that `fragment` holds.
   static bool isStoredByColumns(Value tile, Value fragment);
+  /// Row and column in shared memory that a lane gives of four 8 x 8 matrices that are read or written transposed: the
+  /// quarters of a fragment whose first row is column `row0` there.
+  std::pair<Value, Value> turnedPlace(Value row0);
   /// The float of a shared left operand at place (i, kk, e) of the `a` fragment.
   Value leftFloat(Value tile, Value fragment, Value i, Value kk, Value e);
   void loadLeftFloats(Value tile, Value fragment);

@@ -59,7 +59,8 @@ void KernelExpander::loadLeftFragments(Value tile, Value fragment, Value kk, Val
   if (isStoredByColumns(tile, fragment)) {
     // The four matrices: rows and columns of the fragment's quarters, transposed one by one. A warp's rows start
     // anywhere in a panel, so that no step can be taken from the lane's own address.
-    Value along = add(rem(lane, 8), mul(div(lane, 16), 8)), across = add(row0, mul(rem(div(lane, 8), 2), 8));
+    Value along, across;
+    std::tie(along, across) = turnedPlace(row0);
     repeat(laneShape(fragment)[0], "i", [&](Value i) {
       sched::LoadMatrixOp::create(builder, loc, ring, stage, add(along, mul(kk, 16)), add(across, mul(i, 16)), Value(),
                                   Value(), fragment, i, to, true);
@@ -71,6 +72,11 @@ void KernelExpander::loadLeftFragments(Value tile, Value fragment, Value kk, Val
     sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, mul(i, 16), mul(kk, 16), fragment, i, to,
                                 false);
   });
+}
+
+std::pair<Value, Value> KernelExpander::turnedPlace(Value row0) {
+  Value along = add(rem(lane, 8), mul(div(lane, 16), 8)), across = add(row0, mul(rem(div(lane, 8), 2), 8));
+  return {along, across};
 }
 
 bool KernelExpander::isStoredByColumns(Value tile, Value fragment) {

@@ -161,10 +161,12 @@ void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage, Tile
   Type element = cast<TileType>(shared.getType()).getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
   const bool turned = cast<TileType>(shared.getType()).axis(1) != held.axis(0); // behind the stage
-  // A lane's own place, and steps that are the same in all lanes. Of a matrix that is turned the lane has a column's place.
-  Value firstRow = firstRowOf(held), row = add(firstRow, rem(lane, 16)), column = mul(div(lane, 16), 8);
+  // A lane's own place, and steps that are the same in all lanes.
+  Value firstRow = firstRowOf(held), row, column;
   if (turned)
-    row = add(rem(lane, 8), column), column = add(firstRow, mul(rem(div(lane, 8), 2), 8));
+    std::tie(row, column) = turnedPlace(firstRow);
+  else
+    row = add(firstRow, rem(lane, 16)), column = mul(div(lane, 16), 8);
   repeat(shape[0], "i", [&](Value i) {
     Value ownColumn = turned ? add(column, mul(i, 16)) : column;
     repeat(shape[1] / 2, "jj", [&](Value jj) {

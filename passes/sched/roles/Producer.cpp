@@ -58,8 +58,7 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
 }
 
 void WarpSpecializer::copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit) {
-  SmallVector<Ring *> copied{&ring};
-  llvm::copy_if(ring.beside, std::back_inserter(copied), [](Ring *other) { return !other->isStored; });
+  const SmallVector<Ring *> copied = ring.copied();
   for (Ring *each : copied) // what a place follows from, in front of the wait
     if (auto window = dyn_cast<tile::WindowOp>(each->tile))
       cloneValues(window.getIndices(), &loop.getBody().front(), builder, mapping);

@@ -57,9 +57,11 @@ private:
     /// The tile in it.
     Value value() const { return leaves() ? tile->getOperand(0) : tile->getResult(0); }
     int64_t stages() const { return is.getStages(); }
-    /// How many copies fill a stage: its own, and those beside it.
-    int64_t copies() const {
-      return 1 + llvm::count_if(beside, [](Ring *other) { return !other->isStored; });
+    /// Those whose copies fill a stage: it, and of those beside it what no lanes store.
+    SmallVector<Ring *> copied() {
+      SmallVector<Ring *> rings{this};
+      llvm::copy_if(beside, std::back_inserter(rings), [](Ring *other) { return !other->isStored; });
+      return rings;
     }
   };
   /// Where a role is in a ring: the stage, and the parity of its walks over the stages.
