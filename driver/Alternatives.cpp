@@ -3,9 +3,11 @@
 #include "driver/Alternatives.h"
 
 #include "driver/Compiling.h"
+#include "driver/PlanJson.h"
 #include "runtime/Log.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace attune;
 using namespace attune::driver;
@@ -15,10 +17,14 @@ std::optional<TunedKey> attune::driver::tunedKeyOf(const KernelImage &image, con
 }
 
 namespace {
-/// Plans for a class of sizes, best first: the first that compiles without more spills than the kernel's own is taken.
+/// Plans for a class of sizes, or for few queries, best first: the first that compiles without more spills than the
+/// kernel's own is taken.
 struct SizedPlans {
   SizeClass sizes;
   std::vector<Plan> plans;
+  FewQueries fewQueries = FewQueries::No;
+
+  std::string text() const { return fewQueries == FewQueries::No ? sizes.text() : "few queries"; }
 };
 } // namespace
 
@@ -46,6 +52,73 @@ static std::vector<Plan> predicted(const Plan &own, const Source &source, const 
   return plans;
 }
 
+/// The plan that is best over `sizes` by the geometric mean of its times, of those that have the given form.
+static std::optional<Plan> bestOverSizes(PlanRequest request, const std::vector<ProblemSizes> &sizes) {
+  std::vector<std::pair<Plan, double>> logarithms;
+  for (bool isFirst = true; const ProblemSizes &each : sizes) {
+    request.batch = each.batch;
+    request.heads = each.heads;
+    request.headsKv = each.headsKv;
+    request.queries = each.queries;
+    request.keys = each.keys;
+    Expected<std::vector<RankedPlan>> ranked = rankPlans(request);
+    if (!ranked)
+      return std::nullopt;
+    std::vector<std::pair<Plan, double>> sums;
+    for (const RankedPlan &plan : *ranked) {
+      const auto before = std::ranges::find(logarithms, plan.plan, &std::pair<Plan, double>::first);
+      if (plan.accepted() && plan.demoted.empty() && (isFirst || before != logarithms.end()))
+        sums.emplace_back(plan.plan, std::log(plan.cost.totalSeconds) + (isFirst ? 0 : before->second));
+    }
+    logarithms = std::move(sums);
+    isFirst = false;
+  }
+  const auto best = std::ranges::min_element(logarithms, {}, &std::pair<Plan, double>::second);
+  return best == logarithms.end() ? std::nullopt : std::optional(best->first);
+}
+
+std::vector<FewQueriesPlan> attune::driver::fewQueriesPlans(const Source &source, const CompileOptions &options,
+                                                            const Target &target) {
+  if (!target.isCuda() || options.gradients || options.backward || (source.variant && source.variant->hasDropout()))
+    return {};
+  // Batch, query heads, key heads, queries, keys: few tiles of rows, and as many as there are multiprocessors and more.
+  const std::vector<ProblemSizes> few = {{1, 32, 8, 1, 4096}, {1, 32, 8, 1, 32768}, {4, 32, 8, 1, 8192}},
+                                  many = {{16, 32, 8, 1, 2048}, {32, 32, 8, 1, 4096}, {128, 32, 8, 1, 1024}};
+  IrSummary summary;
+  Expected<PlanRequest> request = requestOf(source, options, target, few.front(), summary);
+  if (!request)
+    return {};
+  request->theseSizes = true;
+  request->mask = MaskShape::full(); // what the last rows of a cache see
+  request->fixed.packGroups = request->packFault.empty();
+  std::vector<FewQueriesPlan> plans;
+  for (FewQueries form : {FewQueries::Whole, FewQueries::Split}) {
+    request->fixed.splitKeys = form == FewQueries::Split;
+    if (form == FewQueries::Whole && !*request->fixed.packGroups)
+      continue;
+    if (std::optional<Plan> plan = bestOverSizes(*request, form == FewQueries::Split ? few : many))
+      plans.push_back({form, *plan});
+  }
+  return plans;
+}
+
+/// `options` with which one plan is compiled.
+static CompileOptions ofOnePlan(CompileOptions options, const Plan &plan) {
+  options.shapes.clear();
+  options.printAfterAll = false;
+  return withPlan(std::move(options), plan);
+}
+
+PlanImages attune::driver::compilePlans(const std::vector<FewQueriesPlan> &plans, const Source &source,
+                                        const CompileOptions &options, const Target &target) {
+  PlanImages images;
+  for (const FewQueriesPlan &each : plans)
+    images.emplace_back(each.plan, std::nullopt);
+  onAllCores(images.size(),
+             [&](size_t i) { images[i].second = imageOfSource(source, ofOnePlan(options, images[i].first), target); });
+  return images;
+}
+
 static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Plan &own, const Source &source,
                                         const CompileOptions &options, const Target &target) {
   std::vector<SizedPlans> result;
@@ -59,20 +132,18 @@ static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Plan &own, c
   for (const ProblemSizes &sizes : options.shapes)
     if (!known(SizeClass::of(sizes)))
       result.push_back({SizeClass::of(sizes), predicted(own, source, options, target, sizes)});
+  for (const FewQueriesPlan &few : fewQueriesPlansOf(kernel.image()))
+    result.push_back({{}, {few.plan}, few.form});
   return result;
 }
 
 Kernel attune::driver::withAlternatives(Kernel kernel, const Source &source, const CompileOptions &options,
-                                        const Target &target) {
+                                        const Target &target, PlanImages images) {
   const Plan own = planOf(kernel.image());
   const std::vector<SizedPlans> plans = plansFor(kernel, own, source, options, target);
   if (plans.empty())
     return kernel;
-  CompileOptions fixed = options;
-  fixed.shapes.clear();
-  fixed.printAfterAll = false;
   // Compiled once for all classes that want them. The first of each class on all cores, the others only where needed.
-  std::vector<std::pair<Plan, std::optional<Expected<KernelImage>>>> images;
   auto imageOf = [&](const Plan &plan) -> std::optional<Expected<KernelImage>> & {
     auto found = std::ranges::find(images, plan, [](const auto &image) { return image.first; });
     return found == images.end() ? images.emplace_back(plan, std::nullopt).second : found->second;
@@ -80,28 +151,30 @@ Kernel attune::driver::withAlternatives(Kernel kernel, const Source &source, con
   for (const SizedPlans &sized : plans)
     if (sized.plans.front() != own)
       imageOf(sized.plans.front());
-  onAllCores(images.size(),
-             [&](size_t i) { images[i].second = imageOfSource(source, withPlan(fixed, images[i].first), target); });
+  onAllCores(images.size(), [&](size_t i) {
+    if (!images[i].second)
+      images[i].second = imageOfSource(source, ofOnePlan(options, images[i].first), target);
+  });
   auto kernelFor = [&](const SizedPlans &sized) -> Kernel {
     for (const Plan &plan : sized.plans) {
       if (plan == own)
         break;
       std::optional<Expected<KernelImage>> &image = imageOf(plan);
       if (!image)
-        image = imageOfSource(source, withPlan(fixed, plan), target);
+        image = imageOfSource(source, ofOnePlan(options, plan), target);
       if (*image && (*image)->main().spillBytes > kernel.image().main().spillBytes)
         continue;
       Expected<Kernel> made =
-          *image ? kernelOfImage(**image, source, withPlan(fixed, plan), target) : Expected<Kernel>(image->error());
+          *image ? kernelOfImage(**image, source, ofOnePlan(options, plan), target) : Expected<Kernel>(image->error());
       if (made)
         return *made;
-      logLine(LogLevel::Warning, "{} is not used for {} at {}: {}", plan.text(), kernel.image().name,
-              sized.sizes.text(), made.error().message);
+      logLine(LogLevel::Warning, "{} is not used for {} at {}: {}", plan.text(), kernel.image().name, sized.text(),
+              made.error().message);
     }
     return kernel;
   };
   std::vector<Alternative> alternatives;
   for (const SizedPlans &sized : plans)
-    alternatives.push_back({sized.sizes, kernelFor(sized)});
+    alternatives.push_back({sized.sizes, kernelFor(sized), sized.fewQueries});
   return kernel.withAlternatives(std::move(alternatives));
 }

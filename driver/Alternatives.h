@@ -11,12 +11,31 @@
 
 namespace attune::driver {
 
+/// A plan for launches of few queries.
+struct FewQueriesPlan {
+  FewQueries form;
+  Plan plan;
+};
+
+/// The cost model's plan for each form of few queries that the variant has (packed groups, split keys), best over typical
+/// sizes of generation. None for the CPU, whose threads share a cache, nor where gradients or dropout are asked for: training
+/// has as many queries as keys.
+std::vector<FewQueriesPlan> fewQueriesPlans(const Source &source, const CompileOptions &options, const Target &target);
+
+/// Images of plans, compiled before they are asked for.
+using PlanImages = std::vector<std::pair<Plan, std::optional<Expected<KernelImage>>>>;
+/// Those of `plans`, on all cores. Precondition: leavesScheduleOpen.
+PlanImages compilePlans(const std::vector<FewQueriesPlan> &plans, const Source &source, const CompileOptions &options,
+                        const Target &target);
+
 /// `kernel` with an alternative for each class of sizes that was measured on the target's device, and for each of
 /// options.shapes that was not: by the cost model then, where it expects another plan to be 2% quicker than the
 /// kernel's. A class whose best plan is the kernel's own has the kernel itself, so that no other class's plan serves
-/// it. A plan that does not compile, or spills more than the kernel does, is left out, the first with a warning.
-/// Precondition: leavesScheduleOpen.
-Kernel withAlternatives(Kernel kernel, const Source &source, const CompileOptions &options, const Target &target);
+/// it. Launches of few queries that are of no such class have alternatives, too (KernelImage::planJson lists their
+/// plans). A plan that does not compile, or spills more than the kernel does, is left out, the first with a warning.
+/// `images` may hold some of the plans. Precondition: leavesScheduleOpen.
+Kernel withAlternatives(Kernel kernel, const Source &source, const CompileOptions &options, const Target &target,
+                        PlanImages images = {});
 
 /// The key of `image`'s measurements on the target's device; nothing where the device is not there.
 std::optional<TunedKey> tunedKeyOf(const KernelImage &image, const Target &target);

@@ -30,6 +30,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fstream>
+#include <future>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -327,17 +328,40 @@ static Expected<void> checkImage(const KernelImage &image, const Source &source,
   return checkPlanJson(image.planJson);
 }
 
+/// Local memory of a thread for spilled registers that costs a kernel nothing: ptxas spills some words of every large
+/// float32 kernel, and plans that spill up to these are as quick as plans that spill none (docs/performance.md).
+static constexpr int harmlessSpillBytes(DType dtype) { return dtype == DType::F32 ? 128 : 0; }
+
+/// `image` with the reason why it is taken although it spills.
+static KernelImage spillingBecause(KernelImage image, std::string reason) {
+  ordered_json plan = ordered_json::parse(image.planJson);
+  plan["spills"] = std::move(reason);
+  image.planJson = plan.dump();
+  return image;
+}
+
 /// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
-/// knows. A plan that spills gives way to the next one of the ranking that leaves more registers free by the same
-/// estimate, until two of those in a row have as much local memory: then it holds arrays of the math functions, which
-/// no plan avoids. The image's plan lists what was compiled.
+/// knows. A plan that spills more than is harmless gives way to the next one of the ranking that leaves more registers
+/// free by the same estimate, until two of those in a row have as much local memory: then it holds arrays of the math
+/// functions, which no plan avoids. The image's plan lists what was compiled, and says why a plan that spills was taken.
 static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
                                          double traceMilliseconds) {
   constexpr size_t maxAttempts = 4;
   Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
-  if (!best || best->main().spillBytes == 0 || !choosesSchedule(source, options) ||
-      std::max(best->signature.headDim, best->signature.headDimV) > spillFreeHeadDim(planOf(*best).copyWarps > 0))
+  if (!best || best->main().spillBytes == 0 || !choosesSchedule(source, options))
     return best;
+  const KernelSignature &signature = best->signature;
+  const int headDim = std::max(signature.headDim, signature.headDimV), harmless = harmlessSpillBytes(signature.dtype);
+  if (headDim > spillFreeHeadDim(planOf(*best).copyWarps > 0))
+    return spillingBecause(std::move(*best),
+                           fmt::format("tiles of head dim {} take more registers than a thread has in "
+                                       "every plan; this one is the quickest by the cost model",
+                                       headDim));
+  const std::string isHarmless =
+      fmt::format("up to {} bytes cost a kernel of {} no time that was measured; plans that spill none are no quicker",
+                  harmless, name(signature.dtype));
+  if (best->main().spillBytes <= harmless)
+    return spillingBecause(std::move(*best), isHarmless);
   Lowered described;
   Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, {}, described);
   if (!ranked)
@@ -368,13 +392,41 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
       best = std::move(next);
     else
       best->times = next->times;
-    if (unchanged == 2 || best->main().spillBytes == 0)
+    if (unchanged == 2 || best->main().spillBytes <= harmless)
       break;
   }
   ordered_json plan = ordered_json::parse(best->planJson);
   plan["attempts"] = attempts;
   best->planJson = plan.dump();
-  return best;
+  if (best->main().spillBytes == 0)
+    return best;
+  return spillingBecause(std::move(*best),
+                         best->main().spillBytes <= harmless
+                             ? isHarmless
+                             : fmt::format("the least of {} plans that were compiled", attempts.size()));
+}
+
+/// The same, with the plans of the kernels for few queries, where the schedule is open. `ahead`, if given, takes their
+/// images, which are compiled at the same time.
+static Expected<KernelImage> settleWithFewQueries(const Source &source, const CompileOptions &options,
+                                                  const Target &target, double traceMilliseconds,
+                                                  PlanImages *ahead = nullptr) {
+  if (!leavesScheduleOpen(source, options))
+    return settleImage(source, options, target, traceMilliseconds);
+  auto few = std::async(std::launch::async, [&] {
+    std::vector<FewQueriesPlan> plans = fewQueriesPlans(source, options, target);
+    if (ahead)
+      *ahead = compilePlans(plans, source, options, target);
+    return plans;
+  });
+  Expected<KernelImage> image = settleImage(source, options, target, traceMilliseconds);
+  const std::vector<FewQueriesPlan> plans = few.get();
+  if (!image || plans.empty())
+    return image;
+  ordered_json plan = ordered_json::parse(image->planJson);
+  plan["fewQueries"] = fewQueriesJson(plans);
+  image->planJson = plan.dump();
+  return image;
 }
 
 /// The key of an image by its plan, where fields of that were chosen; else "", as its request's key says all.
@@ -457,15 +509,16 @@ static Kernel preparing(const Kernel &kernel, const Source &source, const Compil
   });
 }
 
-/// A kernel with its alternatives, by `settle` where it is in no cache.
+/// A kernel with its alternatives, by `settle` where it is in no cache; `ahead` holds what settle has compiled beside it.
 template <typename Settle>
 static Expected<Kernel> kernelOf(const Source &source, const CompileOptions &options, const Target &target,
-                                 bool alternatives, Settle &&settle) {
+                                 bool alternatives, Settle &&settle, PlanImages *ahead = nullptr) {
   auto load = [&](KernelImage image) -> Expected<Kernel> {
     Expected<Kernel> kernel = loadImage(std::move(image), target);
     if (!kernel || !alternatives || !leavesScheduleOpen(source, options))
       return kernel;
-    return preparing(withAlternatives(*kernel, source, options, target), source, options, target);
+    return preparing(withAlternatives(*kernel, source, options, target, ahead ? std::move(*ahead) : PlanImages()),
+                     source, options, target);
   };
   if (!usesCache(options)) {
     Expected<KernelImage> image = settle();
@@ -498,8 +551,10 @@ Expected<Kernel> attune::driver::compileSource(const Source &source, const Compi
       Expected<KernelImage> image = imageOfEdited(source, options, target);
       return image ? loadImage(std::move(*image), target) : image.error();
     }
-    return kernelOf(source, options, target, /*alternatives=*/true,
-                    [&] { return settleImage(source, options, target, millisecondsSince(begin)); });
+    PlanImages ahead;
+    return kernelOf(
+        source, options, target, /*alternatives=*/true,
+        [&] { return settleWithFewQueries(source, options, target, millisecondsSince(begin), &ahead); }, &ahead);
   }();
   if (!kernel)
     return kernel;
@@ -528,7 +583,7 @@ Expected<KernelImage> attune::driver::imageOfSource(const Source &source, const 
     return imageOfEdited(source, options, target);
   auto begin = std::chrono::steady_clock::now();
   if (!usesCache(options))
-    return settleImage(source, options, target, millisecondsSince(begin));
+    return settleWithFewQueries(source, options, target, millisecondsSince(begin));
   Expected<std::string> key = keyOf(source, options, target);
   if (!key)
     return key.error();
@@ -536,7 +591,7 @@ Expected<KernelImage> attune::driver::imageOfSource(const Source &source, const 
   auto check = [&](const KernelImage &image) { return checkImage(image, source, options, target); };
   if (std::optional<KernelImage> image = cache.read(*key, check))
     return std::move(*image);
-  Expected<KernelImage> image = settleImage(source, options, target, millisecondsSince(begin));
+  Expected<KernelImage> image = settleWithFewQueries(source, options, target, millisecondsSince(begin));
   if (image)
     cache.write(*key, *image, entryKeyOf(*image, source, options, target));
   return image;

@@ -55,6 +55,28 @@ Plan attune::driver::planOfFields(const ordered_json &fields) {
   return plan;
 }
 
+static constexpr std::pair<FewQueries, const char *> fewQueriesForms[] = {{FewQueries::Whole, "whole"},
+                                                                          {FewQueries::Split, "split"}};
+
+ordered_json attune::driver::fewQueriesJson(const std::vector<FewQueriesPlan> &plans) {
+  ordered_json result = ordered_json::array();
+  for (const FewQueriesPlan &each : plans)
+    for (auto [form, name] : fewQueriesForms)
+      if (form == each.form)
+        result.push_back({{"form", name}, {"text", each.plan.text()}, {"plan", planFields(each.plan)}});
+  return result;
+}
+
+std::vector<FewQueriesPlan> attune::driver::fewQueriesPlansOf(const KernelImage &image) {
+  std::vector<FewQueriesPlan> plans;
+  const ordered_json plan = ordered_json::parse(image.planJson);
+  for (const ordered_json &each : plan.value("fewQueries", ordered_json::array()))
+    for (auto [form, name] : fewQueriesForms)
+      if (each.at("form") == name)
+        plans.push_back({form, planOfFields(each.at("plan"))});
+  return plans;
+}
+
 /// A thread of the CPU has tiles and nothing else.
 static std::string planText(const Plan &plan, const Target &target) {
   return target.isCuda() ? plan.text() : fmt::format("{} x {}", plan.tileQ, plan.tileK);
@@ -252,6 +274,8 @@ static const ordered_json &planExample() {
                         {"visitedTiles", 0.0}, {"maskedTiles", 0.0}, {"allTiles", 0.0},
                         {"keyShares?", 0},     {"ratio", 0.0},       {"sizes", sizes}};
     plan["predicted?"] = {{"microseconds", 0.0}, {"limitedBy", ""}, {"busy", ""}, {"unitMicroseconds", {{"*", 0.0}}}};
+    plan["spills?"] = "";
+    plan["fewQueries?"] = ordered_json::array({{{"form", ""}, {"text", ""}, {"plan", planFieldsExample()}}});
     plan["attempts?"] = ordered_json::array({{{"text", ""}, {"spillBytes", 0}}});
     return plan;
   }();

@@ -11,17 +11,21 @@
 //      "predicted": {"microseconds": 812.0, "limitedBy": "tensor cores", "busy": "tensor cores 61%, ...",
 //                    "unitMicroseconds": {"tensor cores": 495.0, "shared memory": 310.0, ...}},
 //      "attempts": [{"text": "128 x 80, 4 warps, ...", "spillBytes": 56},
-//                   {"text": "128 x 64, 4 warps, ...", "spillBytes": 0}]}
+//                   {"text": "128 x 64, 4 warps, ...", "spillBytes": 0}],
+//      "spills": "the least of 4 plans that were compiled",
+//      "fewQueries": [{"form": "split", "text": "64 x 128, ...", "plan": {"tileQ": 64, ...}}]}
 //
 // "schedule" (ScheduleText.h) is there from sched on; "features" (PlanSpace.h), "traffic" and "predicted" are absent where the input held no attn
 // op; "actual" and "spillBytes" where nothing was compiled; "attempts", the plans that were compiled, where the first
-// one spilled. "traffic" crosses between L2 and shared memory (for the CPU between the shared cache and a core's), and
+// one spilled; "spills", why a plan that spills was taken; "fewQueries", the plans of the kernels that launches of few
+// queries start, where the whole schedule was open. "traffic" crosses between L2 and shared memory (for the CPU between the shared cache and a core's), and
 // an estimate of "hbmBytes" of it misses L2. Bytes of standard attention (the paper's Algorithm 0) are for the same
 // sizes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "driver/Alternatives.h"
 #include "driver/Lowering.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -48,6 +52,11 @@ std::optional<std::string> firstDifference(const nlohmann::ordered_json &value, 
 /// Whether a text holds what planJson gives, member for member and type for type: what reads it then needs no further
 /// checks.
 Expected<void> checkPlanJson(const std::string &text);
+
+/// The plans for launches of few queries that go with the kernel of an image, which its plan lists.
+std::vector<FewQueriesPlan> fewQueriesPlansOf(const KernelImage &image);
+/// The same, as the member "fewQueries" of a plan.
+nlohmann::ordered_json fewQueriesJson(const std::vector<FewQueriesPlan> &plans);
 
 /// One row of the ranking. `passedOver`: why another was chosen; empty for the chosen one, and for a rejected one,
 /// which says so itself.

@@ -365,14 +365,18 @@ def VerifyTile : Pass<"tile-verify", "::mlir::ModuleOp"> {
 def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
   let summary = "programs that warps cannot be specialised around lose their roles";
   let description = [{
-    Requires: tiles without layouts; products' rows chosen (`tile-place-operands`).
+    Requires: tiles without layouts; products' rows chosen (`tile-place-operands`), or `orders-chosen=false`: then rows and columns of products are not checked.
     Ensures: a kernel has `sched.roles`, and marks that go with them, only where the architecture has warpgroups and the program is one loop over tiles, with copies of tensors of four dimensions before it and in it,
     and products of 16-bit operands in it whose rows are the warpgroups' 64 each. Elsewhere products are warp-level, what the text says of when ops run is gone, and the kernel's remarks say why.
-    Why here: layouts and copies follow from the roles.
+    Why here: before the tile passes whose ops only roles serve (windows, values by distance), so that a kernel without roles gets none of them; and at the start of the schedule, as layouts and copies
+    follow from the roles, and tile text may begin there.
     Before: `attributes {sched.persistent, sched.roles = [...]}` of a kernel with two loops
     After: `attributes {tile.remarks = ["products are warp-level ..."]`
   }];
-  let options = [Option<"arch", "arch", "std::string", "\"sm_90a\"", "GPU architecture">];
+  let options = [
+    Option<"arch", "arch", "std::string", "\"sm_90a\"", "GPU architecture">,
+    Option<"ordersChosen", "orders-chosen", "bool", "true", "whether the axes that are rows are chosen">
+  ];
 }
 
 def PlaceOperands : Pass<"tile-place-operands", "::mlir::ModuleOp"> {

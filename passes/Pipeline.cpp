@@ -93,9 +93,13 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   if (!cpu)
     passes.addPass(createSplitRowSums());
   passes.addPass(createCanonicalizerPass());
-  // Before hoisting, which leaves alone what copy warps bring. Both kernels gain by a scaled Q.
-  if (!cpu)
+  if (!cpu) {
+    // ChoosePath runs before the passes that write ops for producer warps, so that a kernel which no producer warps can
+    // serve gets none of these ops.
+    passes.addPass(createChoosePath(ChoosePathOptions{options.arch, /*ordersChosen=*/false}));
+    // Before hoisting, which leaves alone what copy warps bring. Both kernels gain by a scaled Q.
     passes.addPass(createAddElementKernels());
+  }
   passes.addPass(createHoistInvariants(HoistInvariantsOptions{/*conditionalColumns=*/!cpu}));
   if (!cpu) {
     // What is computed in any case needs no stage.
@@ -129,7 +133,7 @@ void attune::addTileToCpu(OpPassManager &passes) { passes.addPass(createPlaceWor
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
   // Which axis is rows says what a warpgroup's product can take.
   passes.addPass(createPlaceOperands());
-  passes.addPass(createChoosePath(ChoosePathOptions{options.arch}));
+  passes.addPass(createChoosePath(ChoosePathOptions{options.arch, /*ordersChosen=*/true}));
   // How many warps compute a tile for the others is in its layout.
   passes.addPass(createAssignRoles());
   // Layouts follow from which axis is rows and from the path; rings and fragments inherit them.

@@ -422,30 +422,41 @@ Kernel attune::makeHostKernel(KernelImage image, std::vector<HostEntry> entries,
 /// What a handle may start beside its own kernel.
 struct Kernel::Choice {
   std::vector<Alternative> alternatives = {};
+  bool packs = false; ///< tiles of those for few queries hold the heads of a group
   Prepare prepare = {};
   Kernel backward = {};
 };
 
 Kernel::Kernel(std::shared_ptr<const State> state) : state(std::move(state)) {}
 
-/// The kernel of the nearest class, of several the first.
-const Kernel::State &Kernel::chosen(const SizeClass &sizes) const {
-  const State *nearest = state.get();
+/// The kernel of the nearest class, of several the first; else one for few queries, or that for every size.
+const Kernel::State &Kernel::chosen(const ProblemSizes &sizes) const {
+  const SizeClass own = SizeClass::of(sizes);
+  const State *nearest = nullptr;
   int least = std::numeric_limits<int>::max();
-  for (const Alternative &alternative : choice->alternatives)
-    if (std::optional<int> distance = alternative.sizes.distance(sizes); distance && *distance < least) {
+  for (const Alternative &alternative : choice->alternatives) {
+    if (alternative.fewQueries != FewQueries::No)
+      continue;
+    if (std::optional<int> distance = alternative.sizes.distance(own); distance && *distance < least) {
       least = *distance;
       nearest = alternative.kernel.state.get();
     }
-  return *nearest;
+  }
+  if (nearest)
+    return *nearest;
+  if (const FewQueries few = fewQueriesOf(sizes, choice->packs, state->multiprocessors); few != FewQueries::No)
+    for (const Alternative &alternative : choice->alternatives)
+      if (alternative.fewQueries == few)
+        return *alternative.kernel.state;
+  return *state;
 }
 
 /// Nothing of `args` is checked yet. Their shapes are what they should be, or every kernel refuses them.
 const Kernel::State &Kernel::chosen(const LaunchArgs &args) const {
   if (!choice || choice->alternatives.empty() || args.q.rank != 4 || args.k.rank != 4)
     return *state;
-  return chosen(SizeClass::of(
-      {args.q.shape[0], args.q.shape[1], args.k.shape[1], args.q.shape[2], keysIn(state->image.signature, args)}));
+  return chosen(ProblemSizes{args.q.shape[0], args.q.shape[1], args.k.shape[1], args.q.shape[2],
+                             keysIn(state->image.signature, args)});
 }
 
 Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
@@ -503,7 +514,7 @@ const KernelImage &Kernel::image() const {
 
 const KernelImage &Kernel::imageFor(const ProblemSizes &sizes) const {
   assert(valid() && "imageFor of an empty kernel handle");
-  return choice ? chosen(SizeClass::of(sizes)).image : state->image;
+  return choice ? chosen(sizes).image : state->image;
 }
 
 const std::vector<Alternative> &Kernel::alternatives() const {
@@ -557,6 +568,11 @@ Kernel Kernel::withAlternatives(std::vector<Alternative> alternatives) const {
   Kernel copy = *this;
   auto changed = std::make_shared<Choice>(choice ? *choice : Choice());
   changed->alternatives = std::move(alternatives);
+  changed->packs = std::ranges::any_of(changed->alternatives, [](const Alternative &alternative) {
+    return alternative.fewQueries != FewQueries::No &&
+           std::ranges::any_of(alternative.kernel.image().signature.derived,
+                               [](const DerivedAxis &axis) { return axis.rule == DerivedAxis::Rule::Rows; });
+  });
   copy.choice = std::move(changed);
   return copy;
 }

@@ -64,6 +64,22 @@ std::optional<SizeClass> SizeClass::parse(std::string_view text) {
   return result;
 }
 
+FewQueries attune::fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t multiprocessors) {
+  constexpr int64_t tileRows = 64, tileKeys = 128;
+  constexpr int64_t combiningTiles = 5; // that a block reads while the second kernel starts and runs
+  constexpr int64_t most = int64_t(1) << 30;
+  if (sizes.heads <= 0 || sizes.headsKv <= 0 || sizes.queries <= 0 || sizes.keys <= 0 || sizes.queries > most)
+    return FewQueries::No;
+  const int64_t group = packs ? std::max<int64_t>(1, sizes.heads / sizes.headsKv) : 1;
+  const auto rows = __int128(sizes.queries) * group;
+  const __int128 rowTiles =
+      __int128(sizes.batch) * (packs ? sizes.headsKv : sizes.heads) * ((rows + tileRows - 1) / tileRows);
+  const int64_t keyTiles = (std::min(sizes.keys, most) + tileKeys - 1) / tileKeys, enough = multiprocessors / 2;
+  if (rowTiles < enough && keyTiles * (enough - int64_t(rowTiles)) > combiningTiles * enough)
+    return FewQueries::Split;
+  return group > 1 && rows <= tileRows ? FewQueries::Whole : FewQueries::No;
+}
+
 std::optional<int> SizeClass::distance(const SizeClass &other) const {
   constexpr int most = 2; // half a doubling
   if (rows != other.rows)

@@ -54,7 +54,10 @@ void KernelPrinter::printFor(scf::ForOp op) {
     values[result] = {carried.back()};
   }
   // What several turns of a sum ask of memory is under way together.
-  line(op->hasAttr(unrollAttr) ? "#pragma unroll" : carried.empty() ? "#pragma unroll 1" : "#pragma unroll 4");
+  if (auto times = op->getAttrOfType<IntegerAttr>(unrollAttr))
+    line("#pragma unroll " + std::to_string(times.getInt()));
+  else
+    line(op->hasAttr(unrollAttr) ? "#pragma unroll" : carried.empty() ? "#pragma unroll 1" : "#pragma unroll 4");
   size_t mark = names.open();
   std::string name = nameFor(op, "i");
   std::string advance = step.text == "1" ? "++" + name : name + " += " + step.text;

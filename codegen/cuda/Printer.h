@@ -15,7 +15,8 @@
 //     | sched.get                   | the same, where nothing is written between it and its user       |
 //     | sched.shared                | `const unsigned name = shared_base + offset`                     |
 //     | sched.registers             | an array of FragmentAttr::laneShape                              |
-//     | scf.for, with sched.unroll  | a `for` under `#pragma unroll` (else `#pragma unroll 1`)         |
+//     | scf.for, with sched.unroll  | a `for` under `#pragma unroll` (else `#pragma unroll 1`), with   |
+//     |                             | `sched.unroll = N` under `#pragma unroll N`                      |
 //     | sched.for_tiles             | a `for` whose carried values are assigned at the end of its body |
 //     | sched.load_matrix           | a call that writes four registers, from fragment[i][j][0] on in  |
 //     |                             | the order of the lane's array                                    |

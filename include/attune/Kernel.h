@@ -46,8 +46,9 @@
 // launches from several threads take turns.
 //
 // Sizes. A kernel may have alternatives: kernels of the same computation with other schedules, each for a class of sizes
-// (attune/ProblemSizes.h). A launch starts that of the nearest class, the kernel itself where none is near; it never
-// compiles or loads.
+// (attune/ProblemSizes.h), or for launches of few queries. A launch starts that of the nearest class, where none is near
+// and it has few queries one for these, else the kernel itself; it never compiles or loads. A kernel for few queries may
+// need a workspace where the kernel itself does not: ask workspaceBytes() for the arguments of each launch.
 //
 // Devices. A kernel belongs to the CUDA device it was loaded for, and every tensor has to be there; for a
 // second device, compile again with that device in the target (a cache hit apart from the load). Each
@@ -537,7 +538,7 @@ public:
 
 private:
   struct Choice;
-  const State &chosen(const SizeClass &sizes) const;
+  const State &chosen(const ProblemSizes &sizes) const;
   const State &chosen(const LaunchArgs &args) const;
 
   std::shared_ptr<const State> state;
@@ -546,10 +547,11 @@ private:
   bool hit = false;
 };
 
-/// A kernel for the sizes of a class. Its own alternatives do not count.
+/// A kernel for the sizes of a class, or for launches of few queries. Its own alternatives do not count.
 struct Alternative {
-  SizeClass sizes;
+  SizeClass sizes; ///< of no account where `fewQueries` is not No
   Kernel kernel;
+  FewQueries fewQueries = FewQueries::No;
 };
 
 /// A kernel compiled for the CPU. `function` computes the tile of work of one block of the kernel's grid;

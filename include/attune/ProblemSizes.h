@@ -46,5 +46,17 @@ struct SizeClass {
   friend bool operator==(const SizeClass &, const SizeClass &) = default;
 };
 
+/// Which kernel a launch of few queries over many keys starts, as generation makes them.
+enum class FewQueries : uint8_t {
+  No,    ///< the one for every size
+  Whole, ///< one whose tiles hold the queries of all heads of a group; a block has all keys of its tile
+  Split, ///< the same, and several blocks split the keys of a tile
+};
+
+/// The kernel for these sizes on a device of so many multiprocessors. `packs`: whether the heads of a group can share a
+/// tile. Half of the multiprocessors take all that memory gives: where there are fewer tiles of 64 rows, keys are split,
+/// unless they are so few that a second kernel, which combines the splits, takes longer than what is saved.
+FewQueries fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t multiprocessors);
+
 } // namespace attune
 #pragma GCC visibility pop

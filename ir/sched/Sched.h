@@ -22,7 +22,7 @@ using tile::printOperands;
 using tile::TileType;
 using tile::ViewType;
 
-/// Marks an `scf.for` whose body is repeated in the generated source's `#pragma unroll`.
+/// On an `scf.for`: the device compiler unrolls it, in full (unit) or so many times (an integer).
 inline constexpr llvm::StringLiteral unrollAttr = "sched.unroll";
 
 /// Marks a `tile.mma` that starts only: a `sched.mma_wait` further on completes it.

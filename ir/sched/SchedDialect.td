@@ -14,7 +14,7 @@ def SchedDialect : Dialect {
   let description = [{
     What each thread does, in order: shared buffers with their offsets, register fragments with their lane maps,
     asynchronous copies and the waits that complete them, barriers, one matrix instruction an op. Loops are
-    `scf.for` (with `sched.unroll` when unrolled), `scf.if` and `sched.for_tiles`; scalar arithmetic is `arith` and
+    `scf.for` (with `sched.unroll` where it is unrolled, `sched.unroll = 2` where twice), `scf.if` and `sched.for_tiles`; scalar arithmetic is `arith` and
     `math`. Buffers are memory, not values: their ops have effects, and the order of ops is the program.
 
     Warps may have roles (`sched.role`) that hand tiles to each other through rings. A ring has stages, and a stage two barriers:

@@ -152,6 +152,15 @@ mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const Bl
 /// Whether a kernel in front evaluates all elements of some of the mask, to say which tiles are visited.
 bool countsTiles(attn::AttentionOp op);
 
+/// What a loop over the tiles that a mask and a block pattern leave is like.
+struct LoopShape {
+  bool searches = false; ///< its tiles are looked up one by one: the domain has a `where`
+  bool byBatch = false;  ///< its tiles, or the cuts of its mask, depend on b
+  bool byHead = false;   ///< on h
+};
+/// Found by building the domain and the cuts of the mask in a scratch block.
+LoopShape loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
+
 /// The tiles, two ends in i32, outside which nothing is visible to the fixed tile; they enclose all of its intervals. It may begin past the end of its
 /// axis: then there are none. Without values where the mask leaves the rows no end of their own.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);

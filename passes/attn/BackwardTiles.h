@@ -65,10 +65,7 @@ protected:
     operands.clear();
     values = {};
     body();
-    // Roles need one loop over tiles; without them lanes load biases element by element.
-    int64_t loops = 0;
-    kernel.walk([&](tile::ForBlocksOp) { ++loops; });
-    if (kernel->hasAttr(sched::rolesAttr) && plan.getStageBiases() && loops == 1)
+    if (kernel->hasAttr(sched::rolesAttr) && plan.getStageBiases())
       kernel->setAttr(sched::stageBiasesAttr, builder.getUnitAttr());
     for (const BoundsTable &table : ofKernel)
       operands.push_back(table.declaration());

@@ -339,6 +339,10 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
     // Keys of each head have sums of their own.
     request.sumsByHead |= llvm::any_of(gradient.sums, [](const GradientSum &sum) { return sum.ofKeys; });
   }
+  if (request.denseGradients) {
+    const LoopShape loop = loopShape(op, 128, 128);
+    request.denseInOneLoop = !loop.searches && !loop.byBatch && !loop.byHead;
+  }
 }
 
 /// Why rows of a tile cannot be of several heads: what a block knows of them is one for all of its rows.

@@ -4,6 +4,10 @@
 // with whatever copies before it and in it and whatever products: their rows are the warpgroups' 64 each, their operands
 // of 16 bits. Any other program runs on the path that takes all: warp-level products, all warps copy.
 //
+// The pass runs twice. Before the tile passes that write ops which only roles serve (windows of biases, values by
+// distance), so that no kernel without roles gets such ops; what depends on the order of a tile's axes, which is not chosen
+// there, is not checked. And at the start of the schedule, where tile text written by hand begins.
+//
 //===----------------------------------------------------------------------===//
 
 #include "arch/ArchInfo.h"
@@ -36,7 +40,8 @@ std::string count(size_t n, StringRef what) { return (Twine(n) + " " + what + (n
 /// Why warps cannot be specialised, or "".
 class Fault {
 public:
-  explicit Fault(tile::KernelOp kernel) : kernel(kernel) {}
+  /// `ordersChosen`: whether `tile-place-operands` has chosen the axes that are rows.
+  Fault(tile::KernelOp kernel, bool ordersChosen) : kernel(kernel), ordersChosen(ordersChosen) {}
 
   std::string find() {
     for (auto check : {&Fault::ofLoops, &Fault::ofLoads, &Fault::ofProducts, &Fault::ofStores})
@@ -110,14 +115,16 @@ private:
       TileType result = mma.getResult().getType();
       if (mma->getBlock() != &loop.getBody().front())
         fault = "it has a product outside of its loop";
+      else if (cast<TileType>(mma.getLhs().getType()).getElementType().getIntOrFloatBitWidth() != 16)
+        fault = "a product's operands are not of 16 bits";
+      else if (!ordersChosen)
+        return;
       else if (!isSplit(mma, rows))
         fault = "a product has " + std::to_string(result.getShape()[0]) + " rows, not the warpgroups' " +
                 std::to_string(rows) + ", and columns that they cannot share";
       else if (result.getShape()[1] % 8 || result.getShape()[1] > 256)
         fault =
             "a product has " + std::to_string(result.getShape()[1]) + " columns, which is no multiple of 8 up to 256";
-      else if (cast<TileType>(mma.getLhs().getType()).getElementType().getIntOrFloatBitWidth() != 16)
-        fault = "a product's operands are not of 16 bits";
     });
     return fault;
   }
@@ -133,6 +140,7 @@ private:
   }
 
   tile::KernelOp kernel;
+  bool ordersChosen;
   tile::ForBlocksOp loop;
 };
 
@@ -154,7 +162,7 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
         continue;
       const ArchInfo *info = findArch(arch);
       const std::string fault =
-          info && !info->warpgroups ? arch + " has no warpgroup-level products" : Fault(kernel).find();
+          info && !info->warpgroups ? arch + " has no warpgroup-level products" : Fault(kernel, ordersChosen).find();
       if (fault.empty())
         continue;
       if (isMadeForCopyWarps(kernel)) {

@@ -46,6 +46,8 @@ std::string attune::cli::planText(const ordered_json &plan) {
       content += fmt::format("{}estimated {}, limit {}", content.empty() ? "" : "; ", registers.value("estimated", 0),
                              registers.value("limit", 0));
     line("registers", content);
+    if (plan.contains("spills"))
+      line("", "spills: " + plan.value("spills", ""));
   }
   for (const ordered_json &kernel : plan.value("kernels", ordered_json::array()))
     line("kernel",

@@ -254,6 +254,10 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
   // Additions to memory want more threads in flight than two warpgroups have.
   if (hasSmallBlocks(request) || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
     return std::nullopt;
+  // Producer warps copy for one loop, and send what they search with a copy before it, which the kernel of a dense
+  // gradient has not: each iteration brings its own Q.
+  if (request.denseGradients && !request.denseInOneLoop)
+    return std::nullopt;
   // Where each tile of a tensor is a block's beginning, biases that the copy engine brings are worth their shared memory.
   for (bool stageBiases : {true, false})
     for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
@@ -264,8 +268,7 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
       plan->persistent = request.denseGradients && plan->blocksPerSm == 1;
       plan->longestFirst = plan->persistent && lastRowsSeeMost(request.mask);
       plan->stageBiases = stageBiases;
-      // A role that searches tells its tiles with those that it copies in front of a loop, of which there are none here.
-      if (stageBiases && !(plan->persistent && request.biases && !request.searches()))
+      if (stageBiases && !(plan->persistent && request.biases))
         continue;
       const int64_t most =
           std::min(budget, int64_t(arch.sharedBytesPerSM / plan->blocksPerSm - arch.sharedReservedPerBlock));

@@ -26,12 +26,14 @@ static constexpr int narrowPanelRegisters =
     15; // rows that are no whole number of 128-byte panels: addresses share less
 static constexpr int queryAddressRegisters = 12; // fragments of Q on their way from shared memory, and their addresses
 // Features peak in different places of the loop: only the one that needs most counts.
-static constexpr int boundRegisters = 3;           // a first tile and a first full tile
-static constexpr int listRegisters = 17;           // a list of tiles, whose next index is carried
-static constexpr int dropoutRegisters = 17;        // Philox's keys of each round and its state
-static constexpr int dropoutNarrowRegisters = 9;   // the same beside narrow panels
-static constexpr int columnRegisters = 12;         // addresses of a vector over columns
-static constexpr int elementLoadRegisters = 25;    // addresses of loads for each element
+static constexpr int boundRegisters = 3;         // a first tile and a first full tile
+static constexpr int listRegisters = 17;         // a list of tiles, whose next index is carried
+static constexpr int dropoutRegisters = 17;      // Philox's keys of each round and its state
+static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
+static constexpr int columnRegisters = 12;       // addresses of a vector over columns
+static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
+// Of float32, whose products are three of TF32: both parts of the operands, and sums, of the products under way.
+static constexpr int tf32Registers = 64, tf32RegistersOfSecondRows = 18;
 static constexpr int distanceRegisters = 1;        // a value by distance on its way from shared memory, and its address
 static constexpr int furtherDistanceRegisters = 6; // the same of each further value
 // The same where a plan is given: what leaves it worth running, with a few spills.
@@ -195,6 +197,8 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
     registers += narrowPanelRegisters;
   if (plan.stages == 1) // copies start while S is alive
     registers += 8 + 4 * plan.rowTilesPerWarp();
+  if (request.elementBytes == 4)
+    registers += tf32Registers + tf32RegistersOfSecondRows * (plan.rowTilesPerWarp() - 1);
   registers += arch.compilerRegisters;
   return registers + variantRegisters(request, plan, narrow);
 }
@@ -532,6 +536,8 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
         plans.push_back({tileQ, tileK, 1, 1, false, 1, longestFirst});
     return plans;
   }
+  // Fragments of float32 are split in each step: what registers spare of shared memory's time, spills take.
+  const std::vector<bool> qRegisterChoices = request.elementBytes == 4 ? std::vector{false} : std::vector{false, true};
   for (int warps : warpChoices(request))
     for (int dvWarps : dvWarpChoices(request))
       for (int rowTiles : {1, 2}) {
@@ -540,7 +546,7 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
           continue;
         for (int tileK : choices(fixed.tileK, {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}))
           for (int stages : choices(fixed.stages, {1, 2, 3}))
-            for (bool qRegisters : choices(fixed.qRegisters, {false, true}))
+            for (bool qRegisters : choices(fixed.qRegisters, qRegisterChoices))
               plans.push_back({tileQ, tileK, warps, stages, qRegisters, 0, longestFirst, dvWarps});
       }
   return plans;

@@ -68,7 +68,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 21;
+inline constexpr int costModelVersion = 22;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could,
 /// which lose more.
@@ -207,6 +207,7 @@ struct PlanRequest {
   bool elementGradients = false;   ///< loops give captured tensors something for each element of S
   bool scatteredGradients = false; ///< some of these are added to memory element by element, not by diagonal
   bool denseGradients = false;     ///< tiles of some have a kernel of their own
+  bool denseInOneLoop = true;      ///< of that kernel: batches and heads are iterations of one loop, without a search
   bool gradientReadsScore = false; ///< that of the score is computed from Q K, which is kept until then
   bool sumsByHead = false;         ///< heads of a group sum by key what is theirs alone
   std::string packFault = {};      ///< why the query heads of a key head cannot share a tile's rows, or ""

@@ -241,22 +241,43 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   return domain;
 }
 
-bool attune::countsTiles(attn::AttentionOp op) {
-  OpBuilder builder(op.getContext());
-  Region scratch;
-  Block *block = builder.createBlock(&scratch);
-  auto argument = [&] { return block->addArgument(builder.getI32Type(), op.getLoc()); };
+namespace {
+/// A block apart from any kernel, whose arguments are the values that an analysis of a tile of queries starts from.
+struct ScratchBlock {
+  ScratchBlock(attn::AttentionOp op, int64_t tileQ, int64_t tileK) : builder(op.getContext()), loc(op.getLoc()) {
+    block = builder.createBlock(&region);
+    for (Value *value : {&values.b, &values.h, &values.q0, &values.B, &values.H, &values.Sq, &values.Sk})
+      *value = addArgument();
+    if (op.getQOffset())
+      values.qOffset = addArgument();
+    values.tileQ = tileQ;
+    values.tileK = tileK;
+  }
+  Value addArgument() { return block->addArgument(builder.getI32Type(), loc); }
+
+  OpBuilder builder;
+  Location loc;
+  Region region;
+  Block *block;
   BlockValues values;
-  for (Value *value : {&values.b, &values.h, &values.q0, &values.B, &values.H, &values.Sq, &values.Sk})
-    *value = argument();
-  if (op.getQOffset())
-    values.qOffset = argument();
-  values.tileQ = values.tileK = 128;
-  const SmallVector<Conjunct> loose = rowConjuncts(builder, op, values).loose;
+};
+} // namespace
+
+bool attune::countsTiles(attn::AttentionOp op) {
+  ScratchBlock scratch(op, 128, 128);
+  const SmallVector<Conjunct> loose = rowConjuncts(scratch.builder, op, scratch.values).loose;
   SmallVector<BoundsTable> tables;
-  Visibility probe(op, builder, values, &tables, argument());
+  Visibility probe(op, scratch.builder, scratch.values, &tables, scratch.addArgument());
   return llvm::any_of(
       loose, [&](const Conjunct &conjunct) { return probe.unfollowed(conjunct) == Visibility::Unfollowed::HidesSome; });
+}
+
+LoopShape attune::loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK) {
+  ScratchBlock scratch(op, tileQ, tileK);
+  SmallVector<BoundsTable> tables;
+  auto domain = buildDomain(scratch.builder, op, scratch.values, tables).getDefiningOp<tile::DomainOp>();
+  splitMask(scratch.builder, op, scratch.values, tables);
+  return {domain.skips(), !scratch.values.b.use_empty(), !scratch.values.h.use_empty()};
 }
 
 SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {

@@ -8,11 +8,12 @@ Value Emitter::mul(Value a, int64_t b) {
   return b == 1 ? a : Value(arith::MulIOp::create(builder, loc, a, i32(b), arith::IntegerOverflowFlags::nsw));
 }
 
-void Emitter::repeat(Range range, StringRef name, function_ref<void(Value)> body) {
+void Emitter::repeat(Range range, StringRef name, function_ref<void(Value)> body, std::optional<int64_t> times) {
   if (range.end - range.begin <= 1)
     return range.begin < range.end ? body(i32(range.begin)) : void();
   auto loop = scf::ForOp::create(builder, loc, i32(range.begin), i32(range.end), i32(1));
-  loop->setAttr(sched::unrollAttr, builder.getUnitAttr());
+  loop->setAttr(sched::unrollAttr,
+                times ? Attribute(builder.getI64IntegerAttr(*times)) : Attribute(builder.getUnitAttr()));
   loop->setAttr(tile::nameAttr, builder.getStringAttr(name));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());

@@ -45,9 +45,12 @@ public:
   }
   Value below(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b); }
   Value toFloat(Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); }
-  /// An unrolled loop over 0 .. count - 1; a single pass needs no loop.
-  void repeat(int64_t count, StringRef name, function_ref<void(Value)> body) { repeat(Range{0, count}, name, body); }
-  void repeat(Range range, StringRef name, function_ref<void(Value)> body);
+  /// An unrolled loop over 0 .. count - 1; a single pass needs no loop. With `times` it is unrolled so many times, for
+  /// bodies that index no registers by the loop's value.
+  void repeat(int64_t count, StringRef name, function_ref<void(Value)> body, std::optional<int64_t> times = {}) {
+    repeat(Range{0, count}, name, body, times);
+  }
+  void repeat(Range range, StringRef name, function_ref<void(Value)> body, std::optional<int64_t> times = {});
   /// An if without else.
   void onlyIf(Value condition, function_ref<void()> body);
   void either(Value condition, function_ref<void()> body, function_ref<void()> otherwise);

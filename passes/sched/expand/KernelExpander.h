@@ -304,6 +304,15 @@ private:
   /// The float of a shared left operand at place (i, kk, e) of the `a` fragment.
   Value leftFloat(Value tile, Value fragment, Value i, Value kk, Value e);
   void loadLeftFloats(Value tile, Value fragment);
+  /// An index along one axis of a shared tile, as a lane's own part and a step that is the same for all lanes: a multiple
+  /// of 8 rows, or of 8 columns of four bytes. `isAligned`: the step's bits are none of the base's.
+  struct SteppedIndex {
+    Value base, step;
+    bool isAligned = true;
+  };
+  /// A float there. Steps make the lane's swizzled address one register, from which all of its loads are a constant away;
+  /// without them each load has an address of its own, which ptxas computes before the loop and spills.
+  Value loadFloat(Value shared, Value stage, const SteppedIndex &row, const SteppedIndex &column);
   /// m64nNk16 by each warpgroup: one instruction for each 16 of the contracted axis, all columns at once.
   void multiplyAsync(tile::MmaOp op, Value acc, bool transpose);
   /// m16n8k16: for each 16 of the contracted axis, the left fragments, then 16 columns of the right operand at a time.

@@ -85,10 +85,21 @@ bool KernelExpander::isStoredByColumns(Value tile, Value fragment) {
 
 Value KernelExpander::leftFloat(Value tile, Value fragment, Value i, Value kk, Value e) {
   auto [ring, stage] = slotOf(tile);
-  Value row = rowInTile(fragment, i, rem(e, 2)), column = columnInShare(kk, div(e, 2));
-  if (isStoredByColumns(tile, fragment))
+  SteppedIndex row = {laneRowOf(fragment), rowStep(i, rem(e, 2))}, column = {add(laneColumn, div(e, 2)), mul(kk, 8)};
+  if (isStoredByColumns(tile, fragment)) {
     std::swap(row, column);
-  return loadShared(builder.getF32Type(), ring, stage, row, column);
+    // Steps of a power of two rows stay within the bits below the warp's first row.
+    column.isAligned = llvm::isPowerOf2_64(uint64_t(laneShape(fragment)[0]));
+  }
+  return loadFloat(ring, stage, row, column);
+}
+
+Value KernelExpander::loadFloat(Value shared, Value stage, const SteppedIndex &row, const SteppedIndex &column) {
+  const bool steps =
+      isa_and_nonnull<sched::SwizzleAttr>(cast<TileType>(shared.getType()).getLayout()) && column.isAligned;
+  return steps
+             ? loadShared(builder.getF32Type(), shared, stage, row.base, column.base, row.step, column.step)
+             : loadShared(builder.getF32Type(), shared, stage, add(row.base, row.step), add(column.base, column.step));
 }
 
 void KernelExpander::loadLeftFloats(Value tile, Value fragment) {
@@ -236,21 +247,25 @@ void KernelExpander::multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
     set(parts.getBig(), big, at);
     set(parts.getSmall(), small, at);
   };
-  repeat(lhs.size(along) / 8, "kk", [&](Value kk) {
+  // A step along the contracted axis takes three products, and splits both operands. ptxas brings the loads of all steps
+  // that are unrolled to the front, which takes more registers than a thread has: two steps hide their latency. Where the
+  // left operand lies in registers the step indexes them, so that all steps are unrolled.
+  constexpr int64_t stepsTogether = 2;
+  const bool leftShared = inShared(op.getLhs());
+  auto step = [&](Value kk) {
     repeat(laneShape(acc)[0], "i", [&](Value i) {
       repeat(4, "e", [&](Value e) {
-        Value value = inShared(op.getLhs()) ? leftFloat(op.getLhs(), leftBig, i, kk, e)
-                                            : get(buffers.lookup(op.getLhs()), {i, kk, e});
+        Value value =
+            leftShared ? leftFloat(op.getLhs(), leftBig, i, kk, e) : get(buffers.lookup(op.getLhs()), {i, kk, e});
         split(value, leftBig, leftSmall, {i, i32(0), e});
       });
     });
     repeat(columns / 8, "nn", [&](Value nn) {
       repeat(2, "e", [&](Value e) {
-        Value across = add(mul(nn, 8), laneRow), depth = columnInShare(kk, e);
+        SteppedIndex across = {laneRow, mul(nn, 8)}, depth = {add(laneColumn, e), mul(kk, 8)};
         if (first)
-          across = add(first, across);
-        Value row = transpose ? depth : across, column = transpose ? across : depth;
-        Value value = loadShared(builder.getF32Type(), ring, stage, row, column);
+          across = {add(first, laneRow), mul(nn, 8), /*isAligned=*/columns * 4 % 128 == 0};
+        Value value = loadFloat(ring, stage, transpose ? depth : across, transpose ? across : depth);
         split(value, rightBig, rightSmall, {i32(0), i32(0), e});
       });
       repeat(laneShape(acc)[0], "i", [&](Value i) {
@@ -264,7 +279,8 @@ void KernelExpander::multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
         });
       });
     });
-  });
+  };
+  repeat(lhs.size(along) / 8, "kk", step, leftShared ? std::optional(stepsTogether) : std::nullopt);
 }
 
 } // namespace attune::expansion
