@@ -57,6 +57,31 @@ class Numerics(unittest.TestCase):
         self.check(attune.Variant(mask=lambda b, h, q, k: q >= k), mask=q >= k)
         self.check(attune.Variant(mask=attune.causal()), mask=q >= k)
 
+    def test_masks_that_are_lengths(self):
+        """What lies behind a length is NaN, and reaches nothing."""
+        keys, queries = np.array([0, 29], dtype=np.int32), np.array([SQ, 18], dtype=np.int32)
+        n, limit = attune.tensor("n", "i32", 1), attune.scalar("limit", "i32")
+        b_, h_, q_, k_ = reference.indices(B, H, SQ, SK)
+        last = keys[b_]
+        masks = [(lambda b, h, q, k: k < n[b], k_ < last), (lambda b, h, q, k: n[b] > k, k_ < last), (lambda b, h, q, k: k <= n[b] - 1, k_ < last),
+                 (lambda b, h, q, k: ~(k >= n[b]) & (q >= k), (k_ < last) & (q_ >= k_)), (lambda b, h, q, k: (k < limit) & (k < n[b]), (k_ < last) & (k_ < 21)),
+                 (lambda b, h, q, k: (k < n[b]) & (q < m[b]), (k_ < last) & (q_ < queries[b_])), (lambda b, h, q, k: k < n[b] - h, k_ < last - h_)]
+        m = attune.tensor("m", "i32", 1)
+        for index, (mask, visible) in enumerate(masks):
+            q, k, v, do = inputs()
+            kernel = attune.compile(attune.Variant(mask=mask), head_dim=D, gradients=[], **CPU)
+            expected, _, saved = reference.attention(q, k, v, lambda s: s, visible)
+            wanted = reference.gradients(q, k, v, do, saved, lambda s: 1.0)[:3]
+            for b in range(B):
+                k[b, :, max(keys[b], 0):] = v[b, :, max(keys[b], 0):] = np.nan
+                if index == 5:
+                    q[b, :, queries[b]:] = do[b, :, queries[b]:] = np.nan
+            given = {"n": keys, **({"limit": 21} if index == 4 else {}), **({"m": queries} if index == 5 else {})}
+            o, lse = kernel(q, k, v, return_lse=True, **given)
+            self.near(o, expected)
+            for actual, right in zip(kernel.backward(q, k, v, o, lse, do, **given)[:3], wanted):
+                self.near(actual, right)
+
     def test_alibi_of_a_closure_and_its_gradient(self):
         b, h, q, k = reference.indices(B, H, SQ, SK)
         slopes = SLOPES.copy()

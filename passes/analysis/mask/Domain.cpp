@@ -241,20 +241,54 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   return domain;
 }
 
-bool attune::countsTiles(attn::AttentionOp op) {
-  OpBuilder builder(op.getContext());
-  Region scratch;
-  Block *block = builder.createBlock(&scratch);
-  auto argument = [&] { return block->addArgument(builder.getI32Type(), op.getLoc()); };
+namespace {
+/// A block of no kernel, of any place and extents, whose mask is analysed for what it is like.
+struct ScratchBlock {
+  explicit ScratchBlock(attn::AttentionOp op) : builder(op.getContext()), block(builder.createBlock(&region)), op(op) {
+    for (Value *value : {&values.b, &values.h, &values.q0, &values.B, &values.H, &values.Sq, &values.Sk})
+      *value = argument();
+    if (op.getQOffset())
+      values.qOffset = argument();
+    values.tileQ = values.tileK = 128;
+  }
+  Value argument() { return block->addArgument(builder.getI32Type(), op.getLoc()); }
+
+  Region region;
+  OpBuilder builder;
+  Block *block;
+  attn::AttentionOp op;
   BlockValues values;
-  for (Value *value : {&values.b, &values.h, &values.q0, &values.B, &values.H, &values.Sq, &values.Sk})
-    *value = argument();
-  if (op.getQOffset())
-    values.qOffset = argument();
-  values.tileQ = values.tileK = 128;
+};
+} // namespace
+
+/// The same block with a tile of the other axis than `looped`, whichever: what is asked of it depends on none.
+static BlockValues loopingOver(MaskAxis looped, BlockValues values, Value anyTile) {
+  values.q0 = looped == MaskAxis::Keys ? anyTile : Value();
+  values.k0 = looped == MaskAxis::Keys ? Value() : anyTile;
+  return values;
+}
+
+Value attune::emitEndOf(OpBuilder &builder, attn::AttentionOp op, BlockValues values, MaskAxis axis) {
+  if (!hasEndOf(op, axis))
+    return {};
+  Value anyTile = values.first() ? values.first() : arith::ConstantIntOp::create(builder, op.getLoc(), 0, 32);
+  Visibility analysis(op, builder, loopingOver(axis, values, anyTile));
+  const std::optional<Linear> end = analysis.endForAll();
+  return end ? analysis.toI32(*end, axis == MaskAxis::Keys ? "keys_end" : "queries_end") : Value();
+}
+
+bool attune::hasEndOf(attn::AttentionOp op, MaskAxis axis) {
+  ScratchBlock scratch(op);
+  return Visibility(op, scratch.builder, loopingOver(axis, scratch.values, scratch.values.q0)).endForAll().has_value();
+}
+
+bool attune::countsTiles(attn::AttentionOp op) {
+  ScratchBlock scratch(op);
+  OpBuilder &builder = scratch.builder;
+  const BlockValues &values = scratch.values;
   const SmallVector<Conjunct> loose = rowConjuncts(builder, op, values).loose;
   SmallVector<BoundsTable> tables;
-  Visibility probe(op, builder, values, &tables, argument());
+  Visibility probe(op, builder, values, &tables, scratch.argument());
   return llvm::any_of(
       loose, [&](const Conjunct &conjunct) { return probe.unfollowed(conjunct) == Visibility::Unfollowed::HidesSome; });
 }
