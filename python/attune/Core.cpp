@@ -569,28 +569,36 @@ void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb:
   launch.start(values.stream, allocate);
 }
 
-/// A kernel for arrays of one library, whose scalars are extents of captured tensors.
+/// A kernel for arrays of one library. Of its scalars some are extents of captured tensors.
 class Launcher {
 public:
   /// A scalar, and the captured tensor and dimension whose extent it is.
   using Size = std::tuple<std::string, size_t, int>;
 
-  /// `names` are those of the captured tensors, `allocate(bytes)` gives memory for a workspace on CUDA, and
-  /// `contiguous(array)` a copy of an operand whose rows the kernel cannot read.
-  Launcher(const Kernel &kernel, std::vector<std::string> names, std::vector<Size> sizes, nb::object allocate,
-           nb::object contiguous)
+  /// `names` are those of the captured tensors, `scalars` those of which a launch gives the values, `allocate(bytes)` gives
+  /// memory for a workspace on CUDA, and `contiguous(array)` a copy of an operand whose rows the kernel cannot read.
+  Launcher(const Kernel &kernel, std::vector<std::string> names, std::vector<Size> sizes,
+           const std::vector<std::string> &scalars, nb::object allocate, nb::object contiguous)
       : kernel(kernel), names(std::move(names)), allocate(std::move(allocate)), contiguous(std::move(contiguous)) {
     for (Size &size : sizes)
-      for (const ScalarParam &declared : kernel.image().signature.scalars)
-        if (declared.name == std::get<0>(size))
-          this->sizes.push_back(std::move(size));
+      if (declaredScalar(std::get<0>(size)))
+        this->sizes.push_back(std::move(size));
+    for (const std::string &name : scalars)
+      this->scalars.push_back(declaredScalar(name));
   }
 
-  /// `captured` are as many as names. `seeds` is the address of the seed and the offset of dropout, on the kernel's
-  /// device; 0 without dropout.
-  void launch(nb::dict operands, nb::sequence captured, float dropout, uintptr_t seeds) const {
+  /// `captured` are as many as names, and `values` as scalars. `seeds` is the address of the seed and the offset of
+  /// dropout, on the kernel's device; 0 without dropout.
+  void launch(nb::dict operands, nb::sequence captured, float dropout, uintptr_t seeds, nb::sequence values) const {
     Launch launch(kernel, operands.size() + names.size());
     launch.addOperands(operands, contiguous);
+    auto scalar = scalars.begin();
+    for (nb::handle value : values) {
+      if (scalar == scalars.end())
+        throw nb::index_error("more values than scalars");
+      if (const std::optional<ScalarParam> &declared = *scalar++)
+        launch.args.scalars.push_back({declared->name, scalarOf(*declared, value)});
+    }
     size_t index = 0;
     for (nb::handle array : captured) {
       addSizes(index, launch.addTensor(names.at(index), array), launch.args);
@@ -605,6 +613,14 @@ public:
   }
 
 private:
+  /// Nothing where this kernel does not read it, as a backward pass some of the forward pass's.
+  std::optional<ScalarParam> declaredScalar(const std::string &name) const {
+    for (const ScalarParam &declared : kernel.image().signature.scalars)
+      if (declared.name == name)
+        return declared;
+    return std::nullopt;
+  }
+
   void addSizes(size_t index, const Tensor &view, LaunchArgs &args) const {
     for (const auto &[name, tensor, dim] : sizes) {
       if (tensor != index)
@@ -619,6 +635,7 @@ private:
   Kernel kernel;
   std::vector<std::string> names;
   std::vector<Size> sizes;
+  std::vector<std::optional<ScalarParam>> scalars;
   nb::object allocate, contiguous;
 };
 
@@ -646,9 +663,11 @@ void bindKernels(nb::module_ &m) {
         return names;
       });
   nb::class_<Launcher>(m, "Launcher")
-      .def(nb::init<const Kernel &, std::vector<std::string>, std::vector<Launcher::Size>, nb::object, nb::object>(),
-           "kernel"_a, "names"_a, "sizes"_a, "allocate"_a, "contiguous"_a)
-      .def("launch", &Launcher::launch, "operands"_a, "captured"_a, "dropout"_a = 0, "seeds"_a = 0);
+      .def(nb::init<const Kernel &, std::vector<std::string>, std::vector<Launcher::Size>,
+                    const std::vector<std::string> &, nb::object, nb::object>(),
+           "kernel"_a, "names"_a, "sizes"_a, "scalars"_a, "allocate"_a, "contiguous"_a)
+      .def("launch", &Launcher::launch, "operands"_a, "captured"_a, "dropout"_a = 0, "seeds"_a = 0,
+           "values"_a = nb::tuple());
 }
 
 //===----------------------------------------------------------------------===//
