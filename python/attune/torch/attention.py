@@ -5,9 +5,12 @@ import warnings
 
 import torch
 from torch.nn.attention import flex_attention as torch_flex
+from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from .. import _core
 from ..expressions import fail
+from ..masks_and_scores import causal_bottom_right
+from .kinds import PLAIN, check_kind
 from .masks import UNLIMITED, mask_of
 from .ops import Layout, attend, is_recorded, kept, layout_of
 from .programs import Definition, Program, functions, program, recorded_program, walks
@@ -47,7 +50,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
         fail("return_aux asks for max_scores, which attune's kernels do not give: their maxima are of rescaled scores; ask for lse alone")
     with_lse = return_lse or return_aux is not None and return_aux.lse
     mask_mod, blocks = (None, None) if block_mask is None else mask_of(block_mask)
-    output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink)
+    output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, None, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink)
     if return_aux is not None:
         return output, torch_flex.AuxOutput(lse=lse if with_lse else None, max_scores=None)
     return (output, lse) if return_lse else output
@@ -56,26 +59,41 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """torch.nn.functional.scaled_dot_product_attention on attune's kernels, with the same arguments and meaning.
 
-    attn_mask is bool (True is visible) or a floating-point bias, broadcastable to [B, Hq, L, S]; a bias that requires grad has its gradient. Of
-    query, key and value of rank 3 the batch is 1.
+    attn_mask is bool (True is visible), a bias of float32 or query's dtype, broadcastable to [B, Hq, L, S], or a CausalBias of torch.nn.attention.bias; a
+    bias that requires grad has its gradient. Of query, key and value of rank 3 the batch is 1.
     """
     if query.dim() == 3:
         return scaled_dot_product_attention(*[x.unsqueeze(0) for x in (query, key, value)], attn_mask, dropout_p, is_causal, scale, enable_gqa).squeeze(0)
-    score_mod, mask_mod = None, _causal if is_causal else None
+    mask_mod = _causal if is_causal else None
     if attn_mask is not None:
         if is_causal:
             raise ValueError("attn_mask and is_causal are both given; leave one out")
-        shape = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-        mask = attn_mask.expand(shape)
-        if mask.dtype == torch.bool:
-            mask_mod = lambda b, h, q, k: mask[b, h, q, k]
-        else:
-            score_mod = lambda s, b, h, q, k: s + mask[b, h, q, k]
-    return _attend(query, key, value, score_mod, mask_mod, None, None, enable_gqa, scale, dropout_p, False, False, None, None)[0]
+        if isinstance(attn_mask, CausalBias):
+            return _attend(query, key, value, None, _of_causal_bias(attn_mask, query, key), None, None, None, enable_gqa, scale, dropout_p, False, False, None,
+                           None)[0]
+        check_kind(attn_mask, "attn_mask")
+        if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype):
+            fail(f"attn_mask is {attn_mask.dtype}, but must be torch.bool, torch.float32 or query's {query.dtype}; write attn_mask.bool() where it says "
+                 "what is visible")
+        attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    return _attend(query, key, value, None, mask_mod, None, None, attn_mask, enable_gqa, scale, dropout_p, False, False, None, None)[0]
+
+
+def _of_causal_bias(bias, query, key):
+    """The mask_mod that a CausalBias stands for. Rows that see no key are 0."""
+    lengths, given = (bias.seq_len_q, bias.seq_len_kv), (query.shape[2], key.shape[2])
+    if lengths != given:
+        raise ValueError(f"attn_mask is a CausalBias of {lengths[0]} queries and {lengths[1]} keys, but query and key have {given[0]} and {given[1]}; make "
+                         "one of these lengths")
+    return _causal if bias.variant == CausalVariant.UPPER_LEFT else _causal_bottom_right
 
 
 def _causal(b, h, q, k):
     return q >= k
+
+
+def _causal_bottom_right(b, h, q, k):
+    return causal_bottom_right()(b.expr, h.expr, q.expr, k.expr)
 
 
 class _Case(typing.NamedTuple):
@@ -86,7 +104,7 @@ class _Case(typing.NamedTuple):
     layout: Layout  # of what it gives; None where PyTorch sees the operation
 
 
-def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink):
+def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, attn_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink):
     is_compiling = torch.compiler.is_compiling()
     if is_compiling or torch._C._is_any_autocast_enabled():
         kind = query.device.type
@@ -95,17 +113,23 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_g
             query, key, value = [x if x.dtype == dtype else x.to(dtype) for x in (query, key, value)]
     if not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
+    if isinstance(scale, torch.Tensor) and scale.requires_grad and torch.is_grad_enabled():
+        fail("scale is a tensor that requires grad, and would have no gradient; multiply query by it, or the score in score_mod, with scale=1.0")
     if sink is not None:
         sink = sink.float()
-    known, options = None, None
-    if not is_recorded(query, is_compiling):
-        mask = (block_mask.shape, tuple(block_mask.BLOCK_SIZE)) if block_mask is not None else None
+    own = [x for x in (blocks, attn_mask, sink) if x is not None]
+    known, options, table = None, None, blocks if attn_mask is None else attn_mask
+    if not is_recorded((query, key, value, *own), is_compiling):
+        mask = (block_mask.shape, tuple(block_mask.BLOCK_SIZE)) if block_mask is not None else attn_mask is not None
         options = (float(scale) if scale is not None else None, mask, not enable_gqa, True if dropout_p else False, normaliser)
-        known = walks.find(score_mod, mask_mod, options, query, key, value, blocks, sink)
-    (found, fits, layout), captured = known or _case(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, normaliser, sink,
-                                                     options)
-    if blocks is not None or sink is not None:
-        captured = captured + [x for x in (blocks, sink) if x is not None]
+        known = walks.find(score_mod, mask_mod, options, query, key, value, table, sink)
+    known = known or _case(query, key, value, score_mod, mask_mod, block_mask, blocks, attn_mask, enable_gqa, scale, dropout_p, normaliser, sink, options)
+    if known is None:  # after a graph break
+        return torch._dynamo.disable(_attend)(query, key, value, score_mod, mask_mod, block_mask, blocks, attn_mask, enable_gqa, scale, dropout_p, deterministic,
+                                              with_lse, normaliser, sink)
+    (found, fits, layout), captured = known
+    if own:
+        captured = captured + own
     if not found.are_leaves:
         captured = _placed(found.captured(captured), found.names, query.device)
     if fits:
@@ -115,26 +139,32 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_g
     return output[..., :columns] if columns % 8 else output, lse
 
 
-def _case(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, normaliser, sink, options):
-    """The case of a call, and the leaves of its functions. `options` are None where operations are recorded."""
-    layouts = None if options is None else _core.layouts(query, key, value, blocks, sink)
+def _case(query, key, value, score_mod, mask_mod, block_mask, blocks, attn_mask, enable_gqa, scale, dropout_p, normaliser, sink, options):
+    """The case of a call, and the leaves of its functions; None where Dynamo cannot follow them. `options` are None where operations are recorded."""
+    own = [x for x in (blocks, attn_mask, sink) if x is not None]
+    layouts = None if options is None else _core.layouts(query, key, value, blocks if attn_mask is None else attn_mask, sink)
     is_dynamo = torch.compiler.is_dynamo_compiling()
     if not is_dynamo:
         of, leaves = functions(score_mod, mask_mod)
+        if not all([type(leaf) in PLAIN for leaf in leaves]):
+            layouts = None
         case = of.cases.get((layouts, options, *of.shapes(leaves)))
         if case is not None:
             if case.program.are_leaves:
                 _placed(leaves, case.program.names, query.device)
             return case, leaves
-    definition = _definition(query, key, value, block_mask, blocks, enable_gqa, scale, True if dropout_p else False, normaliser, sink)
+    definition = _definition(query, key, value, block_mask, blocks, attn_mask, enable_gqa, scale, True if dropout_p else False, normaliser, sink)
     if is_dynamo:
-        found, leaves = recorded_program(score_mod, mask_mod, definition, query.device.type)
+        recorded = recorded_program(score_mod, mask_mod, definition, query.device.type)
+        if recorded is None:
+            return None
+        found, leaves = recorded
     else:
         found = program(score_mod, mask_mod, definition, query.device)
     if layouts is None:
         return _Case(found, False, None), leaves
     if found.are_leaves:
-        _placed(leaves + [x for x in (blocks, sink) if x is not None], found.names, query.device)
+        _placed(leaves + own, found.names, query.device)
     fitted = _fitted(query, key, value)
     fits = fitted[0] is query and fitted[1] is key and fitted[2] is value
     case = _Case(found, fits, layout_of(*fitted))
@@ -147,6 +177,7 @@ def _placed(tensors, names, device):
     """Captured tensors as kernels take them: of one dimension at least."""
     placed = tensors
     for i, tensor in enumerate(tensors):
+        check_kind(tensor, f"captured tensor \"{names[i]}\"")
         if tensor.dim() == 0:
             placed = [*placed[:i], tensor.to(device, non_blocking=True).reshape(1), *placed[i + 1:]]
         elif tensor.device != device:
@@ -154,7 +185,7 @@ def _placed(tensors, names, device):
     return placed
 
 
-def _definition(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink):
+def _definition(query, key, value, block_mask, blocks, attn_mask, enable_gqa, scale, dropout, normaliser, sink):
     """The Definition for these arguments, which are checked."""
     _check(query, key, value, enable_gqa)
     if block_mask is not None:
@@ -168,7 +199,7 @@ def _definition(query, key, value, block_mask, blocks, enable_gqa, scale, dropou
         scale = 1 / math.sqrt(head_dim)
     block_size = tuple([_constant(size) for size in block_mask.BLOCK_SIZE]) if blocks is not None else None
     shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
-    return Definition(block_size, shared, sink is not None, scale, dropout, normaliser)
+    return Definition(block_size, shared, attn_mask.dtype if attn_mask is not None else None, sink is not None, scale, dropout, normaliser)
 
 
 def _constant(number):
@@ -189,6 +220,8 @@ def _fitted(query, key, value):
 
 
 def _check(query, key, value, enable_gqa):
+    for tensor, what in ((query, "query"), (key, "key"), (value, "value")):
+        check_kind(tensor, what)
     shapes = query.shape, key.shape, value.shape
     if not len(shapes[0]) == len(shapes[1]) == len(shapes[2]) == 4:
         raise ValueError(f"query, key and value have {len(shapes[0])}, {len(shapes[1])} and {len(shapes[2])} dimensions, but must have 4: [B, H, S, E]")

@@ -54,11 +54,12 @@ class Reads:
     "item", or "root" for what was given first.
     """
 
-    __slots__ = ("leaves", "places", "values", "steps", "is_certain", "_known", "_seen", "_held")
+    __slots__ = ("leaves", "places", "again", "values", "steps", "is_certain", "_known", "_seen", "_held")
 
     def __init__(self):
         self.leaves = []
         self.places = []  # of each leaf
+        self.again = []  # (place, index of the leaf) where a leaf is met once more
         self.values = []  # (place, value) of what counts by value
         self.steps = []  # (place, what is there, the value), as Lookups.cpp has them; None where it cannot make them
         self.is_certain = True
@@ -106,6 +107,7 @@ class Reads:
                 self._step(place, "tensor", value)
                 return (value.dtype, value.dim(), value.device.type)
             self._step(place, "leaf", known)
+            self.again.append((place, known))
             return known
         if isinstance(value, (type, types.ModuleType)):
             if not _is_library(value):

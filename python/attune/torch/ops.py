@@ -11,6 +11,7 @@ from .. import _core
 from ..expressions import fail
 from ..kernel import compiled
 from ..variant import Variant
+from .kinds import PLAIN
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 
@@ -64,6 +65,13 @@ def _architecture(device):
     return f"{name}:{device.index}" if device.index else name
 
 
+def variant_of(text):
+    found = variants.get(text)
+    if found is None:
+        found = variants[text] = Variant.from_json(text)
+    return found
+
+
 def launcher(text, dtype, head_dim, head_dim_v, device, gradients=None, lse_gradient=False, deterministic=False, shapes=()):
     """The kernel of a variant. `gradients` are the names of captured tensors, None for a forward pass alone, which `shapes` may have kernels of their own
     for."""
@@ -72,10 +80,7 @@ def launcher(text, dtype, head_dim, head_dim_v, device, gradients=None, lse_grad
     if found is None:
         if dtype not in DTYPES:
             fail(f"query is {dtype}, but must be bfloat16, float16 or float32; convert query, key and value")
-        variant = variants.get(text)
-        if variant is None:
-            variant = variants[text] = Variant.from_json(text)
-        found = _kernels[key] = _Kernel(variant, dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic, shapes)
+        found = _kernels[key] = _Kernel(variant_of(text), dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic, shapes)
     return found
 
 
@@ -156,62 +161,72 @@ def run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, c
 
 
 # Operations --------------------------------------------------------------
+# `gradients` are the names of captured tensors that have one, a space between them: of a list of texts PyTorch would expect gradients, too.
 
-_FORWARD = "attention(Tensor q, Tensor k, Tensor v, Tensor[] captured, Tensor? seeds, str variant, float dropout_p) -> (Tensor, Tensor)"
+_FORWARD = ("attention(Tensor q, Tensor k, Tensor v, Tensor[] captured, Tensor? seeds, str variant, float dropout_p, str gradients, bool deterministic) "
+            "-> (Tensor, Tensor)")
 _BACKWARD = ("attention_backward(Tensor grad_o, Tensor? grad_lse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor[] captured, Tensor? seeds, str variant, "
-             "float dropout_p, str[] gradients, bool deterministic) -> Tensor[]")
+             "float dropout_p, str gradients, bool deterministic) -> Tensor[]")
 
 
-def _attention(q, k, v, captured, seeds, variant, dropout_p):
+def _attention(q, k, v, captured, seeds, variant, dropout_p, gradients, deterministic):
     layout = layout_of(q, k, v)
     o, lse = run_forward(layout.kernel(variant), layout, q, k, v, captured, seeds, dropout_p, True)
     return o, lse if lse is not None else q.new_empty(0, dtype=torch.float32)
 
 
-def _attention_fake(q, k, v, captured, seeds, variant, dropout_p):
-    has_lse = (variants.get(variant) or Variant.from_json(variant))._core.has_lse
-    return like(q, v.shape[3])(q), q.new_empty(q.shape[:3] if has_lse else (0,), dtype=torch.float32)
+def _attention_fake(q, k, v, captured, seeds, variant, dropout_p, gradients, deterministic):
+    return like(q, v.shape[3])(q), q.new_empty(q.shape[:3] if variant_of(variant)._core.has_lse else (0,), dtype=torch.float32)
+
+
+def _attention_saves(ctx, inputs, output):
+    q, k, v, captured, seeds, *ctx.rest = inputs
+    ctx.save_for_backward(q, k, v, *output, seeds, *captured)
+    ctx.set_materialize_grads(False)
+
+
+def _attention_gradients(ctx, grad_o, grad_lse):
+    variant, dropout_p, gradients, deterministic = ctx.rest
+    made = _dispatched_gradients(grad_o, grad_lse, ctx.saved_tensors, variant, dropout_p, gradients, deterministic)
+    of_captured = dict(zip(gradients.split(), made[3:]))
+    return (*made[:3], [of_captured.get(name) for name in _names(variant)], None, None, None, None, None)
+
+
+def _dispatched_gradients(grad_o, grad_lse, saved, variant, dropout_p, gradients, deterministic):
+    q, k, v, o, lse, seeds, *captured = saved
+    if grad_o is None:
+        grad_o = torch.zeros_like(o)
+    return torch.ops.attune.attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic)
 
 
 def _attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic):
     layout = layout_of(q, k, v)
-    kernel = layout.kernel(variant, tuple(gradients), grad_lse is not None, deterministic)
+    gradients = tuple(gradients.split())
+    kernel = layout.kernel(variant, gradients, grad_lse is not None, deterministic)
     return run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
 
 
 def _attention_backward_fake(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic):
-    names = [name for name, _, _ in (variants.get(variant) or Variant.from_json(variant)).tensors]
-    return [*[like(x, x.shape[3])(x) for x in (q, k, v)], *[torch.empty_like(captured[names.index(name)]) for name in gradients]]
+    names = _names(variant)
+    return [*[like(x, x.shape[3])(x) for x in (q, k, v)], *[torch.empty_like(captured[names.index(name)]) for name in gradients.split()]]
+
+
+def _second_derivatives(ctx, *_):
+    fail("attune.torch has no second derivatives; leave create_graph=True out, or write this attention with PyTorch's operations")
+
+
+def _names(text):
+    return [name for name, _, _ in variant_of(text).tensors]
 
 
 for _schema, _run, _fake in ((_FORWARD, _attention, _attention_fake), (_BACKWARD, _attention_backward, _attention_backward_fake)):
     _name = "attune::" + _schema.partition("(")[0]
-    torch.library.define("attune::" + _schema.partition("(")[0], _schema[_schema.index("("):])
+    torch.library.define(_name, _schema[_schema.index("("):])
     for _device in ("CPU", "CUDA"):
         torch.library.impl(_name, _device, _run)
     torch.library.register_fake(_name, _fake)
-
-
-class Recorded(torch.autograd.Function):
-    """The operations with their gradient, for graphs."""
-
-    @staticmethod
-    def forward(ctx, q, k, v, seeds, variant, names, dropout_p, gradients, deterministic, *captured):
-        o, lse = torch.ops.attune.attention(q, k, v, captured, seeds, variant, dropout_p)
-        ctx.save_for_backward(q, k, v, o, lse, seeds, *captured)
-        ctx.rest = (variant, names, dropout_p, gradients, deterministic)
-        ctx.set_materialize_grads(False)
-        return o, lse
-
-    @staticmethod
-    def backward(ctx, grad_o, grad_lse):
-        q, k, v, o, lse, seeds, *captured = ctx.saved_tensors
-        variant, names, dropout_p, gradients, deterministic = ctx.rest
-        if grad_o is None:
-            grad_o = torch.zeros_like(o)
-        made = torch.ops.attune.attention_backward(grad_o, grad_lse, q, k, v, o, lse, captured, seeds, variant, dropout_p, gradients, deterministic)
-        of_captured = dict(zip(gradients, made[3:]))
-        return (*made[:3], None, None, None, None, None, None, *[of_captured.get(name) for name in names])
+torch.library.register_autograd("attune::attention", _attention_gradients, setup_context=_attention_saves)
+torch.library.register_autograd("attune::attention_backward", _second_derivatives)
 
 
 class Direct(torch.autograd.Function):
@@ -228,23 +243,26 @@ class Direct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_o, grad_lse=None):
-        if torch.is_grad_enabled():  # second derivatives are refused when they are asked for
-            with torch.no_grad():
-                made = Direct._gradients(ctx, grad_o, grad_lse)
-            made = torch._C._functions.DelayedError("attune.torch has no second derivatives", len(made))(*[x.requires_grad_() for x in made])
-        else:
-            made = Direct._gradients(ctx, grad_o, grad_lse)
-        return (*made[:3], None, None, None, *made[3:])
-
-    @staticmethod
-    def _gradients(ctx, grad_o, grad_lse):
-        q, k, v, o, lse, seeds, *captured = ctx.saved_tensors
         kernel, layout, variant, dropout_p, gradients, deterministic, _ = ctx.call
+        # Of a graph of the backward pass the dispatcher makes nodes that lead to q, k and v, so that a second derivative is refused however it is asked for.
+        if torch.is_grad_enabled() or not all([x is None or type(x) in PLAIN for x in (grad_o, grad_lse)]):
+            made = _dispatched_gradients(grad_o, grad_lse, ctx.saved_tensors, variant, dropout_p, " ".join(gradients), deterministic)
+            return (*made[:3], None, None, None, *made[3:])
+        q, k, v, o, lse, seeds, *captured = ctx.saved_tensors
         if grad_o is None:
             grad_o = torch.zeros_like(o)
         if grad_lse is not None:
             kernel = layout.kernel(variant, gradients, True, deterministic)
-        return run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
+        made = run_backward(kernel, layout, gradients, q, k, v, o, lse, grad_o, grad_lse, captured, seeds, dropout_p)
+        return (*made[:3], None, None, None, *made[3:])
+
+
+def refuse_stopped(stopped, of_scores, wanted):
+    """Raises the error of a derivative that is asked for and that the score stops; `stopped` has errors by the names of captured tensors, "s" for those of
+    query and key."""
+    for name in (["s"] if of_scores else []) + [name for name, _ in wanted]:
+        if name in stopped:
+            raise stopped[name].again()
 
 
 # Function.apply would ask again for the transforms that is_recorded refuses.
@@ -261,26 +279,26 @@ def attend(program, layout, q, k, v, captured, dropout_p, deterministic, with_ls
         if program.learnable:
             wanted = [(name, captured[i]) for i, name in program.learnable if captured[i].requires_grad]
         needs = q.requires_grad or k.requires_grad or v.requires_grad or len(wanted) > 0
-    if not needs:
-        if layout is None:
-            return torch.ops.attune.attention(q, k, v, captured, seeds, program.text, dropout_p)
+        if program.stopped:
+            refuse_stopped(program.stopped, q.requires_grad or k.requires_grad, wanted)
+    if not needs and layout is not None:
         return run_forward(layout.kernel(program.text), layout, q, k, v, captured, seeds, dropout_p, with_lse)
     deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
     gradients = tuple([name for name, _ in wanted])
     if layout is None:
-        return Recorded.apply(q, k, v, seeds, program.text, program.names, dropout_p, gradients, deterministic, *captured)
+        return torch.ops.attune.attention(q, k, v, captured, seeds, program.text, dropout_p, " ".join(gradients), deterministic)
     call = layout.kernel(program.text, gradients, False, deterministic), layout, program.text, dropout_p, gradients, deterministic, with_lse
     result = _apply(q, k, v, captured, seeds, call, *[tensor for _, tensor in wanted])
     return result if with_lse else (result, None)
 
 
-def is_recorded(q, is_compiling):
+def is_recorded(tensors, is_compiling):
     """Whether a graph, a mode or a tensor that is more than memory has to see each operation."""
     if is_compiling and torch.compiler.is_dynamo_compiling():
         return True
     if torch._C._are_functorch_transforms_active():
         fail("attune.torch cannot run under torch.func (vmap, grad, vjp, jvp); use torch.autograd, and batches as a dimension")
-    if is_compiling or type(q) not in (torch.Tensor, torch.nn.Parameter) or torch._C._len_torch_dispatch_stack():
+    if is_compiling or torch._C._len_torch_dispatch_stack() or not all([type(x) in PLAIN for x in tensors]):
         return True
     if torch.autograd.forward_ad._current_level >= 0:
         fail("attune.torch has no forward-mode derivatives; use torch.autograd.grad or backward()")
