@@ -5,12 +5,15 @@ import warnings
 
 import torch
 from torch.nn.attention import flex_attention as torch_flex
+from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from .. import _core
 from ..expressions import fail
+from ..masks_and_scores import causal_bottom_right
+from .kinds import check_kind, is_plain
 from .masks import UNLIMITED, mask_of
-from .ops import Layout, attend, is_recorded, kept, layout_of
 from .numbers import Changed
+from .ops import Layout, attend, is_recorded, kept, layout_of
 from .programs import RUNTIME, Definition, Program, changed, functions, program, recorded_program, settings, walks
 
 _warned = set()
@@ -51,8 +54,8 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
              "maximum and at most log(S) above it, or compute the maxima by torch.nn.attention.flex_attention")
     with_lse = return_lse or return_aux is not None and return_aux.lse
     mask_mod, blocks = (None, None) if block_mask is None else mask_of(block_mask)
-    output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser,
-                          (sink, key_lengths, query_lengths))
+    output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser,
+                          (blocks, None, sink, key_lengths, query_lengths))
     if return_aux is not None:
         return output, torch_flex.AuxOutput(lse=lse if with_lse else None, max_scores=None)
     return (output, lse) if return_lse else output
@@ -62,29 +65,44 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                                  query_lengths=None):
     """torch.nn.functional.scaled_dot_product_attention on attune's kernels, with the same arguments and meaning.
 
-    attn_mask is bool (True is visible) or a floating-point bias, broadcastable to [B, Hq, L, S]; a bias that requires grad has its gradient. Of
-    query, key and value of rank 3 the batch is 1. key_lengths and query_lengths are as flex_attention takes them: a mask in memory hides keys, but says
-    nothing of lengths before a kernel reads it.
+    attn_mask is bool (True is visible), a bias of float32 or query's dtype, broadcastable to [B, Hq, L, S], or a CausalBias of torch.nn.attention.bias; a
+    bias that requires grad has its gradient. Of query, key and value of rank 3 the batch is 1. key_lengths and query_lengths are as flex_attention takes
+    them: a mask in memory hides keys, but says nothing of lengths before a kernel reads it.
     """
     if query.dim() == 3:
         return scaled_dot_product_attention(*[x.unsqueeze(0) for x in (query, key, value)], attn_mask, dropout_p, is_causal, scale, enable_gqa,
                                             key_lengths=key_lengths, query_lengths=query_lengths).squeeze(0)
-    score_mod, mask_mod = None, _causal if is_causal else None
+    mask_mod = _causal if is_causal else None
     if attn_mask is not None:
         if is_causal:
             raise ValueError("attn_mask and is_causal are both given; leave one out")
-        shape = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-        mask = attn_mask.expand(shape)
-        if mask.dtype == torch.bool:
-            mask_mod = lambda b, h, q, k: mask[b, h, q, k]
+        if isinstance(attn_mask, CausalBias):
+            mask_mod, attn_mask = _of_causal_bias(attn_mask, query, key), None
         else:
-            score_mod = lambda s, b, h, q, k: s + mask[b, h, q, k]
-    return _attend(query, key, value, score_mod, mask_mod, None, None, enable_gqa, scale, dropout_p, False, False, None,
-                   (None, key_lengths, query_lengths))[0]
+            check_kind(attn_mask, "attn_mask")
+            if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype):
+                fail(f"attn_mask is {attn_mask.dtype}, but must be torch.bool, torch.float32 or query's {query.dtype}; write attn_mask.bool() where it says "
+                     "what is visible")
+            attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    return _attend(query, key, value, None, mask_mod, None, enable_gqa, scale, dropout_p, False, False, None,
+                   (None, attn_mask, None, key_lengths, query_lengths))[0]
+
+
+def _of_causal_bias(bias, query, key):
+    """The mask_mod that a CausalBias stands for. Rows that see no key are 0."""
+    lengths, given = (bias.seq_len_q, bias.seq_len_kv), (query.shape[2], key.shape[2])
+    if lengths != given:
+        raise ValueError(f"attn_mask is a CausalBias of {lengths[0]} queries and {lengths[1]} keys, but query and key have {given[0]} and {given[1]}; make "
+                         "one of these lengths")
+    return _causal if bias.variant == CausalVariant.UPPER_LEFT else _causal_bottom_right
 
 
 def _causal(b, h, q, k):
     return q >= k
+
+
+def _causal_bottom_right(b, h, q, k):
+    return causal_bottom_right()(b.expr, h.expr, q.expr, k.expr)
 
 
 class _Case(typing.NamedTuple):
@@ -95,7 +113,8 @@ class _Case(typing.NamedTuple):
     layout: Layout  # of what it gives; None where PyTorch sees the operation
 
 
-def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, own):
+def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, own):
+    """O, and LSE or None. `own` are the tensors of OWN, None of what is not given."""
     is_compiling = torch.compiler.is_compiling()
     if is_compiling or torch._C._is_any_autocast_enabled():
         kind = query.device.type
@@ -104,18 +123,26 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_g
             query, key, value = [x if x.dtype == dtype else x.to(dtype) for x in (query, key, value)]
     if not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
-    own = (blocks, own[0].float() if own[0] is not None else None, *own[1:])
+    if isinstance(scale, torch.Tensor) and scale.requires_grad and torch.is_grad_enabled():
+        fail("scale is a tensor that requires grad, and would have no gradient; multiply query by it, or the score in score_mod, with scale=1.0")
+    blocks, attn_mask, sink, *lengths = own
+    own = (blocks, attn_mask, sink.float() if sink is not None else None, *lengths)
+    given = [x for x in own if x is not None]
     has_dropout = True if dropout_p else False
     if torch.compiler.is_dynamo_compiling():
         call = _Call(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, has_dropout, normaliser, own)
-        scale = _constant(scale) if scale is not None else None
-        found, captured, scalars = recorded_program(score_mod, mask_mod, _definition(call, scale), scale, query.device.type)
+        constant = _constant(scale) if scale is not None else None
+        recorded = recorded_program(score_mod, mask_mod, _definition(call, constant), constant, query.device.type)
+        if recorded is None:  # after a graph break
+            return torch._dynamo.disable(_attend)(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse,
+                                                  normaliser, own)
+        found, captured, scalars = recorded
         case = _Case(found, False, None)
     else:
         scale = float(scale) if scale is not None else None
         mask = (block_mask.shape, tuple(block_mask.BLOCK_SIZE)) if block_mask is not None else None
         options = (settings(), scale, mask, not enable_gqa, has_dropout, normaliser)
-        is_direct = not is_recorded(query, is_compiling)
+        is_direct = not is_recorded((query, key, value, *given), is_compiling)
         known = None
         if is_direct:
             known = walks.find(score_mod, mask_mod, options, query, key, value, own)
@@ -133,7 +160,7 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_g
                 case, captured, numbers = _case(call, options, is_direct)
                 scalars = case.program.scalars([*numbers, scale])
     found, fits, layout = case
-    captured = captured + [x for x in own if x is not None]
+    captured = captured + given
     if not found.are_leaves:
         captured = _placed(found.captured(captured), found.names, query.device)
     if fits:
@@ -156,7 +183,7 @@ class _Call(typing.NamedTuple):
     scale: object
     dropout: bool
     normaliser: object
-    own: tuple  # tensors that arguments give, those of programs.OWN; None where they don't
+    own: tuple  # the tensors of OWN, None of what is not given
 
 
 def _with_scale(options, scale):
@@ -170,7 +197,7 @@ def _case(call, options, is_direct):
     if scale is not None and known.scales.get(call.query.shape[3], scale) != scale:
         scale = RUNTIME
     options = _with_scale(options, scale)
-    layouts = _core.layouts(call.query, call.key, call.value, call.own) if is_direct else None
+    layouts = _core.layouts(call.query, call.key, call.value, call.own) if is_direct and is_plain(reads.leaves) else None
     case = known.cases.get((layouts, options, *known.shapes(reads.leaves)))
     if case is not None:
         if case.program.are_leaves:
@@ -197,6 +224,7 @@ def _placed(tensors, names, device):
     """Captured tensors as kernels take them: of one dimension at least."""
     placed = tensors
     for i, tensor in enumerate(tensors):
+        check_kind(tensor, f"captured tensor \"{names[i]}\"")
         if tensor.dim() == 0:
             placed = [*placed[:i], tensor.to(device, non_blocking=True).reshape(1), *placed[i + 1:]]
         elif tensor.device != device:
@@ -206,7 +234,7 @@ def _placed(tensors, names, device):
 
 def _definition(call, scale):
     """The Definition for these arguments, which are checked. `scale` is a constant, None or RUNTIME."""
-    query, key, value, _, _, block_mask, enable_gqa, _, dropout, normaliser, (blocks, sink, *lengths) = call
+    query, key, value, _, _, block_mask, enable_gqa, _, dropout, normaliser, (blocks, attn_mask, sink, *lengths) = call
     _check(query, key, value, enable_gqa)
     for what, given in zip(("key_lengths", "query_lengths"), lengths):
         if given is not None and (given.dtype not in (torch.int32, torch.int64) or given.shape != query.shape[:1]):
@@ -222,7 +250,8 @@ def _definition(call, scale):
         scale = None
     block_size = tuple([_constant(size) for size in block_mask.BLOCK_SIZE]) if blocks is not None else None
     shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
-    return Definition(block_size, shared, sink is not None, tuple([given.dtype if given is not None else None for given in lengths]), scale, dropout, normaliser)
+    return Definition(block_size, shared, attn_mask.dtype if attn_mask is not None else None, sink is not None,
+                      tuple([given.dtype if given is not None else None for given in lengths]), scale, dropout, normaliser)
 
 
 def _constant(number):
@@ -243,6 +272,8 @@ def _fitted(query, key, value):
 
 
 def _check(query, key, value, enable_gqa):
+    for tensor, what in ((query, "query"), (key, "key"), (value, "value")):
+        check_kind(tensor, what)
     shapes = query.shape, key.shape, value.shape
     if not len(shapes[0]) == len(shapes[1]) == len(shapes[2]) == 4:
         raise ValueError(f"query, key and value have {len(shapes[0])}, {len(shapes[1])} and {len(shapes[2])} dimensions, but must have 4: [B, H, S, E]")

@@ -70,11 +70,12 @@ class Reads:
     "item", or "root" for what was given first.
     """
 
-    __slots__ = ("leaves", "places", "numbers", "number_places", "values", "steps", "is_certain", "_edges", "_fixed", "_known", "_seen", "_held")
+    __slots__ = ("leaves", "places", "again", "numbers", "number_places", "values", "steps", "is_certain", "_edges", "_fixed", "_known", "_seen", "_held")
 
     def __init__(self):
         self.leaves = []
         self.places = []  # of each leaf
+        self.again = []  # (place, index of the leaf) where a leaf is met once more
         self.numbers = []
         self.number_places = []
         self.values = []  # (place, value) of what counts by value
@@ -153,6 +154,7 @@ class Reads:
                 self._step(place, "tensor", value)
                 return (value.dtype, value.dim(), value.device.type)
             self._step(place, "leaf", known)
+            self.again.append((place, known))
             return known
         if isinstance(value, types.ModuleType) and _is_library(value):
             return self._library(value, place, attributes)

@@ -10,12 +10,14 @@ from torch.utils._device import DeviceContext
 
 from .. import _core
 from .. import expressions as ex
-from ..expressions import as_expr, cast
-from ..variant import Variant
+from ..errors import Error
+from ..expressions import as_expr, cast, fail
+from ..variant import Variant, line_of
 from .functions import Reads
+from .kinds import is_plain
 from .numbers import RANGES, CannotCopy, computed, kind_of
 from .ops import is_extent, kept, variants
-from .tracing import CAPTURED, Source, Trace, read_as
+from .tracing import CAPTURED, OWN, Source, Trace, read_as
 
 
 class Definition(typing.NamedTuple):
@@ -23,6 +25,7 @@ class Definition(typing.NamedTuple):
 
     block_size: tuple  # of PyTorch's BlockMask whose blocks count, else None
     shared: tuple  # whether its batches, and its heads, have the same blocks
+    attn_mask: torch.dtype  # of the attn_mask of scaled_dot_product_attention, else None
     sink: bool
     lengths: tuple  # the dtypes of key_lengths and query_lengths, or None
     scale: object  # a float, None: by the head dimension, or RUNTIME
@@ -44,13 +47,14 @@ class Program:
     bases      indices of the numbers of which Python computes others
     lasting    whether it serves other calls
     are_leaves whether the captured tensors are the leaves as they are
+    stopped    errors by the name of a captured tensor, "s" for the score, whose derivative the function stops
     """
 
     def __init__(self, variant, trace, of_score, own, leaves):
         self.text = variant.json()
         sources = {read.name: read.source for read in trace.reads.values()} | own
         self.names = tuple([name for name, _, _ in variant.tensors])
-        self.learnable = tuple([(i, name) for i, name in enumerate(self.names) if name in of_score or name == "sink"])
+        self.learnable = tuple([(i, name) for i, name in enumerate(self.names) if name in of_score or name in ("attn_mask", "sink")])
         self.inputs = [sources[name] for name in self.names]
         self.are_leaves = all(leaf.dim() for leaf in leaves) and self.inputs == [Source("leaf", i) for i in range(len(leaves) + len(own))]
         self.steps = trace.steps
@@ -59,6 +63,7 @@ class Program:
         self.number_steps = trace.number_steps
         self.bases = {which for _, operands, _, _ in trace.number_steps for kind, which in operands if kind == "number"}
         self.by_shape = trace.by_shape
+        self.stopped = trace.stopped
         self.lasting = not trace.foreign
         kept(variants, self.text, variant)
 
@@ -79,9 +84,12 @@ class Program:
             return leaves[value] if kind == "leaf" else results[value[0]][value[1]] if kind == "result" else value
 
         tree = torch.utils._pytree
-        for function, args, kwargs in self.steps:
+        for function, args, kwargs, stops in self.steps:
             args, kwargs = tree.tree_map(place, (args, kwargs), is_leaf=lambda x: isinstance(x, Source))
-            results.append(tree.tree_leaves(function(*args, **kwargs)))
+            if isinstance(stops, Error) and torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in tree.tree_leaves((args, kwargs))):
+                raise stops.again()
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not stops):
+                results.append(tree.tree_leaves(function(*args, **kwargs)))
         return [place(source) for source in self.inputs]
 
 
@@ -148,7 +156,6 @@ _functions = {}  # by key
 _constants = {}  # _Constants by the key without numbers
 walks = _core.Walks()  # to the cases of Functions, where what they depend on can be looked up as before
 _ROOTS = ((None, "root", 0), (None, "root", 1))  # score_mod, mask_mod
-OWN = ("blocks", "sink", "key_lengths", "query_lengths")  # tensors that arguments of flex_attention give; they follow the functions' own leaves
 
 
 def functions(score_mod, mask_mod):
@@ -162,7 +169,7 @@ def functions(score_mod, mask_mod):
     if kinds not in known.walked and not known.by_shape:
         known.walked.add(kinds)
         steps = reads.walk(constants.indices)
-        if steps is not None:
+        if steps is not None and is_plain(reads.leaves):
             walks.add(score_mod, mask_mod, steps, known.cases)
     return known, reads
 
@@ -231,27 +238,33 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
     with_numbers = _with_numbers(score_mod, mask_mod, reads, constants, trace)
     has_scale = definition.scale == RUNTIME
     has_blocks = definition.block_size is not None
-    own = [name for name, has in zip(OWN, (has_blocks, definition.sink, *definition.lengths)) if has]
+    hides = definition.attn_mask is torch.bool
+    adds_bias = definition.attn_mask is not None and not hides
+    attn_mask = ex.tensor("attn_mask", CAPTURED[definition.attn_mask], 4) if hides or adds_bias else None
+    own = [name for name, has in zip(OWN, (has_blocks, hides or adds_bias, definition.sink, *definition.lengths)) if has]
     of_score = []
 
     def score(s, b, h, q, k):
         result = s * trace.number(len(reads.numbers), 1.0).expr() if has_scale else s
+        if adds_bias:
+            result = result + attn_mask[b, h, q, k]
         if score_mod is not None:
             result = trace(with_numbers[0], (result, b, h, q, k), "score_mod")
         of_score.extend([read.name for read in trace.reads.values()])
         return result if result.dtype == "f32" else cast(result, "f32")
 
     def mask(b, h, q, k):
-        result = as_expr(True)
+        result = as_expr(attn_mask[b, h, q, k] if hides else True)
         if mask_mod is not None:
             result = trace(with_numbers[1], (b, h, q, k), "mask_mod")
-            result = result if result.dtype == "bool" else result != 0
+            if result.dtype != "bool":
+                fail(f"mask_mod returns {result.dtype}, but must return bool; compare it, for example x != 0", line_of(mask_mod))
         if has_blocks:
             rows, columns = definition.block_size
             of_all = definition.shared
             block = ex.tensor("blocks", "i32", 4)[0 if of_all[0] else b, 0 if of_all[1] else h, q // rows, k // columns]
             result = (block == 2) | ((block == 1) & result)
-        for name, dtype, index in zip(OWN[2:], definition.lengths, (k, q)):  # of which the compiler finds that they end what is read
+        for name, dtype, index in zip(OWN[-2:], definition.lengths, (k, q)):  # of which the compiler finds that they end what is read
             if dtype is not None:
                 result = (index < ex.tensor(name, CAPTURED[dtype], 1)[b]) & result
         return result
@@ -259,9 +272,9 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
     for traced, function in ((score, score_mod), (mask, mask_mod)):
         if function is not None:
             functools.update_wrapper(traced, function, assigned=("__name__",), updated=())
-    has_mask = mask_mod is not None or has_blocks or any(definition.lengths)
-    variant = Variant(score if score_mod is not None or has_scale else None, mask if has_mask else None,
-                      scale=1.0 if has_scale else definition.scale,
+    has_score = score_mod is not None or has_scale or adds_bias
+    has_mask = mask_mod is not None or has_blocks or hides or any(definition.lengths)
+    variant = Variant(score if has_score else None, mask if has_mask else None, scale=1.0 if has_scale else definition.scale,
                       sink=ex.tensor("sink", "f32", 1) if definition.sink else None, dropout=0.0 if definition.dropout else None,
                       normaliser=definition.normaliser)
     if trace.exact:
@@ -277,9 +290,9 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
 
 
 class Recipe(typing.NamedTuple):
-    """A Program without Python objects. `reads` say how its leaves are reached, `number_reads` its numbers, `values` what counts by value, with what
-    they were: steps (kind, name), the first ("root", 0) for score_mod or 1 for mask_mod. `inputs` are indices of the leaves, and after them of `own`,
-    `read_as` the other arguments of tracing.py's read_as for each, or None;
+    """A Program without Python objects. `reads` say how its leaves are reached, `again` how once more, with their indices, `number_reads` its numbers,
+    `values` what counts by value, with what they were: steps (kind, name), the first ("root", 0) for score_mod or 1 for mask_mod. `inputs` are indices
+    of the leaves, and after them of those of OWN that are given, `read_as` the other arguments of tracing.py's read_as for each, or None;
     `kinds` are those of the numbers, and `number_steps` name functions of the module operator."""
 
     text: str
@@ -288,6 +301,7 @@ class Recipe(typing.NamedTuple):
     inputs: tuple
     read_as: tuple
     reads: tuple
+    again: tuple
     number_reads: tuple
     kinds: tuple
     number_steps: tuple
@@ -295,6 +309,7 @@ class Recipe(typing.NamedTuple):
     values: tuple
     refused: str
     are_leaves: bool = False
+    stopped: dict = None
 
     def captured(self, leaves):
         return [leaves[i] if how is None else read_as(leaves[i], *how) for i, how in zip(self.inputs, self.read_as)]
@@ -307,13 +322,14 @@ def _recipe(score_mod, mask_mod, definition, device):
     found = _traced(score_mod, mask_mod, reads, constants, Definition(*definition), torch.device(device))
     refused = ""
     has_others = any(of.kind == "held" for of in found.inputs)
-    if found.steps or found.by_shape or has_others or not found.lasting or not reads.is_certain:
-        refused = ("score_mod or mask_mod computes of whole tensors or of their shapes, makes tensors of its own, or reads what only running it tells, which attune "
-                   "follows outside of torch.compile alone")
+    if found.steps or found.by_shape or found.stopped or has_others or not found.lasting or not reads.is_certain:
+        refused = ("score_mod or mask_mod computes of whole tensors or of their shapes, makes tensors of its own, stops gradients, or reads what only running it "
+                   "tells, which attune follows outside of torch.compile alone")
     values = [(_steps(place), value) for place, value in reads.values if place[0] is not None and isinstance(value, (bool, int, float, str, type(None), torch.dtype))]
     values += [(_steps(reads.number_places[i]), reads.numbers[i]) for i in constants.indices]
     sources = [of.value if of.kind == "read" else (of,) for of in found.inputs]
     inputs = tuple([of[0].value if of[0].kind == "leaf" else -1 for of in sources])
+    again = tuple([(_steps(place), index) for place, index in reads.again])
     run_time = sorted(found.bases | {which for kind, which in found.numbers if kind == "number"})
 
     def source(kind, which):
@@ -321,7 +337,7 @@ def _recipe(score_mod, mask_mod, definition, device):
     number_steps = tuple([(function.__name__, tuple([source(*operand) for operand in operands]), of) for function, operands, _, of in found.number_steps])
     reached = [i for i in run_time if i < len(reads.numbers)]  # the scale is an argument
     return tuple(Recipe(found.text, found.names, found.learnable, inputs, tuple([of[1:] or None for of in sources]), tuple([_steps(place) for place in reads.places]),
-                        tuple([_steps(reads.number_places[i]) for i in reached]), tuple([kind_of(reads.numbers[i]) for i in reached]), number_steps,
+                        again, tuple([_steps(reads.number_places[i]) for i in reached]), tuple([kind_of(reads.numbers[i]) for i in reached]), number_steps,
                         tuple([source(*of) for of in found.numbers]), tuple(values), refused))
 
 
@@ -356,20 +372,26 @@ def _reached(roots, steps):
 
 def recorded_program(score_mod, mask_mod, definition, scale, device):
     """The Recipe, the leaves of the functions and the run-time scalars, in a graph that Dynamo records. `scale` is one of these where the definition
-    says so."""
+    says so. None where Dynamo cannot follow the functions: the graph breaks there, and the caller computes outside of Dynamo."""
     for function in (score_mod, mask_mod):
         if function is not None and not isinstance(function, types.FunctionType):
             torch._dynamo.graph_break("score_mod and mask_mod must be plain functions inside of torch.compile; wrap methods, modules and partial objects in one")
+            return None
         if function is not None and function.__closure__:
             function.__closure__[0].cell_contents  # of a function that the graph itself makes Dynamo breaks the graph here
     recipe = Recipe(*_recipe(score_mod, mask_mod, tuple(definition), device))
     if recipe.refused:
         torch._dynamo.graph_break(recipe.refused)
+        return None
     roots = (score_mod, mask_mod)
     for steps, value in recipe.values:
         if _reached(roots, steps) != value:  # a guard
             raise AssertionError("a number that score_mod or mask_mod reads changed while it was traced")
-    return recipe, [_reached(roots, steps) for steps in recipe.reads], _recorded_scalars(recipe, roots, scale)
+    leaves = [_reached(roots, steps) for steps in recipe.reads]
+    for steps, index in recipe.again:
+        if _reached(roots, steps) is not leaves[index]:  # a guard, too
+            raise AssertionError("a tensor that score_mod or mask_mod reads twice changed while it was traced")
+    return recipe, leaves, _recorded_scalars(recipe, roots, scale)
 
 
 def _recorded_scalars(recipe, roots, scale):

@@ -5,6 +5,7 @@ tensor, reads of a shape, `if`), a dispatch mode the ATen operations; both know 
 from those alone is recorded, and computed by PyTorch again in each call.
 """
 import itertools
+import sys
 import typing
 
 import torch
@@ -12,10 +13,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .. import expressions as ex
-from ..expressions import Expr, as_expr, cast, fail, where
+from ..errors import Error
+from ..expressions import Expr, as_expr, cast, fail, tensor_name, where
 from ..variant import line_of
 from . import vectors
 from .aten import OPERATIONS
+from .kinds import check_kind
 from .numbers import Number, is_number, kind_of, plain
 from .ops import is_extent
 from .vectors import Vector, check_size, is_vector
@@ -26,12 +29,13 @@ CONVERTED = {torch.uint8: torch.int32, torch.int8: torch.int32, torch.int16: tor
 _NARROW = {torch.uint8: lambda x: x & 255, torch.int8: lambda x: x << 24 >> 24, torch.int16: lambda x: x << 16 >> 16}  # how they wrap
 _MOST_DIMS = 4
 CAPTURED = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool"}
+OWN = ("blocks", "attn_mask", "sink", "key_lengths", "query_lengths")  # tensors that arguments give, by the names that their captured tensors have
 _SCALARS = {"i64": "i64", "f32": "f32"}  # by a number's kind
-_RESERVED = frozenset("s b h q k B H Sq Sk true false inf nan let blocks sink key_lengths query_lengths".split())
 
 
 class Traced(torch.Tensor):
-    """A scalar tensor with an expression, a Vector of some, or a tensor that the function reads, of which some indices are given."""
+    """A scalar tensor with an expression, a Vector of some, or a tensor that the function reads, of which some indices are given. `carries` is what its
+    derivative leads to: "s" for the score, names of captured tensors, and a Stopped where it would lead there."""
 
     @staticmethod
     def __new__(cls, shape, dtype, device, **_):
@@ -42,6 +46,7 @@ class Traced(torch.Tensor):
         self.vector = vector
         self.read = read
         self.indices = indices
+        self.carries = frozenset()
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -66,6 +71,32 @@ class Source(typing.NamedTuple):
 def read_as(tensor, dtype, joined):
     """The tensor as expressions read it: of another dtype, and of its first `joined` dimensions one."""
     return tensor.to(dtype).flatten(0, joined - 1)
+
+
+class Stopped(typing.NamedTuple):
+    """A derivative by `name` that an operation stops, which attune's expressions cannot; the error is raised where it is asked for."""
+
+    name: str
+    error: Error
+
+
+def _stopping_error(what):
+    function = _function_that_runs()
+    if function is not None:
+        return Error(f"{what} is in torch.autograd.Function \"{function.__name__}\", whose backward attune does not follow; write its formula in the score "
+                     "itself, or call it outside and index the result")
+    return Error(f"{what} stops the gradient inside of a score, which attune cannot; detach the tensors that the function reads outside of it, "
+                 "or call under torch.no_grad() where no gradient is wanted")
+
+
+def _function_that_runs():
+    """The torch.autograd.Function of the score whose forward runs, without gradients as under torch.no_grad(); None where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code is not Trace.__call__.__code__:
+        if frame.f_code is torch.autograd.Function.apply.__code__:
+            return frame.f_locals["cls"]
+        frame = frame.f_back
+    return None
 
 
 class Read:
@@ -124,13 +155,14 @@ class Trace:
         self.device = device
         self.leaves = {id(leaf): (index, leaf) for index, leaf in reversed(list(enumerate(leaves)))}
         self.names = names
-        self.steps = []  # (function, arguments, keywords), whose tensors are Sources
+        self.steps = []  # (function, arguments, keywords, whether gradients stop there, or the Error of one), whose tensors are Sources
         self.results = {}  # by id: the Source of what a step gave, and the tensor
         self.constants = {}  # by id: tensors that the function makes of numbers
         self.foreign = {}  # by id: tensors that none of the function's variables leads to
         self.reads = {}  # by id: Read
         self.exact = False  # a whole number is taken of a float
         self.by_shape = False  # a Python number may have come of a tensor's shape
+        self.stopped = {}  # by "s" or a captured tensor's name: the Error of a score that stops its derivative
         self.number_names = number_names
         self.number_steps = []  # (function, sources of its operands, type and kind of its result)
         self.scalars = {}  # by a Number's source: its name and expression
@@ -152,15 +184,16 @@ class Trace:
     def read(self, tensor):
         if id(tensor) not in self.reads:
             source = self.source(tensor)
-            self.reads[id(tensor)] = Read(self.named(self.names[source.value] if source.kind == "leaf" else "computed"), tensor, source)
+            name = self.names[source.value] if source.kind == "leaf" else "computed"
+            check_kind(tensor, f"captured tensor \"{name}\"")
+            self.reads[id(tensor)] = Read(self.named(name), tensor, source)
             self.by_shape |= tensor.dim() > _MOST_DIMS
         return self.reads[id(tensor)]
 
     def named(self, name):
         """A name that the variant does not have yet."""
-        if not name.isidentifier() or not name.isascii() or name in _RESERVED:
-            name = "captured_" + "".join(c for c in name if c.isascii() and (c.isalnum() or c == "_"))
-        taken = {read.name for read in self.reads.values()} | {known for known, _ in self.scalars.values()}
+        name = tensor_name(name)
+        taken = {*OWN, *[read.name for read in self.reads.values()], *[known for known, _ in self.scalars.values()]}
         while name in taken or is_extent(name):
             name += "_"
         return name
@@ -200,7 +233,6 @@ class Trace:
             return self.traced(x.expr())
         given, named = tree.tree_unflatten([replaced(place, x) for place, x in enumerate(leaves)], structure)
         return given if keywords is None else (given, {**named, **rest})
-
 
     def traced(self, expr, dtype=None):
         """The scalar tensor of an expression; `dtype` is that of narrow integers, which are computed as int32."""
@@ -264,12 +296,16 @@ class Trace:
     def __call__(self, function, exprs, what):
         """The expression that the function returns for arguments with these expressions."""
         arguments = [self.traced(expr) for expr in exprs]
-        with torch.no_grad(), _disable_current_modes(), _Functions(self), _Operations(self):
+        if what == "score_mod":
+            arguments[0].carries = frozenset("s")
+        with torch.enable_grad(), _disable_current_modes(), _Functions(self), _Operations(self):
             result = function(*arguments)
         if result is None:
             fail(f"{what} returns nothing, but must return a scalar tensor; add return", line_of(function))
         if isinstance(result, torch.Tensor) and result.dim():
             fail(f"{what} returns a tensor of shape {list(result.shape)}, but must return a scalar; index it", line_of(function))
+        if isinstance(result, Traced):
+            self.stopped = {x.name: x.error for x in result.carries if isinstance(x, Stopped)} | self.stopped
         return self.expr(result)
 
     def real(self, func, args, kwargs):
@@ -286,15 +322,32 @@ class Trace:
             return result
         self.by_shape = True
         place = lambda x: self.source(x) if isinstance(x, torch.Tensor) else x
-        self.steps.append((func, *torch.utils._pytree.tree_map(place, (args, kwargs))))
+        stops = not torch.is_grad_enabled() and (_function_that_runs() is None or _stopping_error(func))
+        self.steps.append((func, *torch.utils._pytree.tree_map(place, (args, kwargs)), stops))
         for index, x in enumerate(outputs):
             if isinstance(x, torch.Tensor):
                 self.results[id(x)] = (Source("result", (len(self.steps) - 1, index)), x)
         return result
 
     def operation(self, func, args, kwargs):
-        if not any(isinstance(x, Traced) for x in torch.utils._pytree.tree_leaves((args, kwargs))):
+        operands = torch.utils._pytree.tree_leaves((args, kwargs))
+        if not any(isinstance(x, Traced) for x in operands):
             return self.real(func, args, kwargs)
+        return self.carrying(self.of_traced(func, args, kwargs), operands, func)
+
+    def carrying(self, result, operands, what):
+        """The result of an operation, with what its derivative leads to."""
+        if not isinstance(result, Traced) or not result.dtype.is_floating_point:
+            return result
+        carries = set().union(*[x.carries for x in operands if isinstance(x, Traced)])
+        carries |= {self.reads[id(x)].name for x in operands if id(x) in self.reads and x.dtype.is_floating_point}
+        if not torch.is_grad_enabled() or what is torch.ops.aten.detach.default:
+            error = _stopping_error(what) if carries else None
+            carries = {x if isinstance(x, Stopped) else Stopped(x, error) for x in carries}
+        result.carries = frozenset(carries)
+        return result
+
+    def of_traced(self, func, args, kwargs):
         name = func.overloadpacket.__name__
         if func.namespace != "aten":
             return self.foreign_operation(func, args, kwargs)
@@ -420,7 +473,7 @@ class _Functions(TorchFunctionMode):
             if isinstance(args[0], Traced) or any(isinstance(index, Traced) for index in indices):
                 if not isinstance(args[0], Traced) and any(index is None for index in indices):
                     fail("a tensor is indexed by None beside a traced scalar; index it without, and write .unsqueeze(dim) behind")
-                return self.trace.index(args[0], indices)
+                return self.trace.carrying(self.trace.index(args[0], indices), (args[0], *indices), "an index")
         elif func in _DECIDES and any(isinstance(x, Traced) for x in args):
             fail("a traced scalar has no value before the kernel runs, so that if, and, or, not, min, max, a < b < c, int() and .item() cannot read it; "
                  "write (a < b) & (b < c), |, ~, torch.where(condition, a, b), torch.minimum or torch.maximum")
