@@ -263,7 +263,7 @@ class Torch(unittest.TestCase):
             block_mask = at.create_block_mask(mask, None, None, SQ, SK, device=DEVICE)
             for _ in range(3):
                 self.near(at.flex_attention(q, k, v, score, block_mask), dense(q, k, v, score, mask))
-            found = programs.walks.find(score, mask, (programs.settings(), None, ((1, 1, SQ, SK), (128, 128)), True, False, None), q, k, v, (None, None, None, None))
+            found = programs.walks.find(score, mask, (programs.settings(), None, ((1, 1, SQ, SK), (128, 128)), True, False, None), q, k, v, (None,) * len(programs.OWN))
             self.assertEqual(found is not None, cached)
         check()
         slopes = torch.rand(H, device=DEVICE)
