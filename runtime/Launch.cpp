@@ -208,7 +208,7 @@ Expected<void> checkOperand(const OperandParam &operand, const Tensor &tensor, D
   if (!operand.isTiled() && reinterpret_cast<uintptr_t>(tensor.data) % byteSize(operand.dtype) != 0)
     return failure("{} starts at address {:#x}, which is not a multiple of {} bytes; align its memory", operand.name,
                    reinterpret_cast<uintptr_t>(tensor.data), byteSize(operand.dtype));
-  if (operand.role != OperandRole::In)
+  if (operand.role != OperandRole::In && !isEmpty(tensor))
     RETURN_IF_ERROR(checkOutput(operand, tensor));
   return {};
 }
@@ -397,7 +397,9 @@ template <typename Param, typename List>
   return error;
 }
 
-Expected<void> checkCaptured(const TensorParam &param, const Tensor &tensor, Device device, bool pattern) {
+/// `mayBeEmpty`: in a launch without elements, or of a block pattern.
+Expected<void> checkCaptured(const TensorParam &param, const Tensor &tensor, Device device, bool pattern,
+                             bool mayBeEmpty) {
   const char *kind = pattern ? "block pattern" : "captured tensor";
   if (tensor.dtype != param.dtype)
     return failure("{} '{}' is {}, the variant declares {}; convert it", kind, param.name, name(tensor.dtype),
@@ -406,9 +408,9 @@ Expected<void> checkCaptured(const TensorParam &param, const Tensor &tensor, Dev
     return failure("{} '{}' has rank {}, the variant declares {}; reshape it", kind, param.name, tensor.rank,
                    param.rank);
   for (int i = 0; i < param.rank; ++i)
-    if (tensor.shape[i] < (pattern ? 0 : 1))
+    if (tensor.shape[i] < (mayBeEmpty ? 0 : 1))
       return failure("{} '{}' has extent {} in dimension {}; every extent is at least {}", kind, param.name,
-                     tensor.shape[i], i, pattern ? 0 : 1);
+                     tensor.shape[i], i, mayBeEmpty ? 0 : 1);
   if (tensor.device != device)
     return failure("{} '{}' is on {}, the kernel is on {}; move it there or compile for its device", kind, param.name,
                    tensor.device.text(), device.text());
@@ -573,6 +575,20 @@ Expected<void> checkIndices(const TensorParam &param, const Tensor &tensor, cons
 }
 
 } // namespace
+
+/// What an empty captured tensor becomes in a launch without elements: one element of any memory of the launch. The kernel
+/// may load it before its loop over keys, and does not use it.
+static Tensor oneElement(Tensor empty, const LaunchArgs &args) {
+  empty.data = nullptr;
+  for (const Tensor *operand : {&args.q, &args.k, &args.v, &args.o})
+    if (operand->data && !isEmpty(*operand))
+      empty.data = operand->data;
+  for (int i = 0; i < empty.rank; ++i) {
+    empty.shape[i] = 1;
+    empty.strides[i] = 0;
+  }
+  return empty;
+}
 
 /// Checks what is passed beside operands, captured tensors and scalars, and fills the fields of `params`.
 static Expected<void> packLaunchValues(const KernelSignature &signature, float defaultDropout, const LaunchArgs &args,
@@ -962,13 +978,15 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64
     const NamedTensor *arg = findArgument(param, i, args.tensors, "captured tensor", "tensors", error);
     if (!arg)
       return missing(signature.tensors, args.tensors, "captured tensor", std::move(*error));
-    const Tensor &tensor = arg->tensor;
+    Tensor tensor = arg->tensor;
     bool pattern = signature.blockPattern && signature.blockPattern->tensor == param.name;
-    RETURN_IF_ERROR(checkCaptured(param, tensor, device, pattern));
+    RETURN_IF_ERROR(checkCaptured(param, tensor, device, pattern, pattern || elements.none));
     if (pattern)
       RETURN_IF_ERROR(checkPattern(*signature.blockPattern, tensor, sizes));
     if (!param.indices.empty() && !elements.none)
       RETURN_IF_ERROR(checkIndices(param, tensor, elements));
+    if (!pattern && elements.none && isEmpty(tensor))
+      tensor = oneElement(tensor, args);
     slots.put(&tensor, param.rank);
   }
   if (args.tensors.size() > signature.tensors.size())

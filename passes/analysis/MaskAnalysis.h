@@ -165,6 +165,14 @@ LoopShape loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
 /// axis: then there are none. Without values where the mask leaves the rows no end of their own.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
+/// The number of keys after which no query of the sequence sees any, as conjuncts of the mask say that depend on no query: min(max(lengths[b], 0), Sk)
+/// of `k < lengths[b]`, whatever else the mask holds; or, along `axis`, the number of queries after which none sees any key. i32; null without such a
+/// conjunct. Rows from there on need not be read.
+mlir::Value emitEndOf(mlir::OpBuilder &builder, attn::AttentionOp op, BlockValues values, MaskAxis axis);
+
+/// Whether emitEndOf finds one.
+bool hasEndOf(attn::AttentionOp op, MaskAxis axis);
+
 /// A conjunct of a mask: an i1 value of its region, negated or not.
 using Conjunct = std::pair<mlir::Value, bool>;
 

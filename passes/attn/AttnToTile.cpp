@@ -394,6 +394,8 @@ private:
           values = rowsOfKeys(param("v", view(4, dtype)));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     block.mayLieBehind = plan.getSplitKeys() || op.getQueryLengths();
+    Value keyEnd = emitEndOf(builder, op, block, MaskAxis::Keys);
+    valuesRead = keyEnd ? keyEnd : keyLength;
     SmallVector<Value, 2> within;
     if (plan.getSplitKeys()) {
       share = index(tile::sharesAxis);
@@ -503,7 +505,7 @@ private:
     if (whichKept)
       tile::StoreBlocksOp::create(builder, loc, whichKept, savedDropout, b, h, q0, k0);
     Value vTile = copy(shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared), of.values,
-                       ValueRange{b, of.kvHead, k0}, keyLength, plan.getStages(), "v_tile");
+                       ValueRange{b, of.kvHead, k0}, valuesRead, plan.getStages(), "v_tile");
     next.push_back(tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc), "acc"));
     tile::YieldOp::create(builder, loc, next);
   }
@@ -587,7 +589,9 @@ private:
   TileType rowType, scoreType, outType;
   RowAxes axes = plan.getPackGroups() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
   Value q0, keyLength;
-  Value keysRead;  ///< rows of K that are copied: what memory holds behind the keys may be among them, unlike of V
+  Value keysRead; ///< rows of K that are copied: what memory holds behind the keys may be among them, unlike of V
+  Value
+      valuesRead; ///< rows of V that are copied: those behind are zeros, whatever memory holds, as a product with 0 of NaN is NaN
   Value rowOrigin; ///< where the coordinate of a tile's rows begins: q0 with the query offset, or row0 of several heads
   Value rowHead;   ///< the head of the rows: of a query, or the key head of several
   Value share, shares; ///< of the keys; null where the block has all

@@ -137,6 +137,17 @@ private:
 
   //===--- Loops ---===//
 
+  /// Rows of K and V that are loaded; those behind, which the mask hides from all queries, are zeros: dQ sums up rows of K times the zeros of dS.
+  Value keysRead(const BlockValues &block) {
+    Value end = emitEndOf(builder, op, block, MaskAxis::Keys);
+    return end ? end : values.Sk;
+  }
+  /// The same of rows of Q and dO, of which dK and dV are sums.
+  Value queriesRead(const BlockValues &block) {
+    Value end = emitEndOf(builder, op, block, MaskAxis::Queries);
+    return end ? end : values.Sq;
+  }
+
   Value domain() {
     Value tiles = buildDomain(builder, op, values, ofKernel);
     mask = splitMask(builder, op, values, ofKernel);
@@ -160,7 +171,7 @@ private:
     values.b = b = blockIndex("b");
     Value kvHead = blockIndex("hkv"), k0 = blockIndex("k");
     values.k0 = k0;
-    const KeyViews views{ofQueries("q"), ofOutputs("do"), rowViews(), addsQueries() ? sumsOfQueries() : Value()};
+    KeyViews views{ofQueries("q"), ofOutputs("do"), rowViews(), {}, addsQueries() ? sumsOfQueries() : Value()};
     Value keys = ofKeys("k"), vs = ofValues("v");
     Value dk = ofKeys("dk", OperandRole::Out), dv = ofValues("dv", OperandRole::Out);
     const SmallVector<GradientSum> sums = sumsOfElements(/*ofKeys=*/true);
@@ -171,8 +182,11 @@ private:
     zero = constant(0);
     Value group = param("group", i32), first = arith::MulIOp::create(builder, loc, kvHead, group);
     const SmallVector<Value, 3> at{b, kvHead, k0};
-    const KeyTiles tiles{load("k_tile", "k", "d", keys, at, values.Sk, 1),
-                         load("v_tile", "k", "dv", vs, at, values.Sk, 1)};
+    BlockValues ofAllHeads = values;
+    ofAllHeads.firstHead = first;
+    const Value end = keysRead(ofAllHeads);
+    views.end = queriesRead(ofAllHeads);
+    const KeyTiles tiles{load("k_tile", "k", "d", keys, at, end, 1), load("v_tile", "k", "dv", vs, at, end, 1)};
     const Carried none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
     h = first;
     const bool inRounds = backward::hasRoles(op, plan) && sums.empty();
@@ -225,7 +239,8 @@ private:
   struct KeyViews {
     Value q, gradient;
     RowViews rows;
-    Value dq; ///< float32 sums; null where dQ has a kernel of its own
+    Value end; ///< of the rows of q and gradient that are loaded
+    Value dq;  ///< float32 sums; null where dQ has a kernel of its own
   };
   struct KeyTiles {
     Value k, v;
@@ -245,8 +260,8 @@ private:
     const SmallVector<Value, 3> row{b, h, q0};
     // In the order in which they are read.
     Value qTile, doTile;
-    auto loadQ = [&] { qTile = load("q_tile", "q", "d", views.q, row, values.Sq, plan.getStages()); };
-    auto loadDo = [&] { doTile = load("do_tile", "q", "dv", views.gradient, row, values.Sq, plan.getStages()); };
+    auto loadQ = [&] { qTile = load("q_tile", "q", "d", views.q, row, views.end, plan.getStages()); };
+    auto loadDo = [&] { doTile = load("do_tile", "q", "dv", views.gradient, row, views.end, plan.getStages()); };
     if (savedScore && !readsProductBesideSaved()) {
       loadDo();
       loadQ();
@@ -309,6 +324,7 @@ private:
     zero = constant(0);
     Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
     const SmallVector<Value, 3> at{b, h, q0};
+    const Value end = keysRead(values);
     Value tiles = domain();
     Value qTile = load("q_tile", "q", "d", queries, at, values.Sq, 1),
           doTile = load("do_tile", "q", "dv", gradient, at, values.Sq, 1);
@@ -324,8 +340,8 @@ private:
     const Carried ends = loopOver(tiles, inits, [&](tile::ForBlocksOp loop) {
       Value k0 = loop.getOrigin();
       const SmallVector<Value, 3> row{b, kvHead, k0};
-      Value kTile = load("k_tile", "k", "d", keys, row, values.Sk, plan.getStages()),
-            vTile = load("v_tile", "k", "dv", vs, row, values.Sk, plan.getStages());
+      Value kTile = load("k_tile", "k", "d", keys, row, end, plan.getStages()),
+            vTile = load("v_tile", "k", "dv", vs, row, end, plan.getStages());
       ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, loop.getPartial(), ofRow);
       Carried next;
       if (dq) {

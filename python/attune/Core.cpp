@@ -10,6 +10,7 @@
 
 #include "attune/attune.h"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
@@ -218,6 +219,7 @@ void bindExpressions(nb::module_ &m) {
   m.def("constant_f32", [](double value, const Where &where) { return placed(where, [&] { return Expr(value); }); });
   m.def("constant_bool", [](bool value, const Where &where) { return placed(where, [&] { return Expr(value); }); });
   m.def("load", &loaded);
+  m.def("is_tensor_name", [](const std::string &name) { return !captured(name, f32, Rank{1}).at({Expr(0)}).error(); });
   m.def("argument", [](const std::string &name) { return coordinateNamed(name); });
   m.def("extent", [](const std::string &name, const Where &where) { return extentNamed(name, where); });
   m.def("builtin_mask", &builtinMask);
@@ -336,23 +338,79 @@ std::string textOf(nb::dlpack::dtype dtype) {
   return "of another type";
 }
 
+/// Whether arrays of the value's type are known to hold their values in their memory.
+bool isOfPlainType(nb::handle value, bool remember = false) {
+  static constexpr size_t most = 64;
+  static std::vector<nb::object> plain; // holds the types, so that no other type has their addresses
+  nb::handle type = value.type();
+  if (std::any_of(plain.begin(), plain.end(), [&](const nb::object &known) { return known.is(type); }))
+    return true;
+  if (remember && plain.size() == most)
+    plain.clear();
+  if (remember)
+    plain.push_back(nb::borrow(type));
+  return false;
+}
+
+/// The values, in memory of their own, of a tensor of PyTorch whose elements are the negatives of what its memory holds;
+/// null for every other array.
+nb::object resolved(nb::handle array) {
+  static PyObject *const isNegated = PyUnicode_InternFromString("is_neg");
+  nb::object negated = nb::steal(PyObject_CallMethodNoArgs(array.ptr(), isNegated));
+  PyErr_Clear(); // of an array of another library
+  return negated.is(nb::handle(Py_True)) ? nb::object(array.attr("resolve_neg")()) : nb::object();
+}
+
+/// The values of an array that gives no view of memory, in memory; raises its error where there are none.
+nb::object withMemory(nb::handle array, const std::string &what) {
+  return nb::module_::import_("attune.arrays").attr("with_memory")(array, what);
+}
+
+/// Whether an array gives a view, which of a tensor that holds zeros alone PyTorch may do at no address.
+bool givesView(const ExchangeTable &table, nb::handle array, nb::dlpack::dltensor &view) {
+  const bool gives = table.viewOf(array.ptr(), &view) == 0;
+  PyErr_Clear();
+  return gives &&
+         (view.data || std::any_of(view.shape, view.shape + view.ndim, [](int64_t extent) { return extent == 0; }));
+}
+
 /// Views of Python's arrays, whose memory is kept meanwhile.
 class Views {
 public:
   explicit Views(size_t count) { kept.reserve(count); }
 
+  /// Whether the view that of() gave last is of a copy of the array.
+  bool isOfCopy = false;
+
   /// `what` says whose view it is, where it is refused.
   template <typename What> Tensor of(nb::handle value, What &&what) {
+    if (!isOfPlainType(value)) {
+      nb::module_::import_("attune.arrays").attr("check_type")(value, std::string(what()));
+      isOfPlainType(value, true);
+    }
+    isOfCopy = false;
+    if (!exchangeTable(value))
+      return memory(value, what);
+    nb::object copy = resolved(value);
+    isOfCopy = copy.is_valid();
+    return memory(isOfCopy ? copies.emplace_back(std::move(copy)) : value, what);
+  }
+
+private:
+  template <typename What> Tensor memory(nb::handle value, What &&what) {
     if (const ExchangeTable *table = exchangeTable(value)) {
       nb::dlpack::dltensor view;
-      if (table->viewOf(value.ptr(), &view) != 0)
-        throw nb::python_error();
+      if (!givesView(*table, value, view)) {
+        isOfCopy = true;
+        copies.push_back(withMemory(value, std::string(what())));
+        if (table->viewOf(copies.back().ptr(), &view) != 0)
+          throw nb::python_error();
+      }
       return tensor(view, what);
     }
     nb::ndarray<nb::ro> array;
     if (!nb::try_cast(value, array))
-      raise({std::string(what()) + " is of type " + nb::cast<std::string>(value.type().attr("__name__")) +
-             ", but must be an array of NumPy, PyTorch, CuPy or JAX, or have __dlpack__"});
+      array = nb::cast<nb::ndarray<nb::ro>>(withMemory(value, std::string(what())));
     nb::dlpack::dltensor view;
     view.data = const_cast<void *>(array.data());
     view.device = {array.device_type(), array.device_id()};
@@ -365,7 +423,6 @@ public:
     return tensor(view, what);
   }
 
-private:
   template <typename What> static Tensor tensor(const nb::dlpack::dltensor &view, What &&what) {
     const std::optional<DType> dtype = dtypeOf(view.dtype);
     if (!dtype)
@@ -383,6 +440,7 @@ private:
   }
 
   std::vector<nb::ndarray<nb::ro>> kept;
+  std::vector<nb::object> copies;
 };
 
 /// The items of a dict as named views. Names are the dict's own strings.
@@ -469,6 +527,8 @@ public:
   Launch(const Kernel &kernel, size_t arrays) : kernel(kernel), views(arrays + 1) {}
 
   void add(std::string_view name, nb::handle array, const Tensor &view) {
+    if (views.isOfCopy && isWritten(name))
+      raise({std::string(name) + " is written, but is a tensor whose values are not in its memory; pass a plain one"});
     if (name == "q")
       args.q = view, q = array;
     else if (name == "k")
@@ -483,12 +543,7 @@ public:
       args.operands.push_back({name, view});
   }
 
-  void addOperands(nb::dict operands) {
-    eachArray(operands, views, "",
-              [&](std::string_view name, nb::handle array, const Tensor &view) { add(name, array, view); });
-  }
-
-  /// The same, where rows that the kernel cannot read are copied by `contiguous(array)`.
+  /// Rows that the kernel cannot read are copied by `contiguous(array)`.
   void addOperands(nb::dict operands, nb::handle contiguous) {
     eachArray(operands, views, "", [&](std::string_view name, nb::handle array, const Tensor &view) {
       if (hasAlignedRows(view) || !isReadByTiles(name))
@@ -534,6 +589,13 @@ public:
   LaunchArgs args;
 
 private:
+  bool isWritten(std::string_view name) const {
+    for (const OperandParam &operand : kernel.image().signature.operands)
+      if (operand.name == name)
+        return operand.role != OperandRole::In;
+    return false;
+  }
+
   bool isReadByTiles(std::string_view name) const {
     for (const OperandParam &operand : kernel.image().signature.operands)
       if (operand.name == name)
@@ -557,9 +619,9 @@ private:
 
 /// `operands` are those of the table in attune/Kernel.h, q to lse among them.
 void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb::dict scalars,
-                  const LaunchValues &values, nb::object allocate) {
+                  const LaunchValues &values, nb::object allocate, nb::object contiguous) {
   Launch launch(kernel, operands.size() + tensors.size());
-  launch.addOperands(operands);
+  launch.addOperands(operands, contiguous);
   launch.addTensors(tensors);
   addScalars(kernel, scalars, launch.args);
   launch.args.dropout = values.dropout;
@@ -569,28 +631,36 @@ void launchKernel(const Kernel &kernel, nb::dict operands, nb::dict tensors, nb:
   launch.start(values.stream, allocate);
 }
 
-/// A kernel for arrays of one library, whose scalars are extents of captured tensors.
+/// A kernel for arrays of one library. Of its scalars some are extents of captured tensors.
 class Launcher {
 public:
   /// A scalar, and the captured tensor and dimension whose extent it is.
   using Size = std::tuple<std::string, size_t, int>;
 
-  /// `names` are those of the captured tensors, `allocate(bytes)` gives memory for a workspace on CUDA, and
-  /// `contiguous(array)` a copy of an operand whose rows the kernel cannot read.
-  Launcher(const Kernel &kernel, std::vector<std::string> names, std::vector<Size> sizes, nb::object allocate,
-           nb::object contiguous)
+  /// `names` are those of the captured tensors, `scalars` those of which a launch gives the values, `allocate(bytes)` gives
+  /// memory for a workspace on CUDA, and `contiguous(array)` a copy of an operand whose rows the kernel cannot read.
+  Launcher(const Kernel &kernel, std::vector<std::string> names, std::vector<Size> sizes,
+           const std::vector<std::string> &scalars, nb::object allocate, nb::object contiguous)
       : kernel(kernel), names(std::move(names)), allocate(std::move(allocate)), contiguous(std::move(contiguous)) {
     for (Size &size : sizes)
-      for (const ScalarParam &declared : kernel.image().signature.scalars)
-        if (declared.name == std::get<0>(size))
-          this->sizes.push_back(std::move(size));
+      if (declaredScalar(std::get<0>(size)))
+        this->sizes.push_back(std::move(size));
+    for (const std::string &name : scalars)
+      this->scalars.push_back(declaredScalar(name));
   }
 
-  /// `captured` are as many as names. `seeds` is the address of the seed and the offset of dropout, on the kernel's
-  /// device; 0 without dropout.
-  void launch(nb::dict operands, nb::sequence captured, float dropout, uintptr_t seeds) const {
+  /// `captured` are as many as names, and `values` as scalars. `seeds` is the address of the seed and the offset of
+  /// dropout, on the kernel's device; 0 without dropout.
+  void launch(nb::dict operands, nb::sequence captured, float dropout, uintptr_t seeds, nb::sequence values) const {
     Launch launch(kernel, operands.size() + names.size());
     launch.addOperands(operands, contiguous);
+    auto scalar = scalars.begin();
+    for (nb::handle value : values) {
+      if (scalar == scalars.end())
+        throw nb::index_error("more values than scalars");
+      if (const std::optional<ScalarParam> &declared = *scalar++)
+        launch.args.scalars.push_back({declared->name, scalarOf(*declared, value)});
+    }
     size_t index = 0;
     for (nb::handle array : captured) {
       addSizes(index, launch.addTensor(names.at(index), array), launch.args);
@@ -605,6 +675,14 @@ public:
   }
 
 private:
+  /// Nothing where this kernel does not read it, as a backward pass some of the forward pass's.
+  std::optional<ScalarParam> declaredScalar(const std::string &name) const {
+    for (const ScalarParam &declared : kernel.image().signature.scalars)
+      if (declared.name == name)
+        return declared;
+    return std::nullopt;
+  }
+
   void addSizes(size_t index, const Tensor &view, LaunchArgs &args) const {
     for (const auto &[name, tensor, dim] : sizes) {
       if (tensor != index)
@@ -619,6 +697,7 @@ private:
   Kernel kernel;
   std::vector<std::string> names;
   std::vector<Size> sizes;
+  std::vector<std::optional<ScalarParam>> scalars;
   nb::object allocate, contiguous;
 };
 
@@ -646,9 +725,11 @@ void bindKernels(nb::module_ &m) {
         return names;
       });
   nb::class_<Launcher>(m, "Launcher")
-      .def(nb::init<const Kernel &, std::vector<std::string>, std::vector<Launcher::Size>, nb::object, nb::object>(),
-           "kernel"_a, "names"_a, "sizes"_a, "allocate"_a, "contiguous"_a)
-      .def("launch", &Launcher::launch, "operands"_a, "captured"_a, "dropout"_a = 0, "seeds"_a = 0);
+      .def(nb::init<const Kernel &, std::vector<std::string>, std::vector<Launcher::Size>,
+                    const std::vector<std::string> &, nb::object, nb::object>(),
+           "kernel"_a, "names"_a, "sizes"_a, "scalars"_a, "allocate"_a, "contiguous"_a)
+      .def("launch", &Launcher::launch, "operands"_a, "captured"_a, "dropout"_a = 0, "seeds"_a = 0,
+           "values"_a = nb::tuple());
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,11 +5,11 @@
 //
 //     def score(s, b, h, q, k):           | step | of | by              | is                                  |
 //         return s * CAP + slopes[h]      |    0 |    | "root" 0        | "function" with this code           |
-//                                         |    1 |  0 | "global" CAP    | "equal" to 2.0                      |
+//                                         |    1 |  0 | "global" CAP    | "number", a float32                 |
 //                                         |    2 |  0 | "cell" 0        | "tensor", float32 of rank 1, a leaf |
 //
-// Where each step finds again what it found, the walk would go the same way and give the same key, and the leaves are
-// those of this call. Whatever else it finds, the walk itself has to tell. Objects with attributes have no steps.
+// Where each step finds again what it found, the walk would go the same way and give the same key, and the leaves and
+// numbers are those of this call. Whatever else it finds, the walk itself has to tell. Objects with attributes have no steps.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,9 @@
 #include "Exchange.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
+#include <limits>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -45,35 +47,67 @@ std::optional<nb::dlpack::dltensor> viewOf(nb::handle array) {
   return view;
 }
 
-/// None, or bytes that are equal where dtypes, devices, extents and strides of all arrays are. An array may be None.
-nb::object layouts(nb::handle a, nb::handle b, nb::handle c, nb::handle d, nb::handle e) {
+/// None, or bytes that are equal where dtypes, devices, extents and strides of all arrays are. Of `others` some may be None.
+nb::object layouts(nb::handle a, nb::handle b, nb::handle c, nb::tuple others) {
   std::string bytes;
   bytes.reserve(512); // of five arrays of rank 4 at most 360 are used
   const auto append = [&](const auto *values, size_t count) {
     bytes.append(reinterpret_cast<const char *>(values), count * sizeof *values);
   };
-  for (nb::handle array : {a, b, c, d, e}) {
+  const auto add = [&](nb::handle array) {
     if (array.is_none()) {
       bytes.push_back('-');
-      continue;
+      return true;
     }
     const std::optional<nb::dlpack::dltensor> view = viewOf(array);
     if (!view)
-      return nb::none();
+      return false;
     append(&view->dtype, 1);
     append(&view->device, 1);
     append(&view->ndim, 1);
     append(view->shape, size_t(view->ndim));
     append(view->strides, size_t(view->ndim));
-  }
+    return true;
+  };
+  for (nb::handle array : {a, b, c})
+    if (!add(array))
+      return nb::none();
+  for (nb::handle array : others)
+    if (!add(array))
+      return nb::none();
   return nb::bytes(bytes.data(), bytes.size());
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+/// How a number is passed to kernels, as kind_of of attune/torch/numbers.py; nothing of what is no such number.
+enum class NumberKind { Count, Offset, I64, F32 };
+
+std::optional<NumberKind> kindOf(nb::handle value) {
+  constexpr int64_t small = int64_t(1) << 28;
+  if (PyFloat_CheckExact(value.ptr())) {
+    const double number = PyFloat_AS_DOUBLE(value.ptr());
+    const bool fits = !std::isfinite(number) || std::fabs(number) <= std::numeric_limits<float>::max();
+    return fits ? std::optional(NumberKind::F32) : std::nullopt;
+  }
+  if (!PyLong_CheckExact(value.ptr()))
+    return std::nullopt;
+  int overflow = 0;
+  const int64_t number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  if (overflow)
+    return std::nullopt;
+  if (number >= 0 && number <= small)
+    return NumberKind::Count;
+  return number < 0 && number >= -small ? NumberKind::Offset : NumberKind::I64;
 }
 
 //===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
 
-enum class By { Root, Cell, Global, Default, Item };
+enum class By { Root, Cell, Global, Default, Item, Member };
 enum class Is {
   Function,        ///< with this code, cells and defaults, without attributes; not met before
   LibraryFunction, ///< this one; not met before
@@ -81,6 +115,9 @@ enum class Is {
   Seen,            ///< the n-th that was met: a function or sequence
   Same,            ///< this object
   Equal,           ///< of this type and value
+  Number,          ///< an int or float of this kind
+  Constant,        ///< an int or float of this type, value and sign, which a kernel is compiled for
+  Module,          ///< this one; not met before
   Tensor,          ///< of this type, dtype, rank and kind of device, not met before
   Leaf,            ///< the n-th tensor that was met
   Missing,         ///< no global and no module
@@ -94,13 +131,13 @@ template <typename Enum, size_t count> Enum parse(const char *const (&names)[cou
 }
 
 By byNamed(const std::string &text) {
-  static constexpr const char *names[] = {"root", "cell", "global", "default", "item"};
+  static constexpr const char *names[] = {"root", "cell", "global", "default", "item", "member"};
   return parse<By>(names, text);
 }
 
 Is isNamed(const std::string &text) {
-  static constexpr const char *names[] = {"function", "library function", "sequence", "seen",   "same",
-                                          "equal",    "tensor",           "leaf",     "missing"};
+  static constexpr const char *names[] = {"function", "library function", "sequence", "seen",   "same", "equal",
+                                          "number",   "constant",         "module",   "tensor", "leaf", "missing"};
   return parse<Is>(names, text);
 }
 
@@ -136,7 +173,7 @@ struct Reached {
 struct Met {
   std::vector<Reached> values; ///< of each step
   std::vector<PyObject *> seen;
-  nb::list leaves;
+  nb::list leaves, numbers;
   std::vector<PyObject *> tensors;         ///< the leaves
   std::vector<nb::dlpack::device> devices; ///< of those that are no scalars
 
@@ -177,7 +214,7 @@ public:
   /// `found` is what the walk found: the value, or the index where `is` says the n-th.
   Step(const std::string &by, int from, nb::object name, const std::string &is, nb::object found)
       : by(byNamed(by)), from(from), is(isNamed(is)) {
-    if (this->by == By::Global)
+    if (this->by == By::Global || this->by == By::Member)
       this->name = name;
     else
       index = nb::cast<Py_ssize_t>(name);
@@ -212,6 +249,10 @@ private:
     case Is::Leaf:
       count = nb::cast<Py_ssize_t>(found);
       break;
+    case Is::Number:
+      number = kindOf(found);
+      canHold = number.has_value();
+      break;
     case Is::Tensor:
       if (std::optional<nb::dlpack::dltensor> view = viewOf(found))
         layout = *view;
@@ -236,6 +277,8 @@ private:
       return globalOf(of.globals, name);
     case By::Default:
       return itemOf(of.defaults, index);
+    case By::Member:
+      return nb::borrow(PyDict_GetItemWithError(PyModule_GetDict(of.value.ptr()), name.ptr()));
     default:
       return itemOf(of.value, index);
     }
@@ -247,7 +290,13 @@ private:
     case Is::Same:
       return value.is(expected);
     case Is::LibraryFunction:
+    case Is::Module:
       return value.is(expected) && Met::isNew(met.seen, value);
+    case Is::Number:
+      if (kindOf(value) != number)
+        return false;
+      met.numbers.append(value);
+      return true;
     case Is::Seen:
       return size_t(count) < met.seen.size() && met.seen[size_t(count)] == value.ptr();
     case Is::Leaf:
@@ -266,12 +315,19 @@ private:
       return length(value) == count && Met::isNew(met.seen, value);
     case Is::Tensor:
       return isTensor(value, met) && Met::isNew(met.tensors, value);
-    default: {
-      const int equal = PyObject_RichCompareBool(value.ptr(), expected.ptr(), Py_EQ);
-      PyErr_Clear();
-      return equal == 1;
+    case Is::Constant:
+      met.numbers.append(value);
+      return isEqual(value) && (!PyFloat_Check(value.ptr()) || std::signbit(PyFloat_AS_DOUBLE(value.ptr())) ==
+                                                                   std::signbit(PyFloat_AS_DOUBLE(expected.ptr())));
+    default:
+      return isEqual(value);
     }
-    }
+  }
+
+  bool isEqual(nb::handle value) const {
+    const int equal = PyObject_RichCompareBool(value.ptr(), expected.ptr(), Py_EQ);
+    PyErr_Clear();
+    return equal == 1;
   }
 
   bool isFunction(Reached &reached) const {
@@ -300,12 +356,13 @@ private:
   By by;
   int from;
   Py_ssize_t index = 0; ///< of a root, cell, default or item
-  nb::object name;      ///< of a global
+  nb::object name;      ///< of a global or a module's member
   Is is;
   nb::object type;
   nb::object expected;
   Py_ssize_t cells = 0, count = 0; ///< closure; defaults, items, or the n of "seen" and "leaf"
   nb::dlpack::dltensor layout = {};
+  std::optional<NumberKind> number;
 };
 
 //===----------------------------------------------------------------------===//
@@ -320,10 +377,10 @@ struct Walk {
 /// Walks by the code of their two roots. The oldest go.
 class Walks {
 public:
-  /// (case, leaves) of a call of these roots with these options and arrays. None where the case is not known, or a leaf
+  /// (case, leaves, numbers) of a call of these roots with these options and arrays. None where the case is not known, or a leaf
   /// lies on another device than the query: but for scalars.
   nb::object find(nb::object score, nb::object mask, nb::handle options, nb::handle query, nb::handle key,
-                  nb::handle value, nb::handle blocks, nb::handle sink) const {
+                  nb::handle value, nb::tuple others) const {
     const nb::object roots[2] = {std::move(score), std::move(mask)};
     const auto found = byCode.find(codesOf(roots));
     if (found == byCode.end())
@@ -333,7 +390,7 @@ public:
       met.values.reserve(walk.steps.size());
       const auto holds = [&](const Step &step) { return step.holds(roots, met); };
       if (std::all_of(walk.steps.begin(), walk.steps.end(), holds))
-        return caseOf(walk.cases, met, nb::make_tuple(layouts(query, key, value, blocks, sink), options), query);
+        return caseOf(walk.cases, met, nb::make_tuple(layouts(query, key, value, others), options), query);
     }
     return nb::none();
   }
@@ -367,7 +424,7 @@ private:
         if (!view || device.device_type != view->device.device_type || device.device_id != view->device.device_id)
           return nb::none();
     }
-    return nb::make_tuple(known, met.leaves);
+    return nb::make_tuple(known, met.leaves, met.numbers);
   }
 
   static constexpr size_t mostCodes = 4096; ///< pairs of them
@@ -396,7 +453,7 @@ void bindLookups(nb::module_ &m) {
   nb::class_<Walks>(m, "Walks")
       .def(nb::init<>())
       .def("find", &Walks::find, "score_mod"_a.none(), "mask_mod"_a.none(), "options"_a, "query"_a, "key"_a, "value"_a,
-           "blocks"_a.none(), "sink"_a.none())
+           "others"_a)
       .def("add", &Walks::add, "score_mod"_a.none(), "mask_mod"_a.none(), "steps"_a, "cases"_a);
-  m.def("layouts", &layouts, nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none());
+  m.def("layouts", &layouts, nb::arg(), nb::arg(), nb::arg(), nb::arg() = nb::tuple());
 }

@@ -33,8 +33,8 @@ def _source_bytes(file, line):
     return linecache.getline(file, line).encode() or b" " * 4096
 
 
-class Error(Exception):
-    """A mistake, or what went wrong.
+class Error(RuntimeError):
+    """A mistake, or what went wrong; a RuntimeError, as most of PyTorch's errors are.
 
     `message` says subject, actual against required, and the remedy. `file`, `line` and `column` (from 1; 0 is unknown) are the place in the user's
     source: of the expression, else of the call. str() is "file:line:column: error: message", with the line and a caret below it.
@@ -47,6 +47,10 @@ class Error(Exception):
         self.file, self.line, self.column = file, line, column
         self.excerpt = excerpt or self._source()
         super().__init__(self._text())
+
+    def again(self):
+        """The same mistake, to raise another time."""
+        return type(self)(self.message, self.file, self.line, self.column, self.excerpt)
 
     def _source(self):
         if not self.file:

@@ -31,6 +31,13 @@ def dtype_name(dtype):
     return text if text in _DTYPES.values() else _DTYPES.get(text)
 
 
+def tensor_name(variable):
+    """What a variable's tensor is called: as the variable, but where expressions have another meaning for its name or cannot spell it."""
+    if _core.is_tensor_name(variable):
+        return variable
+    return "captured_" + "".join(c for c in variable if c.isascii() and (c.isalnum() or c == "_"))
+
+
 def is_array(value):
     return hasattr(type(value), "__dlpack__") and not isinstance(value, type)
 

@@ -3,7 +3,7 @@ import json
 import typing
 
 from . import _core
-from .arrays import current_stream, empty_like, exported, readable, returned
+from .arrays import contiguous, current_stream, empty_like, exported, readable, returned
 from .expressions import dtype_name, fail
 from .variant import Variant
 
@@ -202,7 +202,8 @@ class Kernel:
             operands = {name: readable(array) for name, array in operands.items()}
         if tensors:
             tensors = {name: exported(array) for name, array in tensors.items()}
-        core.launch(operands, tensors, scalars, values, lambda size: exported(empty_like(like, ((size + 3) // 4,), "int32")))
+        core.launch(operands, tensors, scalars, values, lambda size: exported(empty_like(like, ((size + 3) // 4,), "int32")),
+                    contiguous)
 
     def _output(self, q):
         if len(q.shape) != 4:

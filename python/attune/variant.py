@@ -7,7 +7,7 @@ import types
 
 from . import _core
 from .errors import Error
-from .expressions import Element, Expr, Tensor, as_expr, dtype_name, fail, here, is_array
+from .expressions import Element, Expr, Tensor, as_expr, dtype_name, fail, here, is_array, tensor_name
 
 _UNPLACED = ("", 0, 0)
 
@@ -57,13 +57,16 @@ def captured_tensor(name, value):
 
 
 class _Captures:
-    """Functions whose arrays are tensors. An array has the name of the variable that holds it."""
+    """Functions whose arrays are tensors. An array has the name of the variable that holds it, as tensor_name gives it."""
 
     def __init__(self):
         self.tensors = {}  # by name
         self.functions = {}  # by id: the function itself, which keeps the id in use, and its replacement
 
-    def tensor(self, name, array):
+    def tensor(self, variable, array):
+        name = tensor_name(variable)
+        while name != variable and name in self.tensors and self.tensors[name].array is not array:
+            name += "_"
         known = self.tensors.get(name)
         if known is None:
             known = self.tensors[name] = _CapturedArray(name, array)
@@ -90,7 +93,7 @@ class _Captures:
             return value if function is value.__func__ else types.MethodType(function, value.__self__)
         if isinstance(value, functools.partial):
             return functools.partial(self.function(value.func), *value.args, **{k: self.replaced(k, v) for k, v in value.keywords.items()})
-        if not isinstance(value, types.FunctionType) or value.__module__.partition(".")[0] == "attune":
+        if not isinstance(value, types.FunctionType) or (value.__module__ or "").partition(".")[0] == "attune":
             return value
         if id(value) not in self.functions:
             self.functions[id(value)] = (value, value)  # of a function that refers to itself
@@ -181,7 +184,8 @@ class Variant:
     name         an identifier, which the kernel carries
 
     Functions are called once, here. They may read numbers and functions as they are, and arrays of their own variables, closure, defaults and
-    module: an array becomes a captured tensor of the variable's name, which calls bind to the array unless they are given another by that name.
+    module: an array becomes a captured tensor of the variable's name, which calls bind to the array unless they are given another by that name. Of a
+    variable that expressions know as something else (s, b, h, q, k, B, H, Sq, Sk, true, false, inf, nan, let) it is captured_s and so on.
     Mistakes raise attune.Error at the user's line.
     """
 

@@ -174,6 +174,21 @@ class Errors(unittest.TestCase):
         self.refused("scalar 'count' is 2.5, but must be an integer", lambda: scalar(Q, Q, Q, count=2.5), "count=2.5")
         self.refused("scalar 'count' is 2147483648, but must be an integer of 32 bits", lambda: scalar(Q, Q, Q, count=2**31))
 
+    def test_arrays_whose_values_are_not_their_memory(self):
+        slopes = np.ones(2, np.float32)
+        kernel = attune.compile(attune.Variant(lambda s, b, h, q, k: s + slopes[h] * k), head_dim=8, dtype="f32", target="cpu")
+        masked, swapped = Q.view(np.ma.MaskedArray), Q.astype(">f4")
+        of_masks = " is a MaskedArray, whose mask kernels do not read; pass array.filled(value), and say by the variant's mask what is hidden"
+        of_bytes = " is float32 with its bytes swapped, but must be of this machine's order; write array.astype(array.dtype.newbyteorder(\"=\"))"
+        for at, name in enumerate("qkv"):
+            self.refused(name + of_masks, lambda: kernel(*[masked if i == at else Q for i in range(3)]), "[masked if i == at")
+            self.refused(name + of_bytes, lambda: kernel(*[swapped if i == at else Q for i in range(3)]), "[swapped if i == at")
+        self.refused("captured tensor 'slopes'" + of_masks, lambda: kernel(Q, Q, Q, slopes=np.ma.masked_array(slopes)), "np.ma.masked_array(slopes)")
+        self.refused("captured tensor 'slopes'" + of_bytes, lambda: kernel(Q, Q, Q, slopes=slopes.astype(">f4")), "slopes.astype")
+        for dtype in ("datetime64[s]", "object", "complex64"):
+            self.refused(f"k is {dtype}, but arrays are float32, float16, bfloat16, int32, int64 or bool; convert it", lambda: kernel(Q, Q.astype(dtype), Q))
+        self.refused("captured tensor 'slopes' has extent 0 in dimension 0; every extent is at least 1", lambda: kernel(Q, Q, Q, slopes=slopes[:0]))
+
     def test_command_line(self):
         run = lambda *words: subprocess.run([sys.executable, "-m", "attune", *words], capture_output=True, text=True, env=os.environ)
         done = run("compile", "--mask", "q >= k and k > 2", "--head-dim", "64")

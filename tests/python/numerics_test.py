@@ -1,4 +1,5 @@
 """Kernels that are compiled from Python functions, on the CPU, against NumPy in float64."""
+import itertools
 import sys
 import unittest
 
@@ -56,6 +57,31 @@ class Numerics(unittest.TestCase):
         b, h, q, k = reference.indices(B, H, SQ, SK)
         self.check(attune.Variant(mask=lambda b, h, q, k: q >= k), mask=q >= k)
         self.check(attune.Variant(mask=attune.causal()), mask=q >= k)
+
+    def test_masks_that_are_lengths(self):
+        """What lies behind a length is NaN, and reaches nothing."""
+        keys, queries = np.array([0, 29], dtype=np.int32), np.array([SQ, 18], dtype=np.int32)
+        n, limit = attune.tensor("n", "i32", 1), attune.scalar("limit", "i32")
+        b_, h_, q_, k_ = reference.indices(B, H, SQ, SK)
+        last = keys[b_]
+        masks = [(lambda b, h, q, k: k < n[b], k_ < last), (lambda b, h, q, k: n[b] > k, k_ < last), (lambda b, h, q, k: k <= n[b] - 1, k_ < last),
+                 (lambda b, h, q, k: ~(k >= n[b]) & (q >= k), (k_ < last) & (q_ >= k_)), (lambda b, h, q, k: (k < limit) & (k < n[b]), (k_ < last) & (k_ < 21)),
+                 (lambda b, h, q, k: (k < n[b]) & (q < m[b]), (k_ < last) & (q_ < queries[b_])), (lambda b, h, q, k: k < n[b] - h, k_ < last - h_)]
+        m = attune.tensor("m", "i32", 1)
+        for index, (mask, visible) in enumerate(masks):
+            q, k, v, do = inputs()
+            kernel = attune.compile(attune.Variant(mask=mask), head_dim=D, gradients=[], **CPU)
+            expected, _, saved = reference.attention(q, k, v, lambda s: s, visible)
+            wanted = reference.gradients(q, k, v, do, saved, lambda s: 1.0)[:3]
+            for b in range(B):
+                k[b, :, max(keys[b], 0):] = v[b, :, max(keys[b], 0):] = np.nan
+                if index == 5:
+                    q[b, :, queries[b]:] = do[b, :, queries[b]:] = np.nan
+            given = {"n": keys, **({"limit": 21} if index == 4 else {}), **({"m": queries} if index == 5 else {})}
+            o, lse = kernel(q, k, v, return_lse=True, **given)
+            self.near(o, expected)
+            for actual, right in zip(kernel.backward(q, k, v, o, lse, do, **given)[:3], wanted):
+                self.near(actual, right)
 
     def test_alibi_of_a_closure_and_its_gradient(self):
         b, h, q, k = reference.indices(B, H, SQ, SK)
@@ -199,6 +225,80 @@ class Numerics(unittest.TestCase):
         out = np.empty_like(q)
         self.assertIs(kernel(q, k, v, out=out), out)
         self.near(out, expected)
+
+    def test_broadcast_operands(self):
+        """Of stride 0 along any dimension, of the batch to the head dimension; and rows that kernels read as copies."""
+        kernel = attune.compile(attune.Variant(), head_dim=D, gradients=[], **CPU)
+        q, k, v, do = inputs()
+        for dims in ((0,), (1,), (2,), (3,), (0, 1), (1, 3), (0, 1, 2, 3)):
+            def broadcast(x):
+                return np.broadcast_to(x[tuple(slice(0, 1) if dim in dims else slice(None) for dim in range(4))], x.shape)
+            for given in ((broadcast(q), k, v), (q, broadcast(k), broadcast(v)), tuple(map(broadcast, (q, k, v)))):
+                o, lse = kernel(*given, return_lse=True)
+                self.assertEqual(o.strides[3], o.itemsize)
+                expected, _, saved = reference.attention(*given)
+                self.near(o, expected)
+                results = kernel.backward(*given, o, lse, broadcast(do))
+                for actual, wanted in zip(results[:3], reference.gradients(*given, broadcast(do), saved)):
+                    self.near(actual, wanted)
+        odd = [np.repeat(q, 2, 3)[..., ::2], k[..., ::-1], np.zeros((*v.shape[:3], D + 1), np.float32)[..., 1:]]
+        self.near(kernel(*odd), reference.attention(*odd)[0])
+        self.near(kernel(q[:, :, ::-1], k[::-1], v[:, ::-1]), reference.attention(q[:, :, ::-1], k[::-1], v[:, ::-1])[0])
+
+    def test_broadcast_captured_arrays(self):
+        slopes = np.broadcast_to(np.float32(0.5), (H,))
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        self.check(attune.Variant(lambda s, b, h, q, k: s + slopes[h] * k), gradients=["slopes"], score=lambda s: s + 0.5 * k,
+                   captured={"slopes": lambda dx: (dx * k).sum((0, 2, 3))})
+
+    def test_launches_of_nothing(self):
+        """No batch, head, query or key, with captured tensors that are as empty."""
+        bias = np.zeros((H, SQ, SK), np.float32)
+        kernel = attune.compile(attune.Variant(lambda s, b, h, q, k: s + bias[h, q, k], lambda b, h, q, k: IDS[q] == IDS[k]), head_dim=D, gradients=["bias"], **CPU)
+        plain = attune.compile(attune.Variant(), head_dim=D, gradients=[], **CPU)
+        for batch, heads, sq, sk in itertools.product((0, B), (0, H), (0, SQ), (0, SK)):
+            if batch and heads and sq and sk:
+                continue
+            q, k = np.ones((batch, heads, sq, D), np.float32), np.ones((batch, heads, sk, D), np.float32)
+            for run, given, captured in ((plain, {}, None), (kernel, {"bias": bias[:heads, :sq, :sk], "IDS": IDS[:max(sq, sk)]}, (heads, sq, sk))):
+                o, lse = run(q, k, k, return_lse=True, **given)
+                results = run.backward(q, k, k, o, lse, o, **given)
+                self.assertEqual([x.shape for x in (o, lse, *results[:3])], [q.shape, q.shape[:3], q.shape, k.shape, k.shape])
+                for result in (o, *results[:3], *results.captured.values()):
+                    self.assertFalse(result.any())
+                if captured:
+                    self.assertEqual(results.captured["bias"].shape, captured)
+
+    def test_arrays_of_any_name(self):
+        """What expressions, C++ or calls know by another meaning."""
+        random = np.random.default_rng(4)
+        words = "s b h q k B H Sq Sk true false inf nan let".split()
+        b, h, i, j = reference.indices(B, H, SQ, SK)
+        plain = "o v lse do dq exp max select float int template m p out seed offset dropout sink blocks main x_size0".split()
+        for name in (*words, *plain, "\u03b1", "\u03b2x"):
+            scope = {"array": random.standard_normal(H, dtype=np.float32)}
+            exec(f"def made({name}):\n return lambda s_, b_, h_, q_, k_: s_ + {name}[h_] * k_ * 0.1", scope)
+            variant = attune.Variant(scope["made"](scope["array"]))
+            ascii_name = "".join(c for c in name if c.isascii())
+            called = name if name in plain else "captured_" + ascii_name
+            self.assertEqual([tensor for tensor, _, _ in variant.tensors], [called])
+            if name in ("q", "s", "\u03b1", "float", "lse"):
+                self.check(variant, gradients=[called], score=lambda s: s + scope["array"].reshape(1, H, 1, 1) * j * np.float32(0.1),
+                           captured={called: lambda dx: (dx * j * np.float32(0.1)).sum((0, 2, 3))})
+        α, β = np.ones(H, np.float32), np.full(H, 2, np.float32)
+        self.check(attune.Variant(lambda s, b, h, q, k: s * α[h] + s * β[h]), score=lambda s: 3 * s, derivative=lambda s: 3)
+
+    def test_subclasses_of_arrays(self):
+        class Marked(np.ndarray):
+            pass
+        q, k, v, do = inputs()
+        kernel = attune.compile(attune.Variant(), head_dim=D, gradients=[], **CPU)
+        expected, _, saved = reference.attention(q, k, v)
+        for given in ((q.view(Marked), k, v), (q, k.view(Marked), v)):
+            o, lse = kernel(*given, return_lse=True)
+            self.assertIsInstance(o, type(given[0]))
+            self.near(o, expected)
+            self.near(kernel.backward(*given, o, lse, do.view(Marked)).dk, reference.gradients(q, k, v, do, saved)[1])
 
     def test_read_only_memory(self):
         q, k, v, _ = inputs()

@@ -263,6 +263,27 @@ struct ScratchBlock {
 };
 } // namespace
 
+/// The same block with a tile of the other axis than `looped`, whichever: what is asked of it depends on none.
+static BlockValues loopingOver(MaskAxis looped, BlockValues values, Value anyTile) {
+  values.q0 = looped == MaskAxis::Keys ? anyTile : Value();
+  values.k0 = looped == MaskAxis::Keys ? Value() : anyTile;
+  return values;
+}
+
+Value attune::emitEndOf(OpBuilder &builder, attn::AttentionOp op, BlockValues values, MaskAxis axis) {
+  if (!hasEndOf(op, axis))
+    return {};
+  Value anyTile = values.first() ? values.first() : arith::ConstantIntOp::create(builder, op.getLoc(), 0, 32);
+  Visibility analysis(op, builder, loopingOver(axis, values, anyTile));
+  const std::optional<Linear> end = analysis.endForAll();
+  return end ? analysis.toI32(*end, axis == MaskAxis::Keys ? "keys_end" : "queries_end") : Value();
+}
+
+bool attune::hasEndOf(attn::AttentionOp op, MaskAxis axis) {
+  ScratchBlock scratch(op, 128, 128);
+  return Visibility(op, scratch.builder, loopingOver(axis, scratch.values, scratch.values.q0)).endForAll().has_value();
+}
+
 bool attune::countsTiles(attn::AttentionOp op) {
   ScratchBlock scratch(op, 128, 128);
   const SmallVector<Conjunct> loose = rowConjuncts(scratch.builder, op, scratch.values).loose;

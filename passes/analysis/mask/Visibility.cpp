@@ -47,6 +47,22 @@ SmallVector<Conjunct> Visibility::conjuncts() {
   return result;
 }
 
+std::optional<Linear> Visibility::endForAll() {
+  std::optional<Linear> end;
+  for (const Conjunct &conjunct : conjuncts()) {
+    if (!dependsOn(conjunct.first, loopedAxis) || dependsOn(conjunct.first, fixedAxis) || isByRound(conjunct))
+      continue;
+    const Intervals hull = hullOfConjunct(conjunct);
+    if (hull.empty() || llvm::any_of(hull, [](const Interval &interval) { return !interval.hi; }))
+      continue;
+    Linear last = highEnd(hull.front());
+    for (const Interval &interval : llvm::drop_begin(hull))
+      last = maximum(last, highEnd(interval));
+    end = end ? minimum(*end, last) : last;
+  }
+  return end;
+}
+
 Verdict Visibility::verdictOf(ArrayRef<Conjunct> conjuncts) {
   Verdict result = everything<Verdict>();
   for (auto [value, negate] : conjuncts)

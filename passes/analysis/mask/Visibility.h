@@ -123,6 +123,10 @@ public:
   };
   RowConjuncts rowConjuncts();
 
+  /// The end of what conjuncts leave of the looped axis that depend on it, and neither on the fixed axis nor on rounds of heads; nothing without such
+  /// a conjunct.
+  std::optional<Linear> endForAll();
+
   /// All that the conjunct may leave.
   Intervals hullOfConjunct(const Conjunct &conjunct) { return visit<Bounds>(conjunct.first, conjunct.second).hull; }
 

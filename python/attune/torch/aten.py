@@ -243,17 +243,9 @@ def _to(trace, func, x, dtype=None, **_):
     return _truth(x) if dtype is torch.bool else cast(x, NAMES[dtype]) if x.dtype != NAMES[dtype] else x
 
 
-@_operation("lift_fresh", "lift_fresh_copy")
+@_operation("lift_fresh", "lift_fresh_copy", "detach")
 def _same(trace, func, x):
     return trace.expr(x)
-
-
-@_operation("detach")
-def _detach(trace, func, x):
-    x = trace.expr(x)
-    if x.dtype == "f32":
-        fail("detach would stop the gradient inside of a score, which attune cannot; detach the tensors that the function reads, outside of it")
-    return x
 
 
 @_operation("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")

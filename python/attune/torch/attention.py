@@ -5,12 +5,16 @@ import warnings
 
 import torch
 from torch.nn.attention import flex_attention as torch_flex
+from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from .. import _core
 from ..expressions import fail
+from ..masks_and_scores import causal_bottom_right
+from .kinds import check_kind, is_plain
 from .masks import UNLIMITED, mask_of
+from .numbers import Changed
 from .ops import Layout, attend, is_recorded, kept, layout_of
-from .programs import Definition, Program, functions, program, recorded_program, walks
+from .programs import RUNTIME, Definition, Program, changed, functions, program, recorded_program, settings, walks
 
 _warned = set()
 
@@ -22,7 +26,7 @@ def _warn_once(text):
 
 
 def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, kernel_options=None, *,
-                   return_aux=None, dropout_p=0.0, deterministic=False, normaliser=None, sink=None):
+                   return_aux=None, dropout_p=0.0, deterministic=False, normaliser=None, sink=None, key_lengths=None, query_lengths=None):
     """Attention, as torch.nn.attention.flex_attention.flex_attention computes it, and with the same arguments.
 
     query [B, Hq, L, E], key [B, Hkv, S, E], value [B, Hkv, S, Ev], of bfloat16, float16 or float32 and any strides; E and Ev up to 512. Returns
@@ -36,6 +40,8 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     deterministic   gradients are bit-equal in each run
     normaliser      "softmax", "sigmoid", "none", or an attune.Normaliser, as attune.Variant takes it
     sink            float32 [Hq]: a logit of each head in softmax's denominator
+    key_lengths     int32 or int64 [B]: sequence b has so many of the S keys. What key and value hold behind them, NaN too, reaches nothing
+    query_lengths   the same of the rows of query; behind them output is 0, LSE -inf, and gradients are 0
 
     kernel_options are Triton's and ignored. Errors are attune.Error with the user's line, what shapes do not fit ValueError.
     """
@@ -44,38 +50,59 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     if return_lse and return_aux is not None:
         raise ValueError("return_lse and return_aux are both given; return_aux=AuxRequest(lse=True) asks for LSE, too")
     if return_aux is not None and return_aux.max_scores:
-        fail("return_aux asks for max_scores, which attune's kernels do not give: their maxima are of rescaled scores; ask for lse alone")
+        fail("return_aux asks for max_scores, which attune's kernels do not give, as their maxima are of rescaled scores; ask for lse alone, which is at least a row's "
+             "maximum and at most log(S) above it, or compute the maxima by torch.nn.attention.flex_attention")
     with_lse = return_lse or return_aux is not None and return_aux.lse
     mask_mod, blocks = (None, None) if block_mask is None else mask_of(block_mask)
-    output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink)
+    output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser,
+                          (blocks, None, sink, key_lengths, query_lengths))
     if return_aux is not None:
         return output, torch_flex.AuxOutput(lse=lse if with_lse else None, max_scores=None)
     return (output, lse) if return_lse else output
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *, key_lengths=None,
+                                 query_lengths=None):
     """torch.nn.functional.scaled_dot_product_attention on attune's kernels, with the same arguments and meaning.
 
-    attn_mask is bool (True is visible) or a floating-point bias, broadcastable to [B, Hq, L, S]; a bias that requires grad has its gradient. Of
-    query, key and value of rank 3 the batch is 1.
+    attn_mask is bool (True is visible), a bias of float32 or query's dtype, broadcastable to [B, Hq, L, S], or a CausalBias of torch.nn.attention.bias; a
+    bias that requires grad has its gradient. Of query, key and value of rank 3 the batch is 1. key_lengths and query_lengths are as flex_attention takes
+    them: a mask in memory hides keys, but says nothing of lengths before a kernel reads it.
     """
     if query.dim() == 3:
-        return scaled_dot_product_attention(*[x.unsqueeze(0) for x in (query, key, value)], attn_mask, dropout_p, is_causal, scale, enable_gqa).squeeze(0)
-    score_mod, mask_mod = None, _causal if is_causal else None
+        return scaled_dot_product_attention(*[x.unsqueeze(0) for x in (query, key, value)], attn_mask, dropout_p, is_causal, scale, enable_gqa,
+                                            key_lengths=key_lengths, query_lengths=query_lengths).squeeze(0)
+    mask_mod = _causal if is_causal else None
     if attn_mask is not None:
         if is_causal:
             raise ValueError("attn_mask and is_causal are both given; leave one out")
-        shape = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-        mask = attn_mask.expand(shape)
-        if mask.dtype == torch.bool:
-            mask_mod = lambda b, h, q, k: mask[b, h, q, k]
+        if isinstance(attn_mask, CausalBias):
+            mask_mod, attn_mask = _of_causal_bias(attn_mask, query, key), None
         else:
-            score_mod = lambda s, b, h, q, k: s + mask[b, h, q, k]
-    return _attend(query, key, value, score_mod, mask_mod, None, None, enable_gqa, scale, dropout_p, False, False, None, None)[0]
+            check_kind(attn_mask, "attn_mask")
+            if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype):
+                fail(f"attn_mask is {attn_mask.dtype}, but must be torch.bool, torch.float32 or query's {query.dtype}; write attn_mask.bool() where it says "
+                     "what is visible")
+            attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    return _attend(query, key, value, None, mask_mod, None, enable_gqa, scale, dropout_p, False, False, None,
+                   (None, attn_mask, None, key_lengths, query_lengths))[0]
+
+
+def _of_causal_bias(bias, query, key):
+    """The mask_mod that a CausalBias stands for. Rows that see no key are 0."""
+    lengths, given = (bias.seq_len_q, bias.seq_len_kv), (query.shape[2], key.shape[2])
+    if lengths != given:
+        raise ValueError(f"attn_mask is a CausalBias of {lengths[0]} queries and {lengths[1]} keys, but query and key have {given[0]} and {given[1]}; make "
+                         "one of these lengths")
+    return _causal if bias.variant == CausalVariant.UPPER_LEFT else _causal_bottom_right
 
 
 def _causal(b, h, q, k):
     return q >= k
+
+
+def _causal_bottom_right(b, h, q, k):
+    return causal_bottom_right()(b.expr, h.expr, q.expr, k.expr)
 
 
 class _Case(typing.NamedTuple):
@@ -86,7 +113,8 @@ class _Case(typing.NamedTuple):
     layout: Layout  # of what it gives; None where PyTorch sees the operation
 
 
-def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, sink):
+def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, own):
+    """O, and LSE or None. `own` are the tensors of OWN, None of what is not given."""
     is_compiling = torch.compiler.is_compiling()
     if is_compiling or torch._C._is_any_autocast_enabled():
         kind = query.device.type
@@ -95,58 +123,108 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_g
             query, key, value = [x if x.dtype == dtype else x.to(dtype) for x in (query, key, value)]
     if not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
-    if sink is not None:
-        sink = sink.float()
-    known, options = None, None
-    if not is_recorded(query, is_compiling):
+    if isinstance(scale, torch.Tensor) and scale.requires_grad and torch.is_grad_enabled():
+        fail("scale is a tensor that requires grad, and would have no gradient; multiply query by it, or the score in score_mod, with scale=1.0")
+    blocks, attn_mask, sink, *lengths = own
+    own = (blocks, attn_mask, sink.float() if sink is not None else None, *lengths)
+    given = [x for x in own if x is not None]
+    has_dropout = True if dropout_p else False
+    if torch.compiler.is_dynamo_compiling():
+        call = _Call(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, has_dropout, normaliser, own)
+        constant = _constant(scale) if scale is not None else None
+        recorded = recorded_program(score_mod, mask_mod, _definition(call, constant), constant, query.device.type)
+        if recorded is None:  # after a graph break
+            return torch._dynamo.disable(_attend)(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse,
+                                                  normaliser, own)
+        found, captured, scalars = recorded
+        case = _Case(found, False, None)
+    else:
+        scale = float(scale) if scale is not None else None
         mask = (block_mask.shape, tuple(block_mask.BLOCK_SIZE)) if block_mask is not None else None
-        options = (float(scale) if scale is not None else None, mask, not enable_gqa, True if dropout_p else False, normaliser)
-        known = walks.find(score_mod, mask_mod, options, query, key, value, blocks, sink)
-    (found, fits, layout), captured = known or _case(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, normaliser, sink,
-                                                     options)
-    if blocks is not None or sink is not None:
-        captured = captured + [x for x in (blocks, sink) if x is not None]
+        options = (settings(), scale, mask, not enable_gqa, has_dropout, normaliser)
+        is_direct = not is_recorded((query, key, value, *given), is_compiling)
+        known = None
+        if is_direct:
+            known = walks.find(score_mod, mask_mod, options, query, key, value, own)
+            if known is None and scale is not None:
+                known = walks.find(score_mod, mask_mod, _with_scale(options, RUNTIME), query, key, value, own)
+        call = None if known else _Call(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, has_dropout, normaliser, own)
+        case, captured, numbers = known or _case(call, options, is_direct)
+        scalars = ()
+        if case.program.numbers:
+            try:
+                scalars = case.program.scalars([*numbers, scale])
+            except Changed:
+                changed(score_mod, mask_mod, case.program)
+                call = _Call(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, has_dropout, normaliser, own)
+                case, captured, numbers = _case(call, options, is_direct)
+                scalars = case.program.scalars([*numbers, scale])
+    found, fits, layout = case
+    captured = captured + given
     if not found.are_leaves:
         captured = _placed(found.captured(captured), found.names, query.device)
     if fits:
-        return attend(found, layout, query, key, value, captured, dropout_p, deterministic, with_lse)
+        return attend(found, layout, query, key, value, captured, scalars, dropout_p, deterministic, with_lse)
     columns = _constant(value.shape[3])
-    output, lse = attend(found, layout, *_fitted(query, key, value), captured, dropout_p, deterministic, with_lse)
+    output, lse = attend(found, layout, *_fitted(query, key, value), captured, scalars, dropout_p, deterministic, with_lse)
     return output[..., :columns] if columns % 8 else output, lse
 
 
-def _case(query, key, value, score_mod, mask_mod, block_mask, blocks, enable_gqa, scale, dropout_p, normaliser, sink, options):
-    """The case of a call, and the leaves of its functions. `options` are None where operations are recorded."""
-    layouts = None if options is None else _core.layouts(query, key, value, blocks, sink)
-    is_dynamo = torch.compiler.is_dynamo_compiling()
-    if not is_dynamo:
-        of, leaves = functions(score_mod, mask_mod)
-        case = of.cases.get((layouts, options, *of.shapes(leaves)))
-        if case is not None:
-            if case.program.are_leaves:
-                _placed(leaves, case.program.names, query.device)
-            return case, leaves
-    definition = _definition(query, key, value, block_mask, blocks, enable_gqa, scale, True if dropout_p else False, normaliser, sink)
-    if is_dynamo:
-        found, leaves = recorded_program(score_mod, mask_mod, definition, query.device.type)
-    else:
-        found = program(score_mod, mask_mod, definition, query.device)
+class _Call(typing.NamedTuple):
+    """The arguments of a call that a program depends on."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    score_mod: object
+    mask_mod: object
+    block_mask: object
+    enable_gqa: bool
+    scale: object
+    dropout: bool
+    normaliser: object
+    own: tuple  # the tensors of OWN, None of what is not given
+
+
+def _with_scale(options, scale):
+    return (options[0], scale, *options[2:])
+
+
+def _case(call, options, is_direct):
+    """The case of a call, the leaves of its functions, and their numbers. `is_direct` says that no graph or mode sees the operation."""
+    known, reads = functions(call.score_mod, call.mask_mod)
+    scale = call.scale
+    if scale is not None and known.scales.get(call.query.shape[3], scale) != scale:
+        scale = RUNTIME
+    options = _with_scale(options, scale)
+    layouts = _core.layouts(call.query, call.key, call.value, call.own) if is_direct and is_plain(reads.leaves) else None
+    case = known.cases.get((layouts, options, *known.shapes(reads.leaves)))
+    if case is not None:
+        if case.program.are_leaves:
+            _placed(reads.leaves, case.program.names, call.query.device)
+        return case, reads.leaves, reads.numbers
+    found = program(call.score_mod, call.mask_mod, _definition(call, scale), call.query.device)
+    if found.lasting:
+        known, _ = functions(call.score_mod, call.mask_mod)
+        if scale is not None:
+            known.scales.setdefault(call.query.shape[3], call.scale)
     if layouts is None:
-        return _Case(found, False, None), leaves
+        return _Case(found, False, None), reads.leaves, reads.numbers
     if found.are_leaves:
-        _placed(leaves + [x for x in (blocks, sink) if x is not None], found.names, query.device)
-    fitted = _fitted(query, key, value)
-    fits = fitted[0] is query and fitted[1] is key and fitted[2] is value
+        _placed(reads.leaves + [x for x in call.own if x is not None], found.names, call.query.device)
+    fitted = _fitted(call.query, call.key, call.value)
+    fits = fitted[0] is call.query and fitted[1] is call.key and fitted[2] is call.value
     case = _Case(found, fits, layout_of(*fitted))
     if found.lasting:
-        kept(of.cases, (layouts, options, *of.shapes(leaves)), case)
-    return case, leaves
+        kept(known.cases, (layouts, options, *known.shapes(reads.leaves)), case)
+    return case, reads.leaves, reads.numbers
 
 
 def _placed(tensors, names, device):
     """Captured tensors as kernels take them: of one dimension at least."""
     placed = tensors
     for i, tensor in enumerate(tensors):
+        check_kind(tensor, f"captured tensor \"{names[i]}\"")
         if tensor.dim() == 0:
             placed = [*placed[:i], tensor.to(device, non_blocking=True).reshape(1), *placed[i + 1:]]
         elif tensor.device != device:
@@ -154,21 +232,26 @@ def _placed(tensors, names, device):
     return placed
 
 
-def _definition(query, key, value, block_mask, blocks, enable_gqa, scale, dropout, normaliser, sink):
-    """The Definition for these arguments, which are checked."""
+def _definition(call, scale):
+    """The Definition for these arguments, which are checked. `scale` is a constant, None or RUNTIME."""
+    query, key, value, _, _, block_mask, enable_gqa, _, dropout, normaliser, (blocks, attn_mask, sink, *lengths) = call
     _check(query, key, value, enable_gqa)
+    for what, given in zip(("key_lengths", "query_lengths"), lengths):
+        if given is not None and (given.dtype not in (torch.int32, torch.int64) or given.shape != query.shape[:1]):
+            raise ValueError(f"{what} is {given.dtype} of shape {list(given.shape)}, but must be int32 or int64 of shape [{query.shape[0]}]: a length for each sequence")
     if block_mask is not None:
         _check_lengths(block_mask, query, key)
     if sink is not None and sink.shape != query.shape[1:2]:
         raise ValueError(f"sink has shape {list(sink.shape)}, but must have one logit for each of query's {query.shape[1]} heads")
     head_dim = _constant(query.shape[3])
-    if scale is not None:
-        scale = _constant(scale) if torch.compiler.is_dynamo_compiling() else float(scale)
-    elif head_dim % 8:
+    if scale is None and head_dim % 8:
         scale = 1 / math.sqrt(head_dim)
+    elif scale == 1 / math.sqrt(head_dim) and not head_dim % 8:
+        scale = None
     block_size = tuple([_constant(size) for size in block_mask.BLOCK_SIZE]) if blocks is not None else None
     shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
-    return Definition(block_size, shared, sink is not None, scale, dropout, normaliser)
+    return Definition(block_size, shared, attn_mask.dtype if attn_mask is not None else None, sink is not None,
+                      tuple([given.dtype if given is not None else None for given in lengths]), scale, dropout, normaliser)
 
 
 def _constant(number):
@@ -189,6 +272,8 @@ def _fitted(query, key, value):
 
 
 def _check(query, key, value, enable_gqa):
+    for tensor, what in ((query, "query"), (key, "key"), (value, "value")):
+        check_kind(tensor, what)
     shapes = query.shape, key.shape, value.shape
     if not len(shapes[0]) == len(shapes[1]) == len(shapes[2]) == 4:
         raise ValueError(f"query, key and value have {len(shapes[0])}, {len(shapes[1])} and {len(shapes[2])} dimensions, but must have 4: [B, H, S, E]")
@@ -206,6 +291,9 @@ def _check(query, key, value, enable_gqa):
         raise ValueError(f"query and key have batches {batch} and {key_batch}, but must have the same, or key and value 1")
     if not query.device == key.device == value.device:
         raise ValueError(f"query, key and value are on {query.device}, {key.device} and {value.device}, but must be on one device")
+    for what, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.dtype.itemsize == 1 and tensor.dtype.is_floating_point:
+            fail(f"{what} is {tensor.dtype}, but attune has no kernels for 8-bit floats yet; convert query, key and value to bfloat16, times their scales")
     if not query.dtype == key.dtype == value.dtype:
         raise ValueError(f"query, key and value are {query.dtype}, {key.dtype} and {value.dtype}, but must be of one dtype")
 

@@ -5,6 +5,7 @@ tensor, reads of a shape, `if`), a dispatch mode the ATen operations; both know 
 from those alone is recorded, and computed by PyTorch again in each call.
 """
 import itertools
+import sys
 import typing
 
 import torch
@@ -12,19 +13,29 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .. import expressions as ex
-from ..expressions import Expr, as_expr, cast, fail, where
+from ..errors import Error
+from ..expressions import Expr, as_expr, cast, fail, tensor_name, where
 from ..variant import line_of
 from . import vectors
 from .aten import OPERATIONS
+from .kinds import check_kind
+from .numbers import Number, is_number, kind_of, plain
+from .ops import is_extent
 from .vectors import Vector, check_size, is_vector
 
 DTYPES = {"f32": torch.float32, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
+# What captured tensors are read as where that is another dtype: integers as they are, and float64 rounded, as scores are float32.
+CONVERTED = {torch.uint8: torch.int32, torch.int8: torch.int32, torch.int16: torch.int32, torch.float64: torch.float32}
+_NARROW = {torch.uint8: lambda x: x & 255, torch.int8: lambda x: x << 24 >> 24, torch.int16: lambda x: x << 16 >> 16}  # how they wrap
+_MOST_DIMS = 4
 CAPTURED = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool"}
-_RESERVED = frozenset("s b h q k B H Sq Sk true false inf nan let blocks sink".split())
+OWN = ("blocks", "attn_mask", "sink", "key_lengths", "query_lengths")  # tensors that arguments give, by the names that their captured tensors have
+_SCALARS = {"i64": "i64", "f32": "f32"}  # by a number's kind
 
 
 class Traced(torch.Tensor):
-    """A scalar tensor with an expression, a Vector of some, or a tensor that the function reads, of which some indices are given."""
+    """A scalar tensor with an expression, a Vector of some, or a tensor that the function reads, of which some indices are given. `carries` is what its
+    derivative leads to: "s" for the score, names of captured tensors, and a Stopped where it would lead there."""
 
     @staticmethod
     def __new__(cls, shape, dtype, device, **_):
@@ -35,6 +46,7 @@ class Traced(torch.Tensor):
         self.vector = vector
         self.read = read
         self.indices = indices
+        self.carries = frozenset()
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -49,37 +61,72 @@ class Traced(torch.Tensor):
 
 
 class Source(typing.NamedTuple):
-    """Where a tensor is found in each call: "leaf" i of the function's variables, the output (step, i) of a step, or "held", the tensor itself."""
+    """Where a tensor is found in each call: "leaf" i of the function's variables, the output (step, i) of a step, or "held", the tensor itself; or
+    "read" (Source, dtype, number of first dimensions that are one) of how it is read where that is not as it is."""
 
     kind: str
     value: object
 
 
+def read_as(tensor, dtype, joined):
+    """The tensor as expressions read it: of another dtype, and of its first `joined` dimensions one."""
+    return tensor.to(dtype).flatten(0, joined - 1)
+
+
+class Stopped(typing.NamedTuple):
+    """A derivative by `name` that an operation stops, which attune's expressions cannot; the error is raised where it is asked for."""
+
+    name: str
+    error: Error
+
+
+def _stopping_error(what):
+    function = _function_that_runs()
+    if function is not None:
+        return Error(f"{what} is in torch.autograd.Function \"{function.__name__}\", whose backward attune does not follow; write its formula in the score "
+                     "itself, or call it outside and index the result")
+    return Error(f"{what} stops the gradient inside of a score, which attune cannot; detach the tensors that the function reads outside of it, "
+                 "or call under torch.no_grad() where no gradient is wanted")
+
+
+def _function_that_runs():
+    """The torch.autograd.Function of the score whose forward runs, without gradients as under torch.no_grad(); None where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code is not Trace.__call__.__code__:
+        if frame.f_code is torch.autograd.Function.apply.__code__:
+            return frame.f_locals["cls"]
+        frame = frame.f_back
+    return None
+
+
 class Read:
-    """A real tensor that expressions read."""
+    """A real tensor that expressions read. `sizes` are those of the first dimensions, which are read as one."""
 
     def __init__(self, name, tensor, source):
         self.name = name
         self.tensor = tensor
-        self.source = source
+        self.sizes = tensor.shape[:max(1, tensor.dim() - _MOST_DIMS + 1)]
+        dtype = CONVERTED.get(tensor.dtype, tensor.dtype)
+        as_it_is = dtype == tensor.dtype and len(self.sizes) <= 1
+        self.source = source if as_it_is else Source("read", (source, dtype, max(1, len(self.sizes))))
         self.declared = None
 
     def element(self, indices):
         """An element, where PyTorch's negative indices count from the end. `indices` are expressions or Python's integers."""
         if self.declared is None:
-            dtype = CAPTURED.get(self.tensor.dtype)
+            dtype = CAPTURED.get(CONVERTED.get(self.tensor.dtype, self.tensor.dtype))
             if dtype is None:
-                fail(f"tensor \"{self.name}\" is {self.tensor.dtype}, but captured tensors are float32, float16, bfloat16, int32, int64 or bool; convert it")
-            if self.tensor.dim() > 4:
-                fail(f"tensor \"{self.name}\" has {self.tensor.dim()} dimensions, but captured tensors have at most 4; flatten it")
-            self.declared = ex.tensor(self.name, dtype, max(1, self.tensor.dim()))  # a scalar is passed as a vector of one element
+                fail(f"tensor \"{self.name}\" is {self.tensor.dtype}, but captured tensors are float32, float16, bfloat16, float64, int8, int16, int32, int64, uint8 or bool; "
+                     "convert it")
+            self.declared = ex.tensor(self.name, dtype, min(max(1, self.tensor.dim()), _MOST_DIMS))  # a scalar is passed as a vector of one element
         if not indices:
             return self.declared[0]
         wrapped, known = [], True
+        indices = [as_expr(index) for index in indices]
+        if len(self.sizes) > 1:
+            indices = [self._joined(indices[:len(self.sizes)]), *indices[len(self.sizes):]]
         for dim, index in enumerate(indices):
-            index = as_expr(index)
-            if index.dtype not in ("i32", "i64"):
-                fail(f"tensor \"{self.name}\" is indexed by {index.dtype}, but indices are integers; write .to(torch.int32)")
+            self._check_index(index)
             if not index.nonnegative:
                 known = False
                 index = where(index < 0, index + ex.scalar(f"{self.name}_size{dim}", "i32"), index)
@@ -87,21 +134,41 @@ class Read:
         element = self.declared[tuple(wrapped)]
         return element if known else Expr(ex.clamped(element).node)
 
+    def _joined(self, indices):
+        """The index along the first dimensions as one, of each of which the nearest element is meant where an index lies outside."""
+        place = 0
+        for index, size in zip(indices, self.sizes):
+            self._check_index(index)
+            index = index if index.nonnegative else where(index < 0, index + size, index)
+            place = place * size + ex.minimum(ex.maximum(index, 0), max(size - 1, 0))
+        return Expr(place.node, True)
+
+    def _check_index(self, index):
+        if index.dtype not in ("i32", "i64"):
+            fail(f"tensor \"{self.name}\" is indexed by {index.dtype}, but indices are integers; write .to(torch.int32)")
+
 
 class Trace:
-    """What tracing found beside expressions: the tensors that are read, and what PyTorch computes of them in each call."""
+    """What tracing found beside expressions: the tensors that are read, and what PyTorch computes of them in each call; the same of numbers."""
 
-    def __init__(self, leaves, names, device):
+    def __init__(self, leaves, names, device, number_names=(), variable=frozenset()):
         self.device = device
         self.leaves = {id(leaf): (index, leaf) for index, leaf in reversed(list(enumerate(leaves)))}
         self.names = names
-        self.steps = []  # (function, arguments, keywords), whose tensors are Sources
+        self.steps = []  # (function, arguments, keywords, whether gradients stop there, or the Error of one), whose tensors are Sources
         self.results = {}  # by id: the Source of what a step gave, and the tensor
         self.constants = {}  # by id: tensors that the function makes of numbers
         self.foreign = {}  # by id: tensors that none of the function's variables leads to
         self.reads = {}  # by id: Read
         self.exact = False  # a whole number is taken of a float
         self.by_shape = False  # a Python number may have come of a tensor's shape
+        self.stopped = {}  # by "s" or a captured tensor's name: the Error of a score that stops its derivative
+        self.number_names = number_names
+        self.number_steps = []  # (function, sources of its operands, type and kind of its result)
+        self.scalars = {}  # by a Number's source: its name and expression
+        self.constant_numbers = set()  # indices of those that kernels are compiled for
+        self.preferred = set()  # the same of those that might be scalars, of which kernels are slower
+        self.variable = variable  # indices of those that are not to be preferred
 
     # Tensors -------------------------------------------------------------
 
@@ -118,22 +185,75 @@ class Trace:
         if id(tensor) not in self.reads:
             source = self.source(tensor)
             name = self.names[source.value] if source.kind == "leaf" else "computed"
-            if not name.isidentifier() or not name.isascii() or name in _RESERVED:
-                name = "captured_" + "".join(c for c in name if c.isascii() and (c.isalnum() or c == "_"))
-            taken = {read.name for read in self.reads.values()}
-            while name in taken:
-                name += "_"
-            self.reads[id(tensor)] = Read(name, tensor, source)
+            check_kind(tensor, f"captured tensor \"{name}\"")
+            self.reads[id(tensor)] = Read(self.named(name), tensor, source)
+            self.by_shape |= tensor.dim() > _MOST_DIMS
         return self.reads[id(tensor)]
 
-    def traced(self, expr):
-        return Traced((), DTYPES[expr.dtype], self.device, expr=expr)
+    def named(self, name):
+        """A name that the variant does not have yet."""
+        name = tensor_name(name)
+        taken = {*OWN, *[read.name for read in self.reads.values()], *[known for known, _ in self.scalars.values()]}
+        while name in taken or is_extent(name):
+            name += "_"
+        return name
 
-    def wrapped(self, result):
+    # Numbers -------------------------------------------------------------
+
+    def number(self, index, value):
+        """The Number in place of the index-th that the functions read."""
+        return Number(self, value, ("number", index), frozenset((index,)))
+
+    def scalar(self, number):
+        """The run-time scalar of a Number."""
+        if number.source not in self.scalars:
+            kind, index = number.source
+            name = self.named(self.number_names[index] if kind == "number" else "number")
+            self.scalars[number.source] = name, ex.scalar(name, _SCALARS.get(kind_of(number.value), "i32"))
+        return self.scalars[number.source][1]
+
+    def without_numbers(self, name, operands, keywords=None):
+        """The operands of a function of this name, with what it takes in place of Numbers: (operands, keywords), or the operands alone."""
+        tree = torch.utils._pytree
+        leaves, structure = tree.tree_flatten((tuple(operands), {} if keywords is None else {key: x for key, x in keywords.items() if key in _OPERANDS}))
+        rest = {} if keywords is None else {key: tree.tree_map(plain, x) for key, x in keywords.items() if key not in _OPERANDS}
+        name = name.strip("_")
+        tensors = [x for x in leaves if not is_number(x) and isinstance(x, Traced)]
+        takes = tensors and not any(x.dtype in _NARROW for x in tensors)  # a Python number does not widen narrow integers
+        better = name in _BETTER_CONSTANT or rest.get("rounding_mode") is not None
+
+        def replaced(place, x):
+            if not is_number(x):
+                return self.traced(as_expr(x)) if takes and name in _CLAMPS and type(x) in (int, float) else x
+            if not takes or not (better or name in _OF_NUMBERS) or (name == "pow" and place == 1):
+                return x.constant()
+            if better and not x.bases <= self.variable:
+                self.preferred |= x.bases
+                return x.value
+            return self.traced(x.expr())
+        given, named = tree.tree_unflatten([replaced(place, x) for place, x in enumerate(leaves)], structure)
+        return given if keywords is None else (given, {**named, **rest})
+
+    def traced(self, expr, dtype=None):
+        """The scalar tensor of an expression; `dtype` is that of narrow integers, which are computed as int32."""
+        return Traced((), dtype if dtype in _NARROW else DTYPES[expr.dtype], self.device, expr=expr)
+
+    def wrapped(self, result, dtype=None):
         """Of an expression or a Vector."""
         if not isinstance(result, Vector):
-            return self.traced(result)
-        return Traced(result.places.shape, DTYPES[result.exprs[0].dtype], self.device, vector=result)
+            return self.traced(result, dtype)
+        return Traced(result.places.shape, dtype if dtype in _NARROW else DTYPES[result.exprs[0].dtype], self.device, vector=result)
+
+    @staticmethod
+    def narrow_result(func, args, kwargs):
+        """The dtype of the function's result where it has an operand of narrow integers and gives such, as PyTorch finds it, else None."""
+        tree = torch.utils._pytree
+        if not any(isinstance(x, Traced) and x.dtype in _NARROW for x in tree.tree_leaves((args, kwargs))):
+            return None
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            operands = tree.tree_map(lambda x: torch.empty(x.shape, dtype=x.dtype, device="meta") if isinstance(x, torch.Tensor) else x, (args, kwargs))
+            dtype = func(*operands[0], **operands[1]).dtype
+        return dtype if dtype in _NARROW else None
 
     def vector(self, value):
         """The Vector of an operand."""
@@ -156,6 +276,8 @@ class Trace:
 
     def expr(self, value):
         """The expression of an operand."""
+        if is_number(value):
+            return value.expr()
         if isinstance(value, Traced):
             if value.expr is None:
                 what = f"a part of tensor \"{value.read.name}\"" if value.read is not None else "a vector"
@@ -174,12 +296,16 @@ class Trace:
     def __call__(self, function, exprs, what):
         """The expression that the function returns for arguments with these expressions."""
         arguments = [self.traced(expr) for expr in exprs]
-        with torch.no_grad(), _disable_current_modes(), _Functions(self), _Operations(self):
+        if what == "score_mod":
+            arguments[0].carries = frozenset("s")
+        with torch.enable_grad(), _disable_current_modes(), _Functions(self), _Operations(self):
             result = function(*arguments)
         if result is None:
             fail(f"{what} returns nothing, but must return a scalar tensor; add return", line_of(function))
         if isinstance(result, torch.Tensor) and result.dim():
             fail(f"{what} returns a tensor of shape {list(result.shape)}, but must return a scalar; index it", line_of(function))
+        if isinstance(result, Traced):
+            self.stopped = {x.name: x.error for x in result.carries if isinstance(x, Stopped)} | self.stopped
         return self.expr(result)
 
     def real(self, func, args, kwargs):
@@ -196,15 +322,32 @@ class Trace:
             return result
         self.by_shape = True
         place = lambda x: self.source(x) if isinstance(x, torch.Tensor) else x
-        self.steps.append((func, *torch.utils._pytree.tree_map(place, (args, kwargs))))
+        stops = not torch.is_grad_enabled() and (_function_that_runs() is None or _stopping_error(func))
+        self.steps.append((func, *torch.utils._pytree.tree_map(place, (args, kwargs)), stops))
         for index, x in enumerate(outputs):
             if isinstance(x, torch.Tensor):
                 self.results[id(x)] = (Source("result", (len(self.steps) - 1, index)), x)
         return result
 
     def operation(self, func, args, kwargs):
-        if not any(isinstance(x, Traced) for x in torch.utils._pytree.tree_leaves((args, kwargs))):
+        operands = torch.utils._pytree.tree_leaves((args, kwargs))
+        if not any(isinstance(x, Traced) for x in operands):
             return self.real(func, args, kwargs)
+        return self.carrying(self.of_traced(func, args, kwargs), operands, func)
+
+    def carrying(self, result, operands, what):
+        """The result of an operation, with what its derivative leads to."""
+        if not isinstance(result, Traced) or not result.dtype.is_floating_point:
+            return result
+        carries = set().union(*[x.carries for x in operands if isinstance(x, Traced)])
+        carries |= {self.reads[id(x)].name for x in operands if id(x) in self.reads and x.dtype.is_floating_point}
+        if not torch.is_grad_enabled() or what is torch.ops.aten.detach.default:
+            error = _stopping_error(what) if carries else None
+            carries = {x if isinstance(x, Stopped) else Stopped(x, error) for x in carries}
+        result.carries = frozenset(carries)
+        return result
+
+    def of_traced(self, func, args, kwargs):
         name = func.overloadpacket.__name__
         if func.namespace != "aten":
             return self.foreign_operation(func, args, kwargs)
@@ -212,9 +355,14 @@ class Trace:
             return self.index(args[0], args[1])
         changes = func._schema.is_mutable and name.endswith("_")
         handler = OPERATIONS.get(name[:-1] if changes else name)
+        narrow = self.narrow_result(func, args, kwargs)
         if not changes and (name in vectors.MOVES or name in vectors.JOINS or any(map(is_vector, torch.utils._pytree.tree_leaves((args, kwargs))))):
             try:
-                return self.wrapped(vectors.apply(self, func, name, handler, args, kwargs))
+                result = vectors.apply(self, func, name, handler, args, kwargs)
+                if narrow is not None and name not in vectors.MOVES:
+                    exprs = [_NARROW[narrow](x) for x in (result.exprs if isinstance(result, Vector) else [result])]
+                    result = Vector(result.places, exprs) if isinstance(result, Vector) else exprs[0]
+                return self.wrapped(result, narrow)
             except (IndexError, RuntimeError, TypeError, ValueError) as error:
                 fail(f"{func} cannot take these vectors: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
         if handler is None:
@@ -224,9 +372,11 @@ class Trace:
             expr = handler(self, func, *args, **kwargs)
         except TypeError:
             fail(f"{func} with these arguments is not part of attune's expressions; write it with others")
+        if narrow is not None:
+            expr = _NARROW[narrow](cast(expr, "i32") if expr.dtype == "bool" else expr)
         if not changes:
-            return self.traced(expr)
-        if not isinstance(args[0], Traced) or DTYPES[expr.dtype] != args[0].dtype:
+            return self.traced(expr, narrow)
+        if not isinstance(args[0], Traced) or (narrow or DTYPES[expr.dtype]) != args[0].dtype:
             fail(f"{func} would change a {args[0].dtype} tensor to {expr.dtype}; write x = x + y")
         args[0].expr = expr
         return args[0]
@@ -238,6 +388,15 @@ class Trace:
                 with torch._C.DisableTorchFunction(), _Operations(self):
                     return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
         fail(f"{func} is not part of attune's expressions; write it with PyTorch's scalar operations")
+
+    def indices(self, tensor, given):
+        """Those of tensor[given], of which some are Numbers: run-time scalars where the index is of an element."""
+        indices = given if isinstance(given, tuple) else (given,)
+        is_computed = isinstance(tensor, Traced) and tensor.read is None
+        is_element = any(isinstance(x, Traced) for x in (tensor, *indices)) or len(indices) == tensor.dim() and all(type(x) in (int, Number) for x in indices)
+
+        takes = is_element and not is_computed
+        return tuple([x if not is_number(x) else self.traced(x.expr()) if takes and type(x.value) is int else x.constant() for x in indices])
 
     def index(self, tensor, indices):
         """tensor[indices]: integers and traced scalars; others are whole dimensions. Of a vector integers and slices."""
@@ -256,7 +415,7 @@ class Trace:
                 except (IndexError, ValueError) as error:
                     fail(f"a vector of shape {list(tensor.shape)} has no element at {indices}: {error}")
                 vectors.check_size(places.numel(), "a part of a vector")
-                return self.wrapped(vectors.scalar(Vector(places, vector.exprs)))
+                return self.wrapped(vectors.scalar(Vector(places, vector.exprs)), tensor.dtype)
             read, before = tensor.read, list(tensor.indices)
         else:
             read = self.read(tensor)
@@ -277,11 +436,22 @@ class Trace:
             expr = self.expr(index)
             before[dim] = cast(expr, "i32") if expr.dtype == "bool" else expr
         if all(index is not None for index in before):
-            return self.traced(as_expr(read.element(before)))
+            return self.traced(as_expr(read.element(before)), read.tensor.dtype)
         shape = [size for size, index in zip(read.tensor.shape, before) if index is None]
         return Traced(shape, read.tensor.dtype, self.device, read=read, indices=tuple(before))
 
 
+# Functions by name, without underlines.
+_CLAMPS = frozenset(("clamp", "clip", "clamp_min", "clamp_max"))
+_OF_NUMBERS = _CLAMPS | frozenset((
+    "add", "radd", "iadd", "sub", "rsub", "isub", "subtract", "mul", "rmul", "imul", "multiply", "div", "truediv", "rtruediv", "rdiv", "itruediv", "divide",
+    "true_divide", "lt", "le", "gt", "ge", "eq", "ne", "less", "less_equal", "greater", "greater_equal", "not_equal", "where", "masked_fill"))
+# Of which a number is better a constant: what divides integers or picks their bits, and powers.
+_BETTER_CONSTANT = frozenset((
+    "floordiv", "rfloordiv", "ifloordiv", "floor_divide", "mod", "rmod", "imod", "remainder", "fmod", "pow", "rpow", "and", "rand", "iand", "or", "ror", "ior",
+    "xor", "rxor", "ixor", "lshift", "rlshift", "ilshift", "rshift", "rrshift", "irshift", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
+    "bitwise_right_shift"))
+_OPERANDS = frozenset(("input", "self", "other", "min", "max", "value", "condition"))
 _DECIDES = {torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__, torch.Tensor.__index__, torch.Tensor.item, torch.Tensor.tolist,
             torch.Tensor.__contains__, torch.Tensor.numpy}
 _SHAPES = {torch.Tensor.shape.__get__, torch.Tensor.size, torch.Tensor.__len__, torch.Tensor.numel, torch.Tensor.nelement, torch.Tensor.stride}
@@ -293,12 +463,17 @@ class _Functions(TorchFunctionMode):
         self.trace = trace
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if any(map(is_number, torch.utils._pytree.tree_leaves((args, kwargs)))):
+            if func is torch.Tensor.__getitem__:
+                args = (args[0], self.trace.indices(*args))
+            else:
+                args, kwargs = self.trace.without_numbers(func.__name__, args, kwargs or {})
         if func is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
             indices = args[1] if isinstance(args[1], (tuple, list)) else (args[1],)
             if isinstance(args[0], Traced) or any(isinstance(index, Traced) for index in indices):
                 if not isinstance(args[0], Traced) and any(index is None for index in indices):
                     fail("a tensor is indexed by None beside a traced scalar; index it without, and write .unsqueeze(dim) behind")
-                return self.trace.index(args[0], indices)
+                return self.trace.carrying(self.trace.index(args[0], indices), (args[0], *indices), "an index")
         elif func in _DECIDES and any(isinstance(x, Traced) for x in args):
             fail("a traced scalar has no value before the kernel runs, so that if, and, or, not, min, max, a < b < c, int() and .item() cannot read it; "
                  "write (a < b) & (b < c), |, ~, torch.where(condition, a, b), torch.minimum or torch.maximum")

@@ -30,7 +30,7 @@ class Vector:
 
     @staticmethod
     def of(shape, exprs):
-        return Vector(torch.arange(len(exprs)).reshape(shape), exprs)
+        return Vector(torch.arange(len(exprs), device="cpu").reshape(shape), exprs)
 
 
 def check_size(count, what):
