@@ -21,6 +21,7 @@
 #include "runtime/Cubin.h"
 #include "runtime/Log.h"
 #include "runtime/Nvrtc.h"
+#include "runtime/ThreadPool.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -75,10 +76,18 @@ Expected<IrText> IrText::read(const std::string &path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string content;
-  if (file)
-    content.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file || file.bad())
+  constexpr size_t piece = 1 << 20;
+  while (file && content.size() <= maxBytes) {
+    const size_t before = content.size();
+    content.resize(before + piece);
+    file.read(content.data() + before, piece);
+    content.resize(before + size_t(file.gcount()));
+  }
+  if (!file.is_open() || file.bad())
     return Error{fmt::format("{} cannot be read: {}", path, std::strerror(errno ? errno : EIO))};
+  if (content.size() > maxBytes)
+    return Error{
+        fmt::format("{} has more than {} bytes, the most that is read; name a file of attune's", path, maxBytes)};
   return IrText{std::move(content), path};
 }
 
@@ -125,6 +134,8 @@ static Expected<void> checkRequest(const Source &source, const CompileOptions &o
     return Error{fmt::format("target of kind {} has architecture {}; make targets with Target::cpu() or "
                              "Target::cuda(\"sm_90\")",
                              target.isCuda() ? "cuda" : "cpu", target.arch)};
+  if (Expected<unsigned> threads = ThreadPool::threadsToUse(); !target.isCuda() && !threads)
+    return threads.error();
   if (options.cuda && !target.isCuda())
     return Error{fmt::format("{} is CUDA, which the cpu target does not run; name a GPU architecture such as sm_90",
                              options.cuda->file)};
@@ -618,6 +629,13 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
   if (options.cuda && stage < Stage::Ptx)
     return Error{fmt::format("stage {} is not made from {}, which takes the place of the CUDA; emit ptx, cubin or sass",
                              name(stage), options.cuda->file)};
+  std::string disassembler;
+  if (stage == Stage::Sass) { // before NVRTC takes its seconds
+    Expected<std::string> found = findDisassembler();
+    if (!found)
+      return found.error();
+    disassembler = std::move(*found);
+  }
   CompileOptions generated = options;
   generated.cuda.reset();
   CompileOptions settled = stage > Stage::Attn ? settledOptions(source, generated, target) : generated;
@@ -643,7 +661,7 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
   if (!output)
     return output.error();
   if (stage == Stage::Sass)
-    return disassemble(output->code);
+    return disassemble(disassembler, output->code);
   return std::string(output->code.begin(), output->code.end());
 }
 

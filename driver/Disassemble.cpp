@@ -13,11 +13,14 @@
 
 using namespace attune;
 
-Expected<std::string> attune::driver::disassemble(std::span<const char> cubin) {
-  std::optional<std::string> path = findToolkitProgram("nvdisasm");
-  if (!path)
-    return Error{"stage sass needs nvdisasm, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, "
-                 "/usr/local/cuda); install the toolkit's package cuda-nvdisasm, or emit ptx"};
+Expected<std::string> attune::driver::findDisassembler() {
+  if (std::optional<std::string> path = findToolkitProgram("nvdisasm"))
+    return *path;
+  return Error{"stage sass needs nvdisasm, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, "
+               "/usr/local/cuda) or a Python package; pip install nvidia-cuda-nvdisasm, or emit ptx"};
+}
+
+Expected<std::string> attune::driver::disassemble(const std::string &disassembler, std::span<const char> cubin) {
   llvm::SmallString<128> input;
   llvm::scope_exit removeFile([&] {
     if (!input.empty())
@@ -34,5 +37,5 @@ Expected<std::string> attune::driver::disassemble(std::span<const char> cubin) {
     stream.clear_error();
     return Error{fmt::format("{} cannot be written: {}", input.str().str(), code.message())};
   }
-  return outputOf({*path, "--print-code", input.str().str()}, "stage sass");
+  return outputOf({disassembler, "--print-code", input.str().str()}, "stage sass");
 }

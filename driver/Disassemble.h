@@ -8,7 +8,10 @@
 
 namespace attune::driver {
 
-/// What `nvdisasm --print-code` says of a cubin (ToolkitProgram.h). Errors: there is none; its own words where it fails.
-Expected<std::string> disassemble(std::span<const char> cubin);
+/// The path of nvdisasm (ToolkitProgram.h), or an error that says how to install it.
+Expected<std::string> findDisassembler();
+
+/// What `nvdisasm --print-code` says of a cubin. Errors: its own words where it fails.
+Expected<std::string> disassemble(const std::string &disassembler, std::span<const char> cubin);
 
 } // namespace attune::driver

@@ -3,6 +3,7 @@
 #include "driver/ToolkitProgram.h"
 
 #include "runtime/Environment.h"
+#include "runtime/SitePackages.h"
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
@@ -16,7 +17,7 @@
 
 using namespace attune;
 
-/// bin of $CUDA_HOME, $CUDA_PATH and the toolkits in /usr/local.
+/// bin of $CUDA_HOME, $CUDA_PATH and the toolkits in /usr/local, and of Python packages that have toolkit programs.
 static std::vector<std::string> toolkitFolders() {
   std::vector<std::string> folders, local;
   for (EnvironmentVariable variable : {EnvironmentVariable::CudaHome, EnvironmentVariable::CudaPath})
@@ -28,6 +29,9 @@ static std::vector<std::string> toolkitFolders() {
       local.push_back(entry->path() + "/bin");
   std::sort(local.rbegin(), local.rend());
   folders.insert(folders.end(), local.begin(), local.end());
+  for (const std::string &packages : sitePackages())
+    for (const char *folder : {"/nvidia/cu13/bin", "/nvidia/cuda_nvdisasm/bin", "/triton/backends/nvidia/bin"})
+      folders.push_back(packages + folder);
   return folders;
 }
 

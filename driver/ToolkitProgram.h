@@ -10,7 +10,8 @@
 
 namespace attune::driver {
 
-/// The first `program` of PATH, $CUDA_HOME/bin, $CUDA_PATH/bin and /usr/local/cuda*/bin, newest first.
+/// The first `program` of PATH, $CUDA_HOME/bin, $CUDA_PATH/bin, /usr/local/cuda*/bin, newest first, and the Python packages
+/// of NVIDIA and of Triton.
 std::optional<std::string> findToolkitProgram(std::string_view program);
 
 /// Standard output of `command`, whose first word is the program's path. Errors: no temporary file; where the program

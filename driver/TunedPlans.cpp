@@ -261,8 +261,9 @@ Expected<void> TunedPlans::remove(const TunedEntry &entry) const {
   Expected<std::optional<CacheFolder>> opened = openFolder(folder);
   if (!opened)
     return opened.error();
-  if (!*opened || !(*opened)->remove(entry.id + std::string(extension)))
-    return Error{fmt::format("{} cannot be removed", entry.path)};
+  FileProblem problem{FileProblem::Kind::Missing, "there is no folder"};
+  if (!*opened || !(*opened)->remove(entry.id + std::string(extension), problem))
+    return Error{fmt::format("{} cannot be removed: {}", entry.path, problem.text)};
   ++changes;
   return {};
 }
@@ -272,11 +273,13 @@ Expected<std::string> TunedPlans::exported(size_t keep) const {
   if (!entries)
     return entries.error();
   ordered_json all = ordered_json::array();
-  for (TunedEntry &entry : *entries)
-    if (entry.problem.empty()) {
-      entry.sizes.measured.resize(std::min(keep, entry.sizes.measured.size()));
-      all.push_back(tunedJson(entry.key, entry.sizes));
-    }
+  for (TunedEntry &entry : *entries) {
+    if (!entry.problem.empty())
+      return Error{fmt::format("measured plans {} are bad: {}; remove them by attune cache remove --bad, then export",
+                               entry.path, entry.problem)};
+    entry.sizes.measured.resize(std::min(keep, entry.sizes.measured.size()));
+    all.push_back(tunedJson(entry.key, entry.sizes));
+  }
   return ordered_json{{"format", formatVersion}, {"plans", all}}.dump(1) + "\n";
 }
 

@@ -116,7 +116,7 @@ public:
   /// Removes the file of an entry of list().
   Expected<void> remove(const TunedEntry &entry) const;
 
-  /// Every entry that counts, as one JSON text; the `keep` quickest plans of each.
+  /// Every entry as one JSON text; the `keep` quickest plans of each. An error where one does not count.
   Expected<std::string> exported(size_t keep) const;
   /// Writes what exported() gave; entries of the folder give way. All or none of a text is good. Returns how many.
   Expected<size_t> import(const std::string &text) const;

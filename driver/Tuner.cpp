@@ -18,6 +18,7 @@
 #include <chrono>
 #include <ctime>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -310,17 +311,19 @@ static Expected<void> checkData(const TuneCase &tuneCase, const KernelSignature 
   auto lacks = [](const auto &given, const std::string &name) {
     return std::ranges::none_of(given, [&](const auto &each) { return each.name == name; });
   };
+  std::vector<std::string> absent;
   for (const TensorParam &param : signature.tensors)
     if (lacks(tuneCase.args.tensors, param.name))
-      return Error{fmt::format("captured tensor '{}' has no data to measure with; call tune() with it in "
-                               "TuneCase::args, or attune tune with --tensor",
-                               param.name)};
+      absent.push_back(fmt::format("captured tensor '{}'", param.name));
   for (const ScalarParam &param : signature.scalars)
     if (lacks(tuneCase.args.scalars, param.name))
-      return Error{fmt::format("run-time scalar '{}' has no value to measure with; call tune() with it in "
-                               "TuneCase::args, or attune tune with --scalar",
-                               param.name)};
-  return {};
+      absent.push_back(fmt::format("run-time scalar '{}'", param.name));
+  if (absent.empty())
+    return {};
+  const bool one = absent.size() == 1;
+  return Error{fmt::format("{} {} no data to measure with; call tune() with {} in TuneCase::args, or attune tune with "
+                           "--tensor and --scalar",
+                           fmt::join(absent, ", "), one ? "has" : "have", one ? "it" : "them")};
 }
 
 /// The result of a case that was measured before.
@@ -409,7 +412,12 @@ Expected<void> attune::driver::measureMissing(const Source &source, const Compil
     cases.push_back({.sizes = sizes});
   Expected<std::vector<TuneResult>> results = tuneUnknown(
       source, options, target, cases, {}, [](const TunedPlans &plans, const TunedKey &key) { return plans.find(key); });
-  return results ? Expected<void>() : results.error();
+  if (!results)
+    return results.error();
+  for (const TuneResult &result : *results)
+    if (!result.notKept.empty()) // so that they serve no kernel
+      logLine(LogLevel::Warning, "{}", result.notKept);
+  return {};
 }
 
 Expected<std::vector<TuneResult>> attune::tune(const Variant &variant, const CompileOptions &options,

@@ -288,6 +288,8 @@ Expected<Variant> BuiltinVariant::make(const std::map<std::string, double> &valu
     if (known->type == BuiltinParameter::Type::Int && (std::trunc(value) != value || std::abs(value) > 0x1p53))
       return Error{
           fmt::format("parameter {} of {} is {}, but must be an integer; write a whole number", key, name, value)};
+    if (std::isnan(value))
+      return Error{fmt::format("parameter {} of {} is nan, but must be a number; write one", key, name)};
     arguments[key] = value;
   }
   Tensors captures;

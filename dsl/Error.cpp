@@ -1,6 +1,9 @@
 //===- Error.cpp - How an error reads ---------------------------------------===//
 #include "attune/Error.h"
 
+#include "dsl/TextPlace.h"
+
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace attune {
@@ -21,6 +24,24 @@ std::string Error::text() const {
   if (!excerpt.empty())
     result += "\n" + excerpt;
   return result;
+}
+
+Error dsl::errorAt(std::string_view source, size_t position, std::string file, std::string message) {
+  const std::string_view before = source.substr(0, position);
+  const size_t begin = before.rfind('\n') + 1; // npos + 1 is 0
+  const size_t end = std::min(source.find('\n', begin), source.size());
+  // A window of a long line, so that the caret stays on the screen.
+  constexpr size_t reach = 50;
+  const size_t left = position > begin + reach ? position - reach : begin;
+  const size_t right = std::min(end, position + reach);
+  const std::string mark = left > begin ? "..." : "";
+  std::string indent(mark.size(), ' ');
+  for (char c : source.substr(left, position - left))
+    indent += c == '\t' ? '\t' : ' ';
+  Error error{std::move(message),
+              {std::move(file), unsigned(std::ranges::count(before, '\n')) + 1, unsigned(position - begin) + 1}};
+  error.excerpt = fmt::format("{}{}{}\n{}^", mark, source.substr(left, right - left), right < end ? "..." : "", indent);
+  return error;
 }
 
 } // namespace attune

@@ -2,12 +2,16 @@
 #include "attune/Variant.h"
 
 #include "dsl/ForeignSyntax.h"
+#include "dsl/NearestName.h"
+#include "dsl/TextPlace.h"
 #include "dsl/Trace.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace attune {
 
@@ -21,52 +25,151 @@ double shortest(float value) {
   return float(candidate) == value ? candidate : double(value);
 }
 
-/// Records where the text stops being JSON; nlohmann's own report would be an exception. Stops at values that
-/// nest deeply: what walks them, as printing does, recurses.
-struct SyntaxCheck : nlohmann::json_sax<Json> {
-  static constexpr int maxDepth = 100; ///< toJson's form has 4 levels
-  int depth = 0;
-  std::optional<size_t> fault;
+/// The characters of a text, which says how far they have been read.
+struct Cursor {
+  using iterator_category = std::forward_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char *;
+  using reference = const char &;
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t &) override { return true; }
-  bool string(string_t &) override { return true; }
-  bool binary(binary_t &) override { return true; }
-  bool start_object(size_t) override { return ++depth <= maxDepth; }
-  bool key(string_t &) override { return true; }
-  bool end_object() override {
-    --depth;
-    return true;
+  const char *at = nullptr;
+  const char **reached = nullptr;
+
+  reference operator*() const { return *at; }
+  Cursor &operator++() {
+    *reached = ++at;
+    return *this;
   }
-  bool start_array(size_t) override { return ++depth <= maxDepth; }
-  bool end_array() override {
-    --depth;
-    return true;
+  Cursor operator++(int) {
+    Cursor before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const Cursor &other) const { return at == other.at; }
+};
+
+/// Where the keys and values of a text stand, by their paths ("/blocks/rows"), and the first fault of its form: where it
+/// stops being JSON, which nlohmann's parser would throw, a key that is given twice, of which it would keep the last, or
+/// values that nest deeply: what walks them, as printing does, recurses.
+class Outline : public nlohmann::json_sax<Json> {
+public:
+  explicit Outline(std::string_view source) : source(source), reached(source.data()), before(source.data()) {
+    const Cursor begin{reached, &reached}, end{source.data() + source.size(), &reached};
+    Json::sax_parse(begin, end, this);
+  }
+
+  std::optional<Error> fault;
+
+  Error errorAtKey(const std::string &path, std::string message) const { return errorIn(keys, path, message); }
+  Error errorAtValue(const std::string &path, std::string message) const { return errorIn(values, path, message); }
+
+  bool null() override { return value(); }
+  bool boolean(bool) override { return value(); }
+  bool number_integer(number_integer_t) override { return value(); }
+  bool number_unsigned(number_unsigned_t) override { return value(); }
+  bool number_float(number_float_t, const string_t &) override { return value(); }
+  bool string(string_t &) override { return value(); }
+  bool binary(binary_t &) override { return value(); }
+  bool start_object(size_t) override { return open(/*isArray=*/false); }
+  bool start_array(size_t) override { return open(/*isArray=*/true); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t &name) override {
+    const std::string path = fmt::format("{}/{}", levels.back().path, name);
+    const size_t place = token();
+    levels.back().member = path;
+    keys.try_emplace(path, place);
+    if (!levels.back().names.insert(name).second)
+      fault = dsl::errorAt(source, place, "json", fmt::format("{} is given twice; leave one out", path));
+    return !fault;
   }
   bool parse_error(size_t position, const std::string &, const nlohmann::detail::exception &) override {
-    fault = position;
+    position = std::min(position, source.size());
+    fault = dsl::errorAt(source, position == 0 ? 0 : position - 1, "json", "variant is not valid JSON from here on");
     return false;
   }
+
+private:
+  static constexpr size_t maxDepth = 100; ///< toJson's form has 4 levels
+  using Places = std::map<std::string, size_t>;
+  struct Level {
+    std::string path;                 ///< of the object or array
+    std::set<std::string> names = {}; ///< the object's keys
+    std::string member = {};          ///< the path of the last
+    bool isArray = false;
+    size_t elements = 0;
+  };
+
+  /// Where the token begins that was read just now: behind the one before and what separates them.
+  size_t token() {
+    const std::string_view between(before, size_t(reached - before));
+    const size_t skipped = std::min(between.find_first_not_of(" \t\r\n,:}]"), between.size());
+    const size_t place = size_t(before - source.data()) + skipped;
+    before = reached;
+    return place;
+  }
+
+  /// The path of the value that is read just now.
+  std::string path() {
+    if (levels.empty())
+      return "";
+    Level &in = levels.back();
+    return in.isArray ? fmt::format("{}/{}", in.path, in.elements++) : in.member;
+  }
+
+  bool value() {
+    values.try_emplace(path(), token());
+    return true;
+  }
+  bool open(bool isArray) {
+    const std::string own = path();
+    const size_t place = token();
+    values.try_emplace(own, place);
+    levels.push_back({.path = own, .isArray = isArray});
+    if (levels.size() > maxDepth)
+      fault = dsl::errorAt(
+          source, place, "json",
+          fmt::format("variant nests more than {} levels deep, but its fields take 4; leave out the rest", maxDepth));
+    return !fault;
+  }
+  bool close() {
+    token();
+    levels.pop_back();
+    return true;
+  }
+
+  Error errorIn(const Places &places, const std::string &path, std::string &message) const {
+    const auto place = places.find(path);
+    return place == places.end() ? Error{std::move(message)}
+                                 : dsl::errorAt(source, place->second, "json", std::move(message));
+  }
+
+  std::string_view source;
+  const char *reached; ///< behind what the lexer has read: of a number one character too many, which separates
+  const char *before;  ///< behind the token before
+  std::vector<Level> levels;
+  Places keys, values;
 };
 
 /// Reads fields and keeps the first fault.
 class Reader {
 public:
+  explicit Reader(const Outline &outline) : outline(outline) {}
+
   std::optional<Error> failure;
 
-  void fail(std::string message) {
+  /// A fault of the value at `path`.
+  void fail(const std::string &path, std::string message) {
     if (!failure)
-      failure = Error{std::move(message)};
+      failure = outline.errorAtValue(path, std::move(message));
   }
 
   void mismatch(const std::string &path, const Json &value, std::string_view required) {
     std::string shown = value.dump(-1, ' ', false, Json::error_handler_t::replace);
     if (shown.size() > 60)
       shown = shown.substr(0, 57) + "...";
-    fail(fmt::format("{} is {}, but must be {}", path.empty() ? "variant" : path, shown, required));
+    fail(path, fmt::format("{} is {}, but must be {}", path.empty() ? "variant" : path, shown, required));
   }
 
   /// Whether `value` is an object with no field besides `fields`.
@@ -77,7 +180,12 @@ public:
     }
     for (const auto &[key, unused] : value.items())
       if (std::ranges::find(fields, key) == fields.end()) {
-        fail(fmt::format("{}/{} is not a field; the fields are {}", path, key, fmt::join(fields, " ")));
+        const std::string meant = dsl::nearestName(key, {fields.begin(), fields.end()});
+        const std::string remedy = meant.empty() ? fmt::format("the fields are {}", fmt::join(fields, " "))
+                                                 : fmt::format("did you mean {}?", meant);
+        if (!failure)
+          failure = outline.errorAtKey(fmt::format("{}/{}", path, key),
+                                       fmt::format("{}/{} is not a field; {}", path, key, remedy));
         return false;
       }
     return true;
@@ -88,7 +196,7 @@ public:
     if (found != value.end())
       return &*found;
     if (required)
-      fail(fmt::format("{}/{} is missing", path, key));
+      fail(path, fmt::format("{}/{} is missing", path, key));
     return nullptr;
   }
 
@@ -168,7 +276,7 @@ public:
     if (!value.is_object() || !sink.empty()) {
       Expected<Normaliser> known = normalisers::named(string(path, value), sink);
       if (!known)
-        fail(fmt::format("{}: {}", path, known.error().message));
+        fail(path, fmt::format("{}: {}", path, known.error().message));
       return known ? *known : normalisers::softmax();
     }
     Normaliser result;
@@ -191,6 +299,8 @@ public:
   }
 
 private:
+  const Outline &outline;
+
   /// Calls `read(key, path, value)` for the fields of an object, until it gives false.
   template <typename Read> void eachField(const std::string &path, const Json &value, Read read) {
     if (!value.is_object())
@@ -299,22 +409,12 @@ std::string Variant::toJson() const {
 }
 
 Expected<Variant> Variant::fromJson(std::string_view source) {
-  SyntaxCheck syntax;
-  if (!Json::sax_parse(source, &syntax)) {
-    if (syntax.depth > SyntaxCheck::maxDepth)
-      return Error{fmt::format("variant nests more than {} levels deep, but its fields take 4; leave out the rest",
-                               SyntaxCheck::maxDepth)};
-    size_t position = std::min(syntax.fault.value_or(1), source.size());
-    position = position == 0 ? 0 : position - 1;
-    std::string_view before = source.substr(0, position);
-    size_t start = position == 0 ? 0 : source.rfind('\n', position - 1) + 1;
-    return Error{
-        "variant is not valid JSON from here on",
-        {"json", 1 + unsigned(std::count(before.begin(), before.end(), '\n')), unsigned(position - start) + 1}};
-  }
+  const Outline outline(source);
+  if (outline.fault)
+    return *outline.fault;
   Json json = Json::parse(source, nullptr, false);
 
-  Reader reader;
+  Reader reader(outline);
   TextVariant variant;
   std::string name;
   if (reader.object("", json,

@@ -10,6 +10,7 @@
 #include "dsl/ExpressionText.h"
 #include "dsl/ForeignSyntax.h"
 #include "dsl/NearestName.h"
+#include "dsl/TextPlace.h"
 #include "dsl/Trace.h"
 
 #include <algorithm>
@@ -150,20 +151,7 @@ public:
 
   /// The error at byte `position` of the text.
   Error errorAt(size_t position, std::string message) const {
-    Error error{std::move(message), locate(position)};
-    size_t begin = position - (error.where.column - 1);
-    size_t end = std::min(source.find('\n', begin), source.size());
-    // A window of a long line, so that the caret stays on the screen.
-    constexpr size_t reach = 50;
-    size_t left = position > begin + reach ? position - reach : begin;
-    size_t right = std::min(end, position + reach);
-    std::string before = left > begin ? "..." : "";
-    std::string line(source.substr(left, right - left));
-    std::string indent(before.size(), ' ');
-    for (char c : source.substr(left, position - left))
-      indent += c == '\t' ? '\t' : ' ';
-    error.excerpt = before + line + (right < end ? "..." : "") + "\n" + indent + "^";
-    return error;
+    return dsl::errorAt(source, position, std::string(role), std::move(message));
   }
 
 private:

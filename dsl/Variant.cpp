@@ -13,7 +13,16 @@ namespace attune {
 
 using dsl::place;
 
-Variant::Variant(std::string name, std::source_location where) : variantName(std::move(name)) {
+Variant::Variant(std::string name, std::source_location where) { setName(std::move(name), where); }
+
+Variant Variant::named(std::string name, std::source_location where) const {
+  Variant result = *this;
+  result.setName(std::move(name), where);
+  return result;
+}
+
+void Variant::setName(std::string name, std::source_location where) {
+  variantName = std::move(name);
   if (!dsl::isIdentifier(variantName))
     fail({fmt::format("variant name \"{}\" is not an identifier; use letters, digits and underscores, and no digit "
                       "first",
@@ -224,7 +233,7 @@ namespace {
 
 /// Lists tensors and scalars in the order in which the text form names them: an operation before its
 /// operands.
-class Collector {
+class DeclarationCollector {
 public:
   std::vector<TensorDecl> tensors;
   std::vector<ScalarDecl> scalars;
@@ -282,7 +291,7 @@ private:
 } // namespace
 
 void Variant::collect() {
-  Collector collector;
+  DeclarationCollector collector;
   if (scoreRoot)
     collector.visit(scoreRoot->node());
   if (maskRoot)

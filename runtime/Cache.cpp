@@ -228,14 +228,41 @@ struct KernelCache::State {
     return true;
   }
 
+  /// What the entry or choice `name` holds.
+  CacheEntry entryOf(const CacheFolder &folder, const std::string &name) const {
+    CacheEntry entry;
+    entry.path = pathOf(name);
+    entry.hash = name.substr(0, name.rfind('.'));
+    const CacheFolder::Facts facts = folder.facts(name);
+    entry.bytes = facts.bytes;
+    entry.written = facts.written;
+    FileProblem problem;
+    std::optional<std::string> file = folder.read(name, maxEntryBytes, problem);
+    Expected<Sections> sections = file ? decode(*file) : Error{problem.text};
+    if (sections && isEntry(name)) {
+      if (Expected<KernelImage> image = imageOf(*sections)) {
+        entry.name = image->name;
+        entry.arch = image->arch;
+      } else {
+        sections = image.error();
+      }
+    }
+    if (!sections)
+      entry.problem = sections.error().message;
+    else if (sha256Hex(sections->key) != entry.hash)
+      entry.problem = "its name does not match its key";
+    return entry;
+  }
+
   /// Removes what killed processes left.
   void sweep(const CacheFolder &folder) const {
     if (swept.exchange(true))
       return;
     const int64_t now = std::time(nullptr);
+    FileProblem left; // where one cannot be removed, the next process tries again
     for (const std::string &name : folder.names())
       if (isTemporary(name) && folder.facts(name).written < now - leftOverSeconds)
-        folder.remove(name);
+        folder.remove(name, left);
   }
 };
 
@@ -335,37 +362,25 @@ Expected<std::vector<CacheEntry>> KernelCache::list() const {
   std::vector<CacheEntry> entries;
   if (!*folder)
     return entries;
-  for (const std::string &name : (*folder)->names()) {
-    if (!isEntry(name))
-      continue;
-    CacheEntry &entry = entries.emplace_back();
-    entry.path = state->pathOf(name);
-    entry.hash = name.substr(0, name.size() - extension.size());
-    const CacheFolder::Facts facts = (*folder)->facts(name);
-    entry.bytes = facts.bytes;
-    entry.written = facts.written;
-    FileProblem problem;
-    std::optional<std::string> file = (*folder)->read(name, maxEntryBytes, problem);
-    Expected<Sections> sections = file ? decode(*file) : Error{problem.text};
-    Expected<KernelImage> image = sections ? imageOf(*sections) : sections.error();
-    if (image && sha256Hex(sections->key) != entry.hash)
-      image = Error{"its name does not match its key"};
-    if (!image) {
-      entry.problem = image.error().message;
-      continue;
-    }
-    entry.name = image->name;
-    entry.arch = image->arch;
-  }
-  std::sort(entries.begin(), entries.end(), [](const CacheEntry &a, const CacheEntry &b) { return a.path < b.path; });
+  for (const std::string &name : (*folder)->names())
+    if (isEntry(name))
+      entries.push_back(state->entryOf(**folder, name));
+  std::ranges::sort(entries, {}, &CacheEntry::path);
   return entries;
 }
 
 Expected<std::vector<CacheEntry>> KernelCache::verify() const {
-  Expected<std::vector<CacheEntry>> entries = list();
-  if (entries)
-    std::erase_if(*entries, [](const CacheEntry &entry) { return entry.problem.empty(); });
-  return entries;
+  Expected<std::optional<CacheFolder>> folder = state->openAll();
+  if (!folder)
+    return folder.error();
+  std::vector<CacheEntry> bad;
+  if (*folder)
+    for (const std::string &name : (*folder)->names())
+      if (isEntry(name) || isChoice(name))
+        if (CacheEntry entry = state->entryOf(**folder, name); !entry.problem.empty())
+          bad.push_back(std::move(entry));
+  std::ranges::sort(bad, {}, &CacheEntry::path);
+  return bad;
 }
 
 Expected<size_t> KernelCache::clear() {
@@ -376,11 +391,22 @@ Expected<size_t> KernelCache::clear() {
   Expected<std::optional<CacheFolder>> folder = state->openAll();
   if (!folder)
     return folder.error();
-  size_t removed = 0;
+  size_t removed = 0, left = 0;
+  std::string reason;
   if (*folder)
-    for (const std::string &name : (*folder)->names())
-      if (isEntry(name) || isChoice(name) || isTemporary(name))
-        removed += (*folder)->remove(name) && isEntry(name);
+    for (const std::string &name : (*folder)->names()) {
+      if (!isEntry(name) && !isChoice(name) && !isTemporary(name))
+        continue;
+      if (FileProblem problem; (*folder)->remove(name, problem)) {
+        removed += isEntry(name);
+      } else if (problem.kind != FileProblem::Kind::Missing) {
+        ++left;
+        reason = fmt::format("{}: {}", state->pathOf(name), problem.text);
+      }
+    }
+  if (left)
+    return Error{fmt::format("{} files of cache folder {} cannot be removed, one is {}; {} entries were removed", left,
+                             state->directory, reason, removed)};
   return removed;
 }
 

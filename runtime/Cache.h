@@ -112,10 +112,11 @@ public:
   /// Every entry of the folder, sorted by path; bad ones with their problem. None where there is no folder; an error
   /// for one that cannot be read or that others may write to.
   Expected<std::vector<CacheEntry>> list() const;
-  /// Only the bad ones.
+  /// The bad ones, and bad files that lead from a key to an entry.
   Expected<std::vector<CacheEntry>> verify() const;
   /// Forgets the kernels in memory, and removes every entry and left-over temporary file; returns the number
-  /// of entries removed. Other files are left alone. Errors as list().
+  /// of entries removed. Other files are left alone. Errors as list(), and one that says how many files are left where
+  /// some cannot be removed.
   Expected<size_t> clear();
 
 private:

@@ -148,7 +148,7 @@ static bool readWhole(int file, std::string &content) {
   return true;
 }
 
-static bool writeWhole(int file, std::string_view content) {
+bool attune::writeWhole(int file, std::string_view content) {
   // Beyond the process's limit a write ends the process by SIGXFSZ.
   rlimit limit = {};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && content.size() > limit.rlim_cur) {
@@ -208,7 +208,7 @@ bool CacheFolder::create(const std::string &name, std::string_view content, File
   if (::fchmod(file.get(), mode) == 0 && writeWhole(file.get(), content) && file.close())
     return true;
   problem = systemProblem(errno);
-  remove(name);
+  ::unlinkat(folder.get(), name.c_str(), 0);
   return false;
 }
 
@@ -216,11 +216,16 @@ bool CacheFolder::rename(const std::string &from, const std::string &to, FilePro
   if (::renameat(folder.get(), from.c_str(), folder.get(), to.c_str()) == 0)
     return true;
   problem = systemProblem(errno);
-  remove(from);
+  ::unlinkat(folder.get(), from.c_str(), 0);
   return false;
 }
 
-bool CacheFolder::remove(const std::string &name) const { return ::unlinkat(folder.get(), name.c_str(), 0) == 0; }
+bool CacheFolder::remove(const std::string &name, FileProblem &problem) const {
+  if (::unlinkat(folder.get(), name.c_str(), 0) == 0)
+    return true;
+  problem = systemProblem(errno);
+  return false;
+}
 
 std::string CacheFolder::temporaryName(std::string_view name) {
   // Process numbers come again, after a kill and in every container.

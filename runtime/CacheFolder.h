@@ -60,6 +60,9 @@ private:
   int number;
 };
 
+/// Writes all of `content`; false, with errno, where that fails.
+bool writeWhole(int file, std::string_view content);
+
 /// An open folder. Every failure fills `problem`; nothing here waits or throws.
 class CacheFolder {
 public:
@@ -74,7 +77,8 @@ public:
   bool create(const std::string &name, std::string_view content, FileProblem &problem) const;
   /// Gives the file `from` the name `to`, in the place of what had it; removes `from` when that fails.
   bool rename(const std::string &from, const std::string &to, FileProblem &problem) const;
-  bool remove(const std::string &name) const;
+  /// Another process may be quicker: FileProblem::Kind::Missing.
+  bool remove(const std::string &name, FileProblem &problem) const;
   /// A name to write to before `name`'s file is replaced, that no other file has. Contains temporaryMark.
   static std::string temporaryName(std::string_view name);
   static constexpr std::string_view temporaryMark = ".attune.tmp.";

@@ -54,9 +54,9 @@ enum Attribute : uint8_t {
   attributeRegCount = 0x2f, // {symbol, registers}
 };
 
-class Reader {
+class CubinReader {
 public:
-  explicit Reader(std::span<const char> file) : file(file) {}
+  explicit CubinReader(std::span<const char> file) : file(file) {}
 
   /// The object at `offset`, when it lies in the file.
   template <typename T> std::optional<T> read(uint64_t offset) const {
@@ -124,7 +124,7 @@ template <typename Visit> bool forEachAttribute(std::span<const char> info, Visi
 } // namespace
 
 Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin) {
-  Reader reader(cubin);
+  CubinReader reader(cubin);
   std::optional<ElfHeader> header = reader.read<ElfHeader>(0);
   if (!header || std::memcmp(header->ident, "\177ELF\2\1", 6) != 0)
     return damaged("it is not a 64-bit ELF file");

@@ -355,22 +355,15 @@ template <typename Param> [[gnu::cold, gnu::noinline]] std::string namesOf(const
 }
 
 /// Finds for the parameter at `index` its argument in `args`; arguments in declaration order are found at
-/// the first look. Null when it is missing or given twice (then `error` says so).
+/// the first look. Null when it is missing.
 template <typename Param, typename List>
-auto findArgument(const Param &param, size_t index, const List &args, const char *kind, const char *field,
-                  std::optional<Error> &error) -> decltype(args.begin()) {
-  decltype(args.begin()) found = nullptr;
+auto findArgument(const Param &param, size_t index, const List &args) -> decltype(args.begin()) {
   if (index < args.size() && args[index].name == param.name)
-    found = &args[index];
-  else
-    for (const auto &arg : args)
-      if (arg.name == param.name) {
-        found = &arg;
-        break;
-      }
-  if (!found)
-    error = failure("{} '{}' is missing; pass it in .{}", kind, param.name, field);
-  return found;
+    return &args[index];
+  for (const auto &arg : args)
+    if (arg.name == param.name)
+      return &arg;
+  return nullptr;
 }
 
 /// Called when every parameter has its argument and yet there are more arguments than parameters.
@@ -387,14 +380,26 @@ template <typename Param, typename List>
   return Error{};
 }
 
-/// Whether a missing argument is better explained by a misspelt one: the first argument without a parameter.
+/// "captured tensors 'a', 'b' are missing; pass them in .tensors"
+template <typename Param>
+Error missingText(const std::vector<Param> &absent, std::string_view kind, std::string_view field) {
+  const bool one = absent.size() == 1;
+  return failure("{}{} {} {} missing; pass {} in .{}", kind, one ? "" : "s", namesOf(absent), one ? "is" : "are",
+                 one ? "it" : "them", field);
+}
+
+/// Every argument that is missing, or the first one without a parameter, which is then a misspelt one.
 template <typename Param, typename List>
 [[gnu::cold, gnu::noinline]] Error missing(const std::vector<Param> &params, const List &args, const char *kind,
-                                           Error error) {
+                                           const char *field) {
   for (const auto &arg : args)
     if (std::none_of(params.begin(), params.end(), [&](const Param &param) { return param.name == arg.name; }))
       return failure("the kernel has no {} '{}'; it has {}", kind, arg.name, namesOf(params));
-  return error;
+  std::vector<Param> absent;
+  for (const Param &param : params)
+    if (!findArgument(param, 0, args))
+      absent.push_back(param);
+  return missingText(absent, kind, field);
 }
 
 /// `mayBeEmpty`: in a launch without elements, or of a block pattern.
@@ -839,6 +844,14 @@ static Expected<void> checkTensorAxes(const OperandParam &operand, const Tensor 
   return {};
 }
 
+[[gnu::cold, gnu::noinline]] static Error missingOperands(const KernelSignature &signature, const LaunchArgs &args) {
+  std::vector<OperandParam> absent;
+  for (const OperandParam &operand : signature.operands)
+    if (operand.role != OperandRole::Workspace && !operand.optional && !args.operand(operand.name))
+      absent.push_back(operand);
+  return missingText(absent, "operand", "operands");
+}
+
 /// The operands' own checks, and those of their axes against each other.
 static Expected<void> checkOperands(const KernelSignature &signature, Device device, const LaunchArgs &args,
                                     Axes &axes) {
@@ -850,7 +863,7 @@ static Expected<void> checkOperands(const KernelSignature &signature, Device dev
       RETURN_IF_ERROR(checkTensorAxes(operand, *tensor, args));
       RETURN_IF_ERROR(checkOperand(operand, *tensor, device));
     } else if (!operand.optional)
-      return failure("operand '{}' is missing; pass it in .operands", operand.name);
+      return missingOperands(signature, args);
   }
   for (const OperandParam &operand : signature.operands) {
     if (const Tensor *tensor = args.operand(operand.name))
@@ -953,12 +966,11 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64
   SlotWriter slots(packed.bytes + sizeof(LaunchParams));
   axes.forEach([&](int64_t extent) { slots.put(extent); });
 
-  std::optional<Error> error;
   for (size_t i = 0; i < signature.scalars.size(); ++i) {
     const ScalarParam &param = signature.scalars[i];
-    const NamedScalar *arg = findArgument(param, i, args.scalars, "scalar", "scalars", error);
+    const NamedScalar *arg = findArgument(param, i, args.scalars);
     if (!arg)
-      return missing(signature.scalars, args.scalars, "scalar", std::move(*error));
+      return missing(signature.scalars, args.scalars, "scalar", "scalars");
     if (arg->value.dtype() != param.dtype)
       return failure("scalar '{}' is {}, the variant declares {}; cast the value", param.name, name(arg->value.dtype()),
                      name(param.dtype));
@@ -975,9 +987,9 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64
   const Elements elements(sizes, params.qOffset);
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
     const TensorParam &param = signature.tensors[i];
-    const NamedTensor *arg = findArgument(param, i, args.tensors, "captured tensor", "tensors", error);
+    const NamedTensor *arg = findArgument(param, i, args.tensors);
     if (!arg)
-      return missing(signature.tensors, args.tensors, "captured tensor", std::move(*error));
+      return missing(signature.tensors, args.tensors, "captured tensor", "tensors");
     Tensor tensor = arg->tensor;
     bool pattern = signature.blockPattern && signature.blockPattern->tensor == param.name;
     RETURN_IF_ERROR(checkCaptured(param, tensor, device, pattern, pattern || elements.none));

@@ -3,6 +3,7 @@
 #include "runtime/CudaDriver.h"
 #include "runtime/Environment.h"
 #include "runtime/Log.h"
+#include "runtime/SitePackages.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,7 +13,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <glob.h>
 #include <unistd.h>
 
 using namespace attune;
@@ -51,21 +51,11 @@ std::string_view Nvrtc::options() { return "--std=c++17 --modify-stack-limit=fal
 // Finding and opening the library
 //===----------------------------------------------------------------------===//
 
-static std::vector<std::string> matches(const std::string &pattern) {
-  std::vector<std::string> paths;
-  glob_t found = {};
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  std::reverse(paths.begin(), paths.end()); // newer versions first
-  return paths;
-}
-
 std::vector<std::string> Nvrtc::candidates() {
   std::vector<std::string> paths;
   auto addFolder = [&](const std::string &pattern) {
     for (const char *name : {"/libnvrtc.so.13", "/libnvrtc.so.12"})
-      for (std::string &path : matches(pattern + name))
+      for (std::string &path : matchingPaths(pattern + name))
         paths.push_back(std::move(path));
   };
   auto addPrefix = [&](const std::string &prefix) {
@@ -77,6 +67,7 @@ std::vector<std::string> Nvrtc::candidates() {
       paths.push_back(chosen);
     addFolder(chosen);
     addPrefix(chosen);
+    return paths;
   }
   for (EnvironmentVariable variable : {EnvironmentVariable::CudaHome, EnvironmentVariable::CudaPath})
     if (std::string home = valueOf(variable); !home.empty())
@@ -85,12 +76,8 @@ std::vector<std::string> Nvrtc::candidates() {
   addFolder("/usr/local/cuda-*/lib64");
   paths.push_back("libnvrtc.so.13");
   paths.push_back("libnvrtc.so.12");
-  if (std::string venv = valueOf(EnvironmentVariable::VirtualEnv); !venv.empty())
-    addPrefix(venv + "/lib/python3*/site-packages");
-  addPrefix("/usr/local/lib/python3*/dist-packages");
-  addPrefix("/usr/local/lib/python3*/site-packages");
-  addPrefix("/usr/lib/python3*/site-packages");
-  addPrefix("/usr/lib/python3/dist-packages");
+  for (const std::string &folder : sitePackages())
+    addPrefix(folder);
   return paths;
 }
 
@@ -145,6 +132,11 @@ Expected<const Nvrtc *> Nvrtc::get() {
       }
       tried += fmt::format("{}  {}", tried.empty() ? "" : "\n", opened.error().message);
     }
+    if (const std::string chosen = valueOf(EnvironmentVariable::NvrtcPath); !chosen.empty())
+      return Error{.message = fmt::format("ATTUNE_NVRTC_PATH is '{}', where no NVRTC opens; correct it, or unset it to "
+                                          "look in CUDA toolkits and Python packages",
+                                          chosen),
+                   .excerpt = tried};
     return Error{.message =
                      "NVRTC was not found; install a CUDA toolkit or the Python package nvidia-cuda-nvrtc, or set "
                      "ATTUNE_NVRTC_PATH to the folder of libnvrtc.so",

@@ -8,11 +8,11 @@
 //
 //     | where                                                    | for                              |
 //     |----------------------------------------------------------|----------------------------------|
-//     | $ATTUNE_NVRTC_PATH: the library, its folder, or a prefix | a chosen library; set by scripts |
+//     | $ATTUNE_NVRTC_PATH: the library, its folder, or a prefix | a chosen library, or an error    |
 //     | $CUDA_HOME/lib64, $CUDA_PATH/lib64                       | a chosen toolkit                 |
 //     | /usr/local/cuda/lib64, /usr/local/cuda-*/lib64           | an installed toolkit             |
 //     | the dynamic linker's own path                            | distribution packages            |
-//     | site-packages of $VIRTUAL_ENV, /usr/lib and /usr/local   | the Python package               |
+//     | Python's folders of packages (SitePackages.h)            | the Python package               |
 //
 // A prefix is a folder that holds nvidia/cu13/lib or nvidia/cuda_nvrtc/lib, as Python packages lay it out.
 //

@@ -1,6 +1,7 @@
 #include "runtime/ThreadPool.h"
 
 #include "runtime/Environment.h"
+#include "runtime/Log.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <fmt/format.h>
 #include <mutex>
 #include <new>
 #include <pthread.h>
@@ -136,18 +138,29 @@ ThreadPool::~ThreadPool() = default;
 
 unsigned ThreadPool::threads() const { return unsigned(state->workers.size()) + 1; }
 
-static unsigned defaultThreads() {
+static unsigned hardwareThreads() { return std::max(std::thread::hardware_concurrency(), 1u); }
+
+Expected<unsigned> ThreadPool::threadsToUse() {
+  constexpr unsigned most = 1024;
   const std::string text = valueOf(EnvironmentVariable::NumThreads);
+  if (text.empty())
+    return hardwareThreads();
   unsigned value = 0;
   auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code == std::errc() && stop == text.data() + text.size() && value >= 1 && value <= 1024)
+  if (code == std::errc() && stop == text.data() + text.size() && value >= 1 && value <= most)
     return value;
-  return std::max(std::thread::hardware_concurrency(), 1u);
+  return Error{fmt::format("ATTUNE_NUM_THREADS is '{}', but must be a whole number from 1 to {}; correct or unset it",
+                           text, most)};
 }
 
 ThreadPool &ThreadPool::process() {
   // Never destroyed: a host kernel may run while static objects are being destroyed.
-  static ThreadPool *pool = new ThreadPool(defaultThreads());
+  static ThreadPool *pool = [] {
+    const Expected<unsigned> threads = threadsToUse();
+    if (!threads)
+      logLine(LogLevel::Warning, "{}", threads.error().message);
+    return new ThreadPool(threads ? *threads : hardwareThreads());
+  }();
   return *pool;
 }
 

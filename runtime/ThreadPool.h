@@ -11,6 +11,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attune/Error.h"
+
 #include <cstddef>
 #include <memory>
 
@@ -25,8 +27,10 @@ public:
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
 
-  /// The pool of this process, with $ATTUNE_NUM_THREADS threads (1 to 1024), else the hardware's.
+  /// The pool of this process, of threadsToUse() threads, or the hardware's with a warning where that is an error.
   static ThreadPool &process();
+  /// $ATTUNE_NUM_THREADS (1 to 1024), else the hardware's. Compiling for the CPU fails with the error of another value.
+  static Expected<unsigned> threadsToUse();
 
   unsigned threads() const;
 

@@ -82,8 +82,9 @@ struct IrText {
   std::string text = {};
   std::string file = "input.mlir"; ///< its name in errors
 
-  /// Reads a file.
+  /// Reads a file, a pipe or a device of at most maxBytes.
   static Expected<IrText> read(const std::string &path);
+  static constexpr size_t maxBytes = size_t(64) << 20;
 };
 
 /// Whether compile() makes use of measurements (attune/Tune.h).

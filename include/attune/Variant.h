@@ -189,6 +189,9 @@ public:
   /// Adds the launch's q offset to q in expressions: the rows of Q are queries qOffset, qOffset + 1, ...
   Variant &qOffset();
 
+  /// The same variant under another name, an identifier.
+  Variant named(std::string name, std::source_location where = std::source_location::current()) const;
+
   const std::string &name() const { return variantName; }
   const std::optional<float> &scale() const { return factor; }
   /// The score, f32; none means s itself.
@@ -269,6 +272,7 @@ private:
   Variant &addMask(const Expr &result, std::source_location where);
   std::optional<std::string> faultOfLengths(const char *what, const TensorDecl &decl,
                                             const std::optional<TensorDecl> &before) const;
+  void setName(std::string name, std::source_location where);
   void fail(Error error);
   void collect();
 

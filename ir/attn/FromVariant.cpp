@@ -186,7 +186,7 @@ private:
     return make<arith::MinSIOp>(make<arith::MaxSIOp>(own, constant(i32, 0)), ofAll);
   }
 
-  Value cast(Value x, DType to) {
+  Value castTo(Value x, DType to) {
     Type from = x.getType(), type = irType(*builder.getContext(), to);
     if (from == type)
       return x;
@@ -300,7 +300,7 @@ private:
     case Op::Shr:
       return shift<arith::ShRSIOp>(x[0], x[1], *node.operands[1]);
     case Op::Cast:
-      return cast(x[0], node.type);
+      return castTo(x[0], node.type);
     case Op::Invalid:
       break;
     }

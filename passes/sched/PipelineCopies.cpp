@@ -369,7 +369,7 @@ private:
       commit();
     readEarly();
     const size_t carriedIndices = dense ? 1 : indices.size();
-    SmallVector<Value> carried(ArrayRef(indices).take_front(carriedIndices));
+    SmallVector<Value> carried(ArrayRef<Value>(indices).take_front(carriedIndices));
     carried.append(depths.size(), i32(0));
     sched::ForTilesOp tiles = openLoop(carried);
     auto arguments = tiles.getBody().getArguments();

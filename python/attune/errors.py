@@ -1,8 +1,10 @@
 """What attune raises, and where."""
+import functools
 import itertools
 import linecache
 import os
 import sys
+import types
 
 _LIBRARIES = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)  # whose frames are never the user's
 
@@ -29,8 +31,50 @@ def here():
     return (code.co_filename, frame.f_lineno, column)
 
 
+def _source_line(file, line):
+    """"" where the file is a device, which may have no end."""
+    return "" if os.path.exists(file) and not os.path.isfile(file) else linecache.getline(file, line)
+
+
 def _source_bytes(file, line):
-    return linecache.getline(file, line).encode() or b" " * 4096
+    return _source_line(file, line).encode() or b" " * 4096
+
+
+def users(traceback):
+    """The traceback without the frames of this package and of the libraries below it."""
+    entries = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    kept = None
+    for entry in reversed(entries):
+        if not entry.tb_frame.f_code.co_filename.startswith(_LIBRARIES):
+            kept = types.TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
+
+
+def _is_users(error):
+    """Whether the user's code raised it, or attune did because of it: of any other error this package's frames are what helps."""
+    traceback = error.__traceback__
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return isinstance(error, Error) or not traceback.tb_frame.f_code.co_filename.startswith(_LIBRARIES)
+
+
+def public(function):
+    """The function, whose errors have the user's frames alone in their tracebacks, and between them one of this package: that of the call."""
+
+    @functools.wraps(function)
+    def call(*arguments, **named):
+        __tracebackhide__ = True  # of pytest
+        try:
+            return function(*arguments, **named)
+        except Exception as error:
+            if not _is_users(error):
+                raise
+            raise error.with_traceback(users(error.__traceback__))
+
+    return call
 
 
 class Error(RuntimeError):
@@ -55,7 +99,7 @@ class Error(RuntimeError):
     def _source(self):
         if not self.file:
             return ""
-        source = linecache.getline(self.file, self.line).rstrip("\n")
+        source = _source_line(self.file, self.line).rstrip("\n")
         if not source.strip():
             return ""
         return source + (f"\n{' ' * (self.column - 1)}^" if self.column else "")

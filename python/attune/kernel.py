@@ -4,6 +4,7 @@ import typing
 
 from . import _core
 from .arrays import contiguous, current_stream, empty_like, exported, readable, returned
+from .errors import public
 from .expressions import dtype_name, fail
 from .variant import Variant
 
@@ -67,6 +68,7 @@ def _options(variant, *, head_dim, head_dim_v=0, dtype="bf16", gradients=None, l
     return options
 
 
+@public
 def compile(variant, *, head_dim, target=None, **options):
     """The Kernel for a variant.
 
@@ -91,6 +93,7 @@ def compiled(variant, *, target=None, **options):
     return _core.compile(variant._core, options, target), options
 
 
+@public
 def emit(variant, stage, *, target=None, **options):
     """The text of a stage of the compilation, "dsl", "attn", "tile", "sched", "llvm", "cuda" or "ptx"; of "cubin" the bytes."""
     options = _options(variant, **options)
@@ -98,6 +101,7 @@ def emit(variant, stage, *, target=None, **options):
     return result if stage == "cubin" else result.decode()
 
 
+@public
 def explain(variant, *, target=None, **options):
     """The cost model's ranking and the plan, as explain() in attune/Compile.h describes it."""
     options = _options(variant, **options)
@@ -149,6 +153,7 @@ class Kernel:
     def __repr__(self):
         return f"<attune.Kernel {self.name} on {self.device}>"
 
+    @public
     def __call__(self, q, k, v, *, return_lse=False, out=None, dropout=None, seed=0, offset=0, q_offset=None, stream=None, **captured):
         """O of q [B, H, Sq, D], k [B, Hkv, Sk, D] and v [B, Hkv, Sk, Dv]; with `return_lse` (O, LSE), LSE float32 [B, H, Sq].
 
@@ -169,6 +174,7 @@ class Kernel:
             o = returned(o, q)
         return (o, returned(lse, q)) if return_lse else o
 
+    @public
     def backward(self, q, k, v, o, lse, do, *, dlse=None, dropout=None, seed=0, offset=0, q_offset=None, stream=None, **captured):
         """The Gradients of a call with these arguments: `o` and `lse` as it gave them (`lse` None without softmax), `do` the gradient of O, and with
         lse_gradient `dlse` that of LSE. Captured tensors, scalars, dropout, seed and offset are those of the call."""

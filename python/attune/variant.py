@@ -6,7 +6,7 @@ import math
 import types
 
 from . import _core
-from .errors import Error
+from .errors import Error, public
 from .expressions import Element, Expr, Tensor, as_expr, dtype_name, fail, here, is_array, tensor_name
 
 _UNPLACED = ("", 0, 0)
@@ -189,6 +189,7 @@ class Variant:
     Mistakes raise attune.Error at the user's line.
     """
 
+    @public
     def __init__(self, score=None, mask=None, *, normaliser=None, sink=None, dropout=None, scale=None, precise=False, q_offset=False, blocks=None,
                  key_lengths=None, query_lengths=None, key_pages=None, name=None):
         where = here()
@@ -234,6 +235,7 @@ class Variant:
         self.arrays = {key: tensor.array for key, tensor in captures.tensors.items() if key in used}
 
     @classmethod
+    @public
     def from_json(cls, text):
         """The variant of which json() gave the text; calls bind all of its tensors by name."""
         variant = cls.__new__(cls)

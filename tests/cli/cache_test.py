@@ -206,6 +206,61 @@ class Cache(unittest.TestCase):
                 self.attune(*compiling, "--emit", "sched")
                 self.assertEqual(self.warnings(), [])
 
+    TUNE = ["tune", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,16,16,32,32", "--candidates", "1", "--budget", "0.1"]
+
+    def test_what_cannot_be_removed(self):
+        self.assertFalse(self.hits())
+        stuck = os.path.join(self.folder, "0.attune")
+        os.mkdir(stuck)  # which, as a file of a read-only folder, no user can unlink
+        self.attune("cache", "clear", code=1)
+        self.assertEqual(self.err, f"error: 1 files of cache folder {self.folder} cannot be removed, one is {stuck}: Is a directory; 1 entries were removed\n")
+        self.assertEqual(os.listdir(self.folder), ["0.attune"])
+
+    def test_plans_that_are_not_kept(self):
+        os.mkdir(self.folder, 0o700)
+        plans = os.path.join(self.folder, "plans")
+        open(plans, "w").close()
+        error = f"error: measured plans are not kept: folder {plans} cannot be written: Not a directory\n"
+        self.assertIn("timed          1 of", self.attune(*self.TUNE, code=1))
+        self.assertTrue(self.err.endswith(error), self.err)
+        self.attune(*self.TUNE, "--json", code=1)
+        self.assertTrue(self.err.endswith(error), self.err)
+        self.attune(*self.TUNE, "--no-cache")
+        os.remove(plans)
+        self.attune(*self.TUNE, code=1, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+        self.assertIn(f"error: measured plans are not kept: folder {plans} cannot be written: File too large\n", self.err)
+
+    def test_bad_plans(self):
+        self.attune(*self.TUNE)
+        self.attune("cache", "verify")
+        self.assertEqual(self.out, f"0 bad entries and 0 bad measured plans in {self.folder}\n")
+        (good,) = os.listdir(os.path.join(self.folder, "plans"))
+        bad = os.path.join(self.folder, "plans", "bad.json")
+        with open(bad, "w") as file:
+            file.write("{}")
+        problem = "it lacks 'format' or has it with another type"
+        self.assertEqual(self.attune("cache", "verify", code=1), f"bad  bad: {problem}\n0 bad entries and 1 bad measured plans in {self.folder}\n")
+        self.assertEqual(json.loads(self.attune("cache", "verify", "--json", code=1))["plans"], [{"id": "bad", "path": bad, "problem": problem}])
+        exported = os.path.join(self.home, "plans.json")
+        self.attune("cache", "export", exported, code=1)
+        self.assertEqual(self.err, f"error: measured plans {bad} are bad: {problem}; remove them by attune cache remove --bad, then export\n")
+        self.assertFalse(os.path.exists(exported))
+        self.attune("cache", "remove", code=2)
+        self.assertEqual(self.err, "error: nothing is named; write names of attune cache plans, or --bad\n")
+        self.assertEqual(self.attune("cache", "remove", "--bad"), f"removed 1 measured sizes from {self.folder}/plans\n")
+        self.attune("cache", "export", exported)
+        self.assertEqual(os.listdir(os.path.join(self.folder, "plans")), [good])
+        self.assertEqual(self.attune("cache", "import", exported), f"1 measured sizes to {self.folder}/plans\n")
+
+    def test_bad_choices(self):
+        self.assertFalse(self.hits())
+        choices = [name for name in os.listdir(self.folder) if name.endswith(".choice")]
+        for name in choices or ["0" * 64 + ".choice"]:
+            with open(os.path.join(self.folder, name), "w") as file:
+                file.write("x")
+        self.attune("cache", "verify", code=1)
+        self.assertIn("bad: it is cut off at 1 bytes\n", self.out)
+
     def test_full_disk(self):
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         self.assertFalse(self.hits(preexec_fn=limit))

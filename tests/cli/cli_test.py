@@ -121,8 +121,8 @@ class Cli(unittest.TestCase):
             out.write(text)
         return self.path(name)
 
-    def attune(self, *args, code=0, environment={}):
-        done = subprocess.run([ATTUNE, *map(str, args)], capture_output=True, env={**self.environment, **environment}, timeout=300)
+    def attune(self, *args, code=0, environment={}, **options):
+        done = subprocess.run([ATTUNE, *map(str, args)], capture_output=True, env={**self.environment, **environment}, timeout=300, **options)
         self.out, self.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
         self.assertEqual(done.returncode, code, f"{args}\n{self.out}\n{self.err}")
         if code:
@@ -318,6 +318,15 @@ class Cli(unittest.TestCase):
             ("show", "causal", "--shape", "1,2,2,64,64,64,64", "-o", "mask.gif"): "mask.gif is no picture; use a name that ends in .txt, .svg or .png",
             ("show", "causal", "--shape", "1,2,2,64,64,64,64", "--tile-q", "8"): "--tile-q: 8 is not a whole number from 16 to 1048576",
             ("explain", "--candidates", "-2"): "--candidates: -2 is not a whole number from 0 to 1000000",
+            ("run", "--scale", "1e50"): "--scale 1e+50 is not finite; write a number, for example 0.125",
+            ("run", "softcap", "--cap", "nan"): "error: parameter cap of softcap is nan, but must be a number; write one\n",
+            ("run", "--head-dim", "abc"): "error: --head-dim: abc is not a whole number of 32 bits\n",
+            ("run", "--paged", "99999999999"): "error: --paged: 99999999999 is not a whole number of 32 bits\n",
+            ("run", "--dropout", "abc"): "error: --dropout: abc is not a number\n",
+            ("run", "softcap", "--cap", "x"): "error: --cap: x is not a number\n",
+            ("run", "--persistent", "maybe"): "error: --persistent: maybe is not true or false\n",
+            ("compile", "--dropout"): "error: --dropout has no value; write --dropout P\n",
+            ("compile", "--emit"): "error: --emit has no value; write --emit TEXT\n",
             ("run", "--scale", "nan"): "--scale nan is not finite; write a number, for example 0.125",
             ("run", "causal", "--q", "/", "--k", "x.npy", "--v", "x.npy"): "/: is a directory; name a .npy file",
             ("run", "missing.json"): "missing.json cannot be read: No such file or directory",
@@ -823,12 +832,154 @@ class Cli(unittest.TestCase):
             remedy = ", and --cuda FILE takes this beside the variant" if stage == "cuda" else ""
             self.assertEqual(self.err, f"error: {file} holds {name}, which is not read back; what --emit dsl, attn, tile or sched writes is{remedy}\n")
         # Of text in neither form the suffix says what was meant.
-        for suffix, text in [("json", "error: {file}: variant is not valid JSON from here on"), ("mlir", "{file}:1:1: error: ")]:
-            file = self.write("neither." + suffix, "name: x\n")
-            self.attune("compile", file, "--emit", "cuda", code=1)
-            self.assertIn(text.format(file=file), self.err)
+        file = self.write("neither.json", "name: x\n")
+        self.attune("compile", file, "--emit", "cuda", code=1)
+        self.assertEqual(self.err, f"{file}:1:2: error: variant is not valid JSON from here on\nname: x\n ^\n")
+        for text in ["name: x\n", "s + bias[h, q, k]\n", "int main() {}\n", "Plan of the tile. The schedule\n", "\0" * 100]:
+            file = self.write("neither.txt", text)
+            self.attune("compile", file, "--emit", "cuda", code=2)
+            self.assertEqual(self.err, f"error: {file} is not a variant file: expected JSON or attn, tile or sched text, as --emit dsl, attn, tile or sched writes it\n")
         self.attune("compile", "no/such/file", code=2)
         self.assertEqual(self.err, "error: no/such/file cannot be read: No such file or directory\n")
+
+    # ---- what cannot be written, and what has no end
+
+    def test_failed_outputs(self):
+        """A file limit ends each write, as a full disk does: what was there stays, and nothing is left beside it."""
+        shape = ["--shape", "1,1,1,256,256,64,64"]
+        commands = [["compile", "causal", "--arch", "sm_80", "--head-dim", 64, "--emit", "tile", "-o", "out"],
+                    ["show", "causal", *shape, "-o", "out.svg"], ["show", "causal", *shape, "-o", "out.png"], ["show", "causal", *shape, "-o", "out.txt"],
+                    ["explain", "causal", "--arch", "sm_80", "--head-dim", 64, "--roofline", "--svg", "out.svg"],
+                    ["cache", "export", "out.json", "--cache-dir", self.tuned()]]
+        for command in commands:
+            for before in [None, "before"]:
+                with self.subTest(command=command, before=before), tempfile.TemporaryDirectory() as folder:
+                    name = next(word for word in command if str(word).startswith("out"))
+                    if before:
+                        pathlib.Path(folder, name).write_text(before)
+                    self.attune(*command, code=1, cwd=folder, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20)))
+                    self.assertIn(f"error: {name} cannot be written: File too large\n", self.err)
+                    self.assertEqual(os.listdir(folder), [name] if before else [])
+                    if before:
+                        self.assertEqual(pathlib.Path(folder, name).read_text(), before)
+        with tempfile.TemporaryDirectory() as folder:
+            self.attune("run", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,64,64,16,16", "--no-cache", "--dump", folder, code=1,
+                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20)))
+            self.assertEqual((self.err, os.listdir(folder)), (f"error: {folder}/q.npy cannot be written: File too large\n", []))
+            if self.has_nvrtc(): # all of its files or none
+                self.attune("export", "causal", "--arch", "sm_80", "--head-dim", 64, "-o", folder, code=1,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000)))
+                self.assertEqual(os.listdir(folder), [])
+        self.attune("compile", "causal", "--emit", "dsl", "-o", "/dev/full", code=1)
+        self.assertEqual(self.err, "error: /dev/full cannot be written: No space left on device\n")
+
+    def test_outputs(self):
+        """A device or a pipe is written as it is, a link is followed, a file keeps its mode."""
+        emit = ["compile", "causal", "--emit", "dsl", "-o"]
+        text = self.attune(*emit[:-1])
+        self.assertEqual(self.attune(*emit, "/dev/stdout"), text)
+        with tempfile.TemporaryDirectory() as folder:
+            target, link = os.path.join(folder, "target"), os.path.join(folder, "link")
+            os.symlink("target", link)
+            self.attune(*emit, link)
+            self.assertTrue(os.path.islink(link))
+            self.assertEqual(read_text(target), text)
+            os.chmod(target, 0o640)
+            self.write(target, "before")
+            self.attune(*emit, link)
+            self.assertEqual((read_text(target), os.stat(target).st_mode & 0o777), (text, 0o640))
+            os.link(target, os.path.join(folder, "other"))
+            self.attune("compile", "plain", *emit[2:], target)
+            self.assertEqual(read_text(os.path.join(folder, "other")), self.attune("compile", "plain", "--emit", "dsl"))
+            self.assertEqual(sorted(os.listdir(folder)), ["link", "other", "target"])
+        self.attune(*emit, "/", code=1)
+        self.assertEqual(self.err, "error: / cannot be written: Is a directory\n")
+        self.attune(*emit, "/nowhere/x", code=1)
+        self.assertEqual(self.err, "error: /nowhere/x cannot be written: No such file or directory\n")
+
+    def test_endless_inputs(self):
+        link = self.path("zero.npy")
+        os.symlink("/dev/zero", link)
+        shape = ["--shape", "1,1,1,64,64,64,64"]
+        bound = "error: {} has more than 67108864 bytes, the most that is read; name a file of attune's\n"
+        for code, text, command in [(2, bound.format("/dev/zero"), ["compile", "/dev/zero"]), (2, bound.format("/dev/full"), ["show", "/dev/full", *shape]),
+                                    (2, bound.format("/dev/zero"), ["cache", "import", "/dev/zero"]),
+                                    (2, bound.format("/dev/zero"), ["compile", "causal", "--head-dim", 64, "--cuda", "/dev/zero"])]:
+            with self.subTest(command=command):
+                self.attune(*command, code=code)
+                self.assertEqual(self.err, text)
+        npy = f"error: {link}: not a .npy file: it does not start with \\x93NUMPY; write it with numpy.save\n"
+        self.attune("run", "causal", "--target", "cpu", "--q", link, "--k", link, "--v", link, code=2)
+        self.assertEqual(self.err, npy)
+        self.attune("run", "alibi", "--target", "cpu", *shape, "--tensor", f"slopes=f32:{link}", code=1)
+        self.assertEqual(self.err, npy)
+
+    # ---- what was meant
+
+    def test_flags_have_no_line_of_source(self):
+        for flag, value, text in [("--paged", 3, "page size 3 is not a positive multiple of 16; use 16, 64 or 128"),
+                                  ("--sink", "q", "tensor name \"q\" is reserved; use a name other than s b h q k B H Sq Sk")]:
+            for variant in [[], ["causal"]]:
+                with self.subTest(flag=flag, variant=variant):
+                    self.attune("compile", *variant, flag, value, "--arch", "sm_80", "--head-dim", 64, code=1)
+                    self.assertTrue(self.err.startswith("error: "), self.err)
+                    self.assertTrue(self.err.endswith(text + "\n"), self.err)
+
+    def test_threads(self):
+        run = ["run", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,16,16,16,16"]
+        for threads in ["abc", "0", "-1", "1025", "4x", "1e3", " 2"]:
+            with self.subTest(threads=threads):
+                self.attune(*run, code=1, environment={"ATTUNE_NUM_THREADS": threads})
+                self.assertEqual(self.err, f"error: ATTUNE_NUM_THREADS is '{threads}', but must be a whole number from 1 to 1024; correct or unset it\n")
+        self.attune(*run, environment={"ATTUNE_NUM_THREADS": "3"})
+        self.attune(*run, environment={"ATTUNE_NUM_THREADS": ""})
+
+    def test_missing_data(self):
+        run = ["run", "--score", "(s + slopes[h]) * gain + table[h, k]", "--target", "cpu", "--shape", "1,2,2,64,64,16,16"]
+        declared = ["--tensor", "slopes=f32", "--tensor", "table=bf16"]
+        self.attune(*run, *declared, "--scalar", "gain=1.5", code=1)
+        self.assertEqual(self.err, "error: captured tensor slopes, captured tensor table have no data; add --tensor slopes=f32[N]:random "
+                                   "--tensor table=bf16[M,N]:random, or .npy files in the place of random\n")
+        self.attune("tune", *run[1:], *declared, "--scalar", "gain=1.5", code=1)
+        self.assertIn("captured tensor slopes, captured tensor table have no data", self.err)
+
+    def test_names(self):
+        cache = ["--cache-dir", self.path("named")]
+        compiling = ["--arch", "cpu", "--dtype", "f32", "--head-dim", 16, *cache]
+        bias = ["--tensor", "bias=f32"]
+        variants = {"plain": [], "causal": ["causal"], "score_s_plus_bias_h_q_k": ["--score", "s + bias[h,q,k]", *bias],
+                    "score_s_minus_bias_h_q_k": ["--score", "s - bias[h,q,k]", *bias], "mask_q_ge_k": ["--mask", "q >= k"],
+                    "causal_mask_q_minus_k_lt_256": ["causal", "--mask", "q - k < 256"],
+                    "score_30_times_tanh_s_over_30_mask_q_gt_k": ["--score", "softcap(s, 30)", "--mask", "q > k"],
+                    "causal_sink_sinks_dropout": ["causal", "--sink", "sinks", "--dropout", 0.1], "plain_sigmoid_scale_0_125": ["--normaliser", "sigmoid", "--scale", 0.125],
+                    "plain_precise_q_offset": ["--precise", "--with-q-offset"], "mine": ["--score", "s * 2", "--name", "mine"], "ours": ["causal", "--name", "ours"]}
+        for name, flags in variants.items():
+            with self.subTest(name=name):
+                self.assertEqual(self.json("compile", *flags, *compiling)["variant"], name)
+        self.assertEqual(sorted(entry["name"] for entry in self.json("cache", "list", *cache)["entries"]), sorted(variants))
+        # The spelling does not count, nor what a launch gives.
+        for flags in [["--mask", "q>=k"], ["causal", "--sink", "sinks", "--dropout", 0.3], ["--normaliser", "softmax"]]:
+            self.assertTrue(self.json("compile", *flags, *compiling)["cacheHit"])
+        # A long one is cut, and told from another by its digest.
+        names = [self.json("compile", "--mask", " || ".join(f"q - k == {i}" for i in range(first, 40)), *compiling)["variant"] for first in (0, 1)]
+        self.assertRegex(names[0], r"^mask_q_minus_k_eq_0_or_q_minus_k_eq_1_or_[0-9a-f]{6}$")
+        self.assertRegex(names[1], r"^mask_q_minus_k_eq_1_or_q_minus_k_eq_2_or_[0-9a-f]{6}$")
+        self.attune("compile", "causal", "--name", "two words", *compiling, code=2)
+        self.assertEqual(self.err, "error: variant name \"two words\" is not an identifier; use letters, digits and underscores, and no digit first\n")
+        for verb in [["compile", "--emit", "tile", "--arch", "sm_80", "--head-dim", 64], ["run", "--target", "cpu", "--shape", "1,1,1,16,16,16,16"],
+                     ["explain", "--arch", "sm_80", "--head-dim", 64], ["show", "--shape", "1,1,1,64,64,64,64"]]:
+            self.assertIn("mine", self.attune(verb[0], "causal", "--name", "mine", *verb[1:]))
+        tile = self.path("named.mlir")
+        self.attune("compile", "causal", "--emit", "tile", "--head-dim", 64, "-o", tile)
+        self.attune("compile", tile, "--name", "mine", code=2)
+        self.assertEqual(self.err, f"error: --name contradicts {tile}, which holds the variant; edit the file or leave out the flag\n")
+
+    def tuned(self):
+        """A cache folder with a measured plan."""
+        folder = self.path("tuned_once")
+        if not os.path.exists(folder):
+            self.attune("tune", "causal", "--target", "cpu", "--dtype", "f32", "--shape", "1,1,1,16,16,16,16", "--candidates", 1, "--budget", 0.1, "--cache-dir", folder)
+        return folder
 
     def test_errors_of_text(self):
         file = self.write("bad.mlir", "module {\n  attn.atention @x\n}\n")
@@ -867,9 +1018,24 @@ class Cli(unittest.TestCase):
             if not any(os.path.exists(f"/usr/local/{name}/bin/nvdisasm") for name in os.listdir("/usr/local") if name.startswith("cuda")):
                 home["PATH"] = "/usr/bin:/bin"
                 home["CUDA_HOME"] = tools # no bin in it
+                home["HOME"] = tools
+                # Before NVRTC is looked for.
+                home["ATTUNE_NVRTC_PATH"] = "/nowhere"
                 self.attune(*command, code=1)
-                self.assertEqual(self.err, "error: stage sass needs nvdisasm, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, /usr/local/cuda); "
-                                           "install the toolkit's package cuda-nvdisasm, or emit ptx\n")
+                self.assertEqual(self.err, "error: stage sass needs nvdisasm, which is neither on PATH nor in a CUDA toolkit ($CUDA_HOME, $CUDA_PATH, /usr/local/cuda) "
+                                           "or a Python package; pip install nvidia-cuda-nvdisasm, or emit ptx\n")
+                self.attune("compile", "causal", "--arch", "sm_80", "--head-dim", 64, "--emit", "ptx", code=1)
+                self.assertEqual(self.err, "error: ATTUNE_NVRTC_PATH is '/nowhere', where no NVRTC opens; correct it, or unset it to look in CUDA toolkits and Python packages\n")
+                del home["ATTUNE_NVRTC_PATH"]
+                # Those of NVIDIA's and Triton's Python packages.
+                for number, place in enumerate(["nvidia/cu13/bin", "nvidia/cuda_nvdisasm/bin", "triton/backends/nvidia/bin"]):
+                    environment = os.path.join(tools, f"environment{number}")
+                    folder = os.path.join(environment, "lib/python3.11/site-packages", place)
+                    os.makedirs(folder)
+                    shutil.copy(program, folder)
+                    home["VIRTUAL_ENV"] = environment
+                    self.attune(*command, code=1)
+                    self.assertEqual(self.err, f"error: {folder}/nvdisasm fails with code 3: no such option\n")
         finally:
             self.environment = outer
 

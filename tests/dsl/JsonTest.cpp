@@ -13,6 +13,12 @@ std::string read(std::string_view json) {
   return variant ? "no error" : variant.error().text();
 }
 
+/// The first line of the error, without the text and its caret.
+std::string fault(std::string_view json) {
+  const std::string text = read(json);
+  return text.substr(0, text.find('\n'));
+}
+
 } // namespace
 
 TEST_CASE("a variant with everything as JSON, and back") {
@@ -121,9 +127,10 @@ TEST_CASE("a generated let does not meet a tensor's name") {
 }
 
 TEST_CASE("errors of JSON, to the letter") {
-  CHECK(read("{\"name\": \"v\",\n  \"scale\": }") == "json:2:12: error: variant is not valid JSON from here on");
-  CHECK(read("") == "json:1:1: error: variant is not valid JSON from here on");
-  CHECK(read("[1]") == "error: variant is [1], but must be an object");
+  CHECK(read("{\"name\": \"v\",\n  \"scale\": }") ==
+        "json:2:12: error: variant is not valid JSON from here on\n  \"scale\": }\n           ^");
+  CHECK(read("") == "json:1:1: error: variant is not valid JSON from here on\n\n^");
+  CHECK(read("[1]") == "json:1:1: error: variant is [1], but must be an object\n[1]\n^");
   // Deeper than a stack.
   for (auto [open, close] : {std::pair{"[", "]"}, {"{\"a\": ", "}"}}) {
     auto nested = [&, open = open, close = close](int levels) {
@@ -132,61 +139,101 @@ TEST_CASE("errors of JSON, to the letter") {
         text += open;
         end += close;
       }
-      return read(text + "1" + end + "}");
+      return fault(text + "1" + end + "}");
     };
-    CHECK(nested(100).starts_with("error: /name is "));
-    CHECK(nested(101) == "error: variant nests more than 100 levels deep, but its fields take 4; leave out the rest");
+    const std::string tooDeep =
+        "error: variant nests more than 100 levels deep, but its fields take 4; leave out the rest";
+    CHECK(nested(100).starts_with("json:1:10: error: /name is "));
+    CHECK(nested(101).ends_with(tooDeep));
     CHECK(nested(200000) == nested(101));
   }
-  CHECK(read("{}") == "error: /name is missing");
-  CHECK(read(R"({"name": 1})") == "error: /name is 1, but must be a string");
-  CHECK(read(R"({"name": "v", "colour": 1})") ==
-        "error: /colour is not a field; the fields are name scale "
+  CHECK(read("{}") == "json:1:1: error: /name is missing\n{}\n^");
+  CHECK(fault(R"({"name": 1})") == "json:1:10: error: /name is 1, but must be a string");
+  CHECK(fault(R"({"name": "v", "colour": 1})") ==
+        "json:1:15: error: /colour is not a field; the fields are name scale "
         "score mask dropout precise qOffset blocks keyLengths queryLengths keyPages "
         "normaliser sink tensors scalars");
-  CHECK(read(R"({"name": "v", "scale": "x"})") == "error: /scale is \"x\", but must be a number that fits in f32");
-  CHECK(read(R"({"name": "v", "scale": 1e40})") == "error: /scale is 1e+40, but must be a number that fits in f32");
-  CHECK(read(R"({"name": "v", "score": []})") == "error: /score is [], but must be a string");
-  CHECK(read(R"({"name": "v", "mask": null})") == "error: /mask is null, but must be a string");
-  CHECK(read(R"({"name": "v", "precise": 1})") == "error: /precise is 1, but must be true or false");
-  CHECK(read(R"({"name": "v", "qOffset": "yes"})") == "error: /qOffset is \"yes\", but must be true or false");
-  CHECK(read(R"({"name": "v", "dropout": true})") == "error: /dropout is true, but must be a number that fits in f32");
+  CHECK(fault(R"({"name": "v", "scale": "x"})") ==
+        "json:1:24: error: /scale is \"x\", but must be a number that fits in f32");
+  CHECK(fault(R"({"name": "v", "scale": 1e40})") ==
+        "json:1:24: error: /scale is 1e+40, but must be a number that fits in f32");
+  CHECK(fault(R"({"name": "v", "score": []})") == "json:1:24: error: /score is [], but must be a string");
+  CHECK(fault(R"({"name": "v", "mask": null})") == "json:1:23: error: /mask is null, but must be a string");
+  CHECK(fault(R"({"name": "v", "precise": 1})") == "json:1:26: error: /precise is 1, but must be true or false");
+  CHECK(fault(R"({"name": "v", "qOffset": "yes"})") ==
+        "json:1:26: error: /qOffset is \"yes\", but must be true or false");
+  CHECK(fault(R"({"name": "v", "dropout": true})") ==
+        "json:1:26: error: /dropout is true, but must be a number that fits in f32");
   CHECK(read(R"({"name": "v", "dropout": 1})") ==
         "error: dropout probability 1 is outside [0, 1); use the fraction to drop, for example 0.1");
-  CHECK(read(R"({"name": "v", "tensors": []})") == "error: /tensors is [], but must be an object");
-  CHECK(read(R"({"name": "v", "tensors": {"t": 1}})") == "error: /tensors/t is 1, but must be an object");
-  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "f64", "rank": 1}}})") ==
-        "error: /tensors/t/dtype is \"f64\", but must be one of f32 f16 bf16 i32 i64 bool; write f32 and convert the "
+  CHECK(fault(R"({"name": "v", "tensors": []})") == "json:1:26: error: /tensors is [], but must be an object");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": 1}})") == "json:1:32: error: /tensors/t is 1, but must be an object");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"dtype": "f64", "rank": 1}}})") ==
+        "json:1:42: error: /tensors/t/dtype is \"f64\", but must be one of f32 f16 bf16 i32 i64 bool; write f32 and "
+        "convert the "
         "data: kernels compute in float32");
-  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "float16", "rank": 1}}})") ==
-        "error: /tensors/t/dtype is \"float16\", but must be one of f32 f16 bf16 i32 i64 bool; write f16");
-  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "u8", "rank": 1}}})") ==
-        "error: /tensors/t/dtype is \"u8\", but must be one of f32 f16 bf16 i32 i64 bool");
-  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": 5, "rank": 1}}})") ==
-        "error: /tensors/t/dtype is 5, but must be one of f32 f16 bf16 i32 i64 bool");
-  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rank": "x"}}})") ==
-        "error: /tensors/t/rank is \"x\", but must be an integer from 0 to 4");
-  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rank": -1}}})") ==
-        "error: /tensors/t/rank is -1, but must be an integer from 0 to 4");
-  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rank": 5}}})") ==
-        "error: /tensors/t/rank is 5, but must be an integer from 0 to 4");
-  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "f32"}}})") == "error: /tensors/t/rank is missing");
-  CHECK(read(R"({"name": "v", "tensors": {"t": {"type": "f32"}}})") ==
-        "error: /tensors/t/type is not a field; the fields are dtype rank");
-  CHECK(read(R"({"name": "v", "scalars": 1})") == "error: /scalars is 1, but must be an object");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"dtype": "float16", "rank": 1}}})") ==
+        "json:1:42: error: /tensors/t/dtype is \"float16\", but must be one of f32 f16 bf16 i32 i64 bool; write f16");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"dtype": "u8", "rank": 1}}})") ==
+        "json:1:42: error: /tensors/t/dtype is \"u8\", but must be one of f32 f16 bf16 i32 i64 bool");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"dtype": 5, "rank": 1}}})") ==
+        "json:1:42: error: /tensors/t/dtype is 5, but must be one of f32 f16 bf16 i32 i64 bool");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rank": "x"}}})") ==
+        "json:1:57: error: /tensors/t/rank is \"x\", but must be an integer from 0 to 4");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rank": -1}}})") ==
+        "json:1:57: error: /tensors/t/rank is -1, but must be an integer from 0 to 4");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rank": 5}}})") ==
+        "json:1:57: error: /tensors/t/rank is 5, but must be an integer from 0 to 4");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"dtype": "f32"}}})") ==
+        "json:1:32: error: /tensors/t/rank is missing");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"type": "f32"}}})") ==
+        "json:1:33: error: /tensors/t/type is not a field; did you mean dtype?");
+  CHECK(fault(R"({"name": "v", "scalars": 1})") == "json:1:26: error: /scalars is 1, but must be an object");
   CHECK(read(R"({"name": "v", "scalars": {"c": {"dtype": "f16"}}})") ==
         "error: scalar \"c\" is f16, but must be f32, i32, i64 or bool; use f32");
-  CHECK(read(R"({"name": "v", "keyLengths": 3})") == "error: /keyLengths is 3, but must be a string");
-  CHECK(read(R"({"name": "v", "keyPages": {"tensor": "p"}})") == "error: /keyPages/size is missing");
-  CHECK(read(R"({"name": "v", "keyPages": {"tensor": "p", "size": "x"}})") ==
-        "error: /keyPages/size is \"x\", but must be a positive multiple of 16");
-  CHECK(read(R"({"name": "v", "blocks": {"tensor": "p", "rows": 64}})") == "error: /blocks/columns is missing");
-  CHECK(read(R"({"name": "v", "blocks": {"tensor": "p", "rows": 1.5, "columns": 64}})") ==
-        "error: /blocks/rows is 1.5, but must be a positive multiple of 16");
+  CHECK(fault(R"({"name": "v", "keyLengths": 3})") == "json:1:29: error: /keyLengths is 3, but must be a string");
+  CHECK(fault(R"({"name": "v", "keyPages": {"tensor": "p"}})") == "json:1:27: error: /keyPages/size is missing");
+  CHECK(fault(R"({"name": "v", "keyPages": {"tensor": "p", "size": "x"}})") ==
+        "json:1:51: error: /keyPages/size is \"x\", but must be a positive multiple of 16");
+  CHECK(fault(R"({"name": "v", "blocks": {"tensor": "p", "rows": 64}})") ==
+        "json:1:25: error: /blocks/columns is missing");
+  CHECK(fault(R"({"name": "v", "blocks": {"tensor": "p", "rows": 1.5, "columns": 64}})") ==
+        "json:1:49: error: /blocks/rows is 1.5, but must be a positive multiple of 16");
   CHECK(read(R"({"name": "v", "score": "s +"})") ==
         "score:1:4: error: expected an expression, but found the end of the text\ns +\n   ^");
-  CHECK(read(std::string(100, '[')) == "json:1:100: error: variant is not valid JSON from here on");
-  CHECK(read(std::string(100000, '[')) ==
-        "error: variant nests more than 100 levels deep, but its fields take 4; leave out the rest");
+  CHECK(fault(std::string(100, '[')) == "json:1:100: error: variant is not valid JSON from here on");
+  CHECK(fault(std::string(100000, '[')) ==
+        "json:1:101: error: variant nests more than 100 levels deep, but its fields take 4; leave out the rest");
   CHECK(read("{\"name\": \"\xff\"}").starts_with("json:1:"));
+}
+
+TEST_CASE("errors of JSON show where they are") {
+  const char *text = R"({
+  "name": "v",
+  "scor": "s + 1",
+  "mask": "q >= k"
+})";
+  CHECK(read(text) == "json:3:3: error: /scor is not a field; did you mean score?\n"
+                      "  \"scor\": \"s + 1\",\n"
+                      "  ^");
+  CHECK(read(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rnk": 1}}})") ==
+        "json:1:49: error: /tensors/t/rnk is not a field; did you mean rank?\n"
+        "{\"name\": \"v\", \"tensors\": {\"t\": {\"dtype\": \"f32\", \"rnk\": 1}}}\n"
+        "                                                ^");
+  // Behind numbers and nested values, and where a byte order mark begins the text.
+  CHECK(fault("{\"name\":\"v\" , \"scale\":1.5e0 ,\"blocks\":{\"tensor\":\"p\",\"rows\":64,\"columns\":64},\"precise\" "
+              ": 7}") == "json:1:89: error: /precise is 7, but must be true or false");
+  CHECK(fault("\xef\xbb\xbf{\"name\": 1}") == "json:1:13: error: /name is 1, but must be a string");
+}
+
+TEST_CASE("a key of JSON is given once") {
+  CHECK(read("{\"name\": \"a\",\n \"name\": \"b\"}") ==
+        "json:2:2: error: /name is given twice; leave one out\n \"name\": \"b\"}\n ^");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rank": 1, "rank": 2}}})") ==
+        "json:1:60: error: /tensors/t/rank is given twice; leave one out");
+  CHECK(fault(R"({"name": "v", "tensors": {"t": {"dtype": "f32", "rank": 1}, "t": {"dtype": "f32", "rank": 1}}})") ==
+        "json:1:61: error: /tensors/t is given twice; leave one out");
+  // One path, two places: no key is given twice.
+  CHECK(fault(R"({"name": "v", "tensors/t": 1, "tensors": {"t": 1}})")
+            .starts_with("json:1:15: error: /tensors/t is not a field"));
 }

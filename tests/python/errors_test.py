@@ -3,8 +3,10 @@ import inspect
 import math
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import traceback
 import unittest
 
 try:
@@ -47,6 +49,38 @@ class Errors(unittest.TestCase):
         for wrong in (lambda b, h, q, k: 0 <= q - k < 5, lambda b, h, q, k: q >= k or k < 2, lambda b, h, q, k: not q >= k):
             self.refused(NO_TRUTH, lambda: attune.Variant(mask=wrong), "for wrong in")
         self.refused(NO_TRUTH, lambda: attune.Variant(lambda s, b, h, q, k: max(s, 0)), "max(s, 0)")
+
+    def frames(self, action):
+        """Of the traceback of the error: the function and whether its file is this one."""
+        try:
+            action()
+        except Exception as error:
+            return [(frame.name, frame.filename == __file__) for frame in traceback.extract_tb(error.__traceback__)]
+        self.fail("nothing is raised")
+
+    def test_tracebacks(self):
+        def helper(q):
+            return 1 if q > 3 else 2
+
+        def score(s, b, h, q, k):
+            return s + helper(q)
+
+        def misspelt(s, b, h, q, k):
+            return s + slops[h]  # noqa: F821
+        user = [("frames", True), ("<lambda>", True), ("call", False)]
+        self.assertEqual(self.frames(lambda: attune.Variant(score)), [*user, ("score", True), ("helper", True)])
+        self.assertEqual(self.frames(lambda: attune.Variant(misspelt)), [*user, ("misspelt", True)])
+        variant = attune.Variant(mask=attune.causal())
+        self.assertEqual(self.frames(lambda: attune.compile(variant, head_dim=100, target="cpu")), user)
+        kernel = attune.compile(variant, head_dim=8, dtype="f32", target="cpu")
+        self.assertEqual(self.frames(lambda: kernel(Q, Q, Q[:, :1].astype(np.float16))), user)
+
+    def test_command_into_head(self):
+        command = [sys.executable, "-c", "import attune.__main__, sys; sys.argv = ['attune', 'run', '--help']; sys.exit(attune.__main__.main())"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            child.stdout.close()  # as head does when it has its lines
+            self.assertEqual(child.stderr.read(), b"")
+        self.assertEqual(child.returncode, -signal.SIGPIPE)
 
     def test_numbers(self):
         self.refused(NO_NUMBER, lambda: attune.Variant(lambda s, b, h, q, k: math.exp(s)), "math.exp(s)")

@@ -4,11 +4,14 @@
 
 #include <bit>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace attune;
@@ -77,8 +80,9 @@ TEST_CASE("all three versions of the header are read, in any spelling") {
 TEST_CASE("float64 is rounded to f32, bytes become bool") {
   std::vector<double> values = {0.1, -2};
   std::string path = (std::filesystem::temp_directory_path() / ("attune-npy-" + std::to_string(getpid()))).string();
-  std::vector<int64_t> shape = {2};
-  REQUIRE(writeNpy(path, shape, values));
+  std::vector<std::byte> doubles = file("{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", 16);
+  std::memcpy(doubles.data() + doubles.size() - 16, values.data(), 16);
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char *>(doubles.data()), doubles.size());
   Expected<HostTensor> tensor = readNpy(path);
   Expected<HostTensor> rejected = readNpy(path, VoidElements::BFloat16, DoubleElements::Reject);
   std::filesystem::remove(path);
@@ -106,7 +110,7 @@ TEST_CASE("a corrupt file is an error that says what is wrong") {
   CHECK(messageOf(std::vector<std::byte>{}) ==
         "x.npy: not a .npy file: it does not start with \\x93NUMPY; write it with numpy.save");
   CHECK(messageOf(good, 7) == "x.npy: truncated .npy file: the data has 7 bytes of 8");
-  CHECK(messageOf(good, 9) == "x.npy: malformed .npy file: the file goes on for 1 byte after the data");
+  CHECK(messageOf(good, 9) == "x.npy: malformed .npy file: the file goes on after its 8 bytes of data");
   CHECK(messageOf(file(good, 8, 9)) == "x.npy: .npy format version 9 is not one of 1, 2, 3");
   CHECK(messageOf("{'descr': '<f4', 'fortran_order': True, 'shape': (2,)}", 8) ==
         "x.npy: the array is in Fortran order; save numpy.ascontiguousarray(a) instead");
@@ -145,9 +149,34 @@ TEST_CASE("a file that cannot be opened is an error") {
   Expected<HostTensor> missing = readNpy("/nonexistent/x.npy");
   REQUIRE_FALSE(missing);
   CHECK(missing.error().message == "/nonexistent/x.npy: cannot be read: No such file or directory");
-  Expected<void> unwritable = writeNpy("/nonexistent/x.npy", HostTensor::zeros(f32, {1}));
-  REQUIRE_FALSE(unwritable);
-  CHECK(unwritable.error().message == "/nonexistent/x.npy: cannot be written: No such file or directory");
+}
+
+TEST_CASE("what has no end is read no further than its header says") {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("attune-npy-fifo-" + std::to_string(getpid()))).string();
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  std::thread writer([&] {
+    const std::vector<std::byte> start = file("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000,)}", 0);
+    const std::vector<char> zeros(1 << 16);
+    signal(SIGPIPE, SIG_IGN);
+    std::ofstream pipe(path, std::ios::binary);
+    pipe.write(reinterpret_cast<const char *>(start.data()), std::streamsize(start.size()));
+    while (pipe)
+      pipe.write(zeros.data(), zeros.size());
+  });
+  Expected<HostTensor> endless = readNpy(path);
+  writer.join();
+  std::filesystem::remove(path);
+  REQUIRE_FALSE(endless);
+  CHECK(endless.error().message == path + ": malformed .npy file: the file goes on after its 4000000 bytes of data");
+  Expected<HostTensor> zeros = readNpy("/dev/zero");
+  REQUIRE_FALSE(zeros);
+  CHECK(zeros.error().message ==
+        "/dev/zero: not a .npy file: it does not start with \\x93NUMPY; write it with numpy.save");
+  std::vector<std::byte> longHeader = file("", 8, 2);
+  const uint32_t headerBytes = 5000000;
+  std::memcpy(longHeader.data() + 8, &headerBytes, 4);
+  CHECK(messageOf(longHeader) == "x.npy: malformed .npy file: the header has 5000000 bytes, the most is 1048576");
 }
 
 TEST_CASE("narrowing rounds to nearest even") {

@@ -643,7 +643,7 @@ TEST_CASE("captured tensor errors", "[launch]") {
     s.args.tensors = {{"slopes", slopes}};
     CHECK(s.message() == "captured tensor 'ids' is missing; pass it in .tensors");
     s.args.tensors = {};
-    CHECK(s.message() == "captured tensor 'slopes' is missing; pass it in .tensors");
+    CHECK(s.message() == "captured tensors 'slopes', 'ids' are missing; pass them in .tensors");
     s.args.tensors = {{"slope", slopes}, {"ids", ids}};
     CHECK(s.message() == "the kernel has no captured tensor 'slope'; it has 'slopes', 'ids'");
     s.args.tensors = {{"slopes", slopes}, {"ids", ids}, {"extra", ids}};

@@ -11,6 +11,7 @@
 #include "driver/TunedPlans.h"
 #include "runtime/Cache.h"
 
+#include <algorithm>
 #include <ctime>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -29,6 +30,7 @@ struct CacheFlags {
   bool json = false;
 
   std::vector<std::string> ids; ///< of measured plans
+  bool bad = false;             ///< those that do not count
   std::string file;
   size_t keep = 10; ///< plans of each entry that export writes
 
@@ -57,19 +59,47 @@ std::string dateText(int64_t seconds) {
   return localtime_r(&time, &date) ? fmt::format("{:%Y-%m-%d %H:%M}", date) : "?";
 }
 
-void printEntries(const CacheFlags &flags, const std::vector<CacheEntry> &entries) {
-  if (flags.json) {
-    ordered_json list = ordered_json::array();
-    for (const CacheEntry &entry : entries)
-      list.push_back(entryJson(entry));
-    printJson({{"directory", flags.open().directory()}, {"entries", list}});
-    return;
-  }
-  for (const CacheEntry &entry : entries) {
-    print("{}  {:<24} {:<6} {:>9}  {}{}\n", entry.hash.substr(0, 12), entry.name.empty() ? "?" : entry.name,
+ordered_json entriesJson(const std::vector<CacheEntry> &entries) {
+  ordered_json list = ordered_json::array();
+  for (const CacheEntry &entry : entries)
+    list.push_back(entryJson(entry));
+  return list;
+}
+
+void printEntries(const std::vector<CacheEntry> &entries) {
+  size_t width = 24;
+  for (const CacheEntry &entry : entries)
+    width = std::max(width, entry.name.size());
+  for (const CacheEntry &entry : entries)
+    print("{}  {:<{}} {:<6} {:>9}  {}{}\n", entry.hash.substr(0, 12), entry.name.empty() ? "?" : entry.name, width,
           entry.arch.empty() ? "?" : entry.arch, bytesText(double(entry.bytes)), dateText(entry.written),
           entry.problem.empty() ? "" : "  bad: " + entry.problem);
+}
+
+int listEntries(const CacheFlags &flags) {
+  const KernelCache cache = flags.open();
+  Expected<std::vector<CacheEntry>> entries = cache.list();
+  if (!entries)
+    return report({entries.error()});
+  if (flags.json) {
+    printJson({{"directory", cache.directory()}, {"entries", entriesJson(*entries)}});
+    return done;
   }
+  printEntries(*entries);
+  print("{} entries in {}\n", entries->size(), cache.directory());
+  return done;
+}
+
+int clearEntries(const CacheFlags &flags) {
+  KernelCache cache = flags.open();
+  Expected<size_t> removed = cache.clear();
+  if (!removed)
+    return report({removed.error()});
+  if (flags.json)
+    printJson({{"directory", cache.directory()}, {"removed", *removed}});
+  else
+    print("removed {} entries from {}\n", *removed, cache.directory());
+  return done;
 }
 
 //===----------------------------------------------------------------------===//
@@ -85,11 +115,15 @@ ordered_json planEntryJson(const TunedEntry &entry) {
   return result;
 }
 
-void printPlansJson(const CacheFlags &flags, const std::vector<TunedEntry> &entries) {
+ordered_json plansJson(const std::vector<TunedEntry> &entries) {
   ordered_json list = ordered_json::array();
   for (const TunedEntry &entry : entries)
     list.push_back(planEntryJson(entry));
-  printJson({{"directory", flags.plans().directory()}, {"entries", list}});
+  return list;
+}
+
+void printPlansJson(const CacheFlags &flags, const std::vector<TunedEntry> &entries) {
+  printJson({{"directory", flags.plans().directory()}, {"entries", plansJson(entries)}});
 }
 
 void printPlanLine(const TunedEntry &entry) {
@@ -132,8 +166,38 @@ int listPlans(const CacheFlags &flags) {
   return done;
 }
 
-/// The entries whose names begin with what was given: each beginning names one at least.
+Expected<std::vector<TunedEntry>> badPlans(const CacheFlags &flags) {
+  Expected<std::vector<TunedEntry>> entries = flags.plans().list();
+  if (entries)
+    std::erase_if(*entries, [](const TunedEntry &entry) { return entry.problem.empty(); });
+  return entries;
+}
+
+/// Kernels and measured plans.
+int verifyEntries(const CacheFlags &flags) {
+  const KernelCache cache = flags.open();
+  Expected<std::vector<CacheEntry>> kernels = cache.verify();
+  if (!kernels)
+    return report({kernels.error()});
+  Expected<std::vector<TunedEntry>> plans = badPlans(flags);
+  if (!plans)
+    return report({plans.error()});
+  if (flags.json) {
+    printJson({{"directory", cache.directory()}, {"entries", entriesJson(*kernels)}, {"plans", plansJson(*plans)}});
+  } else {
+    printEntries(*kernels);
+    for (const TunedEntry &plan : *plans)
+      printPlanLine(plan);
+    print("{} bad entries and {} bad measured plans in {}\n", kernels->size(), plans->size(), cache.directory());
+  }
+  return kernels->empty() && plans->empty() ? done : failed;
+}
+
+/// The entries whose names begin with what was given: each beginning names one at least. With --bad those that do not
+/// count.
 Expected<std::vector<TunedEntry>> namedPlans(const CacheFlags &flags) {
+  if (flags.bad)
+    return badPlans(flags);
   Expected<std::vector<TunedEntry>> entries = flags.plans().list();
   if (!entries)
     return entries;
@@ -164,6 +228,8 @@ int showPlans(const CacheFlags &flags) {
 }
 
 int removePlans(const CacheFlags &flags) {
+  if (!flags.bad && flags.ids.empty())
+    return report(usageError("nothing is named; write names of attune cache plans, or --bad"));
   Expected<std::vector<TunedEntry>> named = namedPlans(flags);
   if (!named)
     return report({named.error()});
@@ -210,66 +276,36 @@ void attune::cli::addCache(CLI::App &app, int &exitCode) {
   cache->footer("Example: attune cache list");
   cache->require_subcommand(1);
   auto flags = std::make_shared<CacheFlags>();
-  auto add = [&](const char *name, const char *description, auto action) {
+  auto add = [&](const char *name, const char *description, int (*action)(const CacheFlags &)) {
     auto *verb = cache->add_subcommand(name, description);
     verb->footer(fmt::format("Example: attune cache {}", name));
     verb->add_option("--cache-dir", flags->directory, "folder of the cache; $ATTUNE_CACHE_DIR without");
     verb->add_flag("--json", flags->json, "print one JSON object");
-    verb->callback(action);
+    verb->callback([flags, &exitCode, action] { exitCode = action(*flags); });
     return verb;
   };
-  add("list", "every entry: hash, variant, architecture, size, date", [flags, &exitCode] {
-    KernelCache cache = flags->open();
-    Expected<std::vector<CacheEntry>> entries = cache.list();
-    if (!entries) {
-      exitCode = report({entries.error()});
-      return;
-    }
-    printEntries(*flags, *entries);
-    if (!flags->json)
-      print("{} entries in {}\n", entries->size(), cache.directory());
-  });
-  add("clear", "remove every entry", [flags, &exitCode] {
-    KernelCache cache = flags->open();
-    Expected<size_t> removed = cache.clear();
-    if (!removed) {
-      exitCode = report({removed.error()});
-      return;
-    }
-    if (flags->json)
-      printJson({{"directory", cache.directory()}, {"removed", *removed}});
-    else
-      print("removed {} entries from {}\n", *removed, cache.directory());
-  });
-  add("verify", "list the entries whose owner, mode, checksum or content is bad; exit code 1 when there is one",
-      [flags, &exitCode] {
-        KernelCache cache = flags->open();
-        Expected<std::vector<CacheEntry>> bad = cache.verify();
-        if (!bad) {
-          exitCode = report({bad.error()});
-          return;
-        }
-        printEntries(*flags, *bad);
-        if (!flags->json)
-          print("{} bad entries in {}\n", bad->size(), cache.directory());
-        exitCode = bad->empty() ? done : failed;
-      });
-  auto addPlans = [&](const char *name, const char *description, int (*action)(const CacheFlags &)) {
-    return add(name, description, [flags, &exitCode, action] { exitCode = action(*flags); });
-  };
-  addPlans("plans", "the measured plans (attune tune): name, variant, time of the best", listPlans);
+  add("list", "every kernel: hash, variant, architecture, size, date", listEntries);
+  add("clear", "remove every kernel; measured plans stay", clearEntries);
+  add("verify",
+      "list the kernels and measured plans whose owner, mode, checksum or content is bad; exit code 1 when there is "
+      "one",
+      verifyEntries);
+  add("plans", "the measured plans (attune tune): name, variant, time of the best", listPlans);
   auto addIds = [&](CLI::App *verb, const char *example) {
-    verb->add_option("name", flags->ids, "names of attune cache plans, or their beginnings")->required();
     verb->footer(fmt::format("Example: attune cache {}", example));
+    return verb->add_option("name", flags->ids, "names of attune cache plans, or their beginnings");
   };
-  addIds(addPlans("show", "measured plans with their times", showPlans), "show 3f2a");
-  addIds(addPlans("remove", "remove measured plans", removePlans), "remove 3f2a");
-  CLI::App *exporting = addPlans("export", "write all measured plans to one file", exportPlans);
+  addIds(add("show", "measured plans with their times", showPlans), "show 3f2a")->required();
+  CLI::App *removing = add("remove", "remove measured plans", removePlans);
+  CLI::Option *names = addIds(removing, "remove 3f2a");
+  CLI::Option *bad = removing->add_flag("--bad", flags->bad, "those that do not count, as verify lists them");
+  bad->excludes(names);
+  CLI::App *exporting = add("export", "write all measured plans to one file", exportPlans);
   exporting->add_option("file", flags->file, "where to; standard output without");
   exporting->add_option("--keep", flags->keep, "the quickest plans of each that are written (10)")
       ->check(wholeNumber(1, 1'000'000));
   exporting->footer("Example: attune cache export plans.json");
-  CLI::App *importing = addPlans("import", "read what export wrote, for devices of the same kind", importPlans);
+  CLI::App *importing = add("import", "read what export wrote, for devices of the same kind", importPlans);
   importing->add_option("file", flags->file)->required();
   importing->footer("Example: attune cache import plans.json");
 }

@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 namespace {
 struct ExportFlags : Flags {
   std::vector<std::string> archs;
-  std::string folder, name;
+  std::string folder;
 };
 
 enum class Pass { Forward, Backward };
@@ -33,6 +33,7 @@ Result<std::vector<KernelImage>> compileAll(const ExportFlags &flags, Pass pass,
   for (const std::string &arch : flags.archs) {
     Flags one = flags;
     one.arch = arch;
+    one.name.clear(); // of the files: the kernel, which may be cached, keeps the variant's
     Result<Request> request = resolve(one);
     if (!request)
       return request.failure();
@@ -74,13 +75,14 @@ int exportVerb(const ExportFlags &flags) {
   std::filesystem::create_directories(flags.folder, code);
   if (code)
     return report({Error{fmt::format("{} cannot be made: {}", flags.folder, code.message())}});
+  std::vector<OutputFile> outputs;
   ordered_json written = ordered_json::array();
   for (const ExportedFile &file : files) {
-    const std::string path = (std::filesystem::path(flags.folder) / file.name).string();
-    if (Expected<void> done = writeFile(path, file.content); !done)
-      return report({done.error()});
-    written.push_back({{"path", path}, {"bytes", file.content.size()}});
+    outputs.push_back({(std::filesystem::path(flags.folder) / file.name).string(), file.content});
+    written.push_back({{"path", outputs.back().path}, {"bytes", file.content.size()}});
   }
+  if (Expected<void> all = writeFiles(outputs); !all)
+    return report({all.error()});
   if (flags.json) {
     print("{}\n", ordered_json{{"variant", *variant}, {"archs", flags.archs}, {"files", written}}.dump(2));
     return done;
@@ -114,7 +116,6 @@ void attune::cli::addExport(CLI::App &app, int &exitCode) {
   output->add_option("-o,--output", flags->folder, "folder to write to; made where it is not there")
       ->type_name("DIR")
       ->required();
-  output->add_option("--name", flags->name, "prefix of files, types and functions; the variant's name without");
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = exportVerb(*flags); });
 }

@@ -4,6 +4,7 @@
 
 #include "dsl/NearestName.h"
 
+#include <cctype>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,10 +29,26 @@ static std::string_view unreadStage(std::string_view content) {
   return "";
 }
 
+/// Whether the text is a module, or names an op of a dialect, be it misspelt: attn.atention.
+static bool isStage(std::string_view text) {
+  if (text.starts_with("module") || text.starts_with("#") || text.starts_with("\"builtin.module\""))
+    return true;
+  auto isLetter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  for (std::string_view dialect : {"attn.", "tile.", "sched."})
+    for (size_t at = text.find(dialect); at != std::string_view::npos; at = text.find(dialect, at + 1))
+      if (const size_t end = at + dialect.size();
+          end < text.size() && isLetter(text[end]) && (at == 0 || !isLetter(text[at - 1])))
+        return true;
+  return false;
+}
+
 static Expected<Input> readFile(const std::string &path) {
   Expected<IrText> file = IrText::read(path);
   if (!file)
     return file.error();
+  constexpr std::string_view byteOrderMark = "\xef\xbb\xbf"; // editors leave one
+  if (file->text.starts_with(byteOrderMark))
+    file->text.erase(0, byteOrderMark.size());
   const std::string_view content = file->text;
   const size_t begin = content.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos)
@@ -45,6 +62,11 @@ static Expected<Input> readFile(const std::string &path) {
   const std::string_view text = content.substr(begin);
   const bool isJson =
       text.starts_with("{") || (path.ends_with(".json") && !text.starts_with("#") && !text.starts_with("module"));
+  if (!isJson && !isStage(text))
+    return Error{
+        fmt::format("{} is not a variant file: expected JSON or attn, tile or sched text, as --emit dsl, attn, "
+                    "tile or sched writes it",
+                    path)};
   return Input{isJson ? Input::Kind::Json : Input::Kind::Ir, nullptr, std::move(*file)};
 }
 

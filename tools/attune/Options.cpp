@@ -4,6 +4,7 @@
 #include "driver/Lowering.h"
 #include "tools/attune/Output.h"
 #include "tools/attune/Usage.h"
+#include "tools/attune/VariantName.h"
 
 #include "arch/ArchInfo.h"
 #include "dsl/ForeignSyntax.h"
@@ -12,6 +13,7 @@
 #include "tools/reference/Reference.h"
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -49,6 +51,12 @@ void Flags::addVariant(CLI::App &verb) {
                   "none: plain attention")
       ->type_name("VARIANT");
   auto *group = verb.add_option_group("Variant");
+  const bool exports = verb.get_name() == "export";
+  group->add_option("--name", name,
+                    exports
+                        ? "prefix of files, types and functions; the variant's name without"
+                        : "what the variant is called: in output, as a kernel, in the cache, whose key it is a part "
+                          "of; without it as its expressions and flags read");
   group->add_option("--score", score, "score of (s, b, h, q, k), for example \"softcap(s, 50)\"")->type_name("EXPR");
   group->add_option("--mask", mask, "visible keys, for example \"q >= k\"")->type_name("EXPR");
   group
@@ -330,7 +338,7 @@ static Result<std::optional<Normaliser>> normaliserOf(const Flags &flags) {
 }
 
 static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorDecl> &declared,
-                                   const std::vector<ScalarFlag> &scalars, std::string name) {
+                                   const std::vector<ScalarFlag> &scalars) {
   TextVariant text;
   text.score = flags.score.value_or("");
   text.mask = flags.mask.value_or("");
@@ -353,15 +361,26 @@ static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorD
     text.queryLengths = "new_tokens";
   if (flags.pageSize)
     text.pages = {"pages", *flags.pageSize};
-  Expected<Variant> variant = Variant::parse(std::move(name), text);
+  Expected<Variant> variant = Variant::parse("custom", text);
   if (!variant)
     return variant.error();
   return *variant;
 }
 
+/// Under --name, else `described`.
+static Result<Variant> renamed(const Variant &variant, const Flags &flags, const std::string &described) {
+  Variant result = variant.named(flags.name.empty() ? described : flags.name);
+  if (result.error())
+    return usageError(result.error()->message);
+  return result;
+}
+
 /// Adds --score, --mask, --normaliser, --sink, --dropout, --scale and --precise to a variant from elsewhere.
 static Result<Variant> extend(Variant variant, const Flags &flags, const std::vector<TensorDecl> &declared,
                               const std::vector<ScalarFlag> &scalars, const std::string &origin) {
+  LocationScope nowhere({}); // a flag's fault has no line of source
+  const Variant base = variant;
+  std::optional<Expr> addedScore, addedMask;
   if (flags.score || flags.mask) {
     Flags expressions = flags;
     expressions.dropout.reset();
@@ -370,7 +389,7 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
     expressions.lengths.reset();
     expressions.newTokens.reset();
     expressions.pageSize.reset();
-    Result<Variant> added = textVariant(expressions, declared, scalars, "added");
+    Result<Variant> added = textVariant(expressions, declared, scalars);
     if (!added)
       return added.failure();
     if (const std::optional<Expr> &score = added->scoreExpr(); flags.score && score) {
@@ -378,9 +397,12 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
         return usageError(
             fmt::format("--score contradicts {}, which has a score; write both into one --score", origin));
       variant.score([&](Score, Index, Index, Index, Index) { return *score; });
+      addedScore = score;
     }
-    if (const std::optional<Expr> &mask = added->maskExpr())
+    if (const std::optional<Expr> &mask = added->maskExpr()) {
       variant.mask([&](Index, Index, Index, Index) { return *mask; });
+      addedMask = mask;
+    }
   }
   Result<std::optional<Normaliser>> normaliser = normaliserOf(flags);
   if (!normaliser)
@@ -413,7 +435,7 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
     variant.keyPages(table("pages", 2), *flags.pageSize);
   if (variant.error())
     return *variant.error();
-  return variant;
+  return renamed(variant, flags, nameOf(variant, base, addedScore, addedMask));
 }
 
 static Result<Variant> loadVariant(Request &request, const Flags &flags) {
@@ -426,8 +448,12 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
     return usageError(
         fmt::format("--{} is a parameter of a built-in variant; name one, as in: attune run softcap --cap 30",
                     flags.parameters.begin()->first));
-  if (flags.input.empty())
-    return textVariant(flags, *declared, request.scalars, flags.score || flags.mask ? "custom" : "plain");
+  if (flags.input.empty()) {
+    Result<Variant> variant = textVariant(flags, *declared, request.scalars);
+    if (!variant)
+      return variant;
+    return renamed(*variant, flags, nameOf(*variant, Variant("plain"), variant->scoreExpr(), variant->maskExpr()));
+  }
   if (isFile) {
     if (flags.score || flags.mask)
       return usageError(fmt::format("--{} contradicts {}, which holds the variant; edit the file or leave out the flag",
@@ -435,7 +461,10 @@ static Result<Variant> loadVariant(Request &request, const Flags &flags) {
     Expected<Variant> variant = Variant::fromJson(input.file.text);
     if (!variant) {
       Error error = variant.error();
-      error.message = fmt::format("{}: {}", flags.input, error.message);
+      if (error.where.file == "json")
+        error.where.file = flags.input;
+      else // of an expression in it, or of a part without a place
+        error.message = fmt::format("{}: {}", flags.input, error.message);
       return error;
     }
     for (const TensorDecl &decl : *declared)
@@ -539,7 +568,7 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   if (flags.dropout && !(*flags.dropout >= 0 && *flags.dropout < 1))
     return usageError(
         fmt::format("--dropout {} is outside [0, 1); use the fraction to drop, for example 0.1", *flags.dropout));
-  if (flags.scale && !std::isfinite(*flags.scale))
+  if (flags.scale && !std::isfinite(float(*flags.scale)))
     return usageError(fmt::format("--scale {} is not finite; write a number, for example 0.125", *flags.scale));
   std::vector<std::string> tensors = flags.tensors;
   if (flags.lengths && !flags.lengths->empty())
@@ -598,12 +627,17 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   request.input = std::move(*input);
   if (request.input.kind == Input::Kind::Ir) {
     request.text = request.input.file;
-    const std::pair<bool, const char *> variantFlags[] = {
-        {flags.score.has_value(), "score"},        {flags.mask.has_value(), "mask"},
-        {!flags.normaliser.empty(), "normaliser"}, {!flags.sink.empty(), "sink"},
-        {flags.scale.has_value(), "scale"},        {flags.precise, "precise"},
-        {flags.qOffset, "with-q-offset"},          {flags.pageSize.has_value(), "paged"},
-        {flags.lengths.has_value(), "lengths"},    {flags.newTokens.has_value(), "query-lengths"}};
+    const std::pair<bool, const char *> variantFlags[] = {{!flags.name.empty(), "name"},
+                                                          {flags.score.has_value(), "score"},
+                                                          {flags.mask.has_value(), "mask"},
+                                                          {!flags.normaliser.empty(), "normaliser"},
+                                                          {!flags.sink.empty(), "sink"},
+                                                          {flags.scale.has_value(), "scale"},
+                                                          {flags.precise, "precise"},
+                                                          {flags.qOffset, "with-q-offset"},
+                                                          {flags.pageSize.has_value(), "paged"},
+                                                          {flags.lengths.has_value(), "lengths"},
+                                                          {flags.newTokens.has_value(), "query-lengths"}};
     for (auto [given, flag] : variantFlags)
       if (given)
         return usageError(fmt::format(
@@ -734,8 +768,7 @@ ProblemSizes attune::cli::sizesOf(const Shape &shape) {
 
 Expected<HostTensor> attune::cli::makeScalar(const Request &request, const ScalarParam &param) {
   const auto given = std::ranges::find(request.scalars, param.name, &ScalarFlag::name);
-  if (given == request.scalars.end())
-    return Error{fmt::format("run-time scalar {} has no value; add --scalar {}=VALUE", param.name, param.name)};
+  assert(given != request.scalars.end() && "requireData comes first");
   return reference::scalarOf(param.dtype, given->value);
 }
 
@@ -790,8 +823,39 @@ static std::optional<MadeTensor> builtinDefault(const Request &request, const Te
   return std::nullopt;
 }
 
-bool attune::cli::hasDefaultData(const Request &request, const TensorParam &param, const Shape &shape) {
-  return builtinDefault(request, param, shape).has_value();
+/// Whether makeTensor has data: from a flag, or that of a built-in.
+static bool hasData(const Request &request, const TensorParam &param, const Shape &shape) {
+  const auto flag = std::ranges::find(request.tensors, param.name, &TensorFlag::name);
+  return flag != request.tensors.end() ? !flag->source.empty() : builtinDefault(request, param, shape).has_value();
+}
+
+static bool hasValue(const Request &request, const ScalarParam &param) {
+  return std::ranges::find(request.scalars, param.name, &ScalarFlag::name) != request.scalars.end();
+}
+
+Expected<void> attune::cli::requireData(const Request &request, const std::vector<TensorParam> &tensors,
+                                        const std::vector<ScalarParam> &scalars, const Shape &shape) {
+  static constexpr std::string_view dims[] = {"", "N", "M,N", "L,M,N", "K,L,M,N"};
+  std::vector<std::string> absent, flags;
+  for (const TensorParam &param : tensors)
+    if (!hasData(request, param, shape)) {
+      absent.push_back(fmt::format("captured tensor {}", param.name));
+      flags.push_back(fmt::format("--tensor {}={}[{}]:random", param.name, name(param.dtype), dims[param.rank]));
+    }
+  const bool needsTensor = !absent.empty();
+  for (const ScalarParam &param : scalars)
+    if (!hasValue(request, param)) {
+      absent.push_back(fmt::format("run-time scalar {}", param.name));
+      flags.push_back(fmt::format("--scalar {}=VALUE", param.name));
+    }
+  if (absent.empty())
+    return {};
+  const bool one = absent.size() == 1;
+  return Error{fmt::format("{} {} no {}; add {}{}", fmt::join(absent, ", "), one ? "has" : "have",
+                           needsTensor ? "data" : "value", fmt::join(flags, " "),
+                           !needsTensor ? ""
+                           : one        ? " or a .npy file"
+                                        : ", or .npy files in the place of random")};
 }
 
 /// Twice what the tensor takes has to be there: the reference has a copy.
@@ -817,15 +881,10 @@ Expected<HostTensor> attune::cli::makeTensor(const Request &request, const Tenso
   for (const TensorFlag &candidate : request.tensors)
     if (candidate.name == param.name)
       flag = &candidate;
-  if (!flag || flag->source.empty()) {
-    if (!flag)
-      if (std::optional<MadeTensor> made = builtinDefault(request, param, shape))
-        return fill(param.name, param.dtype, *made, seed);
-    return Error{fmt::format("captured tensor {} has no data; add --tensor {}={}[{}]:random or a .npy file", param.name,
-                             param.name, name(param.dtype),
-                             param.rank == 1   ? "N"
-                             : param.rank == 2 ? "M,N"
-                                               : "...")};
+  if (!flag) {
+    std::optional<MadeTensor> made = builtinDefault(request, param, shape);
+    assert(made && "requireData comes first");
+    return fill(param.name, param.dtype, *made, seed);
   }
   if (flag->dtype != param.dtype)
     return Error{fmt::format("--tensor {} is {}, the variant declares {}; convert the data", param.name,

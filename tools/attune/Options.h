@@ -80,6 +80,7 @@ struct Shape {
 /// Flags of compile, run and explain, as given.
 struct Flags {
   std::string input;
+  std::string name; ///< of the variant; "": nameOf
   std::optional<std::string> score, mask;
   std::string normaliser, sink;
   std::optional<int> pageSize;          ///< keys lie in pages of so many, named by the captured tensor "pages"
@@ -156,15 +157,16 @@ Expected<std::string> explainRequest(const Request &request, const ProblemSizes 
 driver::Source sourceOf(const Request &request);
 
 ProblemSizes sizesOf(const Shape &shape);
-/// The value that --scalar gives a run-time scalar.
+/// The value that --scalar gives a run-time scalar. Precondition: requireData.
 Expected<reference::HostTensor> makeScalar(const Request &request, const ScalarParam &param);
 
-/// A captured tensor's data: from its flag, or a default where the variant is a built-in.
+/// A captured tensor's data: from its flag, or a default where the variant is a built-in. Precondition: requireData.
 Expected<reference::HostTensor> makeTensor(const Request &request, const TensorParam &param, const Shape &shape,
                                            uint64_t seed);
 
-/// Whether makeTensor has data without a flag: that of a built-in.
-bool hasDefaultData(const Request &request, const TensorParam &param, const Shape &shape);
+/// An error that names every tensor and scalar without data, and the flags that give it.
+Expected<void> requireData(const Request &request, const std::vector<TensorParam> &tensors,
+                           const std::vector<ScalarParam> &scalars, const Shape &shape);
 
 /// "12.3 MB".
 std::string bytesText(double bytes);

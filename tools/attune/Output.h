@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace attune::cli {
@@ -38,7 +40,16 @@ Expected<void> closeOutput();
 /// `text` as a part of an SVG image: names may be anything.
 std::string xmlText(std::string_view text);
 
-/// Replaces the file's content.
+struct OutputFile {
+  std::string path;
+  std::string_view content;
+};
+
+/// Replaces the content of all files or, where one cannot be written, of none, which leaves no file behind: each goes to
+/// a temporary file in its folder, and all get their names when the last is complete. Symbolic links are followed, a
+/// file keeps its mode. What has no temporary file is written as it is: a device, a pipe, another user's file, and one
+/// with several links.
+Expected<void> writeFiles(std::span<const OutputFile> files);
 Expected<void> writeFile(const std::string &path, std::string_view content);
 
 } // namespace attune::cli

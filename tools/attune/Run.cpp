@@ -238,6 +238,8 @@ Expected<void> fillData(const RunFlags &flags, const Request &request, const Ker
   DType dtype = signature.dtype;
   uint64_t number = 10;
   const std::optional<KeyPages> pages = request.variant ? request.variant->keyPages() : std::nullopt;
+  if (Expected<void> there = requireData(request, signature.tensors, signature.scalars, shape); !there)
+    return there;
   for (const TensorParam &param : signature.tensors) {
     if (pages && pages->tensor.name == param.name &&
         std::ranges::find(request.tensors, param.name, &TensorFlag::name) == request.tensors.end())
@@ -611,7 +613,9 @@ Expected<void> writeDump(const RunFlags &flags, const Data &data, const Check *c
       return Error{fmt::format("{} cannot be made: {}", path.string(), code.message())};
   }
   auto write = [&](const std::string &name, const HostTensor &tensor) {
-    return reference::writeNpy((fs::path(flags.dump) / (name + ".npy")).string(), tensor);
+    const std::vector<std::byte> bytes = reference::formatNpy(tensor);
+    return writeFile((fs::path(flags.dump) / (name + ".npy")).string(),
+                     {reinterpret_cast<const char *>(bytes.data()), bytes.size()});
   };
   const std::pair<const char *, const HostTensor *> fixed[] = {
       {"q", &data.q}, {"k", &data.k}, {"v", &data.v}, {"o", &data.o}, {"lse", &data.lse}};
@@ -958,12 +962,10 @@ int runVerb(const RunFlags &flags) {
             flags.noCheck ? "not checked (--no-check)" : "not checked: the text does not say which variant it is");
     if (checkResult)
       for (const auto &[tensor, count] : checkResult->exact.clampedReads)
-        fmt::print("  {:<14} {} reads of {} were clamped; --checked says where the first one is\n", "note", count,
-                   tensor);
+        print("  {:<14} {} reads of {} were clamped; --checked says where the first one is\n", "note", count, tensor);
     if (flags.checked)
-      fmt::print("  {:<14} {}\n", "indices",
-                 request.variant ? "all within their tensors"
-                                 : "not checked: the text does not say which variant it is");
+      print("  {:<14} {}\n", "indices",
+            request.variant ? "all within their tensors" : "not checked: the text does not say which variant it is");
     print("  {:<14} {:.3f} ms, median ({:.1f} GFLOP/s{})\n", "time", *milliseconds, gflopsPerSecond,
           !visible ? ", hidden keys counted"
           : *visible == allKeys

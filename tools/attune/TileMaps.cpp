@@ -24,17 +24,6 @@ static Expected<driver::TileMapText> readBy(const Request &request) {
   return driver::tileMapText(sourceOf(request), 16, 16);
 }
 
-/// Whether each tensor and scalar of `text` has data.
-static bool hasData(const Request &request, const Shape &shape, const driver::TileMapText &text) {
-  auto given = [&](const TensorParam &param) {
-    const auto flag = std::ranges::find(request.tensors, param.name, &TensorFlag::name);
-    return flag != request.tensors.end() ? !flag->source.empty() : hasDefaultData(request, param, shape);
-  };
-  return std::ranges::all_of(text.tensors, given) && std::ranges::all_of(text.scalars, [&](const ScalarParam &param) {
-           return std::ranges::find(request.scalars, param.name, &ScalarFlag::name) != request.scalars.end();
-         });
-}
-
 /// The tensors and scalars of `text`.
 struct MaskData {
   std::map<std::string, HostTensor> tensors, scalars;
@@ -42,6 +31,8 @@ struct MaskData {
 
 static Expected<MaskData> makeData(const Request &request, const Shape &shape, const driver::TileMapText &text,
                                    uint64_t seed) {
+  if (Expected<void> there = requireData(request, text.tensors, text.scalars, shape); !there)
+    return there.error();
   MaskData data;
   // As attune run draws them: numbered among all of the variant's.
   std::vector<std::string> all;
@@ -96,7 +87,7 @@ Expected<std::shared_ptr<const TileMap>> attune::cli::knownTileMap(const Request
   if (!text)
     return text.error();
   const bool isKnownWithout = !text->skips && text->tensors.empty() && text->scalars.empty();
-  if (isKnownWithout || !hasData(request, shape, *text))
+  if (isKnownWithout || !requireData(request, text->tensors, text->scalars, shape))
     return none;
   constexpr double most = double(1 << 22);
   const double heads = double(text->byBatch ? shape.batch : 1) * double(text->byHead ? shape.heads : 1);

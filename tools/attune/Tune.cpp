@@ -94,7 +94,7 @@ private:
 };
 
 /// What the cases' arguments point to.
-struct Data {
+struct TuneData {
   std::list<HostTensor> host;
   std::list<DeviceBuffer> device;
 
@@ -130,11 +130,13 @@ Result<std::vector<Shape>> readShapes(const TuneFlags &flags) {
 
 Expected<std::vector<TuneCase>> makeCases(const TuneFlags &flags, const Request &request,
                                           const KernelSignature &signature, const std::vector<Shape> &shapes,
-                                          Data &data) {
+                                          TuneData &data) {
   std::vector<TuneCase> cases;
   for (const Shape &shape : shapes) {
     TuneCase &tuneCase = cases.emplace_back();
     tuneCase.sizes = sizesOf(shape);
+    if (Expected<void> there = requireData(request, signature.tensors, signature.scalars, shape); !there)
+      return there.error();
     uint64_t number = 10;
     for (const TensorParam &param : signature.tensors) {
       Expected<HostTensor> tensor = makeTensor(request, param, shape, flags.seed * 1000 + number++);
@@ -175,8 +177,6 @@ void printResult(const TuneResult &result, const Shape &shape, size_t top) {
   if (timed && model != result.candidates.end())
     print("  {:<14} {:.3f} of the time of the cost model's choice\n", "best",
           result.candidates.front().microseconds / model->microseconds);
-  if (!result.notKept.empty())
-    printError("attune: warning: {}\n", result.notKept);
 }
 
 int tuneVerb(TuneFlags &flags) {
@@ -197,7 +197,7 @@ int tuneVerb(TuneFlags &flags) {
   Expected<KernelImage> image = cli::compileImage(*request);
   if (!image)
     return report({image.error()});
-  Data data;
+  TuneData data;
   Expected<std::vector<TuneCase>> cases = makeCases(flags, *request, image->signature, *shapes, data);
   if (!cases)
     return report({cases.error()});
@@ -227,6 +227,9 @@ int tuneVerb(TuneFlags &flags) {
     for (size_t i = 0; i < results->size(); ++i)
       printResult((*results)[i], (*shapes)[i], flags.top);
   }
+  for (const TuneResult &result : *results)
+    if (!result.notKept.empty() && !flags.noCache)
+      return report({Error{result.notKept}});
   if (interrupted) {
     printError("error: interrupted; what was measured is kept\n");
     return failed;

@@ -55,6 +55,34 @@ static std::string unknownArgument(const CLI::App &verb, const std::string &argu
                                    : fmt::format("did you mean {}?", meant));
 }
 
+/// "a whole number of 32 bits" of an option of that type.
+static std::string_view kindOf(std::string_view type) {
+  if (type.find("BOOL") != std::string_view::npos)
+    return "true or false";
+  return type == "X" || type == "P" || type.find("FLOAT") != std::string_view::npos ? "a number"
+                                                                                    : "a whole number of 32 bits";
+}
+
+/// CLI11's words for a value that is missing or of another type, in ours.
+static std::string valueText(const CLI::App &verb, const CLI::ParseError &error) {
+  const std::string text = error.what();
+  constexpr std::string_view conversion = "Could not convert: ", missing = " required ";
+  if (const size_t equals = text.find(" = "); text.starts_with(conversion) && equals != std::string::npos) {
+    const std::string name = text.substr(conversion.size(), equals - conversion.size());
+    const CLI::Option *option = verb.get_option_no_throw(name);
+    return fmt::format("{}: {} is not {}", name, text.substr(equals + 3),
+                       kindOf(option ? option->get_type_name() : ""));
+  }
+  const size_t colon = text.find(": ");
+  if (const size_t at = text.find(missing); error.get_exit_code() == int(CLI::ExitCodes::ArgumentMismatch) &&
+                                            at != std::string::npos && text.ends_with(" missing")) {
+    const std::string name = text.substr(0, colon);
+    const size_t begin = at + missing.size(), end = std::min(text.find(':', begin), text.size() - 8);
+    return fmt::format("{} has no value; write {} {}", name, name, text.substr(begin, end - begin));
+  }
+  return text;
+}
+
 std::string attune::cli::usageText(const CLI::App &app, const CLI::ParseError &error) {
   const CLI::App *verb = &app;
   while (verb->remaining().empty() && !verb->get_subcommands().empty())
@@ -64,7 +92,7 @@ std::string attune::cli::usageText(const CLI::App &app, const CLI::ParseError &e
   const bool isUnknown =
       !unknown.empty() && (code == int(CLI::ExitCodes::ExtrasError) || code == int(CLI::ExitCodes::RequiredError));
   return fmt::format("error: {}\nfor help: {} --help\n",
-                     isUnknown ? unknownArgument(*verb, unknown.front()) : error.what(), fullName(*verb));
+                     isUnknown ? unknownArgument(*verb, unknown.front()) : valueText(*verb, error), fullName(*verb));
 }
 
 CLI::Validator attune::cli::oneOf(std::vector<std::string> names) {

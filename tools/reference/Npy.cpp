@@ -378,21 +378,21 @@ std::vector<std::byte> fileBytes(std::string_view descr, std::span<const int64_t
   return bytes;
 }
 
-Expected<void> writeBytes(const std::string &path, std::span<const std::byte> bytes) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char *>(bytes.data()), std::streamsize(bytes.size()));
-  file.close();
-  if (!file)
-    return fail(path, std::string("cannot be written: ") + std::strerror(errno ? errno : EIO));
-  return {};
-}
+/// What a header says.
+struct Header {
+  DType dtype = DType::F32;
+  bool isDouble = false; ///< 8 bytes an element, rounded to f32
+  std::vector<int64_t> shape = {};
+  size_t dataStart = 0;
+  uint64_t dataBytes = 0;
+};
 
-} // namespace
+/// NumPy's own limit is 10,000.
+constexpr size_t maxHeaderBytes = 1 << 20;
 
-Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::string &name, VoidElements voids,
-                              DoubleElements doubles) {
-  std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+/// The header of a file that begins with `text`.
+Expected<Header> readHeader(std::string_view text, const std::string &name, VoidElements voids,
+                            DoubleElements doubles) {
   if (!text.starts_with(magic))
     return fail(name, "not a .npy file: it does not start with \\x93NUMPY; write it with numpy.save");
   if (text.size() < 10)
@@ -406,6 +406,9 @@ Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::strin
   size_t headerLength = 0;
   for (size_t i = 0; i < lengthBytes; ++i)
     headerLength |= size_t(static_cast<unsigned char>(text[8 + i])) << (8 * i);
+  if (headerLength > maxHeaderBytes)
+    return fail(name, "malformed .npy file: the header has " + bytesText(headerLength) + ", the most is " +
+                          std::to_string(maxHeaderBytes));
   size_t dataStart = 8 + lengthBytes + headerLength;
   if (text.size() < dataStart)
     return fail(name, "truncated .npy file: the header has " + bytesText(text.size() - 8 - lengthBytes) + " of " +
@@ -454,18 +457,29 @@ Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::strin
   for (int64_t extent : header.shape)
     if (__builtin_mul_overflow(expected, uint64_t(extent), &expected))
       return fail(name, "malformed .npy file: the shape holds more than 2^64 bytes");
-  uint64_t actual = text.size() - dataStart;
+  return Header{dtype, isDouble, std::move(header.shape), dataStart, expected};
+}
+
+} // namespace
+
+Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::string &name, VoidElements voids,
+                              DoubleElements doubles) {
+  Expected<Header> header =
+      readHeader({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, name, voids, doubles);
+  if (!header)
+    return header.error();
+  const uint64_t actual = bytes.size() - header->dataStart, expected = header->dataBytes;
   if (actual < expected)
     return fail(name, "truncated .npy file: the data has " + bytesText(actual) + " of " + std::to_string(expected));
   if (actual > expected)
-    return fail(name, "malformed .npy file: the file goes on for " + bytesText(actual - expected) + " after the data");
+    return fail(name, "malformed .npy file: the file goes on after its " + bytesText(expected) + " of data");
 
-  HostTensor tensor = HostTensor::zeros(dtype, std::move(header.shape));
-  const std::byte *from = bytes.data() + dataStart;
-  if (isDouble) {
+  HostTensor tensor = HostTensor::zeros(header->dtype, std::move(header->shape));
+  const std::byte *from = bytes.data() + header->dataStart;
+  if (header->isDouble) {
     for (int64_t i = 0, count = tensor.size(); i < count; ++i)
       tensor.set(i, load<double>(from + size_t(i) * 8));
-  } else if (dtype == DType::Bool) {
+  } else if (header->dtype == DType::Bool) {
     for (size_t i = 0; i < expected; ++i)
       tensor.data[i] = std::byte(from[i] != std::byte{0});
   } else if (expected != 0) {
@@ -474,32 +488,39 @@ Expected<HostTensor> parseNpy(std::span<const std::byte> bytes, const std::strin
   return tensor;
 }
 
-/// The file's bytes, in pieces: whether it is one of NumPy's is known after the first, and what has no end
-/// stops where memory does.
-static Expected<std::string> readFile(const std::string &path) {
+/// Reads on until `content` has `bytes` bytes or the file ends.
+static void readUpTo(std::ifstream &file, std::string &content, uint64_t bytes) {
+  const size_t before = content.size();
+  if (bytes <= before)
+    return;
+  content.resize(bytes);
+  file.read(content.data() + before, std::streamsize(bytes - before));
+  content.resize(before + size_t(file.gcount()));
+}
+
+/// The file's bytes: those that its header announces, and one more where it goes on, so that a device without an end is
+/// read no further.
+static Expected<std::string> readFile(const std::string &path, VoidElements voids, DoubleElements doubles) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return fail(path, std::string("cannot be read: ") + std::strerror(errno ? errno : EIO));
-  const uint64_t available = availableMemory();
-  constexpr size_t piece = 1 << 20;
   std::string content;
-  for (std::streamsize count = 1; count > 0;) {
-    const size_t size = content.size();
-    MemoryNeed need; // the text may double where it grows, and becomes a tensor
-    need.add("the file", size);
-    need.add("the text", 2 * size);
-    need.add("the tensor", size);
-    if (Expected<void> fits = need.fits(path, "save a smaller array", available); size > piece && !fits)
+  readUpTo(file, content, 12 + maxHeaderBytes);
+  if (file) { // longer than any header
+    Expected<Header> header = readHeader(content, path, voids, doubles);
+    if (!header)
+      return header.error();
+    uint64_t bytes = header->dataStart + 1;
+    bytes = std::max(bytes, bytes + header->dataBytes); // no less where the sum wraps
+    if (std::error_code code; std::filesystem::is_regular_file(path, code))
+      bytes = std::min<uint64_t>(bytes, std::filesystem::file_size(path, code));
+    MemoryNeed need;
+    need.add("the text", bytes);
+    need.add("the tensor", bytes);
+    if (Expected<void> fits = need.fits(path, "save a smaller array"); !fits)
       return fits.error();
-    content.resize(size + piece);
-    file.read(content.data() + size, piece);
-    count = file.gcount();
-    content.resize(size + size_t(count));
-    if (size == 0 && !content.starts_with(magic))
-      break; // parseNpy says what it is
+    readUpTo(file, content, bytes);
   }
-  if (file.bad())
+  if (!file.is_open() || file.bad())
     return fail(path, std::string("cannot be read: ") + std::strerror(errno ? errno : EIO));
   return content;
 }
@@ -508,14 +529,7 @@ Expected<HostTensor> readNpy(const std::string &path, VoidElements voids, Double
   std::error_code code;
   if (std::filesystem::is_directory(path, code)) // a stream opens it, and throws where it reads
     return fail(path, "is a directory; name a .npy file");
-  if (std::filesystem::is_regular_file(path, code)) {
-    MemoryNeed need;
-    need.add("the text", std::filesystem::file_size(path, code));
-    need.add("the tensor", std::filesystem::file_size(path, code));
-    if (Expected<void> fits = need.fits(path, "save a smaller array"); !fits)
-      return fits.error();
-  }
-  Expected<std::string> content = readFile(path);
+  Expected<std::string> content = readFile(path, voids, doubles);
   if (!content)
     return content.error();
   return parseNpy(std::as_bytes(std::span(*content)), path, voids, doubles);
@@ -546,15 +560,6 @@ std::vector<std::byte> formatNpy(const HostTensor &tensor, NarrowFloats narrow) 
     break;
   }
   return fileBytes(descr, tensor.shape, tensor.data);
-}
-
-Expected<void> writeNpy(const std::string &path, const HostTensor &tensor, NarrowFloats narrow) {
-  return writeBytes(path, formatNpy(tensor, narrow));
-}
-
-Expected<void> writeNpy(const std::string &path, std::span<const int64_t> shape, std::span<const double> values) {
-  assert(int64_t(values.size()) == productOf(shape) && "one value per element");
-  return writeBytes(path, fileBytes("<f8", shape, std::as_bytes(values)));
 }
 
 } // namespace attune::reference

@@ -113,8 +113,5 @@ Expected<HostTensor> readNpy(const std::string &path, VoidElements voids = VoidE
 
 /// The bytes of a version 1.0 file (2.0 where the header does not fit).
 std::vector<std::byte> formatNpy(const HostTensor &tensor, NarrowFloats narrow = NarrowFloats::Widen);
-Expected<void> writeNpy(const std::string &path, const HostTensor &tensor, NarrowFloats narrow = NarrowFloats::Widen);
-/// Writes '<f8'. Precondition: values.size() is the product of `shape`.
-Expected<void> writeNpy(const std::string &path, std::span<const int64_t> shape, std::span<const double> values);
 
 } // namespace attune::reference

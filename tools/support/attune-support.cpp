@@ -90,8 +90,34 @@ std::vector<Feature> features() {
         .headDim = 64,
         .gradients = Gradients{.saving = {.save = {"dropout", "score"}}},
         .backward = true}},
+      {"sequences of unlike lengths, for K, V and Q",
+       [=] {
+         return Variant("lengths")
+             .mask(causalBottomRight())
+             .keyLengths(tensor("n", i32, 1))
+             .queryLengths(tensor("m", i32, 1));
+       }},
+      {"K and V in pages",
+       [=] { return Variant("paged").keyLengths(tensor("lengths", i32, 1)).keyPages(tensor("pages", i32, 2), 64); }},
       {".precise()", [] { return Variant("precise").precise().score(attune::softcap(30)); }},
       {".qOffset()", [] { return Variant("offset").qOffset().mask(causal()); }},
+  };
+}
+
+/// What no target takes, and what users may ask for: the page has each with its error.
+std::vector<Feature> refusals() {
+  const CompileOptions trained = {.dtype = bf16, .headDim = 64, .gradients = Gradients{}, .backward = true};
+  return {
+      {"gradients of captured tensors of rank 0",
+       [] {
+         const Captured factor = captured("factor", f32, rank(0));
+         return Variant("factor").score([&](Score s, Index, Index, Index, Index) { return s * factor(); });
+       },
+       {.dtype = bf16, .headDim = 64, .gradients = Gradients{.tensors = {"factor"}}, .backward = true}},
+      {"gradients of sequences with lengths of their own",
+       [] { return Variant("lengths").keyLengths(captured("lengths", i32, rank(1))); }, trained},
+      {"gradients of keys in pages", [] { return Variant("paged").keyPages(captured("pages", i32, rank(2)), 64); },
+       trained},
   };
 }
 
@@ -109,10 +135,10 @@ Expected<void> accepts(const Feature &feature, const Target &target) {
   return image ? Expected<void>() : image.error();
 }
 
-/// The largest head dim that has a plan, and the error of the next one.
+/// The largest head dim that has a plan, and the error of the next one; "" where all have.
 std::pair<int, std::string> headDimLimit(const Target &target, DType dtype) {
   std::string next;
-  for (int headDim = 520; headDim > 0; headDim -= 8) {
+  for (int headDim = maxHeadDim; headDim > 0; headDim -= 8) {
     Expected<std::string> plan = explain(plain(), {.dtype = dtype, .headDim = headDim, .qRegisters = false}, target);
     if (plan)
       return {headDim, next};
@@ -145,6 +171,8 @@ std::string matrix() {
   // Errors with the targets that give them, in order of appearance.
   std::vector<std::pair<std::string, std::string>> errors;
   auto note = [&](const Target &target, const std::string &message) {
+    if (message.empty())
+      return;
     for (auto &[known, archs] : errors)
       if (known == message) {
         archs += archs.find(target.arch) == std::string::npos ? ", " + target.arch : "";
@@ -182,6 +210,11 @@ std::string matrix() {
     text += fmt::format("- {}: {}\n", archs, message);
   if (Expected<const ArchInfo *> arch = archInfo("sm_100a"); !arch)
     text += fmt::format("- {}\n", arch.error().message);
+  text += "\nNot supported yet, with the error that says so:\n\n";
+  for (const Feature &feature : refusals()) {
+    Expected<void> accepted = accepts(feature, Target::cuda("sm_90"));
+    text += fmt::format("- {}: {}\n", feature.name, accepted ? "supported by now" : accepted.error().message);
+  }
   return text;
 }
 } // namespace
