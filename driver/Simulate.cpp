@@ -6,6 +6,7 @@
 #include "runtime/Launch.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace attune;
 
@@ -57,6 +58,9 @@ Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &
     return good;
   if (!packed.hasWork(state->image))
     return {};
+  // NaN in every type of floats: what the kernels read there without having written it shows in the first run.
+  if (args.workspace && !args.keepTables)
+    std::memset(args.workspace, 0xff, args.workspaceBytes);
   Expected<void> ran =
       state->simulator.run(&packed.params(), {.seed = options.seed, .multiprocessors = options.multiprocessors});
   if (ran || !ran.error().where.known())

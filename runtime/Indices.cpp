@@ -41,8 +41,10 @@ struct Problem {
   int64_t qOffset = 0, group = 1;
 };
 
-/// Checks the arguments as a launch of the variant's kernel does, whatever its plan.
-Expected<Problem> checkArguments(const Variant &variant, const LaunchArgs &args) {
+/// Checks the arguments as a launch of the variant's kernel does, whatever its plan. What a backward pass takes beyond
+/// the operands of a forward pass (do, dq, what was saved, ...) holds no index.
+Expected<Problem> checkArguments(const Variant &variant, LaunchArgs args) {
+  args.operands = {};
   if (variant.error())
     return *variant.error();
   KernelImage image;

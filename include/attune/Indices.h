@@ -50,7 +50,8 @@ struct IndexFault {
 /// evaluation; before these the first entry of a table of pages that a sequence's keys lie in and that names no page. None where all indices lie within their tensors. Clamped elements are never one, broadcast ones not in
 /// dimensions of extent 1.
 ///
-/// `args` is what a CPU launch takes, o and all; nothing is written, and no workspace is needed. q and k are read only
+/// `args` is what a CPU launch of the variant's forward or backward pass takes, o and all, of which `operands` are not
+/// looked at; nothing is written, and no workspace is needed. q and k are read only
 /// where an index or a condition around one depends on the score. Errors: a mistake in the variant, and arguments that
 /// a launch refuses.
 ///

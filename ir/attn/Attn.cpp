@@ -3,6 +3,7 @@
 #include "ir/attn/Attn.h"
 
 #include "attune/DType.h"
+#include "ir/RegionText.h"
 #include "ir/ValueNames.h"
 
 #include "mlir/IR/DialectImplementation.h"

@@ -107,9 +107,10 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
                      MaxSizedRegion<1>:$divisor_grad, MaxSizedRegion<1>:$lse_grad);
   let assemblyFormat = [{
     $sym_name `dtype` $dtype `head_dim` $head_dim `x` $head_dim_v `scale` $scale
-    attr-dict-with-keyword `score` $score `mask` $mask (`base` $base^)? (`rescale` $rescale^)? (`p` $p^)?
-    (`divisor` $divisor^)? (`lse` $lse^)? (`score_grad` $score_grad^)? (`p_grad` $p_grad^)?
-    (`divisor_grad` $divisor_grad^)? (`lse_grad` $lse_grad^)?
+    attr-dict-with-keyword `score` custom<Region>($score) `mask` custom<Region>($mask) (`base` custom<Region>($base)^)?
+    (`rescale` custom<Region>($rescale)^)? (`p` custom<Region>($p)^)? (`divisor` custom<Region>($divisor)^)? (`lse` custom<Region>($lse)^)?
+    (`score_grad` custom<Region>($score_grad)^)? (`p_grad` custom<Region>($p_grad)^)?
+    (`divisor_grad` custom<Region>($divisor_grad)^)? (`lse_grad` custom<Region>($lse_grad)^)?
   }];
   let hasRegionVerifier = 1;
   let skipDefaultBuilders = 0;

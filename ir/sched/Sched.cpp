@@ -2,6 +2,7 @@
 
 #include "ir/sched/Sched.h"
 #include "ir/NestedOps.h"
+#include "ir/RegionText.h"
 #include "ir/Terminators.h"
 #include "ir/ValueNames.h"
 #include "ir/sched/SwizzledLayout.h"

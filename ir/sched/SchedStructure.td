@@ -25,7 +25,7 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `` custom<Operands>($operands) `grid` custom<Grid>($grid) `arch` $arch `threads` $threads `blocks_per_sm` $blocks_per_sm `shared_bytes` $shared_bytes
-    `dtype` $dtype `plan` $plan attr-dict-with-keyword $body
+    `dtype` $dtype `plan` $plan attr-dict-with-keyword custom<Body>($body)
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -46,7 +46,7 @@ def RoleOp : SchedOp<"role", [NoTerminator, SingleBlock, RecursiveMemoryEffects,
   }];
   let arguments = (ins StrAttr:$name, I64Attr:$warps, OptionalAttr<I64Attr>:$registers);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$name `warps` $warps (`registers` $registers^)? attr-dict-with-keyword $body";
+  let assemblyFormat = "$name `warps` $warps (`registers` $registers^)? attr-dict-with-keyword custom<Body>($body)";
   let hasVerifier = 1;
 }
 
@@ -322,7 +322,8 @@ def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock, AttrSizedOper
   let results = (outs I32:$tile, I32:$origin, I32:$visible, I32:$full, Variadic<I32>:$begins);
   let regions = (region SizedRegion<1>:$condition, MaxSizedRegion<1>:$groups);
   let assemblyFormat = [{
-    `from` $from `below` $bound (`seen` $seen^)? (`without` $gaps^)? (`parts` type($begins)^)? $condition (`groups` $groups^)? attr-dict
+    `from` $from `below` $bound (`seen` $seen^)? (`without` $gaps^)? (`parts` type($begins)^)? custom<Body>($condition)
+    (`groups` custom<Body>($groups)^)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

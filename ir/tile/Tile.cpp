@@ -1,6 +1,7 @@
 //===- Tile.cpp - Ops of the tile dialect -----------------------------------===//
 
 #include "ir/tile/Tile.h"
+#include "ir/RegionText.h"
 #include "ir/Terminators.h"
 #include "ir/ValueNames.h"
 

@@ -34,7 +34,7 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `` custom<Operands>($operands) `grid` custom<Grid>($grid) `dtype` $dtype `plan` $plan attr-dict-with-keyword $body
+    $sym_name `` custom<Operands>($operands) `grid` custom<Grid>($grid) `dtype` $dtype `plan` $plan attr-dict-with-keyword custom<Body>($body)
   }];
   let hasVerifier = 1;
 }
@@ -540,7 +540,7 @@ def AnyOp : TileOp<"any", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMe
   let arguments = (ins TileType:$tile);
   let results = (outs I1:$result);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$tile `:` type($tile) $body attr-dict";
+  let assemblyFormat = "$tile `:` type($tile) custom<Body>($body) attr-dict";
   let hasVerifier = 1;
 }
 

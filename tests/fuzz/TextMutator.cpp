@@ -2,7 +2,8 @@
 //
 // Of long texts in which names must match, changed bytes give little that still parses. Half of the mutations
 // therefore work on tokens and lines: a token becomes another one of its kind from the same text, a number an
-// edge of its type, a line goes, comes twice, or changes places. The other half are libFuzzer's own.
+// edge of its type, a line goes, comes twice, or changes places, a value gets another name between two braces, so
+// that regions refer to each other. The other half are libFuzzer's own.
 //
 //===----------------------------------------------------------------------===//
 #include <algorithm>
@@ -103,6 +104,45 @@ std::string changeToken(const std::string &text, Random &random) {
   return text.substr(0, old.begin) + fresh + text.substr(old.end);
 }
 
+/// What the innermost braces around `place` hold, or all of the text.
+Span scopeAround(std::string_view text, size_t place) {
+  Span scope{0, text.size()};
+  int depth = 0;
+  for (size_t i = place; i-- > 0 && depth <= 0;) {
+    depth += text[i] == '{' ? 1 : text[i] == '}' ? -1 : 0;
+    if (depth > 0)
+      scope.begin = i + 1;
+  }
+  depth = 0;
+  for (size_t i = place; i < text.size() && depth <= 0; ++i) {
+    depth += text[i] == '}' ? 1 : text[i] == '{' ? -1 : 0;
+    if (depth > 0)
+      scope.end = i;
+  }
+  return scope;
+}
+
+/// A value has the name of another one, or a fresh one, everywhere between the braces around it.
+std::string renameValue(const std::string &text, Random &random) {
+  std::vector<Span> values;
+  for (Span token : tokensOf(text))
+    if (text[token.begin] == '%')
+      values.push_back(token);
+  if (values.empty())
+    return changeToken(text, random);
+  const Span old = values[random() % values.size()], other = values[random() % values.size()];
+  const Span scope = scopeAround(text, old.begin);
+  const std::string_view name = at(text, old), fresh = random() % 4 ? at(text, other) : "%fresh";
+  std::string renamed;
+  size_t done = 0;
+  for (Span value : values)
+    if (value.begin >= scope.begin && value.end <= scope.end && at(text, value) == name) {
+      renamed.append(text, done, value.begin - done).append(fresh);
+      done = value.end;
+    }
+  return renamed.append(text, done);
+}
+
 std::string changeLine(const std::string &text, Random &random) {
   std::vector<Span> lines = linesOf(text);
   if (lines.size() < 2)
@@ -128,7 +168,17 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
     return LLVMFuzzerMutate(data, size, maxSize);
   std::string text(reinterpret_cast<const char *>(data), size);
   for (unsigned changes = 1 + random() % 3; changes > 0; --changes)
-    text = random() % 3 ? changeToken(text, random) : changeLine(text, random);
+    switch (random() % 6) {
+    case 0:
+    case 1:
+      text = changeLine(text, random);
+      break;
+    case 2:
+      text = renameValue(text, random);
+      break;
+    default:
+      text = changeToken(text, random);
+    }
   text.resize(std::min(text.size(), maxSize));
   std::copy(text.begin(), text.end(), data);
   return text.size();

@@ -464,3 +464,20 @@ attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {key_lengths
 
 // expected-error @+1 {{'attn.attention' op has lengths of sequences or pages of keys, of which there is no backward pass}}
 attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<[]>, key_lengths = "n", tensors = [#attn.tensor<n, i32, rank 1>]} score {} mask {}
+
+// -----
+
+// Regions do not refer to each other.
+attn.attention @bad dtype bf16 head_dim 64 x 64 scale 0.125 attributes {normaliser = "n"} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  // expected-note @+1 {{the op is here}}
+  %0 = math.exp %later : f32
+  attn.yield %0 : f32
+// expected-error @+1 {{custom op 'attn.attention' region defines a value that an op outside of it uses; define the value in front of that op}}
+} divisor {
+^bb0(%b: i32, %h: i32, %l: f32):
+  %later = math.exp %l : f32
+  attn.yield %later : f32
+}

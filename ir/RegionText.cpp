@@ -1,0 +1,50 @@
+//===- RegionText.cpp - Regions in the text of an op ------------------------===//
+
+#include "ir/RegionText.h"
+
+using namespace mlir;
+using namespace attune;
+
+/// An op outside of `region` that uses a value which it defines, at any depth, or null.
+static Operation *findUserOutside(Region &region) {
+  Operation *found = nullptr;
+  auto search = [&](ValueRange values) {
+    for (Value value : values)
+      for (Operation *user : value.getUsers())
+        if (!found && !region.isAncestor(user->getParentRegion()))
+          found = user;
+  };
+  region.walk<WalkOrder::PreOrder>([&](Block *block) {
+    search(block->getArguments());
+    for (Operation &op : *block)
+      search(op.getResults());
+  });
+  return found;
+}
+
+ParseResult attune::parseRegion(OpAsmParser &parser, Region &region) {
+  const SMLoc at = parser.getCurrentLocation();
+  ParseResult parsed = parser.parseRegion(region);
+  if (Operation *user = succeeded(parsed) ? findUserOutside(region) : nullptr) {
+    InFlightDiagnostic error = parser.emitError(
+        at, "region defines a value that an op outside of it uses; define the value in front of that op");
+    error.attachNote(user->getLoc()) << "the op is here";
+    parsed = error;
+  }
+  if (failed(parsed))
+    for (Block &block : region)
+      block.dropAllDefinedValueUses();
+  return parsed;
+}
+
+void attune::printRegion(OpAsmPrinter &printer, Operation *, Region &region) { printer.printRegion(region); }
+
+ParseResult attune::parseBody(OpAsmParser &parser, Region &body) {
+  if (parseRegion(parser, body))
+    return failure();
+  if (body.empty())
+    body.emplaceBlock();
+  return success();
+}
+
+void attune::printBody(OpAsmPrinter &printer, Operation *, Region &body) { printer.printRegion(body); }
