@@ -9,7 +9,7 @@
 
 Both sides get the same functions: FlexAttention under torch.compile with its create_block_mask, attune with its own. Forward and backward
 (dq, dk, dv and the gradients of learned parameters) are timed apart in this process, the two sides in turn, each launch behind a write that
-empties the L2 cache; medians of CUDA events. A ratio is FlexAttention's time by attune's.
+empties the L2 cache and without the host's time (launch_timer.py); medians of CUDA events. A ratio is FlexAttention's time by attune's.
 
 The check is FlashAttention's: the largest error of an output or gradient, against a dense computation in float64, is at most twice that of
 the same computation in bf16 by PyTorch's operators, plus EPSILON of the largest value. Dense means that all scores are in memory. The column
@@ -38,6 +38,7 @@ import torch.nn.functional as F
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.nn.attention import flex_attention as flex
 
+from launch_timer import LaunchTimer
 from shards import add_shard
 
 EPSILON = 1e-4
@@ -351,42 +352,35 @@ def check(side, case, sizes):
     return worst, "; ".join(failures) or None
 
 
-def clock(device):
-    """(mark, milliseconds between two marks) of the device."""
-    if device == "cuda":
-        def mark():
-            event = torch.cuda.Event(enable_timing=True)
-            event.record()
-            return event
-        return mark, lambda begin, end: begin.elapsed_time(end)
-    return time.perf_counter, lambda begin, end: 1e3 * (end - begin)
+class HostClock:
+    """A LaunchTimer of calls on the CPU."""
 
-
-def medians(calls, options, clear):
-    """{name: median ms} of calls that take turns."""
-    mark, between = clock(options.device)
-    synchronize = torch.cuda.synchronize if options.device == "cuda" else lambda: None
-    if options.device == "cuda":
-        time.sleep(REST_SECONDS)
-
-    def rounds(count):
-        marks = {name: [] for name in calls}
+    def milliseconds(self, calls, count):
+        times = [[] for _ in calls]
         for _ in range(count):
-            for name, call in calls.items():
-                if clear is not None:
-                    clear.zero_()
-                begin = mark()
+            for call, of_call in zip(calls, times):
+                begin = time.perf_counter()
                 call()
-                marks[name].append((begin, mark()))
-        synchronize()
-        return {name: [between(*pair) for pair in pairs] for name, pairs in marks.items()}
-    rounds(2)
-    slowest = max(values[0] for values in rounds(1).values())
-    measured = rounds(max(5, min(100, int(options.milliseconds / max(slowest, 1e-3)))))
-    return {name: statistics.median(values) for name, values in measured.items()}
+                of_call.append(1e3 * (time.perf_counter() - begin))
+        return times
 
 
-def timed(every, case, sizes, options, clear, errors):
+def medians(calls, options, empty):
+    """{name: median ms} of calls that take turns."""
+    every = list(calls.values())
+    for call in every * 2:
+        call()
+    timer = HostClock()
+    if options.device == "cuda":
+        torch.cuda.synchronize()
+        time.sleep(REST_SECONDS)
+        timer = LaunchTimer(torch.cuda, empty)
+    slowest = max(times[0] for times in timer.milliseconds(every, 1))
+    measured = timer.milliseconds(every, max(5, min(100, int(options.milliseconds / max(slowest, 1e-3)))))
+    return {name: statistics.median(times) for name, times in zip(calls, measured)}
+
+
+def timed(every, case, sizes, options, empty, errors):
     """({side: forward ms}, {side: backward ms}); what cannot be run goes to `errors`."""
     qkv, d_out = inputs(case, sizes, torch.bfloat16)
     constants = [x.detach() for x in qkv]
@@ -404,8 +398,8 @@ def timed(every, case, sizes, options, clear, errors):
         except Exception as error:  # what a side cannot run is a result
             errors.setdefault(side.name, message(error))
     with torch.no_grad():
-        forward_ms = medians(forward, options, clear) if forward else {}
-    return forward_ms, medians(backward, options, clear) if backward else {}
+        forward_ms = medians(forward, options, empty) if forward else {}
+    return forward_ms, medians(backward, options, empty) if backward else {}
 
 
 def number(value, digits=3):
@@ -416,7 +410,7 @@ def quotient(times):
     return times["flex"] / times["attune"] if {"flex", "attune"} <= times.keys() else None
 
 
-def run_case(name, label, factory, gym, options, every, clear):
+def run_case(name, label, factory, gym, options, every, empty):
     """One row as a dictionary."""
     B, H, S, D = options.shape
 
@@ -443,7 +437,7 @@ def run_case(name, label, factory, gym, options, every, clear):
             case = make(S)
             row["lengths"] = [case.q_len or S, case.kv_len or S]
             with torch._inductor.config.patch(**case.inductor):
-                row["forward"], row["backward"] = timed(every, case, Sizes(B, H, S, D, options.device), options, clear, row["errors"])
+                row["forward"], row["backward"] = timed(every, case, Sizes(B, H, S, D, options.device), options, empty, row["errors"])
         except Exception as error:
             row["errors"]["attention-gym"] = message(error)
     if options.device == "cuda":
@@ -521,14 +515,14 @@ def main():
         sys.exit("no GPU that PyTorch can use; --device cpu --shape 1,2,512,64 --check-length 512 tries the program")
     torch._functorch.config.donated_buffer = False      # so that a compiled backward can be called again
     every = sides(options)
-    clear = torch.empty(256 << 20, dtype=torch.int8, device="cuda") if options.device == "cuda" else None
+    empty = torch.empty(256 << 20, dtype=torch.int8, device="cuda").zero_ if options.device == "cuda" else None
     B, H, S, D = options.shape
     machine = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     print(f"{machine}, PyTorch {torch.__version__}; B {B}, H {H}, S {S}, D {D}, bf16; times in ms, check at S {options.check_length}\n")
     print("| name | q x k | forward flex | attune | ratio | backward flex | attune | ratio | check |\n|---|---|---|---|---|---|---|---|---|")
     rows = []
     for name, label, factory in chosen:
-        rows.append(run_case(name, label, factory, gym, options, every, clear))
+        rows.append(run_case(name, label, factory, gym, options, every, empty))
         print_row(rows[-1])
     print()
     print_summary(rows, options)

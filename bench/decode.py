@@ -3,7 +3,7 @@
 (0.7, of PYTHONPATH), as markdown tables. --only paged,variants,... leaves out tables.
 
 attune is the command line's `attune run --prepare`: the plan that its cost model chooses for the sizes. Both sides are timed by CUDA events, the
-median of launches behind a read of 256 MiB of other memory, in bf16: the L2 cache then has nothing of K and V, nor lines that are still to be
+median of launches behind a read of 256 MiB of other memory and without the host's time (launch_timer.py), in bf16: the L2 cache then has nothing of K and V, nor lines that are still to be
 written back, which cost the launch behind them as much as 10 us. Bytes are those of K and V, against what a copy of 1 GiB reads and writes;
 variants are held against attune's own plain time.
 """
@@ -20,6 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from launch_timer import LaunchTimer
+
 TABLES = ["large", "small", "paged", "variants", "lengths"]
 
 LARGE = [(8, 32, 8, 1, 8192, 128), (1, 32, 8, 1, 65536, 128), (64, 32, 8, 1, 4096, 128), (128, 32, 8, 1, 1024, 128), (16, 64, 8, 1, 8192, 128), (16, 64, 8, 4, 8192, 128),
@@ -33,17 +35,9 @@ VARIANTS = {"softcap": ["softcap"], "alibi": ["alibi"], "sliding window": ["slid
 def milliseconds(call, launches=40):
     for _ in range(5):
         call()
-    other = torch.zeros(64 << 20, dtype=torch.float32, device="cuda")
-    times = []
-    for _ in range(launches):
-        other.max()
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        call()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times)
+    torch.cuda.synchronize()
+    timer = LaunchTimer(torch.cuda, torch.zeros(64 << 20, dtype=torch.float32, device="cuda").max)
+    return statistics.median(timer.milliseconds([call], 1)[0][0] for _ in range(launches))
 
 
 def attune(path, shape, variant=("plain",)):

@@ -7,7 +7,8 @@
 
 Peers: fa2 and cudnn (scaled_dot_product_attention with that backend alone), flex (FlexAttention, compiled), and with --cpu
 torch-cpu. A case that a peer does not support gives a row with "unsupported" and the reason. The L2 cache is cleared before
-every timed call, as attune-bench does. --ceilings: what the GPU reaches, a matrix product by cuBLAS and a copy.
+every timed call, as attune-bench does, and no time of the host's counts (launch_timer.py). --ceilings: what the GPU reaches, a
+matrix product by cuBLAS and a copy. backward.py times backward passes.
 """
 import argparse
 import json
@@ -20,28 +21,23 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from launch_timer import LaunchTimer
+
 DROPOUT = 0.1
 REST_SECONDS = 0.3  # as in Gpu.cpp
 WINDOW, PREFIX, CAP, DOCUMENT, BLOCK = 1024, 2048, 30.0, 1000, 128
 
 
-def median_ms(call, milliseconds, clear):
-    """Median of CUDA-event times; the first calls warm up and estimate. Every row starts on a GPU that has rested as long: near its power
-    limit it runs slower the longer it has been busy, by up to a tenth."""
+def median_ms(call, milliseconds, empty):
+    """Median of CUDA-event times behind `empty`, without the host's time; the first calls warm up and estimate. Every row starts on a GPU that
+    has rested as long: near its power limit it runs slower the longer it has been busy, by up to a tenth."""
     time.sleep(REST_SECONDS)
-
-    def times(count):
-        events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
-        for begin, end in events:
-            if clear is not None:
-                clear.zero_()
-            begin.record()
-            call()
-            end.record()
-        torch.cuda.synchronize()
-        return [begin.elapsed_time(end) for begin, end in events]
-    estimate = [times(1)[0] for _ in range(3)][-1]
-    return statistics.median(times(max(10, min(200, int(milliseconds / max(estimate, 1e-3))))))
+    timer = LaunchTimer(torch.cuda, empty)
+    for _ in range(2):
+        call()
+    torch.cuda.synchronize()
+    (estimate,), = timer.milliseconds([call], 1)
+    return statistics.median(timer.milliseconds([call], max(10, min(200, int(milliseconds / max(estimate, 1e-3)))))[0])
 
 
 def tensors(case, device, dtype):
@@ -66,17 +62,16 @@ def block_pattern(case):
 
 
 def sdpa(case, backend):
-    """A call of scaled_dot_product_attention, or the reason why there is none."""
+    """scaled_dot_product_attention of q, k and v, or the reason why there is none."""
     if case["variant"] not in ("none", "causal", "dropout", "bias"):
         return "scaled_dot_product_attention has no such score or mask without an S x S bias"
-    q, k, v = tensors(case, "cuda", torch.bfloat16)
     options = dict(is_causal=case["variant"] == "causal", dropout_p=DROPOUT if case["variant"] == "dropout" else 0.0)
     if case["heads"] != case["headsKv"]:
         options["enable_gqa"] = True
     if case["variant"] == "bias":
         options["attn_mask"] = dense_bias(case)[None]
 
-    def call():
+    def call(q, k, v):
         with sdpa_kernel(backend):
             return F.scaled_dot_product_attention(q, k, v, **options)
     return call
@@ -87,7 +82,6 @@ def flex(case):
     name, S, H = case["variant"], case["length"], case["heads"]
     if name == "dropout":
         return "FlexAttention has no dropout"
-    q, k, v = tensors(case, "cuda", torch.bfloat16)
     slopes = torch.exp2(-8.0 * torch.arange(1, H + 1, device="cuda") / H).float()
     table = ((torch.arange(H * 2 * S, device="cuda") % 17) / 8.0 - 1.0).float().view(H, 2 * S)
     ids = (torch.arange(S, device="cuda") // DOCUMENT).int()
@@ -115,23 +109,35 @@ def flex(case):
     mask = masks.get(name, causal)
     block_mask = create_block_mask(mask, None, None, S, S, device="cuda") if mask else None
     compiled = torch.compile(flex_attention, dynamic=False)
-    return lambda: compiled(q, k, v, score_mod=scores.get(name), block_mask=block_mask,
-                            enable_gqa=case["heads"] != case["headsKv"])
+    return lambda q, k, v: compiled(q, k, v, score_mod=scores.get(name), block_mask=block_mask,
+                                    enable_gqa=case["heads"] != case["headsKv"])
 
 
-def ceiling_rows(milliseconds, clear):
+def attention(case, peer):
+    """What a peer computes of q, k and v, or the reason why it does not."""
+    if peer == "flex":
+        return flex(case)
+    return sdpa(case, {"fa2": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[peer])
+
+
+def reason(error):
+    """The first line of an error, which is the result of a peer that cannot run a case."""
+    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+
+
+def ceiling_rows(milliseconds, empty):
     """The rate of a bf16 product of 8192 x 8192 matrices, and the bytes that a copy of 1 GiB reads and writes a second."""
     name, cudnn = torch.cuda.get_device_name(), torch.backends.cudnn.version()
     machine = f"{name}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {cudnn // 10000}.{cudnn // 100 % 100}"
     side = 8192
     a, b = (torch.randn(side, side, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     c = torch.empty_like(a)
-    ms = median_ms(lambda: torch.mm(a, b, out=c), milliseconds, clear)
+    ms = median_ms(lambda: torch.mm(a, b, out=c), milliseconds, empty)
     yield {"name": "ceiling/matmul/s8192", "group": "ceiling", "peer": "cublas", "path": "torch.mm", "machine": machine, "ms": ms,
            "tflops": 2 * side ** 3 / ms / 1e9}
     source = torch.zeros(1 << 30, device="cuda", dtype=torch.int8)
     to = torch.empty_like(source)
-    ms = median_ms(lambda: to.copy_(source), milliseconds, clear)
+    ms = median_ms(lambda: to.copy_(source), milliseconds, empty)
     yield {"name": "ceiling/copy/1gib", "group": "ceiling", "peer": "copy", "path": "device to device", "machine": machine, "ms": ms,
            "bytesPerMs": 2 * source.numel() / ms}
 
@@ -166,9 +172,10 @@ def main():
         return
     if not torch.cuda.is_available():
         sys.exit("no GPU that PyTorch can use; --cpu THREADS runs the CPU row")
-    clear = None if options.keep_l2 else torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    other = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    empty = (lambda: None) if options.keep_l2 else other.zero_
     if options.ceilings:
-        for row in ceiling_rows(options.milliseconds, clear):
+        for row in ceiling_rows(options.milliseconds, empty):
             print(json.dumps(row), flush=True)
         return
     for case in map(json.loads, sys.stdin):
@@ -177,19 +184,19 @@ def main():
         for peer in options.peers.split(","):
             row = {"name": case["name"], "group": case["group"], "peer": peer}
             try:
-                call = flex(case) if peer == "flex" else sdpa(
-                    case, SDPBackend.FLASH_ATTENTION if peer == "fa2" else SDPBackend.CUDNN_ATTENTION)
+                call = attention(case, peer)
                 if isinstance(call, str):
                     row["unsupported"] = call
                 else:
                     row["path"] = {"fa2": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "flex": "flex_attention"}[peer]
+                    q, k, v = tensors(case, "cuda", torch.bfloat16)
                     with torch.no_grad():
-                        row["ms"] = median_ms(call, options.milliseconds, clear)
+                        row["ms"] = median_ms(lambda: call(q, k, v), options.milliseconds, empty)
                     row["tflops"] = case["flops"] / row["ms"] / 1e9
             except Exception as error:  # a peer that cannot run a case is a result
-                row["unsupported"] = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+                row["unsupported"] = reason(error)
             print(json.dumps(row), flush=True)
-            call = None
+            call = q = k = v = None
             torch.cuda.empty_cache()
         torch.compiler.reset()
 
