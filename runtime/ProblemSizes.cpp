@@ -74,10 +74,10 @@ FewQueries attune::fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t m
   const auto rows = __int128(sizes.queries) * group;
   const __int128 rowTiles =
       __int128(sizes.batch) * (packs ? sizes.headsKv : sizes.heads) * ((rows + tileRows - 1) / tileRows);
-  const int64_t keyTiles = (std::min(sizes.keys, most) + tileKeys - 1) / tileKeys, enough = multiprocessors / 2;
+  const int64_t keyTiles = (std::min(sizes.keys, most) + tileKeys - 1) / tileKeys, enough = 5 * multiprocessors / 8;
   if (rowTiles < enough && keyTiles * (enough - int64_t(rowTiles)) > combiningTiles * enough)
     return FewQueries::Split;
-  return group > 1 && rows <= tileRows ? FewQueries::Whole : FewQueries::No;
+  return group > 1 && rows <= 2 * tileRows ? FewQueries::Whole : FewQueries::No;
 }
 
 std::optional<int> SizeClass::distance(const SizeClass &other) const {

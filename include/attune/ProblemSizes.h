@@ -54,7 +54,7 @@ enum class FewQueries : uint8_t {
 };
 
 /// The kernel for these sizes on a device of so many multiprocessors. `packs`: whether the heads of a group can share a
-/// tile. Half of the multiprocessors take all that memory gives: where there are fewer tiles of 64 rows, keys are split,
+/// tile. Five eighths of the multiprocessors take all that memory gives: where there are fewer tiles of 64 rows, keys are split,
 /// unless they are so few that a second kernel, which combines the splits, takes longer than what is saved.
 FewQueries fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t multiprocessors);
 

@@ -138,13 +138,14 @@ private:
   //===--- Loops ---===//
 
   /// Rows of K and V that are loaded; those behind, which the mask hides from all queries, are zeros: dQ sums up rows of K times the zeros of dS.
+  /// With roles all rows are loaded: TMA would fetch the rows of a tile one by one.
   Value keysRead(const BlockValues &block) {
-    Value end = emitEndOf(builder, op, block, MaskAxis::Keys);
+    Value end = backward::hasRoles(op, plan) ? Value() : emitEndOf(builder, op, block, MaskAxis::Keys);
     return end ? end : values.Sk;
   }
   /// The same of rows of Q and dO, of which dK and dV are sums.
   Value queriesRead(const BlockValues &block) {
-    Value end = emitEndOf(builder, op, block, MaskAxis::Queries);
+    Value end = backward::hasRoles(op, plan) ? Value() : emitEndOf(builder, op, block, MaskAxis::Queries);
     return end ? end : values.Sq;
   }
 

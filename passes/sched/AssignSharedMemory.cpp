@@ -30,15 +30,14 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
     for (auto kernel : getOperation().getOps<sched::KernelOp>()) {
       SmallVector<Lifetime> placed;
       int64_t total = 0;
-      kernel.walk([&](sched::SharedOp buffer) {
-        Lifetime lifetime = Lifetime::of(buffer);
+      for (Lifetime &lifetime : inOrder(kernel)) {
         if (sched::SharedOp over = lifetime.over())
-          buffer.setOffset(over.getOffset());
+          lifetime.buffer.setOffset(over.getOffset());
         else
           place(lifetime, placed);
         total = std::max(total, lifetime.end());
         placed.push_back(lifetime);
-      });
+      }
       // Barriers live as long as the kernel.
       total = llvm::alignTo(total, 16);
       kernel.walk([&](sched::RingOp ring) {
@@ -47,6 +46,18 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
       });
       kernel.setSharedBytes(llvm::alignTo(total, 16));
     }
+  }
+
+  /// Swizzled tiles first: a vector between two of them would leave a gap up to the next multiple of their alignment.
+  /// Buffers that take the place of others come last.
+  static SmallVector<Lifetime> inOrder(sched::KernelOp kernel) {
+    SmallVector<Lifetime> lifetimes;
+    kernel.walk([&](sched::SharedOp buffer) { lifetimes.push_back(Lifetime::of(buffer)); });
+    llvm::stable_sort(lifetimes, [](const Lifetime &a, const Lifetime &b) {
+      auto rank = [](const Lifetime &of) { return std::pair(bool(of.over()), -alignmentOf(of.buffer)); };
+      return rank(a) < rank(b);
+    });
+    return lifetimes;
   }
 
   /// At the lowest offset that no buffer holds at the same time.

@@ -2,7 +2,7 @@
 //
 // Whatever a variant is, the plan that the compiler chooses for it leads to a schedule on every target: masks of all
 // kinds, beside dense biases, their gradients and tables by relative position, forward and backward; and random variants
-// with the gradients of all their captured tensors. A sample of them here, all with ATTUNE_FULL_GRID=1.
+// with the gradients of all their captured tensors. A sample of them here, all with ATTUNE_FULL_GRID=all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -133,23 +133,24 @@ const std::string masks[] = {
 };
 
 /// A score, and the captured tensors of it whose gradients are asked for.
-struct Score {
+struct ScoreCase {
   std::string text;
   std::vector<std::string> gradients;
 };
-const Score scores[] = {{"s", {}},
-                        {"s + bias[h, q, k]", {}},
-                        {"s + bias[h, q, k]", {"bias"}},
-                        {"s + bias[h, q, k] + table[h, q - k + Sk]", {"bias", "table"}},
-                        {"s + own[b, h, q, k]", {"own"}},
-                        {"softcap(s, 50) + slopes[h] * (k - q) + table[h, q - k + Sk]", {"slopes", "table"}},
-                        {"s * row[q] + column[k] + bias[h, q, k]", {"row", "column", "bias"}}};
+const ScoreCase scores[] = {{"s", {}},
+                            {"s + bias[h, q, k]", {}},
+                            {"s + bias[h, q, k]", {"bias"}},
+                            {"s + bias[h, q, k] + table[h, q - k + Sk]", {"bias", "table"}},
+                            {"s + own[b, h, q, k]", {"own"}},
+                            {"softcap(s, 50) + slopes[h] * (k - q) + table[h, q - k + Sk]", {"slopes", "table"}},
+                            {"s * row[q] + column[k] + bias[h, q, k]", {"row", "column", "bias"}}};
 
 Variant variantOf(const std::string &mask, const std::string &score, DType ofBias) {
   TextVariant text{.score = score, .mask = mask};
-  text.tensors = {{"bias", ofBias, 3}, {"own", ofBias, 4}, {"table", f32, 2}, {"slopes", f32, 1},  {"row", f32, 1},
-                  {"column", f32, 1},  {"ids", i32, 1},    {"n", i32, 1},     {"windows", i32, 1}, {"pairs", i32, 2},
-                  {"batched", i32, 2}, {"blocks", b1, 4},  {"flags", b1, 1},  {"weights", f32, 1}};
+  text.tensors = {{"bias", ofBias, 3},   {"own", ofBias, 4}, {"table", f32, 2},   {"slopes", f32, 1},
+                  {"row", f32, 1},       {"column", f32, 1}, {"ids", i32, 1},     {"n", i32, 1},
+                  {"windows", i32, 1},   {"pairs", i32, 2},  {"batched", i32, 2}, {"blocks", boolean, 4},
+                  {"flags", boolean, 1}, {"weights", f32, 1}};
   std::erase_if(text.tensors, [&](const TensorDecl &tensor) {
     return (score + " " + mask).find(tensor.name + "[") == std::string::npos;
   });
@@ -192,7 +193,7 @@ TEST_CASE("plans of the compiler's own lead to schedules for any mask, bias and 
   size_t number = 0;
   const size_t each = step(97), eachOfWarpgroups = step(29);
   for (const std::string &mask : masks)
-    for (const Score &score : scores)
+    for (const ScoreCase &score : scores)
       for (const Form &form : forms)
         for (std::string_view arch : targets) {
           ++number;

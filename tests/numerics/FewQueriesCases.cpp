@@ -17,7 +17,7 @@ namespace {
 
 constexpr DType dtypes[] = {bf16, f16, f32};
 
-struct FewQueries {
+struct FewQueriesGrid {
 
   /// By packed groups, where the variant's rows may be of several heads, shares of keys, or both in turn.
   void add(std::string label, const Variant &variant, const Shape &shape, bool packs = true,
@@ -51,7 +51,7 @@ Variant step() {
   return Variant("step").mask(causal()).score(softcap(20) | alibi(captured("slopes", f32, rank(1)))).qOffset();
 }
 
-void addSizes(FewQueries &all) {
+void addSizes(FewQueriesGrid &all) {
   for (auto [heads, headsKv] :
        std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {8, 1}, {6, 2}, {9, 3}, {16, 1}, {14, 2}, {30, 2}})
     for (auto [queries, keys] :
@@ -71,7 +71,7 @@ void addSizes(FewQueries &all) {
               dtype);
 }
 
-void addVariants(FewQueries &all) {
+void addVariants(FewQueriesGrid &all) {
   const Shape shape{.batch = 2, .heads = 8, .headsKv = 2, .queries = 5, .keys = 331, .headDim = 64};
   for (const Variant &variant : builtinsForTests())
     for (int way = 0; way < 3; ++way)
@@ -98,7 +98,7 @@ void addVariants(FewQueries &all) {
 } // namespace
 
 Group attune::tests::fewQueriesGroup() {
-  FewQueries all;
+  FewQueriesGrid all;
   addSizes(all);
   addVariants(all);
   return all.group;
