@@ -18,7 +18,6 @@ import types
 import torch
 
 from .. import expressions as ex
-from ..expressions import as_expr
 
 _SMALL = 1 << 28  # sums of a position and a few such numbers fit in int32, which the analysis of masks relies on
 _MOST = torch.finfo(torch.float32).max
