@@ -51,12 +51,12 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
   /// Swizzled tiles first: a vector between two of them would leave a gap up to the next multiple of their alignment.
   /// Buffers that take the place of others come last.
   static SmallVector<Lifetime> inOrder(sched::KernelOp kernel) {
-    SmallVector<Lifetime> lifetimes;
-    kernel.walk([&](sched::SharedOp buffer) { lifetimes.push_back(Lifetime::of(buffer)); });
-    llvm::stable_sort(lifetimes, [](const Lifetime &a, const Lifetime &b) {
-      auto rank = [](const Lifetime &of) { return std::pair(bool(of.over()), -alignmentOf(of.buffer)); };
-      return rank(a) < rank(b);
+    SmallVector<Lifetime> swizzled, plain, over;
+    kernel.walk([&](sched::SharedOp buffer) {
+      const Lifetime lifetime = Lifetime::of(buffer);
+      (lifetime.over() ? over : alignmentOf(buffer) == sched::swizzledAlignment ? swizzled : plain).push_back(lifetime);
     });
+    SmallVector<Lifetime> lifetimes = llvm::to_vector(llvm::concat<Lifetime>(swizzled, plain, over));
     return lifetimes;
   }
 
