@@ -146,3 +146,39 @@ TEST_CASE("a kernel that compile() did not make prepares nothing") {
         "kernel 'mark1' was not made by compile() from a variant, and holds its schedule; name sizes in "
         "CompileOptions::shapes where it is compiled");
 }
+
+TEST_CASE("few queries over many keys have kernels of their own") {
+  constexpr int64_t multiprocessors = 132;
+  auto form = [](const ProblemSizes &sizes, bool packs = true) { return fewQueriesOf(sizes, packs, multiprocessors); };
+  // One query: keys are split where few tiles of rows leave multiprocessors idle, and keys are many.
+  CHECK(form({1, 32, 8, 1, 131072}) == FewQueries::Split);
+  CHECK(form({1, 32, 8, 1, 2048}) == FewQueries::Split);
+  CHECK(form({8, 32, 8, 1, 8192}) == FewQueries::Split);
+  CHECK(form({1, 32, 8, 1, 512}) == FewQueries::Whole);
+  CHECK(form({8, 64, 8, 4, 1024}) == FewQueries::Whole);
+  CHECK(form({64, 32, 8, 1, 8192}) == FewQueries::Whole);
+  CHECK(form({16, 64, 8, 16, 4096}) == FewQueries::Whole);
+  // Many queries, or heads that share no keys and fill the device.
+  CHECK(form({16, 64, 8, 17, 4096}) == FewQueries::No);
+  CHECK(form({4, 32, 32, 4096, 4096}) == FewQueries::No);
+  CHECK(form({64, 32, 32, 1, 2048}) == FewQueries::No);
+  CHECK(form({1, 8, 8, 1, 65536}) == FewQueries::Split);
+  CHECK(form({1, 32, 8, 1, 65536}, /*packs=*/false) == FewQueries::Split);
+  CHECK(form({16, 32, 8, 1, 65536}, /*packs=*/false) == FewQueries::No);
+  // Nothing to do, and sizes that no memory holds.
+  CHECK(form({0, 32, 8, 1, 1024}) == FewQueries::Split);
+  CHECK(form({1, 32, 8, 0, 1024}) == FewQueries::No);
+  CHECK(form({1, 32, 8, 1, 0}) == FewQueries::No);
+  CHECK(form({INT64_MAX, INT64_MAX, 1, 1, INT64_MAX}) == FewQueries::No);
+}
+
+TEST_CASE("a launch of few queries starts a kernel for these where no class is near") {
+  const Kernel plain = marked<1>();
+  const SizeClass near = *SizeClass::parse("h2 q64 k64");
+  const Kernel kernel = plain.withAlternatives(
+      {{near, marked<2>()}, {{}, marked<3>(), FewQueries::Split}, {{}, marked<4>(), FewQueries::Whole}});
+  CHECK(kernel.imageFor({1, 2, 2, 64, 64}).name == "mark2");
+  CHECK(kernel.imageFor({1, 2, 2, 4096, 4096}).name == "mark1");
+  // None of these kernels packs: no group shares a tile, and 256 tiles leave no thread of the CPU idle.
+  CHECK(kernel.imageFor({4, 64, 1, 1, 100000}).name == "mark1");
+}
