@@ -77,10 +77,13 @@ static std::optional<Plan> bestOverSizes(PlanRequest request, const std::vector<
   return best == logarithms.end() ? std::nullopt : std::optional(best->first);
 }
 
+bool attune::driver::servesFewQueries(const Source &source, const CompileOptions &options, const Target &target) {
+  return target.isCuda() && !options.gradients && !options.backward &&
+         !(source.variant && source.variant->hasDropout()) && leavesScheduleOpen(source, options);
+}
+
 std::vector<FewQueriesPlan> attune::driver::fewQueriesPlans(const Source &source, const CompileOptions &options,
                                                             const Target &target) {
-  if (!target.isCuda() || options.gradients || options.backward || (source.variant && source.variant->hasDropout()))
-    return {};
   // Batch, query heads, key heads, queries, keys: few tiles of rows, and as many as there are multiprocessors and more.
   const std::vector<ProblemSizes> few = {{1, 32, 8, 1, 4096}, {1, 32, 8, 1, 32768}, {4, 32, 8, 1, 8192}},
                                   many = {{16, 32, 8, 1, 2048}, {32, 32, 8, 1, 4096}, {128, 32, 8, 1, 1024}};
@@ -132,7 +135,11 @@ static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Plan &own, c
   for (const ProblemSizes &sizes : options.shapes)
     if (!known(SizeClass::of(sizes)))
       result.push_back({SizeClass::of(sizes), predicted(own, source, options, target, sizes)});
-  for (const FewQueriesPlan &few : fewQueriesPlansOf(kernel.image()))
+  if (!servesFewQueries(source, options, target))
+    return result;
+  // An image that was compiled for another request, with this very plan or with gradients, has no list.
+  const std::optional<std::vector<FewQueriesPlan>> listed = fewQueriesPlansOf(kernel.image());
+  for (const FewQueriesPlan &few : listed ? *listed : fewQueriesPlans(source, options, target))
     result.push_back({{}, {few.plan}, few.form});
   return result;
 }

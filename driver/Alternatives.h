@@ -17,9 +17,12 @@ struct FewQueriesPlan {
   Plan plan;
 };
 
+/// Whether kernels for few queries come with the one for every size: not on the CPU, whose threads share a cache, nor where
+/// gradients or dropout are asked for, as training has as many queries as keys.
+bool servesFewQueries(const Source &source, const CompileOptions &options, const Target &target);
+
 /// The cost model's plan for each form of few queries that the variant has (packed groups, split keys), best over typical
-/// sizes of generation. None for the CPU, whose threads share a cache, nor where gradients or dropout are asked for: training
-/// has as many queries as keys.
+/// sizes of generation. Precondition: servesFewQueries.
 std::vector<FewQueriesPlan> fewQueriesPlans(const Source &source, const CompileOptions &options, const Target &target);
 
 /// Images of plans, compiled before they are asked for.

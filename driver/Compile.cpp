@@ -422,7 +422,7 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
 static Expected<KernelImage> settleWithFewQueries(const Source &source, const CompileOptions &options,
                                                   const Target &target, double traceMilliseconds,
                                                   PlanImages *ahead = nullptr) {
-  if (!leavesScheduleOpen(source, options))
+  if (!servesFewQueries(source, options, target))
     return settleImage(source, options, target, traceMilliseconds);
   auto few = std::async(std::launch::async, [&] {
     std::vector<FewQueriesPlan> plans = fewQueriesPlans(source, options, target);
@@ -432,7 +432,7 @@ static Expected<KernelImage> settleWithFewQueries(const Source &source, const Co
   });
   Expected<KernelImage> image = settleImage(source, options, target, traceMilliseconds);
   const std::vector<FewQueriesPlan> plans = few.get();
-  if (!image || plans.empty())
+  if (!image)
     return image;
   ordered_json plan = ordered_json::parse(image->planJson);
   plan["fewQueries"] = fewQueriesJson(plans);

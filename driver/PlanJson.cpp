@@ -67,9 +67,11 @@ ordered_json attune::driver::fewQueriesJson(const std::vector<FewQueriesPlan> &p
   return result;
 }
 
-std::vector<FewQueriesPlan> attune::driver::fewQueriesPlansOf(const KernelImage &image) {
+std::optional<std::vector<FewQueriesPlan>> attune::driver::fewQueriesPlansOf(const KernelImage &image) {
   std::vector<FewQueriesPlan> plans;
   const ordered_json plan = ordered_json::parse(image.planJson);
+  if (!plan.contains("fewQueries"))
+    return std::nullopt;
   for (const ordered_json &each : plan.value("fewQueries", ordered_json::array()))
     for (auto [form, name] : fewQueriesForms)
       if (each.at("form") == name)

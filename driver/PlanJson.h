@@ -53,8 +53,8 @@ std::optional<std::string> firstDifference(const nlohmann::ordered_json &value, 
 /// checks.
 Expected<void> checkPlanJson(const std::string &text);
 
-/// The plans for launches of few queries that go with the kernel of an image, which its plan lists.
-std::vector<FewQueriesPlan> fewQueriesPlansOf(const KernelImage &image);
+/// The plans for launches of few queries that the plan of an image lists; nothing where it has no such list.
+std::optional<std::vector<FewQueriesPlan>> fewQueriesPlansOf(const KernelImage &image);
 /// The same, as the member "fewQueries" of a plan.
 nlohmann::ordered_json fewQueriesJson(const std::vector<FewQueriesPlan> &plans);
 

@@ -5,13 +5,25 @@
 using namespace mlir;
 using namespace attune;
 
+/// Whether `op` is in `region`, at any depth. While an op is parsed its regions have no op around them, which
+/// Region::isAncestor takes for granted.
+static bool isWithin(Operation *op, Region &region) {
+  for (Region *around = op->getParentRegion(); around && around != &region;) {
+    Operation *parent = around->getParentOp();
+    around = parent ? parent->getParentRegion() : nullptr;
+    if (!around)
+      return false;
+  }
+  return op->getParentRegion() != nullptr;
+}
+
 /// An op outside of `region` that uses a value which it defines, at any depth, or null.
 static Operation *findUserOutside(Region &region) {
   Operation *found = nullptr;
   auto search = [&](ValueRange values) {
     for (Value value : values)
       for (Operation *user : value.getUsers())
-        if (!found && !region.isAncestor(user->getParentRegion()))
+        if (!found && !isWithin(user, region))
           found = user;
   };
   region.walk<WalkOrder::PreOrder>([&](Block *block) {

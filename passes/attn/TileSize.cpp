@@ -368,7 +368,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.deterministic = op.getGradients() && op.getGradients()->getDeterministic();
   if (op.getGradients())
     readGradients(op, request);
-  request.keyLengths = op.getKeyLengths().has_value() || (!op.getGradients() && hasEndOf(op, MaskAxis::Keys));
+  request.keyLengths = op.getKeyLengths().has_value() || (!op.getGradients() && endsValues(op));
   request.pageSize = op.getKeyPages() ? int64_t(op.getKeyPages()->getSize()) : 0;
   request.packFault = packFaultOf(op);
   request.precise = op.getPrecise();
