@@ -306,6 +306,9 @@ static int check_tiled(const operand_table *table, const tensor_view *operand) {
 static int check_output(const operand_table *table, const tensor_view *operand) {
   int i;
   for (i = 0; i < table->rank; ++i)
+    if (operand->shape[i] == 0)
+      return 0;
+  for (i = 0; i < table->rank; ++i)
     if (operand->strides[i] == 0 && operand->shape[i] > 1)
       return fail(result_invalid,
                   "%s has stride 0 along its %s dimension of extent %lld; an output cannot be broadcast", table->name,
