@@ -307,7 +307,7 @@ static int check_output(const operand_table *table, const tensor_view *operand) 
   int i;
   for (i = 0; i < table->rank; ++i)
     if (operand->shape[i] == 0)
-      return 0;
+      return result_ok;
   for (i = 0; i < table->rank; ++i)
     if (operand->strides[i] == 0 && operand->shape[i] > 1)
       return fail(result_invalid,

@@ -39,7 +39,7 @@ const std::string masks[] = {
     "q >= 2 * k",
     "k < Sk / 2",
     "q < Sq / 2 || k > 100",
-    "float(q - k) < 100.5",
+    "(q - k) * 1.0 < 100.5",
     // By run-time scalars.
     "k < i",
     "q >= k && q - k < i",
@@ -49,7 +49,7 @@ const std::string masks[] = {
     "q >= k && (q - k < i || k < j)",
     "q % i >= k % i",
     "(q - k) % i == 0",
-    "float(k) < x",
+    "k * 1.0 < x",
     "q * i >= k * j",
     // By batch and head.
     "k < n[b]",
@@ -95,8 +95,8 @@ const std::string masks[] = {
     "(q >> 4) == (k >> 4)",
     "q * k < 100000",
     "q * q + k * k < 1000000",
-    "sqrt(float(q)) > float(k) / 32.0",
-    "sin(float(q - k)) > 0.0",
+    "sqrt(q * 1.0) > k / 32.0",
+    "sin((q - k) * 1.0) > 0.0",
     "min(q, k) % 5 != 0",
     "max(q, k) < 1000",
     "abs(abs(q - k) - 100) < 20",
@@ -191,7 +191,7 @@ TEST_CASE("plans of the compiler's own lead to schedules for any mask, bias and 
                         {f32, f32, 128, 128},  {bf16, bf16, 32, 32},  {bf16, f32, 8, 8}};
   // The mask decides on roles, and roles are sm_90a's: it takes part in more of the sample.
   size_t number = 0;
-  const size_t each = step(97), eachOfWarpgroups = step(29);
+  const size_t each = step(397), eachOfWarpgroups = step(97);
   for (const std::string &mask : masks)
     for (const ScoreCase &score : scores)
       for (const Form &form : forms)
@@ -211,12 +211,12 @@ TEST_CASE("plans of the compiler's own lead to schedules for any mask, bias and 
 }
 
 TEST_CASE("plans of the compiler's own lead to schedules for random variants") {
-  for (uint64_t seed = 0; seed < 200; seed += step(7)) {
+  for (uint64_t seed = 0; seed < 200; seed += step(23)) {
     const reference::RandomCase random = reference::randomCase(seed);
     INFO(random.describe());
     Gradients gradients;
     for (const TensorDecl &tensor : random.variant->tensors())
-      if (isFloat(tensor.dtype))
+      if (isFloat(tensor.dtype) && tensor.rank > 0)
         gradients.tensors.push_back(tensor.name);
     const reference::Problem &problem = random.problem;
     for (std::string_view arch : targets)

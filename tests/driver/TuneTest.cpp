@@ -318,11 +318,11 @@ TEST_CASE("tuning says what it cannot do") {
   const Variant alibi =
       Variant("alibi").score([&](Score s, Index, Index h, Index q, Index k) { return s + slopes[h] * (k - q); });
   CHECK(failure(alibi, options) == "captured tensor 'slopes' has no data to measure with; call tune() with it in "
-                                   "TuneCase::args, or attune tune with --tensor");
+                                   "TuneCase::args, or attune tune with --tensor and --scalar");
   const auto cap = scalar("cap", f32);
   const Variant capped = Variant("capped").score([&](Score s, Index, Index, Index, Index) { return softcap(s, cap); });
-  CHECK(failure(capped, options) == "run-time scalar 'cap' has no value to measure with; call tune() with it in "
-                                    "TuneCase::args, or attune tune with --scalar");
+  CHECK(failure(capped, options) == "run-time scalar 'cap' has no data to measure with; call tune() with it in "
+                                    "TuneCase::args, or attune tune with --tensor and --scalar");
   CompileOptions measuring = options;
   measuring.tuning = Tuning::Measure;
   measuring.shapes = {sizes};

@@ -163,6 +163,9 @@ static LoopColumns columnsOf(const PlanRequest &request, const Plan &plan) {
   return columnsOfQueryLoop(request.headDim, request.headDimV, 16, sharesOfColumns(plan.tileQ, plan.warps));
 }
 
+/// Next to a window, and with values by relative position, what a mask adds in vectors.
+constexpr int64_t windowSlackBytes = 1024;
+
 /// Windows of dense biases in so many stages.
 static int64_t windowBytes(const PlanRequest &request, const Plan &plan, int64_t stages) {
   return plan.stageBiases ? stages * plan.tileQ * biasRowBytes(request, plan) : 0;
@@ -180,7 +183,8 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
   const int64_t vectors = 2 + request.rowVectors + request.stagedColumns;
   const int64_t words = vectors * plan.tileQ + request.distanceValues * (plan.tileQ + plan.tileK);
   return (plan.tileK + plan.stages * plan.tileQ) * row + plan.tileK * leavingRow + exchanged + added +
-         windowBytes(request, plan, /*stages=*/1) + plan.stages * words * 4 + barrierBytes;
+         windowBytes(request, plan, /*stages=*/1) +
+         (plan.stageBiases && request.distanceValues ? windowSlackBytes : 0) + plan.stages * words * 4 + barrierBytes;
 }
 
 /// Of a thread that computes: what is left of 240 beside addresses, rows and exponents.
