@@ -108,6 +108,9 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
     Expected<DType> dtype = dtypeOf(given.tensors[i].dtype, fmt::format("tensor '{}'", textOr(given.tensors[i].name)));
     if (!dtype)
       return dtype.error();
+    if (const int rank = given.tensors[i].rank; rank < 0) // TextVariant takes -1 for a rank that is inferred
+      return Error{fmt::format("tensor '{}' has rank {}, but must have rank 0 to {}", textOr(given.tensors[i].name),
+                               rank, Node::maxRank)};
     text.tensors.push_back({.name = textOr(given.tensors[i].name), .dtype = *dtype, .rank = given.tensors[i].rank});
   }
   for (size_t i = 0; i < given.scalar_count; ++i) {
@@ -195,6 +198,15 @@ Expected<CompileOptions> optionsOf(const attune_options *given) {
     return dtype.error();
   auto number = [](int value) { return value ? std::optional(value) : std::nullopt; };
   auto flag = [](int value) { return value >= 0 ? std::optional(value != 0) : std::nullopt; };
+  const std::pair<const char *, int> flags[] = {
+      {"q_registers", options->q_registers}, {"longest_first", options->longest_first},
+      {"persistent", options->persistent},   {"turns", options->turns},
+      {"overlap", options->overlap},         {"stage_biases", options->stage_biases},
+      {"pack_groups", options->pack_groups}, {"split_keys", options->split_keys}};
+  for (const auto &[name, value] : flags)
+    if (value < -1 || value > 1)
+      return Error{
+          fmt::format("attune_options.{} is {}, but must be 0, 1 or, for the cost model's choice, -1", name, value)};
   CompileOptions result;
   result.dtype = *dtype;
   result.headDim = options->head_dim;

@@ -325,6 +325,12 @@ TEST_CASE("errors of the C interface, to the letter") {
   text.tensor_count = 1;
   CHECK(textOf(attune_variant_from_text(&text, &variant)) ==
         "error: the dtype of tensor 't' is 0, but must be one of attune_dtype, 1 to 6");
+  for (const int rank : {-1, -2, 5, 1 << 30}) { // -1 is TextVariant's "inferred", which C has not
+    const attune_tensor_decl ranks[] = {{"t", ATTUNE_F32, rank}};
+    text.tensors = ranks;
+    CHECK(textOf(attune_variant_from_text(&text, &variant))
+              .find("has rank " + std::to_string(rank) + ", but must have rank 0 to 4") != std::string::npos);
+  }
   text.tensors = nullptr;
   CHECK(textOf(attune_variant_from_text(&text, &variant)) == "error: tensors is NULL");
   text.size += 8;
@@ -416,6 +422,10 @@ TEST_CASE("plans are measured and kernels prepared for sizes in C") {
   options.tuning = attune_tuning(3);
   CHECK(textOf(attune_compile(variant.get(), &options, "cpu", &kernel)) ==
         "error: attune_options.tuning is 3, but must be one of attune_tuning, 0 to 2");
+  options = optionsOf(int(dim));
+  options.persistent = 2;
+  CHECK(textOf(attune_compile(variant.get(), &options, "cpu", &kernel)) ==
+        "error: attune_options.persistent is 2, but must be 0, 1 or, for the cost model's choice, -1");
   options = optionsOf(int(dim));
   options.shape_count = 1;
   CHECK(textOf(attune_compile(variant.get(), &options, "cpu", &kernel)) == "error: shapes is NULL");
