@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -88,16 +89,17 @@ def check_subdirectory(work, files, compilers, source):
     check(not any("/tests/" in entry for entry in commands), "a subdirectory builds attune's tests")
 
 
-def check_pkg_config(work, prefix, files, compilers):
-    c, cxx = compilers
+def check_pkg_config(work, prefix, files, compilers, commands):
+    """The guide's two commands as they are written, with these compilers as cc and c++."""
     write(work, files)
-    environment = {**os.environ, "PKG_CONFIG_PATH": str(next(prefix.glob("lib*/**/pkgconfig")))}
-    flags = shlex.split(run(["pkg-config", "--cflags", "--libs", "attune"], env=environment))
-    rpath = ["-Wl,-rpath," + flag[2:] for flag in flags if flag.startswith("-L")]
-    run([c, "-std=c99", work / "mine.c", "-o", work / "c", *flags, *rpath])
-    run([cxx, "-std=c++20", work / "mine.cpp", "-o", work / "cpp", *flags, *rpath])
-    for program in ("c", "cpp"):
-        check(run([work / program]) == "3.000\n", f"{program} by pkg-config does not print 3.000")
+    write(work / "bin", {})
+    for name, compiler in zip(("cc", "c++"), compilers):
+        (work / "bin" / name).symlink_to(shutil.which(compiler))
+    environment = {**os.environ, "PATH": f"{work / 'bin'}:{os.environ['PATH']}", "PKG_CONFIG_PATH": str(next(prefix.glob("lib*/**/pkgconfig")))}
+    environment.pop("LD_LIBRARY_PATH", None)
+    for command in commands:
+        run(["sh", "-c", command], cwd=work, env=environment)
+        check(run([work / "mine"], env=environment) == "3.000\n", f"{command} by {compilers}: mine does not print 3.000")
 
 
 def check_other_llvm(work, prefix, files, llvm):
@@ -144,11 +146,13 @@ def main():
         library = next(prefix.glob("lib*/**/libattune.so"))
         files = programs(source / "docs" / "guide.md")
         check(set(files) == {"CMakeLists.txt", "mine.cpp", "mine.c"}, f"the guide has programs {sorted(files)}")
+        commands = re.findall(r"^    (c(?:c|\+\+) .*pkg-config.*)$", (source / "docs" / "guide.md").read_text(), re.M)
+        check(len(commands) == 2, f"the guide has {len(commands)} commands with pkg-config")
         check_symbols(library)
         for i, pair in enumerate(given.compilers):
             compilers = pair.split(":")
             check_cmake(work / f"cmake{i}", prefix, files, compilers, source)
-            check_pkg_config(work / f"pkg{i}", prefix, files, compilers)
+            check_pkg_config(work / f"pkg{i}", prefix, files, compilers, commands)
             check_subdirectory(work / f"sub{i}", files, compilers, source)
         check_other_llvm(work / "both", prefix, files, given.llvm)
         command = run([prefix / "bin" / "attune", "--version"])
