@@ -112,13 +112,21 @@ static CompileOptions ofOnePlan(CompileOptions options, const Plan &plan) {
   return withPlan(std::move(options), plan);
 }
 
+/// Compiles the images that are missing, on all cores.
+static void compileMissing(PlanImages &images, const Source &source, const CompileOptions &options,
+                           const Target &target) {
+  onAllCores(images.size(), [&](size_t i) {
+    if (!images[i].second)
+      images[i].second = imageOfSource(source, ofOnePlan(options, images[i].first), target);
+  });
+}
+
 PlanImages attune::driver::compilePlans(const std::vector<FewQueriesPlan> &plans, const Source &source,
                                         const CompileOptions &options, const Target &target) {
   PlanImages images;
   for (const FewQueriesPlan &each : plans)
     images.emplace_back(each.plan, std::nullopt);
-  onAllCores(images.size(),
-             [&](size_t i) { images[i].second = imageOfSource(source, ofOnePlan(options, images[i].first), target); });
+  compileMissing(images, source, options, target);
   return images;
 }
 
@@ -158,10 +166,7 @@ Kernel attune::driver::withAlternatives(Kernel kernel, const Source &source, con
   for (const SizedPlans &sized : plans)
     if (sized.plans.front() != own)
       imageOf(sized.plans.front());
-  onAllCores(images.size(), [&](size_t i) {
-    if (!images[i].second)
-      images[i].second = imageOfSource(source, ofOnePlan(options, images[i].first), target);
-  });
+  compileMissing(images, source, options, target);
   auto kernelFor = [&](const SizedPlans &sized) -> Kernel {
     for (const Plan &plan : sized.plans) {
       if (plan == own)

@@ -40,9 +40,9 @@ class _Kernel:
 
     __slots__ = ("name", "names", "has_lse", "forward", "backward", "backward_reads_rows")
 
-    def __init__(self, variant, dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic, shapes):
+    def __init__(self, variant, dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic):
         target = "cpu" if device.type == "cpu" else _architecture(device)
-        options = {"shapes": shapes} if gradients is None else {"gradients": gradients, "lse_gradient": lse_gradient, "deterministic": deterministic}
+        options = {} if gradients is None else {"gradients": gradients, "lse_gradient": lse_gradient, "deterministic": deterministic}
         kernel, _ = compiled(variant, head_dim=head_dim, head_dim_v=head_dim_v, dtype=DTYPES[dtype], target=target, **options)
         self.name = f"attune::attention: {variant.name}"
         self.names = [name for name, _, _ in variant.tensors]
@@ -80,23 +80,15 @@ def variant_of(text):
     return found
 
 
-def launcher(text, dtype, head_dim, head_dim_v, device, gradients=None, lse_gradient=False, deterministic=False, shapes=()):
-    """The kernel of a variant. `gradients` are the names of captured tensors, None for a forward pass alone, which `shapes` may have kernels of their own
-    for."""
-    key = (text, dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic, shapes)
+def launcher(text, dtype, head_dim, head_dim_v, device, gradients=None, lse_gradient=False, deterministic=False):
+    """The kernel of a variant. `gradients` are the names of captured tensors, None for a forward pass alone."""
+    key = (text, dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic)
     found = _kernels.get(key)
     if found is None:
         if dtype not in DTYPES:
             fail(f"query is {dtype}, but must be bfloat16, float16 or float32; convert query, key and value")
-        found = kept(_kernels, key, _Kernel(variant_of(text), dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic, shapes))
+        found = kept(_kernels, key, _Kernel(variant_of(text), dtype, head_dim, head_dim_v, device, gradients, lse_gradient, deterministic))
     return found
-
-
-def few_queries(device, batch, heads, queries, key_heads):
-    """Sizes to compile kernels for where a GPU is asked few queries over many keys: of any number of keys, so that none is compiled as a cache grows."""
-    if device.type == "cpu" or not batch or not queries or not key_heads or queries * (heads // key_heads) > 128:
-        return ()
-    return tuple((batch, heads, key_heads, 1 << (queries - 1).bit_length(), 1 << i) for i in range(9, 19))
 
 
 def like(x, columns):
@@ -120,7 +112,6 @@ class Layout:
     def __init__(self, q, k, v):
         self._kind = (q.dtype, q.shape[3], v.shape[3], q.device)
         self._kernels = {}
-        self._sizes = (q.device, *q.shape[:3], k.shape[1])
         self.o = like(q, v.shape[3])
         self.gradients = (like(q, q.shape[3]), like(k, k.shape[3]), like(v, v.shape[3]))
         batch, heads, queries = q.shape[:3]
@@ -132,7 +123,7 @@ class Layout:
         key = (text, gradients, lse_gradient, deterministic)
         found = self._kernels.get(key)
         if found is None:
-            found = self._kernels[key] = launcher(text, *self._kind, gradients, lse_gradient, deterministic, few_queries(*self._sizes) if gradients is None else ())
+            found = self._kernels[key] = launcher(text, *self._kind, gradients, lse_gradient, deterministic)
         return found
 
 
