@@ -341,7 +341,7 @@ static Expected<void> checkImage(const KernelImage &image, const Source &source,
 
 /// Local memory of a thread for spilled registers that costs a kernel nothing: ptxas spills some words of every large
 /// float32 kernel, and plans that spill up to these are as quick as plans that spill none (docs/performance.md).
-static constexpr int harmlessSpillBytes(DType dtype) { return dtype == DType::F32 ? 128 : 0; }
+static constexpr int harmlessSpillBytes(DType dtype) { return dtype == DType::F32 ? 48 : 0; }
 
 /// `image` with the reason why it is taken although it spills.
 static KernelImage spillingBecause(KernelImage image, std::string reason) {
