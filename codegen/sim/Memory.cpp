@@ -51,9 +51,10 @@ std::optional<Fault> SharedMemory::faultOfRead(const Actor &actor, const Cell &c
     return Fault{"without having waited for the copy that filled it", cell.op};
   const int warp = cell.agent / agentsOfWarp;
   if (warp != actor.warp && cell.clock <= actor.knows->seen[Actor::agentOf(warp, Actor::wholeWarp)])
-    return Fault{"which another thread wrote than the one that arrived for its warp; a sync_lanes in front of the "
-                 "arrival is missing",
-                 cell.op};
+    return Fault{
+        "which lanes of another warp may not have written although one of them has arrived; a sync_lanes before "
+        "the arrival is missing",
+        cell.op};
   return Fault{"which another thread wrote, and no barrier or ring orders the two", cell.op};
 }
 
@@ -85,9 +86,10 @@ std::optional<Fault> SharedMemory::faultOfWrite(const Actor &actor, size_t index
     if (warp == actor.warp)
       return Fault{"which another thread of the warp may still read; no barrier orders the two", readOps[index]};
     if (read.clock <= actor.knows->seen[Actor::agentOf(warp, Actor::wholeWarp)])
-      return Fault{"which another thread may still read than the one that arrived for its warp; a sync_lanes in front "
-                   "of the arrival is missing",
-                   readOps[index]};
+      return Fault{
+          "which lanes of another warp may still read although one of them has arrived; a sync_lanes before the "
+          "arrival is missing",
+          readOps[index]};
     return Fault{"which another warp may still read; no barrier or ring orders the two", readOps[index]};
   }
   return std::nullopt;

@@ -72,7 +72,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     sched.fence_async
     sched.commit %ring[%c0] : !sched.ring<1>
     sched.acquire %ring[%c0] phase %c1 : !sched.ring<1>
-    // expected-error @below {{'sched.store_shared' op writes stage 0 of o_tile, which a lane of another warp may still read although its warp has arrived; a sched.sync_lanes must stand in front of the arrival}}
+    // expected-error @below {{'sched.store_shared' op writes stage 0 of o_tile, which a lane of another warp may still read although its warp has arrived; a sched.sync_lanes must come before the arrival}}
     // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
     sched.store_shared %c0, %out[%c0, %c0, %c0] : i32, !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>
     sched.fence_async
@@ -191,7 +191,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
       sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 1 x message 1 x field 2, i32, shared>
       sched.commit %ring[%c0] : !sched.ring<1>
       sched.acquire %ring[%c0] phase %c1 : !sched.ring<1>
-      // expected-error @below {{'sched.send' op sends into stage 0 of notes, which a lane of another warp may still read although its warp has arrived; a sched.sync_lanes must stand in front of the arrival}}
+      // expected-error @below {{'sched.send' op sends into stage 0 of notes, which a lane of another warp may still read although its warp has arrived; a sched.sync_lanes must come before the arrival}}
       // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
       sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 1 x message 1 x field 2, i32, shared>
       sched.commit %ring[%c0] : !sched.ring<1>
@@ -234,7 +234,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
       sched.commit %ring[%c0] : !sched.ring<1>
     }
     sched.acquire %ring[%c0] phase %c1 : !sched.ring<1>
-    // expected-error @below {{'sched.load_shared' op reads stage 0 of lanes, which a lane of another warp may not have stored although its warp has arrived; a sched.sync_lanes must stand in front of the arrival}}
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of lanes, which a lane of another warp may not have stored although its warp has arrived; a sched.sync_lanes must come before the arrival}}
     // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
     %x = sched.load_shared %lanes[%c0, %c0, %c0] : !tile.tile<stage 1 x k 8, i32, shared> -> i32
   }
@@ -287,7 +287,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     sched.fence_async
     %elected = sched.elect
     scf.if %elected {
-      // expected-error @below {{'sched.store_box' op reads stage 0 of o_tile, which another lane of the warp may not have stored; a sched.sync_lanes must order the two}}
+      // expected-error @below {{'sched.store_box' op reads stage 0 of o_tile, which another lane of the warp may not have stored; a sched.sync_lanes or a barrier must order the two}}
       // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
       sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %q0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
       sched.commit_boxes
@@ -339,7 +339,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
       sched.commit_boxes
       sched.wait_boxes pending 0
     }
-    // expected-error @below {{'sched.store_shared' op writes stage 0 of o_tile, which another lane of the warp may still read; a sched.sync_lanes must order the two}}
+    // expected-error @below {{'sched.store_shared' op writes stage 0 of o_tile, which another lane of the warp may still read; a sched.sync_lanes or a barrier must order the two}}
     // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
     sched.store_shared %c0, %out[%c0, %c0, %c0] : i32, !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>
     sched.fence_async
@@ -348,7 +348,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-// K is released in front of the wait for its product. Where the producer fills V before K, it has waited for the release of V,
+// K is released before the wait for its product. Where the producer fills V before K, it has waited for the release of V,
 // which comes after that wait, and the order holds; where it fills K first, nothing orders the two.
 
 sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 49152 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {

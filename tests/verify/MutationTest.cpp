@@ -199,6 +199,9 @@ const std::vector<Passing> &passing() {
        "the producer fills V again after Q, which the consumers release after this wait"},
       {"mma_wait 4 after release", "causal, .*(3 stages, overlapping|stages, in turn)",
        "two tiles follow a warpgroup's last one, or the other warpgroup releases the stage behind its next turn"},
+      {"sync_lanes [12] (removed|after release)", "relative, .*", "each lane arrives for what it has read itself"},
+      {"sync_lanes [12] (removed|after release)", "dense, .*",
+       "ldmatrix reads the biases for all lanes together, so that the arrival of any comes after it"},
       {"send 1 of field [23] as 0", "documents, .*2 stages, in turn",
        "a warpgroup may work on tiles that show its rows nothing"},
       {"send 1 of field [67] as 0", "documents, .*8 warps.*persistent with 2 of Q", "the same"},
@@ -267,8 +270,9 @@ const std::regex &refusalInRoles() {
       "completes a stage of .*|completes [a-z_0-9]+, whose product may still be under way; .*|"
       "(reads|writes|fills|receives|sends into) " +
       stage +
-      "(which nothing has written|whose bytes hold [a-z_0-9]+|whose copy may be under way; .*|which another warp may "
-      "(not have stored|still read); .*|whose stores the asynchronous proxy may not see; .*|which an asynchronous op "
+      "(which nothing has written|whose bytes hold [a-z_0-9]+|whose copy may be under way; .*|which (another warp|"
+      "another lane of the warp|a lane of another warp) may (not have stored|still read)( although its warp has "
+      "arrived)?; .*|whose stores the asynchronous proxy may not see; .*|which an asynchronous op "
       "may still read; .*)|"
       "uses [a-z_0-9]+, (whose sched.init_ring no barrier orders before|which ordinary instructions have touched); .*|"
       "signals [a-z_0-9]+, which the copy engine may not see; .*|arrives in one lane for what other lanes have stored; "

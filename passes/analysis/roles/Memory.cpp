@@ -70,10 +70,10 @@ bool Memory::comesAfter(const Accessor &by, Actor actor, uint32_t at) const {
 /// since, the lanes are what is not ordered.
 std::string Memory::whyUnordered(const Accessor &by, Actor actor, uint32_t at, StringRef does) const {
   if (by.actor.warp == actor.warp)
-    return ("which another lane of the warp " + does + "; a sched.sync_lanes must order the two").str();
+    return ("which another lane of the warp " + does + "; a sched.sync_lanes or a barrier must order the two").str();
   if ((*by.knows)[components.seen({actor.warp, Lanes::Together})] >= at)
     return ("which a lane of another warp " + does +
-            " although its warp has arrived; a sched.sync_lanes must stand in front of the arrival")
+            " although its warp has arrived; a sched.sync_lanes must come before the arrival")
         .str();
   return ("which another warp " + does + "; a ring or barrier must order the two").str();
 }
