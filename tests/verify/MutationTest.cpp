@@ -234,6 +234,12 @@ const std::vector<Passing> &passing() {
        "behind the loop no other tile lies over dS"},
       {"(commit_boxes 3 (removed|after wait_boxes)|wait_boxes 4 (removed|with one group more))", "dense gradient",
        "the boxes of dK are awaited with those of dV, which lie elsewhere"},
+      {"sync_lanes [23] (removed|after release)", "attention_backward_warpgroups",
+       "each lane arrives for what it has read itself"},
+      {"sync_lanes 2 (removed|after release)", "dense gradient", "ldmatrix reads the bias for all lanes together"},
+      {"sync_lanes 3 (removed|after release)", "dense gradient", "each lane arrives for what it has read itself"},
+      {"sync_lanes 1 (removed|after release)", "head_products",
+       "a stage of Y is filled again after Z's of the tile before, which is released after the lanes have met"},
       // Faults: what a mask shows is not known here, nor which rows and keys an expression is evaluated for.
       {"ballot [12] of false", "blocks, .*", "visible tiles are left out, in all roles alike", true},
       {"ballot [1245] of false", "documents, .*4 warps.*", "the same", true},
