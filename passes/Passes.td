@@ -669,6 +669,14 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     are touched outside of them alone; named barriers are reached by the threads that they count; messages are sent before they are received; every tile of work is taken once, its boxes
     lie in one place of the grid, and each box of an output is stored once. Values from memory are guessed in a few ways, the same in all roles: what a mask shows is not known, so
     that a tile that is left out by all roles alike passes, as does one that is not masked (tests/verify/MutationTest.cpp lists what passes; the simulator finds it).
+
+    Order is known by lane, not by warp (passes/analysis/roles/Clock.h): an arrival of one lane, as `sched.release` is, hands on what this lane has read, written or waited for, and of the other lanes what
+    they did before the last `sched.sync_lanes` or barrier. Instructions of the whole warp (ldmatrix, wgmma and its waits) are of every lane.
+
+    A release need not stand after the last read of its stage: it suffices that something else orders the read before the next copy. In the overlapped forward loop K's release may move in front of its
+    `mma_wait pending 1`: one producer thread fills K and V in turn, with rings of equal depth S, and before it fills K's stage for tile t + S it has waited for V's of tile t - 1, which every consumer warp releases
+    after the wait for K's product of tile t. For the first tile's K, which is multiplied before any V, the same edit is refused, as it is wherever no other wait of the producer comes between
+    (tests/passes/sched-verify-lanes.mlir, tests/sim/FaultTest.cpp).
     Why here: nothing changes the kernel after this; the printer takes no decision.
     Before: `sched.wait_copies pending 1`, `sched.barrier`, `sched.load_matrix %k_ring[%slot, ...]`
     After: the same; or `reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending`, or

@@ -136,7 +136,8 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
     return machine.fail(warp, step,
                         fmt::format("signals stage {} of {}, which has {}", stage,
                                     machine.program.rings[step.at[2]].name, ring.full.size()));
-  if (!ring.fence || (ring.by.warp != warp.index && ring.fence > warp.knows(warp.first()).seen[ring.by.warp]))
+  const bool isOwn = ring.by.warp == warp.index && warp.has(ring.by.lane);
+  if (!ring.fence || (!isOwn && ring.fence > warp.knows(warp.first()).seen[ring.by.agent()]))
     return machine.fail(warp, step,
                         fmt::format("signals {}, whose init_ring no fence_init has shown to the copy engine",
                                     machine.program.rings[step.at[2]].name),
@@ -251,9 +252,7 @@ Go sim::waitBoxes(Machine &machine, Warp &warp, const Step &step) {
 Go sim::fenceAsync(Machine &, Warp &warp, const Step &) {
   for (int lane = 0; lane < lanes; ++lane)
     if (warp.has(lane))
-      warp.laneFences[lane] = warp.now;
-  if (warp.mask == allLanes)
-    warp.all.fenced[warp.index] = warp.some.fenced[warp.index] = warp.now;
+      warp.fences[size_t(lane)] = warp.now;
   ++warp.now;
   return Go::Next;
 }

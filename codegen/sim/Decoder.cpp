@@ -180,7 +180,7 @@ void Decoder::tensorMap(sched::TensorMapOp op) {
 Expected<std::shared_ptr<const Program>> Decoder::run() {
   program->name = kernel.getSymName().str();
   program->warps = int(kernel.getThreads() / lanes);
-  program->agents = program->warps;
+  program->agents = program->warps * agentsOfWarp;
   program->sharedBytes = kernel.getSharedBytes();
   for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
     program->grid.push_back({tile::findExtent(signature, axis.getName()), axis.getSize(), axis.getBy()});

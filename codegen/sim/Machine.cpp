@@ -77,7 +77,8 @@ void Machine::start(int64_t which) {
   barriers.fill({});
   rings.assign(program.rings.size(), RingState());
   warps.assign(program.warps, Warp());
-  int elected = int(draw(lanes));
+  // Not lane 0, which arrives for its warp: nothing orders the two.
+  const int elected = 1 + int(draw(lanes - 1));
   for (int i = 0; i < program.warps; ++i) {
     Warp &warp = warps[i];
     warp.index = i;
@@ -256,11 +257,16 @@ Go Machine::fail(const Warp &warp, const Step &step, const char *verb, const Sha
 // Order
 //===----------------------------------------------------------------------===//
 
-Knowledge Machine::release(Warp &warp) {
+Knowledge Machine::handOn(Warp &warp, uint32_t arriving) {
   Knowledge knows = warp.all;
-  if (warp.someMask & warp.mask)
+  if (warp.someMask & arriving)
     knows.join(warp.some);
-  knows.seen[warp.index] = warp.now++;
+  for (uint32_t left = arriving; left; left &= left - 1) {
+    const int lane = __builtin_ctz(left), agent = Actor::agentOf(warp.index, lane);
+    knows.seen[agent] = warp.now;
+    knows.fenced[agent] = warp.fences[size_t(lane)];
+  }
+  knows.seen[Actor::agentOf(warp.index, Actor::wholeWarp)] = warp.now++;
   return knows;
 }
 
@@ -280,10 +286,9 @@ void Machine::learn(Warp &warp, const Knowledge &what) {
 }
 
 void Machine::meetLanes(Warp &warp) {
-  if (warp.someMask)
-    warp.all.join(warp.some);
+  warp.met = warp.now;
+  warp.all.join(handOn(warp, allLanes));
   warp.someMask = warp.stored = 0;
-  warp.all.seen[warp.index] = warp.now++;
 }
 
 bool Machine::completePhase(const Warp *warp, uint32_t op, int ring, int64_t stage, bool full) {
@@ -325,7 +330,7 @@ bool Machine::ringReady(const Warp &warp, const Step &step, int lane) {
   const RingState &ring = rings[step.at[0]];
   const char *what =
       !ring.ready ? "which no init_ring has initialised"
-      : !(ring.by.warp == warp.index && ring.by.lane == lane) && ring.by.now > warp.knows(lane).seen[ring.by.warp]
+      : !(ring.by.warp == warp.index && ring.by.lane == lane) && ring.by.now > warp.knows(lane).seen[ring.by.agent()]
           ? "whose init_ring no barrier orders before"
           : nullptr;
   if (what)
@@ -351,8 +356,9 @@ Go Machine::meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool
     return fail(warp, step,
                 fmt::format("reaches barrier {} a second time before all {} threads have reached it once", id, threads),
                 barrier.op);
-  warp.stored = 0;
-  barrier.gathered.join(release(warp));
+  if (waits)
+    meetLanes(warp);
+  barrier.gathered.join(handOn(warp, allLanes));
   barrier.warps |= 1u << warp.index;
   barrier.arrived += lanes;
   barrier.op = step.op;
@@ -366,14 +372,11 @@ Go Machine::meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool
   for (Warp &other : warps)
     if (barrier.waiting >> other.index & 1) {
       learn(other, barrier.gathered);
-      other.someMask = 0;
       other.state = Warp::State::Ready;
       ++other.position;
     }
-  if (waits) {
+  if (waits)
     learn(warp, barrier.gathered);
-    warp.someMask = 0;
-  }
   barrier = {};
   return Go::Pause;
 }

@@ -63,12 +63,12 @@ struct Warp {
   int64_t tilesBefore = 0;
 
   // Order.
-  uint32_t now = 1;
-  Knowledge all;  ///< of every lane
-  Knowledge some; ///< of the lanes in someMask, which have waited for more
+  uint32_t now = 1, met = 0; ///< `met`: when the lanes last met
+  Knowledge all;             ///< of every lane
+  Knowledge some;            ///< of the lanes in someMask, which have waited for more
   uint32_t someMask = 0;
-  uint32_t stored = 0; ///< lanes that have stored to shared memory since all of them last met
-  std::array<uint32_t, lanes> laneFences = {};
+  uint32_t stored = 0;                     ///< lanes that have stored to shared memory since all last met
+  std::array<uint32_t, lanes> fences = {}; ///< when each lane last had a fence_async
 
   // What it waits for.
   enum class State : uint8_t { Ready, AtRing, AtBarrier, Done } state = State::Ready;
@@ -179,10 +179,11 @@ struct Machine {
 
   // Order.
   Actor actor(const Warp &warp, const Step &step, int lane) const {
-    return {warp.index, lane, warp.now, step.op, &warp.knows(lane), warp.laneFences.data()};
+    const uint32_t fence = lane == Actor::wholeWarp ? 0 : warp.fences[size_t(lane)];
+    return {warp.index, lane, warp.now, warp.met, step.op, fence, &warp.knows(lane)};
   }
-  /// What the active lanes hand on when they release; what they do next comes after it.
-  Knowledge release(Warp &warp);
+  /// What `arriving` lanes hand on: what they know and have done. What the warp does next comes after it.
+  Knowledge handOn(Warp &warp, uint32_t arriving);
   /// The active lanes have waited for `what`.
   void learn(Warp &warp, const Knowledge &what);
   /// All lanes know what each has waited for and done.

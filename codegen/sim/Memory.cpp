@@ -18,17 +18,16 @@ void SharedMemory::reset() {
   for (size_t i = 0; i < bytes.size(); i += 4)
     std::memcpy(&bytes[i], &poison, 4);
   std::fill(cells.begin(), cells.end(), Cell());
-  std::fill(reads.begin(), reads.end(), 0);
+  std::fill(reads.begin(), reads.end(), Read());
 }
 
 /// Whether the cell's last write is ordered before the actor; with `engine`, for the asynchronous proxy too.
 bool SharedMemory::seesWrite(const Actor &actor, const Cell &cell, bool engine) const {
-  bool own = cell.agent == actor.warp && cell.state == State::Written;
-  bool ordered = cell.clock <= actor.knows->seen[cell.agent] || (own && cell.lane == actor.lane);
+  const bool own = cell.agent == actor.agent();
+  const bool ordered = own || cell.clock <= actor.knows->seen[cell.agent];
   if (!ordered || !engine || cell.state != State::Written)
     return ordered;
-  return cell.clock <= actor.knows->fenced[cell.agent] ||
-         (own && cell.lane >= 0 && cell.clock <= actor.laneFences[cell.lane]);
+  return cell.clock <= actor.knows->fenced[cell.agent] || (own && cell.clock <= actor.fence);
 }
 
 std::optional<Fault> SharedMemory::faultOfRead(const Actor &actor, const Cell &cell, bool engine) const {
@@ -48,9 +47,29 @@ std::optional<Fault> SharedMemory::faultOfRead(const Actor &actor, const Cell &c
   if (seesWrite(actor, cell, false))
     return Fault{"which the asynchronous proxy does not see; a fence_async of the threads that wrote it is missing",
                  cell.op};
-  return Fault{cell.state == State::Copied ? "without having waited for the copy that filled it"
-                                           : "which another thread wrote, and no barrier or ring orders the two",
-               cell.op};
+  if (cell.state == State::Copied)
+    return Fault{"without having waited for the copy that filled it", cell.op};
+  const int warp = cell.agent / agentsOfWarp;
+  if (warp != actor.warp && cell.clock <= actor.knows->seen[Actor::agentOf(warp, Actor::wholeWarp)])
+    return Fault{
+        "which lanes of another warp may not have written although one of them has arrived; a sync_lanes before "
+        "the arrival is missing",
+        cell.op};
+  return Fault{"which another thread wrote, and no barrier or ring orders the two", cell.op};
+}
+
+/// Whether reads of a warp are not ordered before what the actor does next. A warp that reads as one has read before
+/// its lanes do anything else.
+bool SharedMemory::mayStillRead(const Actor &actor, int warp, const Read &read) const {
+  const std::vector<uint32_t> &seen = actor.knows->seen;
+  if (!read.lanes)
+    return warp != actor.warp && read.clock > seen[Actor::agentOf(warp, Actor::wholeWarp)];
+  for (uint32_t left = read.lanes; left; left &= left - 1) {
+    const int agent = Actor::agentOf(warp, __builtin_ctz(left));
+    if (agent != actor.agent() && read.clock > seen[agent])
+      return true;
+  }
+  return false;
 }
 
 std::optional<Fault> SharedMemory::faultOfWrite(const Actor &actor, size_t index, bool engine) const {
@@ -60,40 +79,46 @@ std::optional<Fault> SharedMemory::faultOfWrite(const Actor &actor, size_t index
   if (cell.state != State::Empty)
     if (std::optional<Fault> fault = faultOfRead(actor, cell, engine))
       return fault;
-  for (int warp = 0; warp < warps; ++warp)
-    if (warp != actor.warp && reads[index * warps + warp] > actor.knows->seen[warp])
-      return Fault{"which another warp may still read; no barrier or ring orders the two", readOps[index]};
-  if (cell.readClock && cell.readWarp == actor.warp && cell.readLane != actor.lane &&
-      cell.readClock > actor.knows->seen[actor.warp])
-    return Fault{"which another thread of the warp may still read; no barrier orders the two", cell.readOp};
+  for (int warp = 0; warp < warps; ++warp) {
+    const Read &read = reads[index * warps + warp];
+    if (!read.clock || !mayStillRead(actor, warp, read))
+      continue;
+    if (warp == actor.warp)
+      return Fault{"which another thread of the warp may still read; no barrier orders the two", readOps[index]};
+    if (read.clock <= actor.knows->seen[Actor::agentOf(warp, Actor::wholeWarp)])
+      return Fault{
+          "which lanes of another warp may still read although one of them has arrived; a sync_lanes before the "
+          "arrival is missing",
+          readOps[index]};
+    return Fault{"which another warp may still read; no barrier or ring orders the two", readOps[index]};
+  }
   return std::nullopt;
 }
 
-/// The actor is the last that wrote the cell, and nobody has read it since.
-void SharedMemory::claim(const Actor &actor, size_t index, State state) {
+/// The agent is the last that wrote the cell, and nobody has read it since.
+void SharedMemory::claim(int agent, uint32_t clock, uint32_t op, size_t index, State state) {
   Cell &cell = cells[index];
-  cell.clock = actor.now;
-  cell.op = actor.op;
-  cell.agent = uint16_t(actor.warp);
-  cell.lane = int8_t(actor.lane);
+  cell.clock = clock;
+  cell.op = op;
+  cell.agent = uint16_t(agent);
   cell.state = state;
-  cell.readClock = 0;
-  std::fill_n(&reads[index * warps], warps, 0);
+  std::fill_n(&reads[index * warps], warps, Read());
+}
+
+/// Whoever knows of this read knows of those before the warp's lanes met.
+void SharedMemory::noteRead(const Actor &actor, size_t index) {
+  Read &read = reads[index * warps + actor.warp];
+  const uint32_t lane = actor.lane == Actor::wholeWarp ? 0 : 1u << actor.lane;
+  read.lanes = read.clock <= actor.met ? lane : read.lanes | lane;
+  read.clock = actor.now;
+  readOps[index] = actor.op;
 }
 
 std::optional<Fault> SharedMemory::read(const Actor &actor, int64_t address, int64_t count) {
   for (size_t i = address / 4, end = (address + count) / 4; i < end; ++i) {
-    Cell &cell = cells[i];
-    if (std::optional<Fault> fault = faultOfRead(actor, cell, false))
+    if (std::optional<Fault> fault = faultOfRead(actor, cells[i], false))
       return fault;
-    reads[i * warps + actor.warp] = actor.now;
-    readOps[i] = actor.op;
-    if (actor.lane != Actor::wholeWarp) {
-      cell.readClock = actor.now;
-      cell.readOp = actor.op;
-      cell.readWarp = uint16_t(actor.warp);
-      cell.readLane = int8_t(actor.lane);
-    }
+    noteRead(actor, i);
   }
   return std::nullopt;
 }
@@ -123,9 +148,8 @@ void SharedMemory::landCopy(const Actor &actor, int64_t address, int64_t count) 
 }
 
 void SharedMemory::landBox(int agent, uint32_t phase, uint32_t op, int64_t address, int64_t count) {
-  Actor engine{agent, Actor::wholeWarp, phase, op};
   for (size_t i = address / 4, end = (address + count) / 4; i < end; ++i)
-    claim(engine, i, State::Copied);
+    claim(agent, phase, op, i, State::Copied);
 }
 
 std::optional<Fault> SharedMemory::startRead(const Actor &actor, int64_t address, int64_t count) {
@@ -140,15 +164,8 @@ std::optional<Fault> SharedMemory::startRead(const Actor &actor, int64_t address
 
 void SharedMemory::endRead(const Actor &actor, int64_t address, int64_t count) {
   for (size_t i = address / 4, end = (address + count) / 4; i < end; ++i) {
-    Cell &cell = cells[i];
-    --cell.underRead;
-    reads[i * warps + actor.warp] = actor.now;
-    if (actor.lane != Actor::wholeWarp) {
-      cell.readClock = actor.now;
-      cell.readOp = actor.op;
-      cell.readWarp = uint16_t(actor.warp);
-      cell.readLane = int8_t(actor.lane);
-    }
+    --cells[i].underRead;
+    noteRead(actor, i);
   }
 }
 

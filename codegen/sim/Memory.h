@@ -1,6 +1,7 @@
 //===- Memory.h - Shared memory that knows who wrote it ---------------------===//
 //
-// Bytes, and for every four of them who wrote and read them last, as counts of releases (Sim.h, "Races").
+// Bytes, and for every four of them who wrote and read them last, as counts of what warps have handed on (Sim.h,
+// "Races").
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,7 +21,7 @@ struct Fault {
   uint32_t other = none;
 };
 
-/// Up to which of its releases an agent's accesses are ordered before what comes next here.
+/// Up to which count an agent's accesses are ordered before what comes next here.
 struct Knowledge {
   Knowledge() = default;
   explicit Knowledge(int agents) : seen(agents), fenced(agents) {}
@@ -44,10 +45,14 @@ struct Knowledge {
 struct Actor {
   static constexpr int wholeWarp = -1;
   int warp = 0, lane = wholeWarp;
-  uint32_t now = 0; ///< releases of the warp so far
+  uint32_t now = 0; ///< the warp's count
+  uint32_t met = 0; ///< the same when its lanes last met
   uint32_t op = 0;
+  uint32_t fence = 0; ///< the same at the thread's last fence_async
   const Knowledge *knows = nullptr;
-  const uint32_t *laneFences = nullptr; ///< of the warp's lanes
+
+  static constexpr int agentOf(int warp, int lane) { return warp * agentsOfWarp + (lane == wholeWarp ? lanes : lane); }
+  int agent() const { return agentOf(warp, lane); }
 };
 
 class SharedMemory {
@@ -78,24 +83,29 @@ public:
 private:
   enum class State : uint8_t { Empty, Written, Copied, Copying, Barrier };
   struct Cell {
-    uint32_t clock = 0;                 ///< of the last write
-    uint32_t op = 0;                    ///< that wrote last, or fills now
-    uint32_t readOp = 0, readClock = 0; ///< of the last read by a single thread
-    uint16_t agent = 0, readWarp = 0;
-    int8_t lane = 0, readLane = 0;
+    uint32_t clock = 0; ///< of the last write
+    uint32_t op = 0;    ///< that wrote last, or fills now
+    uint16_t agent = 0; ///< that wrote last
     State state = State::Empty;
     uint16_t underRead = 0; ///< asynchronous reads under way
+  };
+  /// A warp's last reads of a cell: by these lanes since all of them met, by no lane where the warp read as one.
+  struct Read {
+    uint32_t clock = 0, lanes = 0;
   };
 
   bool seesWrite(const Actor &actor, const Cell &cell, bool engine) const;
   std::optional<Fault> faultOfRead(const Actor &actor, const Cell &cell, bool engine) const;
   std::optional<Fault> faultOfWrite(const Actor &actor, size_t index, bool engine) const;
-  void claim(const Actor &actor, size_t index, State state);
+  bool mayStillRead(const Actor &actor, int warp, const Read &read) const;
+  void noteRead(const Actor &actor, size_t index);
+  void claim(int agent, uint32_t clock, uint32_t op, size_t index, State state);
+  void claim(const Actor &actor, size_t index, State state) { claim(actor.agent(), actor.now, actor.op, index, state); }
 
   int warps;
   std::vector<std::byte> bytes;
   std::vector<Cell> cells;
-  std::vector<uint32_t> reads;   ///< [cell][warp], clock of the warp's last read
+  std::vector<Read> reads;       ///< [cell][warp]
   std::vector<uint32_t> readOps; ///< [cell], op of the last read
 };
 

@@ -34,6 +34,8 @@ constexpr int lanes = 32;
 /// Dimensions that a view has at most: those of a workspace operand.
 constexpr size_t maxRank = maxGridAxes;
 constexpr uint32_t allLanes = 0xffffffffu;
+/// Who acts for a warp: each of its lanes, and the warp as one.
+constexpr int agentsOfWarp = lanes + 1;
 /// Fills memory and registers that hold nothing: a NaN as f32, and as a pair of f16 or bf16.
 constexpr uint32_t poison = 0x7ffd7ffdu;
 
@@ -191,7 +193,7 @@ struct Program {
   std::vector<Constant> constants;
   std::vector<Parameter> parameters;
   size_t valueBytes = 0, registerWords = 0, sharedBytes = 0;
-  int warps = 0, agents = 0; ///< agents: the warps, then the stages of the rings
+  int warps = 0, agents = 0; ///< agents: those of the warps, then the stages of the rings
   std::vector<Axis> grid;
   std::vector<Bound> leftOutIf; ///< sizes that keep all of them leave the kernel out
   MapCondition mapped;          ///< where it does not hold another kernel does the work

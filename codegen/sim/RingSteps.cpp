@@ -23,7 +23,7 @@ Go sim::initRing(Machine &machine, Warp &warp, const Step &step) {
   };
   RingState &state = machine.rings[step.at[0]];
   state.ready = true;
-  state.by = {warp.index, warp.first(), warp.now, step.op};
+  state.by = actor;
   state.full.assign(ring.stages, phase(ring.filledBy));
   state.empty.assign(ring.stages, phase(ring.emptiedBy));
   return Go::Next;
@@ -90,7 +90,7 @@ Go sim::expectBytes(Machine &machine, Warp &warp, const Step &step) {
     return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
   machine.rings[step.at[0]].full[stage].bytes += threads * step.number[0];
-  return machine.arrive(warp, step, stage, true, threads, machine.release(warp)) ? Go::Pause : Go::Stop;
+  return machine.arrive(warp, step, stage, true, threads, machine.handOn(warp, warp.mask)) ? Go::Pause : Go::Stop;
 }
 
 Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
@@ -99,7 +99,7 @@ Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
       !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
-  return machine.arrive(warp, step, stage, true, threads, machine.release(warp)) ? Go::Pause : Go::Stop;
+  return machine.arrive(warp, step, stage, true, threads, machine.handOn(warp, warp.mask)) ? Go::Pause : Go::Stop;
 }
 
 Go sim::release(Machine &machine, Warp &warp, const Step &step) {
@@ -107,5 +107,8 @@ Go sim::release(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step) || !machine.ringReady(warp, step, warp.first()) ||
       !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
-  return machine.arrive(warp, step, stage, false, step.number[0], machine.release(warp)) ? Go::Pause : Go::Stop;
+  // Lane 0 arrives for its warp, else each lane for itself.
+  const uint32_t arriving = step.number[0] == 1 ? 1 : allLanes;
+  return machine.arrive(warp, step, stage, false, step.number[0], machine.handOn(warp, arriving)) ? Go::Pause
+                                                                                                  : Go::Stop;
 }

@@ -235,7 +235,7 @@ Go sim::storeMatrix(Machine &machine, Warp &warp, const Step &step) {
     int64_t address = buffer.place(at(4), row, column);
     if (address % 16)
       return machine.fail(warp, step, fmt::format("writes a row at byte {}, which is not a multiple of 16", address));
-    if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, Actor::wholeWarp), address, 16))
+    if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, lane), address, 16))
       return machine.fail(warp, step, "writes", buffer, at(4), *fault);
     // Of matrix row r lanes 4 r to 4 r + 3 hold a pair each, of matrix column c the lanes 4 r + c / 2.
     for (int c = 0; c < 8; ++c) {

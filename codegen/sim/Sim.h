@@ -42,20 +42,22 @@
 //     | store_box,       | at the wait_boxes that completes its group        | nobody writes what it reads          |
 //     | add_rows         |                                                   |                                      |
 //
-// Races are found by the order of events, not by luck. Each warp counts its releases (barriers, arrivals, fences) and
-// knows up to which count it has seen each other warp: barriers and rings hand this knowledge on (vector clocks;
-// Flanagan and Freund, "FastTrack", 2009). For every four bytes of shared memory the last write and the last read of
-// each warp are kept:
+// Races are found by the order of events, not by luck. Each warp counts its barriers, arrivals and fences, and its lanes
+// know up to which count they have seen each lane of each warp: barriers and rings hand this knowledge on (vector
+// clocks; Flanagan and Freund, "FastTrack", 2009). For every four bytes of shared memory the last write and the last
+// read of each warp are kept:
 //
 //     | access                  | needs                                                                            |
 //     |-------------------------|----------------------------------------------------------------------------------|
 //     | read                    | bytes that were written, by the same thread or before something that the reader  |
 //     |                         | has waited for                                                                   |
 //     | write, start of a copy  | the same of the last write, and of every warp's last read                        |
-//     | by tensor cores or copy | also a fence_async of the thread that wrote, before it released                  |
+//     | by tensor cores or copy | also a fence_async of the thread that wrote, before it handed on                 |
 //     | engine                  |                                                                                  |
 //
-// What one lane has waited for, the other lanes of its warp have not.
+// What one lane has waited for or done, the other lanes of its warp have not: they may run ahead of it, or stay behind,
+// until sync_lanes or a barrier. `release` is an arrival of lane 0, which hands on what lane 0 has done, and of other
+// lanes what they had done when all last met. A warp that acts as one (ldmatrix, MMAs) has acted in all of its lanes.
 //
 // Also found: a barrier that more threads reach than it is for, or a warp twice; a ring used before its init_ring is
 // visible, or by load_box without fence_init; more arrivals at a stage than `filled_by` or `emptied_by`; bytes that are
@@ -67,9 +69,10 @@
 // Numbers. Float32 arithmetic with the host's math functions: the short forms that a kernel for f16 or bf16 uses are
 // not modelled, and products are summed in float32. Everything else as docs/design.md has it.
 //
+// The workspace of a launch and the shared memory of a block hold NaN before the first write, under every seed.
+//
 // Not modelled: time, registers and their redistribution (`registers` of a role; sched.kernel's verifier counts them),
-// banks, and lanes of a warp that drift apart between collective ops. Warps of a warpgroup, which the hardware keeps
-// together at mma_async, may drift apart here.
+// and banks. Warps of a warpgroup, which the hardware keeps together at mma_async, may drift apart here.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

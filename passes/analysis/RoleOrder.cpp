@@ -46,8 +46,9 @@ static int64_t countShares(sched::KernelOp kernel) {
 }
 
 /// Sizes of launches: none, a tile and a key, and for each share of the keys tiles for two walks over the stages and one
-/// more. The last tile of queries has one row, so that some warpgroups have none. Where a block may have several tiles of work, the first
-/// launch has a block for each, the others two.
+/// more. The last tile of queries has one row, so that some warpgroups have none. Where a block may have several tiles of
+/// work, the first launch has a block for each, the others two; of these one has no keys, whose rings would order the
+/// tiles of work.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
   const int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),
@@ -76,6 +77,8 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
   add(most, std::max(tileQ, most), 1, 2, 2, {Values::Zero, Values::Most});
   if (program.loads)
     add(2 * most, 2 * tileQ, 2, 1, 2, {Values::Mixed, Values::Few, Values::FewOthers, Values::FewMore});
+  if (program.several)
+    add(0, tileQ, 3, 2, 2, {Values::Zero});
   return launches;
 }
 

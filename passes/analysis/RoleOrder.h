@@ -8,8 +8,9 @@
 //     sched.mma_wait pending 0       before it is released
 //                                             sched.release %k[%s]           once, by as many as the ring counts
 //
-// Each access to shared memory must be ordered behind what it needs in whatever order warps, copies and products run;
-// messages, named barriers, fences, groups of products and boxes, and the numbers of tiles of work are followed too.
+// Each access to shared memory must be ordered after what it needs in whatever order warps, their lanes, copies and
+// products run; messages, named barriers, fences, groups of products and boxes, and the numbers of tiles of work are
+// followed too.
 // Nothing is taken over from the pass that wrote them, nor from the simulator.
 //
 // What runs: integers that decide control, name a stage or say where a row lies, lane by lane where lanes differ. Each

@@ -1873,6 +1873,7 @@ documents(const __grid_constant__ Params p) {
         stage2 = next_stage;
         phase2 = next_phase;
       }
+      sync_lanes();
       arrive_as_warp(q_barriers + 16 + q_stage * 8);
       #pragma unroll
       for (int r = 0; r < 2; ++r) {

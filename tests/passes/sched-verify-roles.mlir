@@ -53,14 +53,14 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
   sched.role "producer" warps 1 {
     %one = sched.elect
     scf.if %one {
+      // expected-error @below {{'sched.acquire' op uses ring, whose sched.init_ring no barrier orders before; one must stand between}}
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
       sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
       sched.send %c0, %c1 to %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
       sched.commit %ring[%c0] : !sched.ring<2>
     }
   }
   sched.role "consumer" warps 1 {
-    // expected-error @below {{'sched.wait' op uses ring, whose sched.init_ring no barrier orders before; one must stand between}}
-    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
     sched.wait %ring[%c0] phase %c0 : !sched.ring<2>
     %m:2 = sched.receive from %notes[%c0] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
     sched.release %ring[%c0] : !sched.ring<2>

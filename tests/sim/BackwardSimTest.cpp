@@ -8,6 +8,7 @@
 #include "tests/numerics/GradientCases.h"
 
 #include <catch2/catch.hpp>
+#include <regex>
 #include <sstream>
 
 using namespace attune;
@@ -104,6 +105,33 @@ TEST_CASE("the backward pass of every built-in variant", "[backward]") {
       CHECK(hasRoles(simulateBackward(test, arch, Gradients{.lse = next % 2 == 0})) == (arch == "sm_90a"));
       ++next;
     }
+}
+
+TEST_CASE("one lane waits for a box, and another one releases its stage for the warp", "[backward]") {
+  const Case test = makeCase("causal", Variant("causal").mask(causal()), bf16,
+                             {.batch = 1, .heads = 1, .headsKv = 1, .queries = 300, .keys = 150, .headDim = 64}, 7);
+  CompileOptions options = optionsOf(test);
+  options.backward = true;
+  options.gradients = Gradients{};
+  const Target target = Target::cuda("sm_90a");
+  Expected<std::string> text = emit(*test.variant, options, target, Stage::Sched);
+  if (!text)
+    FAIL(text.error().text());
+  CHECK(judgeText(*text, test, {}).pass);
+  const std::string apart =
+      std::regex_replace(*text, std::regex("(sched.wait_boxes .*\n *\\}\n) *sched.sync_lanes.*\n"), "$1");
+  REQUIRE(apart != *text);
+  const Verdict verdict = judgeText(apart, test, {});
+  INFO(verdict.text);
+  CHECK(!verdict.pass);
+  CHECK(verdict.text.find("'sched.store_shared' op writes dq_sums_tile, which lanes of another warp may still read "
+                          "although one of them has arrived; a sync_lanes before the arrival is missing") !=
+        std::string::npos);
+  const Expected<std::string> verified = emitFromText({apart, "apart.mlir"}, {}, target, Stage::Sched);
+  REQUIRE(!verified);
+  CHECK(verified.error().message ==
+        "'sched.store_shared' op writes stage 0 of dq_sums_tile, which a lane of another warp may still read although "
+        "its warp has arrived; a sched.sync_lanes must come before the arrival");
 }
 
 TEST_CASE("heads of a group that see other keys", "[backward]") {

@@ -272,6 +272,16 @@ TEST_CASE("asynchronous MMAs", "[faults]") {
     CHECK(kernel.find("completes\\((%[^ ,]*), %[^ )]*\\) : (!tile.tile<[^>]*>>), .*", "completes($1) : $2", 1) ==
           "'sched.set' op touches p, which no mma_wait has named since its MMA");
   }
+  SECTION("K released before the wait for its product") {
+    const std::string early = "(\n *sched.mma_wait pending [01][^\n]*)(\n *sched.release %k[^\n]*)";
+    // The product with V of the tile before runs meanwhile.
+    const Sound overlapping({"sm_90a", 128, 32, 8, 2, false, 1, 0, false, true}, 150, Variant("plain"));
+    CHECK(overlapping.find(early, "$2$1").find("'sched.load_box' op fills k_ring, stage 0, ") == 0);
+    // In the loop V's ring orders the two: the producer fills V's stage of the tile before first, whose release comes
+    // after this wait.
+    for (uint64_t seed = 0; seed < 12; ++seed)
+      CHECK(overlapping.find(early, "$2$1", 2, seed) == "nothing");
+  }
   SECTION("rows that the hardware's swizzle does not start at") {
     CHECK(kernel
               .find("(sched.mma_async %[^ ]*, %[^ ]*\\[%c0_i32, %[^ ]*, %[^ ]*\\], %k_ring\\[%[^ ]*), %c0_i32,",
@@ -338,6 +348,12 @@ TEST_CASE("one tile of work after another", "[faults]") {
   SECTION("a tile of work announced as the last before it is") {
     CHECK(kernel.find("(sched.send .*, )%[^ ,]* to", "$1%c0_i32 to")
               .find("'sched.acquire' op never ends, as no warp can go on: warp 0 waits") == 0);
+  }
+  SECTION("a tile of work that other lanes may still read when one releases its stage") {
+    CHECK(
+        kernel.find("sched.sync_lanes.*\n(.*sched.release %q)", "$1") ==
+        "'sched.send' op writes tasks, which lanes of another warp may still read although one of them has arrived; a "
+        "sync_lanes before the arrival is missing");
   }
   SECTION("a tile of work read after its stage was released") {
     CHECK(

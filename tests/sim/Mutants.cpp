@@ -76,7 +76,7 @@ std::string attune::tests::join(const std::vector<std::string> &lines) {
 
 std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
   static const std::regex op("sched\\.(wait_copies|commit_copies|barrier|init_ring|fence_init|acquire|wait|expect_"
-                             "bytes|commit|release|sync_warps|arrive_warps|"
+                             "bytes|commit|release|sync_lanes|sync_warps|arrive_warps|"
                              "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|"
                              "ballot|natural|claim_work|next)( |$)");
   static const std::set<std::string> structure = {"receive", "ring", "ballot", "natural", "claim_work", "next"};
@@ -196,10 +196,10 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
       });
     // Too late where it waits, too early where it arrives: one op further on.
     static const std::set<std::pair<std::string, std::string>> ordered = {
-        {"wait_copies", "barrier"},    {"commit_copies", "wait_copies"}, {"init_ring", "fence_init"},
-        {"acquire", "expect_bytes"},   {"expect_bytes", "load_box"},     {"mma_commit", "mma_wait"},
-        {"mma_wait", "release"},       {"wait", "sync_warps"},           {"store_box", "commit_boxes"},
-        {"commit_boxes", "wait_boxes"}};
+        {"wait_copies", "barrier"},     {"commit_copies", "wait_copies"}, {"init_ring", "fence_init"},
+        {"acquire", "expect_bytes"},    {"expect_bytes", "load_box"},     {"mma_commit", "mma_wait"},
+        {"mma_wait", "release"},        {"wait", "sync_warps"},           {"store_box", "commit_boxes"},
+        {"commit_boxes", "wait_boxes"}, {"sync_lanes", "release"},        {"sync_lanes", "commit"}};
     std::smatch next;
     static const std::regex anyOp("sched\\.([a-z_]+)( |$)");
     if (i + 1 < lines.size() && std::regex_search(lines[i + 1], next, anyOp) && ordered.contains({kind, next[1]}))

@@ -104,7 +104,16 @@ const std::vector<Survivor> &survivors() {
        "the acquire of each tile of work is for the one after: one stage fewer is filled ahead, and none too early"},
       {"acquire 2 of the next stage", "(blocks|relative), .*8 warps, .*in turn|documents, .*persistent with 2 of Q",
        "the acquire of each tile is for the tile after: one stage fewer is filled ahead, and none too early"},
+      {"sync_lanes [12] (removed|after release)", "relative, .*", "each lane arrives for what it has read itself"},
+      {"sync_lanes [12] (removed|after release)", "dense, .*",
+       "ldmatrix reads the biases for all lanes together, so that the arrival of any comes after it"},
       // Faults.
+      {"sync_lanes 1 after commit", "documents, sm_90a.*2 stages, in turn",
+       "a lane that stores nothing arrives at a stage that the elected one has not yet acquired: lanes run together "
+       "here "
+       "between what orders them (sched-verify finds it)",
+       true},
+      {"sync_lanes 2 after commit", "documents, sm_90a.*persistent.*", "the same", true},
       {"wait 10 removed", "dense, .*3 stages, persistent with 2 of Q, overlapping",
        "the biases of a tile that is passed over may land after those of the tile two later, which no order that the "
        "seeds draw lets happen",

@@ -199,6 +199,9 @@ const std::vector<Passing> &passing() {
        "the producer fills V again after Q, which the consumers release after this wait"},
       {"mma_wait 4 after release", "causal, .*(3 stages, overlapping|stages, in turn)",
        "two tiles follow a warpgroup's last one, or the other warpgroup releases the stage behind its next turn"},
+      {"sync_lanes [12] (removed|after release)", "relative, .*", "each lane arrives for what it has read itself"},
+      {"sync_lanes [12] (removed|after release)", "dense, .*",
+       "ldmatrix reads the biases for all lanes together, so that the arrival of any comes after it"},
       {"send 1 of field [23] as 0", "documents, .*2 stages, in turn",
        "a warpgroup may work on tiles that show its rows nothing"},
       {"send 1 of field [67] as 0", "documents, .*8 warps.*persistent with 2 of Q", "the same"},
@@ -231,6 +234,12 @@ const std::vector<Passing> &passing() {
        "behind the loop no other tile lies over dS"},
       {"(commit_boxes 3 (removed|after wait_boxes)|wait_boxes 4 (removed|with one group more))", "dense gradient",
        "the boxes of dK are awaited with those of dV, which lie elsewhere"},
+      {"sync_lanes [23] (removed|after release)", "attention_backward_warpgroups",
+       "each lane arrives for what it has read itself"},
+      {"sync_lanes 2 (removed|after release)", "dense gradient", "ldmatrix reads the bias for all lanes together"},
+      {"sync_lanes 3 (removed|after release)", "dense gradient", "each lane arrives for what it has read itself"},
+      {"sync_lanes 1 (removed|after release)", "head_products",
+       "a stage of Y is filled again after Z's of the tile before, which is released after the lanes have met"},
       // Faults: what a mask shows is not known here, nor which rows and keys an expression is evaluated for.
       {"ballot [12] of false", "blocks, .*", "visible tiles are left out, in all roles alike", true},
       {"ballot [1245] of false", "documents, .*4 warps.*", "the same", true},
@@ -267,8 +276,9 @@ const std::regex &refusalInRoles() {
       "completes a stage of .*|completes [a-z_0-9]+, whose product may still be under way; .*|"
       "(reads|writes|fills|receives|sends into) " +
       stage +
-      "(which nothing has written|whose bytes hold [a-z_0-9]+|whose copy may be under way; .*|which another warp may "
-      "(not have stored|still read); .*|whose stores the asynchronous proxy may not see; .*|which an asynchronous op "
+      "(which nothing has written|whose bytes hold [a-z_0-9]+|whose copy may be under way; .*|which (another warp|"
+      "another lane of the warp|a lane of another warp) may (not have stored|still read)( although its warp has "
+      "arrived)?; .*|whose stores the asynchronous proxy may not see; .*|which an asynchronous op "
       "may still read; .*)|"
       "uses [a-z_0-9]+, (whose sched.init_ring no barrier orders before|which ordinary instructions have touched); .*|"
       "signals [a-z_0-9]+, which the copy engine may not see; .*|arrives in one lane for what other lanes have stored; "

@@ -49,6 +49,24 @@ Machine::Go Machine::faultAt(Warp &warp, const Step &step, StringRef verb, const
 // Shared memory
 //===----------------------------------------------------------------------===//
 
+/// Who the active lanes are. A second lane that acts alone, beside the elected one, counts as one of several.
+Lanes Machine::activeLanes(Warp &warp) {
+  if (llvm::popcount(warp.mask) != 1)
+    return Lanes::Each;
+  if (warp.first() == 0)
+    return Lanes::First;
+  if (warp.other < 0)
+    warp.other = warp.first();
+  return warp.first() == warp.other ? Lanes::Other : Lanes::Each;
+}
+
+Accessor Machine::accessor(Warp &warp, const Step &step) {
+  const Lanes lanes = isa<sched::LoadMatrixOp, sched::MmaAsyncOp>(step.op) ? Lanes::Together : activeLanes(warp);
+  if (lanes == Lanes::Each)
+    warp.apart |= warp.mask;
+  return {{warp.index, lanes}, warp.now, &warp.knows(), step.op};
+}
+
 Machine::Go Machine::access(Warp &warp, const Step &step) {
   switch (step.action) {
   case Action::Send:
@@ -66,15 +84,12 @@ Machine::Go Machine::access(Warp &warp, const Step &step) {
   case Action::WaitCopies:
     return copyGroup(warp, step);
   case Action::FenceAsync: {
-    if (warp.mask == ~0u) {
-      warp.all[components.fenced(warp.index)] = warp.now;
-      if (warp.someMask)
-        warp.some[components.fenced(warp.index)] = warp.now;
-    } else {
-      Clock clock(components.count);
-      clock[components.fenced(warp.index)] = warp.now;
-      learn(warp, clock);
-    }
+    // For what the lane has stored itself.
+    Clock clock(components.count);
+    for (Lanes lanes : allLanes)
+      if (warp.mask == ~0u || lanes == activeLanes(warp))
+        clock[components.fenced({warp.index, lanes})] = warp.now;
+    learn(warp, clock);
     ++warp.now;
     return Go::Next;
   }
@@ -193,7 +208,7 @@ Machine::Go Machine::checkWork(Warp &warp, const Step &step) {
 Machine::Go Machine::boxGroup(Warp &warp, const Step &step) {
   Groups &groups = warp.boxes[warp.mask];
   if (step.action == Action::WaitBoxes) {
-    complete(warp, groups, size_t(step.number));
+    complete(warp, groups, size_t(step.number), activeLanes(warp));
     return Go::Next;
   }
   groups.closed.push_back(std::move(groups.open));
@@ -218,12 +233,12 @@ Machine::Go Machine::copyGroup(Warp &warp, const Step &step) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// All groups but the newest.
-void Machine::complete(Warp &warp, Groups &groups, size_t pending) {
+/// All groups but the newest; `lanes` have waited for them.
+void Machine::complete(Warp &warp, Groups &groups, size_t pending, Lanes lanes) {
   for (; groups.closed.size() > pending; groups.closed.pop_front())
     for (const Asynchronous &work : groups.closed.front()) {
       for (const Place &place : work.reads)
-        memory.endRead({warp.index, warp.now, &warp.knows(), work.op}, place);
+        memory.endRead({{warp.index, lanes}, warp.now, &warp.knows(), work.op}, place);
       for (int which : work.registers)
         if (--warp.registers[size_t(which)].underWay == 0)
           warp.registers[size_t(which)].unnamed = true;
@@ -248,7 +263,7 @@ Machine::Go Machine::product(Warp &warp, const Step &step) {
     warp.products.open.clear();
     return Go::Next;
   case Action::MmaWait:
-    complete(warp, warp.products, size_t(step.number));
+    complete(warp, warp.products, size_t(step.number), Lanes::Together);
     for (int which : step.registers) {
       RegisterState &state = warp.registers[size_t(which)];
       StringRef name = nameOf(program.registers[size_t(which)]);

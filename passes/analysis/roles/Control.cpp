@@ -160,7 +160,8 @@ int64_t Machine::valueIn(Warp &warp, const Step &step, int lane) {
   case Action::LaneId:
     return lane;
   case Action::Elect:
-    return lane == 0;
+    // Not the lane that arrives for its warp: nothing orders the two.
+    return lane == 1;
   case Action::BlockId:
     return launch.block;
   case Action::GridSize:

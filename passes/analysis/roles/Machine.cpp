@@ -9,9 +9,7 @@ using namespace attune;
 using namespace attune::roles;
 
 static Components componentsOf(const Program &program) {
-  Components components;
-  components.warps = unsigned(program.warps);
-  components.count = 2 * components.warps;
+  Components components(unsigned(program.warps));
   for (sched::RingOp ring : program.rings) {
     components.firstOfRing.push_back(components.count);
     components.count += 2 * unsigned(ring.getResult().getType().getStages());

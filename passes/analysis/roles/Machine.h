@@ -35,7 +35,7 @@ struct Phase {
 
 struct RingState {
   bool ready = false, fenced = false;
-  unsigned by = 0; ///< the warp that has initialised it
+  Actor by; ///< who has initialised it
   uint32_t at = 0;
   std::vector<Phase> full, empty;
 };
@@ -78,7 +78,10 @@ struct Warp {
 
   uint32_t now = 1;
   Clock all, some; ///< what every lane knows, and what those in `someMask` know
-  uint32_t someMask = 0, stored = 0;
+  uint32_t someMask = 0;
+  uint32_t apart = 0;  ///< lanes that have accessed shared memory as Lanes::Each since all lanes met
+  uint32_t stored = 0; ///< of all that have stored there since
+  int other = -1;      ///< the lane that is Lanes::Other, from its first access on
 
   Groups products, copies;          ///< of copies the places that they fill are among `reads`
   std::map<uint32_t, Groups> boxes; ///< by the lanes that started them
@@ -145,7 +148,7 @@ private:
   Go completeIfDone(Warp &warp, const Step &step, Phase &phase, unsigned component);
   Go meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits);
   Go checkRing(Warp &warp, const Step &step, int64_t stage);
-  Clock handOn(Warp &warp);
+  Clock handOn(Warp &warp, uint32_t lanes);
   void learn(Warp &warp, const Clock &what);
   void meetLanes(Warp &warp);
 
@@ -160,12 +163,13 @@ private:
   Go product(Warp &warp, const Step &step);
   Go multiply(Warp &warp, const Step &step);
   Go touch(Warp &warp, const Step &step);
-  void complete(Warp &warp, Groups &groups, size_t pending);
+  void complete(Warp &warp, Groups &groups, size_t pending, Lanes lanes);
   /// The rows that start at the active lanes' plus `offset`, `rows` each.
   std::optional<Place> place(Warp &warp, const Step &step, int buffer, Slot stage, Slot row, int64_t rows,
                              int64_t offset = 0);
   Go faultAt(Warp &warp, const Step &step, llvm::StringRef verb, const Place &place, const Fault &fault);
-  Accessor accessor(const Warp &warp, const Step &step) const { return {warp.index, warp.now, &warp.knows(), step.op}; }
+  Lanes activeLanes(Warp &warp);
+  Accessor accessor(Warp &warp, const Step &step);
 
   const Program &program;
   Components components;

@@ -53,15 +53,29 @@ void Memory::reset() {
   for (Cell &cell : cells) {
     cell.owner = cell.copyComponent = -1;
     cell.writeOp = cell.readOp = nullptr;
-    cell.writers = cell.readers = 0;
     cell.underRead = cell.underCopy = 0;
+    cell.writes.clear();
+    cell.reads.clear();
   }
 }
 
-/// Visits the bits of a word.
-template <typename Visit> static void forBits(uint32_t word, Visit visit) {
-  for (; word; word &= word - 1)
-    visit(unsigned(llvm::countr_zero(word)));
+/// Whether the access comes after what `actor` did `at` that time of its warp. A warp as one has done before what any of
+/// its lanes does later.
+bool Memory::comesAfter(const Accessor &by, Actor actor, uint32_t at) const {
+  const bool isOwn = by.actor == actor || (by.actor.warp == actor.warp && actor.lanes == Lanes::Together);
+  return isOwn || (*by.knows)[components.seen(actor)] >= at;
+}
+
+/// "which another warp may still read; a ring or barrier must order the two". Where a lane has arrived for its warp
+/// since, the lanes are what is not ordered.
+std::string Memory::whyUnordered(const Accessor &by, Actor actor, uint32_t at, StringRef does) const {
+  if (by.actor.warp == actor.warp)
+    return ("which another lane of the warp " + does + "; a sched.sync_lanes or a barrier must order the two").str();
+  if ((*by.knows)[components.seen({actor.warp, Lanes::Together})] >= at)
+    return ("which a lane of another warp " + does +
+            " although its warp has arrived; a sched.sync_lanes must come before the arrival")
+        .str();
+  return ("which another warp " + does + "; a ring or barrier must order the two").str();
 }
 
 Memory::Result Memory::faultOfWriters(const Accessor &by, const Cell &cell, bool engine) const {
@@ -71,10 +85,10 @@ Memory::Result Memory::faultOfWriters(const Accessor &by, const Cell &cell, bool
   if (cell.copyComponent >= 0 && knows[cell.copyComponent] < cell.copyPhase)
     return Fault{"whose copy may be under way; a sched.wait for its ring's stage must stand between", cell.writeOp};
   Result fault;
-  forBits(cell.writers, [&](unsigned w) {
-    if (w != by.warp && knows[components.seen(w)] < cell.wrote[w])
-      fault = Fault{"which another warp may not have stored; a ring or barrier must order the two", cell.writeOp};
-    else if (engine && knows[components.fenced(w)] < cell.wrote[w] && !fault)
+  cell.writes.forEach([&](Actor actor, uint32_t at) {
+    if (!comesAfter(by, actor, at))
+      fault = Fault{whyUnordered(by, actor, at, "may not have stored"), cell.writeOp};
+    else if (engine && knows[components.fenced(actor)] < at && !fault)
       fault =
           Fault{"whose stores the asynchronous proxy may not see; a sched.fence_async must follow them", cell.writeOp};
   });
@@ -93,9 +107,9 @@ Memory::Result Memory::faultOfWrite(const Accessor &by, const Cell &cell, int bu
   Result fault;
   if (cell.underRead)
     fault = Fault{"which an asynchronous op may still read; its wait must stand between", cell.readOp};
-  forBits(cell.readers, [&](unsigned w) {
-    if (!fault && w != by.warp && (*by.knows)[components.seen(w)] < cell.read[w])
-      fault = Fault{"which another warp may still read; a ring or barrier must order the two", cell.readOp};
+  cell.reads.forEach([&](Actor actor, uint32_t at) {
+    if (!fault && !comesAfter(by, actor, at))
+      fault = Fault{whyUnordered(by, actor, at, "may still read"), cell.readOp};
   });
   // Warps store parts of a tile side by side.
   if (fault || (!engine && cell.owner == buffer && cell.copyComponent < 0 && !cell.underCopy))
@@ -116,8 +130,7 @@ Memory::Result Memory::read(const Accessor &by, const Place &place) {
   Result fault = each(place, [&](Cell &cell) -> Result {
     if (Result fault = faultOfRead(by, cell, place.buffer, false))
       return fault;
-    cell.readers |= 1u << by.warp;
-    cell.read[by.warp] = by.now;
+    cell.reads.add(by.actor, by.now);
     cell.readOp = by.op;
     return std::nullopt;
   });
@@ -138,8 +151,7 @@ Memory::Result Memory::startRead(const Accessor &by, const Place &place) {
 void Memory::endRead(const Accessor &by, const Place &place) {
   each(place, [&](Cell &cell) -> Result {
     --cell.underRead;
-    cell.readers |= 1u << by.warp;
-    cell.read[by.warp] = by.now;
+    cell.reads.add(by.actor, by.now);
     return std::nullopt;
   });
 }
@@ -150,8 +162,7 @@ Memory::Result Memory::write(const Accessor &by, const Place &place) {
       return fault;
     cell.owner = place.buffer;
     cell.copyComponent = -1;
-    cell.writers |= 1u << by.warp;
-    cell.wrote[by.warp] = by.now;
+    cell.writes.add(by.actor, by.now);
     cell.writeOp = by.op;
     return std::nullopt;
   });
@@ -168,7 +179,7 @@ Memory::Result Memory::copy(const Accessor &by, const Place &place, unsigned com
     cell.owner = place.buffer;
     cell.copyComponent = int(component);
     cell.copyPhase = phase;
-    cell.writers = 0;
+    cell.writes.clear();
     cell.writeOp = by.op;
     return std::nullopt;
   });
@@ -191,8 +202,7 @@ Memory::Result Memory::startCopy(const Accessor &by, const Place &place) {
 void Memory::endCopy(const Accessor &by, const Place &place) {
   each(place, [&](Cell &cell) -> Result {
     --cell.underCopy;
-    cell.writers |= 1u << by.warp;
-    cell.wrote[by.warp] = by.now;
+    cell.writes.add(by.actor, by.now);
     return std::nullopt;
   });
 }

@@ -34,7 +34,7 @@ struct Place {
 };
 
 struct Accessor {
-  unsigned warp = 0;
+  Actor actor;
   uint32_t now = 0; ///< the warp's own clock
   const Clock *knows = nullptr;
   mlir::Operation *op = nullptr;
@@ -50,7 +50,7 @@ public:
   Result write(const Accessor &by, const Place &place);
   /// By the copy engine: complete where a clock has `phase` in `component`.
   Result copy(const Accessor &by, const Place &place, unsigned component, uint32_t phase);
-  /// By cp.async of the warp, until `endCopy`.
+  /// By cp.async of a warp's lanes, until `endCopy`.
   Result startCopy(const Accessor &by, const Place &place);
   void endCopy(const Accessor &by, const Place &place);
   /// Asynchronous, until `endRead`.
@@ -58,19 +58,39 @@ public:
   void endRead(const Accessor &by, const Place &place);
 
 private:
+  /// Who has accessed a cell, and when last.
+  struct Accesses {
+    std::array<uint32_t, allLanes.size()> warps = {}; ///< by lanes, warps bit by bit
+    std::array<std::array<uint32_t, 32>, allLanes.size()> at;
+
+    void clear() { warps = {}; }
+    void add(Actor actor, uint32_t now) {
+      warps[size_t(actor.lanes)] |= 1u << actor.warp;
+      at[size_t(actor.lanes)][actor.warp] = now;
+    }
+    /// `visit(actor, at)` for each.
+    template <typename Visit> void forEach(Visit visit) const {
+      for (Lanes lanes : allLanes)
+        for (uint32_t left = warps[size_t(lanes)]; left; left &= left - 1) {
+          const auto warp = unsigned(llvm::countr_zero(left));
+          visit(Actor{warp, lanes}, at[size_t(lanes)][warp]);
+        }
+    }
+  };
   struct Cell {
     int owner = -1; ///< the buffer that it holds a part of
     mlir::Operation *writeOp = nullptr, *readOp = nullptr;
     int copyComponent = -1; ///< of a copy
     uint32_t copyPhase = 0;
-    uint32_t writers = 0, readers = 0; ///< warps, bit by bit
     int underRead = 0, underCopy = 0;
-    std::array<uint32_t, 32> wrote, read;
+    Accesses writes, reads;
   };
 
   Result faultOfRead(const Accessor &by, const Cell &cell, int buffer, bool engine) const;
   Result faultOfWrite(const Accessor &by, const Cell &cell, int buffer, bool engine) const;
   Result faultOfWriters(const Accessor &by, const Cell &cell, bool engine) const;
+  bool comesAfter(const Accessor &by, Actor actor, uint32_t at) const;
+  std::string whyUnordered(const Accessor &by, Actor actor, uint32_t at, llvm::StringRef does) const;
   Result unwritten(const Place &place);
   void layOut();
 

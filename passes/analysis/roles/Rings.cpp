@@ -10,12 +10,28 @@ using namespace attune::roles;
 // Order
 //===----------------------------------------------------------------------===//
 
-/// What the active lanes hand on; what they do next comes after it.
-Clock Machine::handOn(Warp &warp) {
+/// What an arrival of `lanes` hands on (Clock.h); what the warp does next comes after it.
+Clock Machine::handOn(Warp &warp, uint32_t lanes) {
   Clock clock = warp.all;
-  if (warp.someMask & warp.mask)
+  if (warp.someMask & lanes)
     clock.join(warp.some);
-  clock[components.seen(warp.index)] = warp.now++;
+  auto handsOn = [&](Lanes of) {
+    switch (of) {
+    case Lanes::Together:
+      return true;
+    case Lanes::Each:
+      return (warp.apart & ~lanes) == 0;
+    case Lanes::First:
+      return (lanes & 1) != 0;
+    case Lanes::Other:
+      return warp.other >= 0 && (lanes >> warp.other & 1);
+    }
+    llvm_unreachable("not one of Lanes");
+  };
+  for (Lanes of : allLanes)
+    if (handsOn(of))
+      clock[components.seen({warp.index, of})] = warp.now;
+  ++warp.now;
   return clock;
 }
 
@@ -35,11 +51,10 @@ void Machine::learn(Warp &warp, const Clock &what) {
   warp.some.join(what);
 }
 
-/// All lanes know what each has waited for.
+/// All lanes know what each has waited for and done.
 void Machine::meetLanes(Warp &warp) {
-  if (warp.someMask)
-    warp.all.join(warp.some);
-  warp.someMask = warp.stored = 0;
+  warp.all.join(handOn(warp, ~0u));
+  warp.someMask = warp.apart = warp.stored = 0;
 }
 
 //===----------------------------------------------------------------------===//
@@ -52,7 +67,7 @@ Machine::Go Machine::ring(Warp &warp, const Step &step) {
     return initRing(warp, step);
   case Action::FenceInit:
     for (RingState &ring : rings)
-      ring.fenced |= ring.ready && ring.by == warp.index;
+      ring.fenced |= ring.ready && ring.by == Actor{warp.index, activeLanes(warp)};
     return Go::Next;
   case Action::Acquire:
     return waitFor(warp, step, false);
@@ -84,7 +99,7 @@ Machine::Go Machine::initRing(Warp &warp, const Step &step) {
   };
   const auto stages = size_t(ring.getResult().getType().getStages());
   state.ready = true;
-  state.by = warp.index;
+  state.by = {warp.index, activeLanes(warp)};
   state.at = warp.now;
   state.full.assign(stages, phase(ring.getFilledBy()));
   state.empty.assign(stages, phase(ring.getEmptiedBy()));
@@ -95,7 +110,8 @@ Machine::Go Machine::initRing(Warp &warp, const Step &step) {
 Machine::Go Machine::checkRing(Warp &warp, const Step &step, int64_t stage) {
   sched::RingOp ring = program.rings[step.ring];
   const RingState &state = rings[step.ring];
-  if (!state.ready || (state.by != warp.index && warp.knows()[components.seen(state.by)] < state.at))
+  const bool isOwn = state.by == Actor{warp.index, activeLanes(warp)};
+  if (!state.ready || (!isOwn && warp.knows()[components.seen(state.by)] < state.at))
     return fail(&warp, step.op,
                 "uses " + ring.getName() + ", whose sched.init_ring no barrier orders before; one must stand between");
   const int64_t stages = ring.getResult().getType().getStages();
@@ -159,7 +175,9 @@ Machine::Go Machine::arrive(Warp &warp, const Step &step, bool full, int64_t cou
     phase.arrived |= 1u << warp.index;
   if (step.action == Action::ExpectBytes)
     phase.expected += step.number * count;
-  phase.gathered.join(handOn(warp));
+  // One lane arrives for its warp (arrive_as_warp), else each that is active.
+  const bool asWarp = step.action == Action::Release && count == 1;
+  phase.gathered.join(handOn(warp, asWarp ? 1u : warp.mask));
   return completeIfDone(warp, step, phase, component);
 }
 
@@ -206,8 +224,9 @@ Machine::Go Machine::meet(Warp &warp, const Step &step, int64_t id, int64_t thre
                 "reaches barrier " + Twine(id) + " a second time before all of its " + Twine(threads) +
                     " threads have once",
                 barrier.op);
-  meetLanes(warp);
-  barrier.gathered.join(handOn(warp));
+  if (waits)
+    meetLanes(warp);
+  barrier.gathered.join(handOn(warp, ~0u));
   barrier.warps |= 1u << warp.index;
   barrier.arrived += 32;
   barrier.op = step.op;

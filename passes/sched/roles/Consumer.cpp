@@ -290,7 +290,9 @@ void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool wai
     // Products read by the warpgroup, maps by the lane. Where lanes of their own arrive inside a product's time without
     // having met, ptxas takes them for diverged and runs products one after another.
     SmallVector<Operation *> ends;
-    if (isa_and_nonnull<tile::MapOp>(last) && (ring.isStored || !byLanes(ring)))
+    // A message that came with the stage is read by every lane, and one lane arrives for the warp.
+    const bool cameWithMessage = waited;
+    if (cameWithMessage || (isa_and_nonnull<tile::MapOp>(last) && (ring.isStored || !byLanes(ring))))
       ends.push_back(sched::SyncLanesOp::create(builder, loc));
     ends.push_back(sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage, byLanes(ring), read));
     // Behind a product that only starts a stage is released with what follows, which waits for it.
