@@ -343,6 +343,16 @@ static Expected<void> checkImage(const KernelImage &image, const Source &source,
 /// float32 kernel, and plans that spill up to these are as quick as plans that spill none (docs/performance.md).
 static constexpr int harmlessSpillBytes(DType dtype) { return dtype == DType::F32 ? 48 : 0; }
 
+/// Ops of score and mask for an element up to which several plans are compiled to find one that does not spill. NVRTC
+/// takes seconds for a kernel of more, as it unrolls the elements of a thread.
+static constexpr size_t mostOpsOfSeveralPlans = 64;
+
+/// Whether the cost model's first plan stands without a look at its kernel.
+static bool settlesByModel(const Source &source, const CompileOptions &options, const Target &target) {
+  Expected<size_t> ops = opsOfElement(source, options, target);
+  return ops && *ops > mostOpsOfSeveralPlans;
+}
+
 /// `image` with the reason why it is taken although it spills.
 static KernelImage spillingBecause(KernelImage image, std::string reason) {
   ordered_json plan = ordered_json::parse(image.planJson);
@@ -354,7 +364,7 @@ static KernelImage spillingBecause(KernelImage image, std::string reason) {
 /// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
 /// knows. A plan that spills more than is harmless gives way to the next one of the ranking that leaves more registers
 /// free by the same estimate, until two of those in a row have as much local memory: then it holds arrays of the math
-/// functions, which no plan avoids. The image's plan lists what was compiled, and says why a plan that spills was taken.
+/// functions, which no plan avoids. No other one is compiled where settlesByModel. The image's plan lists what was compiled, and says why a plan that spills was taken.
 static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
                                          double traceMilliseconds) {
   constexpr size_t maxAttempts = 4;
@@ -373,6 +383,11 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
                   harmless, name(signature.dtype));
   if (best->main().spillBytes <= harmless)
     return spillingBecause(std::move(*best), isHarmless);
+  if (settlesByModel(source, options, target))
+    return spillingBecause(std::move(*best),
+                           fmt::format("of a score and mask of more than {} ops the cost model's first plan alone is "
+                                       "compiled; fix its tiles to try another",
+                                       mostOpsOfSeveralPlans));
   Lowered described;
   Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, {}, described);
   if (!ranked)
@@ -411,10 +426,10 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
   best->planJson = plan.dump();
   if (best->main().spillBytes == 0)
     return best;
-  return spillingBecause(std::move(*best),
-                         best->main().spillBytes <= harmless
-                             ? isHarmless
-                             : fmt::format("the least of {} plans that were compiled", attempts.size()));
+  std::string reason = best->main().spillBytes <= harmless
+                           ? isHarmless
+                           : fmt::format("the least of {} plans that were compiled", attempts.size());
+  return spillingBecause(std::move(*best), std::move(reason));
 }
 
 /// The same, with the plans of the kernels for few queries, where the schedule is open. `ahead`, if given, takes their
@@ -451,10 +466,10 @@ static std::string entryKeyOf(const KernelImage &image, const Source &source, co
 
 static bool usesCache(const CompileOptions &options) { return options.useCache && !options.printAfterAll; }
 
-/// The image whose schedule compile() settles on, where it has a choice. Without NVRTC nothing can be compiled, and the
-/// cost model's first choice stands.
+/// The image whose schedule compile() settles on, where it has a choice and does not settle by the model. Without NVRTC
+/// nothing can be compiled, and the cost model's first choice stands.
 static std::optional<KernelImage> settledChoice(const Source &source, CompileOptions options, const Target &target) {
-  if (!target.isCuda() || !choosesSchedule(source, options))
+  if (!target.isCuda() || !choosesSchedule(source, options) || settlesByModel(source, options, target))
     return std::nullopt;
   options.printAfterAll = false;
   Expected<KernelImage> image = imageOfSource(source, options, target);

@@ -945,6 +945,25 @@ Expected<std::vector<RankedPlan>> attune::driver::rank(const Source &source, con
   return rankPlans(*request);
 }
 
+Expected<size_t> attune::driver::opsOfElement(const Source &source, const CompileOptions &options,
+                                              const Target &target) {
+  ContextLease context;
+  return onModule(context.get(), source, options, &target, [&](ModuleOp module) -> Expected<size_t> {
+    Expected<IrSummary> found = summarizeModule(module);
+    if (!found)
+      return found.error();
+    if (found->stage != Stage::Attn)
+      return 0;
+    if (Expected<void> ran = runPasses(module, source.text, addAttnCanonical); !ran)
+      return ran.error();
+    auto op = *module.getOps<attn::AttentionOp>().begin();
+    size_t ops = 0;
+    for (Region *region : {&op.getScore(), &op.getMask()})
+      region->walk([&](Operation *) { ++ops; });
+    return ops;
+  });
+}
+
 Expected<BackwardExplained> attune::driver::explainGradients(const Source &source, const CompileOptions &options,
                                                              const Target &target, const ProblemSizes &sizes,
                                                              std::shared_ptr<const TileMap> tiles) {

@@ -70,6 +70,10 @@ Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOption
                                        const ProblemSizes &sizes, Lowered &described,
                                        std::shared_ptr<const TileMap> tiles = nullptr);
 
+/// Ops of the score and mask of `source`, canonicalised: what its kernel computes for each element. 0 where its text
+/// holds its tiles.
+Expected<size_t> opsOfElement(const Source &source, const CompileOptions &options, const Target &target);
+
 /// What the model says of a backward pass, its sizes, and of what the forward pass saves for it.
 struct BackwardExplained {
   IrSummary summary;

@@ -19,14 +19,23 @@ inline bool followsFrom(mlir::Value value, llvm::function_ref<bool(mlir::Operati
 /// Whether `value` follows, by ops of `block` without regions and effects, from those of its arguments alone that meet
 /// `is`, and from what stands outside.
 inline bool followsOnlyFrom(mlir::Value value, mlir::Block &block, llvm::function_ref<bool(mlir::BlockArgument)> is) {
-  if (value.getParentBlock() != &block)
-    return true;
-  mlir::Operation *producer = value.getDefiningOp();
-  if (!producer)
-    return is(mlir::cast<mlir::BlockArgument>(value));
-  return producer->getNumRegions() == 0 && mlir::isMemoryEffectFree(producer) &&
-         llvm::all_of(producer->getOperands(),
-                      [&](mlir::Value operand) { return followsOnlyFrom(operand, block, is); });
+  llvm::SmallVector<mlir::Value> pending = {value};
+  llvm::DenseSet<mlir::Value> met; // what several ops need is followed once
+  while (!pending.empty()) {
+    mlir::Value next = pending.pop_back_val();
+    if (next.getParentBlock() != &block || !met.insert(next).second)
+      continue;
+    if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(next)) {
+      if (!is(argument))
+        return false;
+      continue;
+    }
+    mlir::Operation *producer = next.getDefiningOp();
+    if (producer->getNumRegions() != 0 || !mlir::isMemoryEffectFree(producer))
+      return false;
+    llvm::append_range(pending, producer->getOperands());
+  }
+  return true;
 }
 
 } // namespace attune

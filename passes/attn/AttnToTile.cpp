@@ -64,6 +64,8 @@ private:
 
   /// What the plan says of the kernel as a whole.
   void annotate() {
+    if (Attribute remarks = op->getAttr(tile::remarksAttr))
+      kernel->setAttr(tile::remarksAttr, remarks);
     auto mark = [&](bool has, StringRef name) {
       if (has)
         kernel->setAttr(name, builder.getUnitAttr());

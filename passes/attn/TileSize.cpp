@@ -295,33 +295,49 @@ private:
 // Request and attribute
 //===----------------------------------------------------------------------===//
 
-/// The mask by the analysis that the kernel's loops come from, for the lengths that plans are ranked for.
+/// The mask by the analysis that the kernel's loops come from, for the lengths that plans are ranked for. Remarks on `op`
+/// where it is so large that this is coarse.
 static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
   constexpr int64_t mostRows = 2048; // of one pair of lengths: some milliseconds
   constexpr int64_t mostAsked = 64;  // rows and columns of tiles, each asked: some hundredths of a second
+  // Values of the mask's region in all tiles: some tenths of a second. Of a mask of more, tiles of more rows and columns
+  // are evaluated.
+  constexpr int64_t mostValues = 1 << 19;
+  const int64_t values = int64_t(op.getMask().front().getOperations().size());
   std::vector<std::pair<int64_t, int64_t>> lengths = {{request.queries, request.keys}};
   const SmallVector<Conjunct> loose = looseConjuncts(op);
   const bool asks = !loose.empty();
   if (!asks)
     for (auto pair : rankedLengths(request))
       lengths.push_back(pair);
+  auto tilesOf = [](int64_t length, int64_t each) { return int64_t(llvm::divideCeil(length, each)); };
   std::vector<MaskRows> all;
+  SmallVector<int64_t> columnsEach; // of a tile; where none is asked its number is that of a key
+  int64_t tiles = 0;
   for (auto [queries, keys] : lengths) {
-    MaskRows rows = {.queries = queries, .keys = keys};
-    while (llvm::divideCeil(queries, rows.rowsEach) > (asks ? mostAsked : mostRows))
+    MaskRows &rows = all.emplace_back(MaskRows{.queries = queries, .keys = keys});
+    int64_t &columns = columnsEach.emplace_back(1);
+    while (tilesOf(queries, rows.rowsEach) > (asks ? mostAsked : mostRows))
       rows.rowsEach *= 2;
-    int64_t columns = 1; // tiles of one key: their numbers are keys
-    while (asks && llvm::divideCeil(keys, columns) > mostAsked)
+    while (asks && tilesOf(keys, columns) > mostAsked)
       columns *= 2;
-    for (int64_t first = 0; first < queries; first += rows.rowsEach) {
-      std::vector<MaskRows::Keys> &parts = rows.rows.emplace_back();
-      for (const TileSegments &part :
-           evaluateDomain(op, {.Sq = queries, .Sk = keys, .tileQ = rows.rowsEach, .tileK = columns}, first, loose))
-        parts.push_back({part.begin * columns, part.fullBegin * columns, part.fullEnd * columns,
-                         std::min(part.end * columns, keys)});
-    }
-    all.push_back(std::move(rows));
+    tiles += tilesOf(queries, rows.rowsEach) * (asks ? tilesOf(keys, columns) : 1);
   }
+  for (int64_t left = tiles * values; left > mostValues; left /= 2)
+    for (auto [rows, columns] : llvm::zip(all, columnsEach))
+      (!asks || tilesOf(rows.queries, rows.rowsEach) >= tilesOf(rows.keys, columns) ? rows.rowsEach : columns) *= 2;
+  for (auto [rows, columns] : llvm::zip(all, columnsEach))
+    for (int64_t first = 0; first < rows.queries; first += rows.rowsEach) {
+      std::vector<MaskRows::Keys> &parts = rows.rows.emplace_back();
+      const MaskSizes sizes = {.Sq = rows.queries, .Sk = rows.keys, .tileQ = rows.rowsEach, .tileK = columns};
+      for (const TileSegments &part : evaluateDomain(op, sizes, first, loose))
+        parts.push_back({part.begin * columns, part.fullBegin * columns, part.fullEnd * columns,
+                         std::min(part.end * columns, rows.keys)});
+    }
+  if (tiles * values > mostValues)
+    tile::remark(op, "the mask computes " + Twine(values) +
+                         " values of an element: the cost model evaluates larger tiles of it, and counts all of one as "
+                         "visited where it cannot prove that nothing of it is visible");
   return MaskShape::byRows(std::move(all), asks);
 }
 

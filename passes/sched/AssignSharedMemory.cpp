@@ -62,14 +62,15 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
 
   /// At the lowest offset that no buffer holds at the same time.
   static void place(Lifetime &lifetime, ArrayRef<Lifetime> placed) {
+    const SmallVector<Lifetime> met =
+        llvm::filter_to_vector(placed, [&](const Lifetime &other) { return lifetime.meets(other); });
     SmallVector<int64_t> candidates{0};
-    for (const Lifetime &other : placed)
+    for (const Lifetime &other : met)
       candidates.push_back(llvm::alignTo(other.end(), alignmentOf(lifetime.buffer)));
     llvm::sort(candidates);
     for (int64_t offset : candidates) {
       lifetime.buffer.setOffset(offset);
-      if (llvm::none_of(placed,
-                        [&](const Lifetime &other) { return lifetime.meets(other) && lifetime.sharesBytes(other); }))
+      if (llvm::none_of(met, [&](const Lifetime &other) { return lifetime.sharesBytes(other); }))
         return;
     }
     llvm_unreachable("past every other buffer there is room");

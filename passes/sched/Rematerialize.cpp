@@ -28,6 +28,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
 
   void runOnOperation() override {
     getOperation().walk([&](sched::ForWorkOp work) {
+      known = Known();
       for (auto loop : work.getBody().getOps<sched::ForTilesOp>()) {
         // A consumer's branch has no registers for what is computed again: all of S is alive there.
         if (!isa<sched::RoleOp>(work->getParentOp()))
@@ -43,9 +44,28 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   /// Whether tiles live in registers in a loop: it has none to spare.
   static bool holdsTiles(sched::ForTilesOp loop) { return holds<sched::RegistersOp>(loop.getBody()); }
 
+  /// What is known of a value by the questions below. Each is answered once: the terms of a mask's bounds are a graph of
+  /// as many paths as terms, and more.
+  struct Known {
+    llvm::DenseMap<Value, bool> isLane, isSameForAll, followsNumber, followsReceived;
+  };
+  Known known;
+
+  /// The answer that is known, or `answer`.
+  static bool once(llvm::DenseMap<Value, bool> &answers, Value value, function_ref<bool()> answer) {
+    if (auto found = answers.find(value); found != answers.end())
+      return found->second;
+    const bool is = answer();
+    answers[value] = is;
+    return is;
+  }
+
   /// Whether `value` follows from the thread index and constants by pure scalar ops.
   bool isLaneValue(Value value) {
-    Operation *op = value.getDefiningOp();
+    return once(known.isLane, value, [&] { return computesLane(value.getDefiningOp()); });
+  }
+
+  bool computesLane(Operation *op) {
     if (!op)
       return false;
     if (isa<sched::ThreadIdOp>(op))
@@ -103,19 +123,21 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   }
 
   /// Whether `value` follows from something received, by operations on numbers.
-  static bool followsReceived(Value value, Operation *loop) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !isBefore(op, loop))
-      return false;
-    if (receiver(value))
-      return true;
-    return isa<arith::ArithDialect>(op->getDialect()) &&
-           llvm::any_of(op->getOperands(), [&](Value operand) { return followsReceived(operand, loop); });
+  bool followsReceived(Value value, Operation *loop) {
+    return once(known.followsReceived, value, [&] {
+      Operation *op = value.getDefiningOp();
+      if (!op || !isBefore(op, loop))
+        return false;
+      if (receiver(value))
+        return true;
+      return isa<arith::ArithDialect>(op->getDialect()) &&
+             llvm::any_of(op->getOperands(), [&](Value operand) { return followsReceived(operand, loop); });
+    });
   }
 
   /// `value` from what is received again.
-  static Value renewReceived(Value value, Operation *loop, sched::ReceiveOp &received, OpBuilder &builder,
-                             IRMapping &renewed) {
+  Value renewReceived(Value value, Operation *loop, sched::ReceiveOp &received, OpBuilder &builder,
+                      IRMapping &renewed) {
     if (renewed.contains(value))
       return renewed.lookup(value);
     if (Operation *origin = receiver(value)) {
@@ -133,10 +155,12 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
 
   /// Whether `value`, from before the loop, follows from the number of the tile of work and what is the same for all
   /// tiles, by operations on numbers.
-  static bool followsNumber(Value value, sched::ForWorkOp work, Operation *loop) {
-    if (value == work.getNumber())
-      return true;
-    Operation *op = value.getDefiningOp();
+  bool followsNumber(Value value, sched::ForWorkOp work, Operation *loop) {
+    return value == work.getNumber() ||
+           once(known.followsNumber, value, [&] { return computesOfNumber(value.getDefiningOp(), work, loop); });
+  }
+
+  bool computesOfNumber(Operation *op, sched::ForWorkOp work, Operation *loop) {
     if (!op || !isBefore(op, loop) || !(isa<arith::ArithDialect>(op->getDialect()) || isa<sched::NaturalOp>(op)))
       return false;
     bool follows = false;
@@ -150,25 +174,27 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   }
 
   /// Whether `value` follows from constants and parameters alone, or is from outside of the tile of work.
-  static bool isSameForAllWork(Value value, sched::ForWorkOp work) {
-    Operation *op = value.getDefiningOp();
-    if (!op)
-      return false;
-    if (!work->isProperAncestor(op) || isa<tile::ParamOp, tile::AxisExtentOp, sched::GridSizeOp>(op))
-      return true;
-    return isa<arith::ArithDialect>(op->getDialect()) &&
-           llvm::all_of(op->getOperands(), [&](Value operand) { return isSameForAllWork(operand, work); });
+  bool isSameForAllWork(Value value, sched::ForWorkOp work) {
+    return once(known.isSameForAll, value, [&] {
+      Operation *op = value.getDefiningOp();
+      if (!op)
+        return false;
+      if (!work->isProperAncestor(op) || isa<tile::ParamOp, tile::AxisExtentOp, sched::GridSizeOp>(op))
+        return true;
+      return isa<arith::ArithDialect>(op->getDialect()) &&
+             llvm::all_of(op->getOperands(), [&](Value operand) { return isSameForAllWork(operand, work); });
+    });
   }
 
   /// Whether `value`, from within the tile of work, is computed from extents and constants.
-  static bool isCountOfWork(Value value, sched::ForWorkOp work) {
+  bool isCountOfWork(Value value, sched::ForWorkOp work) {
     Operation *op = value.getDefiningOp();
     return op && op->getNumOperands() > 0 && work->isProperAncestor(op) && isSameForAllWork(value, work);
   }
 
   /// `value` from the number of the tile of work, which is read again, as are the extents that counts follow from: the
   /// kernel's compiler would take the count of before.
-  static Value renewPlace(Value value, sched::ForWorkOp work, Operation *loop, OpBuilder &builder, IRMapping &renewed) {
+  Value renewPlace(Value value, sched::ForWorkOp work, Operation *loop, OpBuilder &builder, IRMapping &renewed) {
     if (Value known = renewed.lookupOrNull(value))
       return known;
     const Type type = value.getType();
@@ -194,6 +220,9 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   }
 
   void renewAfter(sched::ForTilesOp loop, sched::ForWorkOp work) {
+    // These are asked of what stands in front of this loop.
+    known.followsNumber.clear();
+    known.followsReceived.clear();
     IRMapping renewed;
     OpBuilder builder(loop->getContext());
     builder.setInsertionPointAfter(loop);

@@ -1617,6 +1617,47 @@ class Cli(unittest.TestCase):
                                   "order": "a block a tile, the last ones of many heads first",
                                   "epilogue": "O through o_tile, 16 bytes a thread"})
 
+    def test_masks_of_many_clauses(self):
+        """The compiler's time grows with a mask's clauses no more than linearly, up to budgets of which it says what they left out."""
+        def compiled(clauses, *args, join=" || ", clause=lambda i: f"(q - k) % {i + 2} == {i % 2}"):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            self.attune("compile", "--mask", join.join(clause(i) for i in range(clauses)), "--no-cache", "--head-dim", 64, *args)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+        tables, bits = {"clause": lambda i: f"t[q] == {i} && u[k] < {i}"}, {"join": " && ", "clause": lambda i: f"(q & {i + 1}) != (k & {i + 3})"}
+        for args, more in [(["--emit", "tile", "--arch", "sm_80"], {}), (["--emit", "tile", "--arch", "sm_90a"], {"join": " && "}),
+                           (["--emit", "tile", "--arch", "sm_80"], tables), (["--emit", "cuda", "--arch", "sm_90a"], bits),
+                           (["--emit", "sched", "--arch", "sm_80"], {}), (["--emit", "tile", "--arch", "sm_80", "--backward"], {})]:
+            with self.subTest(args=args):
+                few, many = compiled(60, *args, **more), compiled(240, *args, **more)
+                self.assertLess(many, 6 * few)
+                self.assertLess(many, 10) # a second, where nothing slows the process down
+
+    def test_explain_what_a_large_mask_leaves_out(self):
+        mask = ["--mask", " && ".join(f"(q & {i + 1}) != (k & {i + 3})" for i in range(100)), "--arch", "sm_80", "--head-dim", 64]
+        explained = self.attune("explain", *mask)
+        for remark in [r"the mask computes [0-9]+ values of an element: the cost model evaluates larger tiles of it, and counts all of one as visited where it "
+                       "cannot prove that nothing of it is visible",
+                       "tiles have bounds of 32 values of the mask, which is the most; conditions of others leave out no tile"]:
+            self.assertRegex(explained, f"(?m)^  remark +{remark}$")
+            self.assertTrue(any(re.fullmatch(remark, each) for each in self.json("compile", *mask)["plan"]["remarks"]))
+
+    def test_masks_of_many_clauses_are_right(self):
+        """Conditions of many ops are computed in a loop over a thread's elements, of which about half are visible here."""
+        tensors = ["--tensor", "t=i32[100]:random", "--tensor", "u=i32[130]:random"]
+        masks = {" || ".join(f"(q + {i} * k) % 97 == {i}" for i in range(70)): [], " && ".join(f"(q + {i} * k) % 97 != {i}" for i in range(70)): [],
+                 " || ".join(f"(t[q] + {i} * u[k]) % 97 == {i}" for i in range(70)): tensors,
+                 " && ".join(f"t[q] != u[k] + {i}" for i in range(50)): tensors}
+        for arch in ["sm_80", "sm_90a"]:
+            for mask, more in masks.items():
+                for backward in [[], ["--backward"]]:
+                    with self.subTest(arch=arch, mask=mask[:40], backward=backward):
+                        run = ["--mask", mask, *more, "--arch", arch, *backward]
+                        if "%" in mask: # else what the keys alone decide stands in vectors
+                            self.assertRegex(self.attune("compile", *run, "--head-dim", 64, "--emit", "cuda"), r"#pragma unroll 1\n +for \(int column = ")
+                        self.attune("run", *run, "--shape", "1,1,1,100,130,64,64", "--simulate", 1)
+
     def test_explain_dv_split(self):
         wide = ["explain", "causal", "--arch", "sm_86", "--head-dim", 512]
         text = self.attune(*wide, "--candidates", 2)

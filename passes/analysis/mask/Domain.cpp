@@ -49,6 +49,9 @@ static bool isSomewhereFull(const VisitedPart &part) {
   return !(part.fullBegin == part.fullEnd) && !(part.fullBegin == part.end);
 }
 
+/// Conditions of both axes of which every element is evaluated by a kernel in front; each is a loop of that, and a table.
+static constexpr size_t mostCounted = 8;
+
 namespace {
 
 /// Writes one tile.domain: the ends of its segments, and what its region says of a tile.
@@ -77,6 +80,9 @@ public:
                                          /*reverse=*/UnitAttr());
     domain.getWhere().takeBody(where);
     domain.getGroups().takeBody(groups);
+    if (analysis.lacksTables)
+      remarks.push_back("tiles have bounds of " + std::to_string(Visibility::mostTables) +
+                        " values of the mask, which is the most; conditions of others leave out no tile");
     if (Operation *kernel = tile::kernelAround(domain))
       for (const std::string &remark : remarks)
         tile::remark(kernel, remark);
@@ -107,12 +113,21 @@ private:
     Visibility probe(op, builder, ofRound, &tablesOfScratch, tile);
     SmallVector<Value> counted;
     auto asks = [&](const Conjunct &conjunct) {
-      const Visibility::Unfollowed unfollowed = probe.unfollowed(conjunct);
+      Visibility::Unfollowed unfollowed = probe.unfollowed(conjunct);
       const std::string condition = "the condition" + placeOf(conjunct.first.getLoc());
-      if (unfollowed == Visibility::Unfollowed::HidesNone)
-        remarks.push_back(condition + " leaves out no tile: of a few, each has elements for which it holds");
-      if (unfollowed == Visibility::Unfollowed::HidesFew)
-        remarks.push_back(condition + " leaves out no tile: it holds for all but a few, which are visited");
+      auto leavesOutNone = [&](const Twine &why) {
+        remarks.push_back((condition + " leaves out no tile: " + why).str());
+      };
+      if (unfollowed == Visibility::Unfollowed::HidesSome && counted.size() == mostCounted) {
+        leavesOutNone("a kernel in front evaluates " + Twine(mostCounted) + " others already, which is the most");
+        unfollowed = Visibility::Unfollowed::Untried;
+      } else if (unfollowed == Visibility::Unfollowed::Untried) {
+        leavesOutNone("the mask is too large to try elements of this one, too");
+      } else if (unfollowed == Visibility::Unfollowed::HidesNone) {
+        leavesOutNone("of a few, each has elements for which it holds");
+      } else if (unfollowed == Visibility::Unfollowed::HidesFew) {
+        leavesOutNone("it holds for all but a few, which are visited");
+      }
       if (unfollowed != Visibility::Unfollowed::HidesSome)
         return analysis.isByRound(conjunct) ? probe.decidesByTile(conjunct) : probe.skipsByTile(conjunct);
       remarks.push_back(condition + " is of queries and keys in a way that intervals do not follow: a kernel in front "
@@ -121,8 +136,12 @@ private:
       counted.push_back(conjunct.first);
       return true;
     };
-    SmallVector<Conjunct> asked = llvm::filter_to_vector(loose, asks);
+    SmallVector<Conjunct> asked;
+    for (const Conjunct &conjunct : loose)
+      if (asks(conjunct))
+        asked.push_back(conjunct);
     analysis.judgeByTile(std::move(asked), std::move(counted));
+    analysis.lacksTables |= probe.lacksTables;
   }
 
   void writeWhere() {
@@ -137,6 +156,7 @@ private:
       Visibility ofTile(op, builder, ofRound, &tables, tile);
       ofTile.judgeByTile(llvm::to_vector(analysis.judgedByTile()), llvm::to_vector(analysis.countedByTile()));
       Verdict verdict = ofTile.verdict();
+      analysis.lacksTables |= ofTile.lacksTables;
       visible = ofTile.toI1(verdict.possible);
       full = ofTile.toI1(verdict.certain);
     } else {

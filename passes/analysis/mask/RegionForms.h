@@ -18,6 +18,8 @@
 
 #include "mlir/IR/IRMapping.h"
 
+#include <array>
+
 namespace attune::mask {
 
 /// A value of the region: looped * trunc(l / divisor) + fixed * f + something in [lo, hi], for the positions l and f
@@ -97,13 +99,17 @@ protected:
     return dependsOnOneAxis(value) ? tabledEnds(value) : partEnds(value);
   }
   /// The least and the greatest of the value in the tile, by a table; of bool, whether all and any are true. Of what
-  /// depends on the looped axis where there is a tile of it.
+  /// depends on the looped axis where there is a tile of it. Nothing where as many values of one axis as the analysis
+  /// takes have tables already.
   std::optional<std::pair<Value, Value>> tabledEnds(Value value);
   /// The least and the greatest in a tile of both axes of an element that depends on quotients of q and k alone, which are
   /// constant in a few parts of the tile: the element of each is read. Nothing where the parts are too many.
   std::optional<std::pair<Value, Value>> partEnds(Value value);
   /// Whether what is known of the value so far is by a table, or an element of the tile, that depends on the axis.
   bool asksMemory(Value value, const Axis &axis);
+  /// Tables of one axis, each made by every launch and read for every tile, or every block.
+  static constexpr size_t mostTables = 32;
+  bool lacksTables = false; ///< tabledEnds left out some for that
 
   attn::AttentionOp op;
   BlockValues values;
@@ -121,9 +127,8 @@ private:
   /// The first value of the region that is computed as this one is, called by the tensor that it loads or by its
   /// operation, with a number from the second such value of the same axes on.
   std::pair<Value, std::string> canonical(Value value);
-
-  /// Whether two values of the region are computed alike.
-  bool isSame(Value x, Value y);
+  /// The same of all values, in one pass: those that are computed alike have one hash.
+  void findCanonical();
 
   /// A bit for each argument of the region that the value depends on.
   unsigned argumentsOf(Value value);
@@ -158,9 +163,10 @@ private:
   std::optional<Linear> fixedEndValue;
   std::map<std::string, Value> parameters;
   mlir::IRMapping cloned;
-  llvm::DenseMap<Value, unsigned> dependence;         // argumentsOf
-  llvm::DenseSet<Value> asked;                        // by tabledEnds and partEnds
-  llvm::DenseMap<std::pair<Value, Value>, bool> same; // isSame
+  llvm::DenseMap<Value, unsigned> dependence; // argumentsOf
+  llvm::DenseSet<Value> asked;                // by tabledEnds and partEnds
+  llvm::DenseMap<Value, std::pair<Value, std::string>> canonicals;
+  std::array<llvm::DenseMap<Value, size_t>, 2> withoutMemory; // asksMemory, by axis: the size of `asked` by then
   llvm::DenseMap<Value, Form> forms;
 };
 

@@ -13,7 +13,8 @@ namespace {
 /// Values of a region at one element, as constants.
 class Element {
 public:
-  Element(Region &region, int64_t q, int64_t k) {
+  /// `left` counts down the values that may still be computed.
+  Element(Region &region, int64_t q, int64_t k, int64_t &left) : left(left) {
     const Type type = region.getArgument(2).getType();
     values[region.getArgument(2)] = IntegerAttr::get(type, q);
     values[region.getArgument(3)] = IntegerAttr::get(type, k);
@@ -23,6 +24,7 @@ public:
   Attribute get(Value value) {
     if (auto known = values.find(value); known != values.end())
       return known->second;
+    --left;
     Operation *definition = value.getDefiningOp();
     SmallVector<Attribute> operands;
     bool isKnown = definition;
@@ -42,12 +44,13 @@ public:
   }
 
 private:
+  int64_t &left;
   llvm::DenseMap<Value, Attribute> values;
 };
 
 } // namespace
 
-bool Visibility::hidesTiles(const Conjunct &conjunct) {
+Visibility::Hides Visibility::hidesTiles(const Conjunct &conjunct) {
   constexpr int tiles = 32, elements = 256;
   constexpr int64_t most = 1 << 16;
   Region &region = op.getMask();
@@ -58,14 +61,16 @@ bool Visibility::hidesTiles(const Conjunct &conjunct) {
     const int64_t q0 = below(most / tileQ) * tileQ, k0 = below(most / tileK) * tileK;
     bool isHidden = true;
     for (int element = 0; element < elements && isHidden; ++element) {
-      auto value =
-          dyn_cast_or_null<IntegerAttr>(Element(region, q0 + below(tileQ), k0 + below(tileK)).get(conjunct.first));
+      if (valuesLeft <= 0)
+        return Hides::Untried;
+      auto value = dyn_cast_or_null<IntegerAttr>(
+          Element(region, q0 + below(tileQ), k0 + below(tileK), valuesLeft).get(conjunct.first));
       if (!value)
-        return true;
+        return Hides::Some;
       isHidden = value.getValue().isZero() != conjunct.second;
     }
     if (isHidden)
-      return true;
+      return Hides::Some;
   }
-  return false;
+  return Hides::None;
 }

@@ -8,45 +8,53 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-bool RegionForms::isSame(Value x, Value y) {
-  if (x == y)
-    return true;
-  if (auto known = same.find({x, y}); known != same.end())
-    return known->second;
-  Operation *a = x.getDefiningOp(), *b = y.getDefiningOp();
-  const bool result = a && b &&
-                      OperationEquivalence::isEquivalentTo(
-                          a, b, [&](Value x, Value y) { return success(isSame(x, y)); }, nullptr,
-                          OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
-  return same[{x, y}] = result;
+void RegionForms::findCanonical() {
+  auto stem = [](Operation &op) {
+    if (auto load = dyn_cast<attn::LoadOp>(op))
+      return load.getName();
+    return op.getName().stripDialect();
+  };
+  constexpr auto flags = OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs;
+  auto firstOf = [&](Value value) {
+    auto known = canonicals.find(value);
+    return known == canonicals.end() ? value : known->second.first;
+  };
+  std::map<size_t, SmallVector<Operation *, 1>> firsts;     // by what they compute
+  std::map<std::pair<StringRef, unsigned>, unsigned> count; // by name, and which of q and k they depend on
+  for (Operation &each : op.getMask().front()) {
+    if (each.getNumResults() != 1)
+      continue;
+    const llvm::hash_code code = OperationEquivalence::computeHash(
+        &each, [&](Value operand) { return hash_value(firstOf(operand)); }, OperationEquivalence::ignoreHashValue,
+        flags);
+    SmallVector<Operation *, 1> &alike = firsts[size_t(code)];
+    auto isSame = [&](Operation *other) {
+      return OperationEquivalence::isEquivalentTo(
+          other, &each, [&](Value x, Value y) { return success(firstOf(x) == firstOf(y)); }, nullptr, flags);
+    };
+    Value value = each.getResult(0);
+    if (auto *first = llvm::find_if(alike, isSame); first != alike.end()) {
+      const auto of = canonicals.lookup((*first)->getResult(0));
+      canonicals[value] = of;
+      continue;
+    }
+    alike.push_back(&each);
+    const StringRef name = stem(each);
+    const unsigned number = ++count[{name, argumentsOf(value) >> 2}];
+    canonicals[value] = {value, name.str() + (number == 1 ? "" : std::to_string(number))};
+  }
 }
 
 std::pair<Value, std::string> RegionForms::canonical(Value value) {
-  auto stem = [](Operation *op) {
-    if (auto load = dyn_cast<attn::LoadOp>(op))
-      return load.getName();
-    return op->getName().stripDialect();
-  };
-  Operation *definition = value.getDefiningOp();
-  const StringRef name = stem(definition);
-  SmallVector<Value> before;
-  for (Operation &op : *definition->getBlock()) {
-    if (op.getNumResults() != 1 || stem(&op) != name || argumentsOf(op.getResult(0)) >> 2 != argumentsOf(value) >> 2)
-      continue;
-    Value other = op.getResult(0);
-    if (isSame(other, value))
-      return {other, name.str() + (before.empty() ? "" : std::to_string(before.size() + 1))};
-    if (llvm::none_of(before, [&](Value known) { return isSame(known, other); }))
-      before.push_back(other);
-  }
-  llvm_unreachable("a value's own operation is in its block");
+  if (canonicals.empty())
+    findCanonical();
+  return canonicals.at(value);
 }
 
 std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
   const bool ofFixed = dependsOn(value, fixedAxis), ofLooped = dependsOn(value, loopedAxis);
   if (!tables || !value.getDefiningOp() || (!ofFixed && !ofLooped) || (ofLooped && !loopedTile))
     return std::nullopt;
-  asked.insert(value);
   auto [same, name] = canonical(value);
   const bool ofQueries = dependsOn(value, axisOf(2)), ofKeys = dependsOn(value, axisOf(3));
   if (ofQueries)
@@ -61,8 +69,15 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
   const unsigned arguments = argumentsOf(value);
   const BoundsTable table{name, same, bool(arguments & 1), bool(arguments & 2), sizeOf(2, ofQueries), sizeOf(3, ofKeys),
                           tiles};
-  if (!llvm::is_contained(*tables, table))
+  if (!llvm::is_contained(*tables, table)) {
+    auto ofOneAxis = llvm::make_filter_range(*tables, [](const BoundsTable &each) { return !each.isOfBoth(); });
+    if (!table.isOfBoth() && size_t(llvm::range_size(ofOneAxis)) >= mostTables) {
+      lacksTables = true;
+      return std::nullopt;
+    }
     tables->push_back(table);
+  }
+  asked.insert(value);
   auto view = cast<tile::ViewType>(table.declaration().getViewType());
   Value bounds = parameter(name, view);
   auto read = [&](int64_t which, const Twine &end) {
@@ -99,10 +114,14 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
 }
 
 bool RegionForms::asksMemory(Value value, const Axis &axis) {
+  // What did not, does not until something more has asked: of nested choices each is followed to the one within it.
+  llvm::DenseMap<Value, size_t> &without = withoutMemory[axis.argument - 2];
   SmallVector<Value> pending = {value};
   llvm::DenseSet<Value> met;
   while (!pending.empty()) {
     Value next = pending.pop_back_val();
+    if (auto known = without.find(next); known != without.end() && known->second == asked.size())
+      continue;
     if (!met.insert(next).second)
       continue;
     if (asked.contains(next)) {
@@ -112,6 +131,8 @@ bool RegionForms::asksMemory(Value value, const Axis &axis) {
       llvm::append_range(pending, definition->getOperands());
     }
   }
+  for (Value each : met)
+    without[each] = asked.size();
   return false;
 }
 

@@ -115,6 +115,15 @@ bool Visibility::holdsUnfollowed(Value value) {
   return false;
 }
 
+Visibility::Unfollowed Visibility::unfollowed(const Conjunct &conjunct) {
+  if (!holdsUnfollowed(conjunct.first))
+    return Unfollowed::Nothing;
+  const Hides hides = hidesTiles(conjunct);
+  if (hides != Hides::Some)
+    return hides == Hides::None ? Unfollowed::HidesNone : Unfollowed::Untried;
+  return holdsButForFew(conjunct) ? Unfollowed::HidesFew : Unfollowed::HidesSome;
+}
+
 RegionForms::Choice Visibility::choiceOf(Value condition) {
   if (!loopedTile && dependsOn(condition, loopedAxis))
     return {{false, {}}, {false, {}}};

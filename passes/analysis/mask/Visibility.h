@@ -66,6 +66,9 @@ public:
       : RegionForms(op, fixed, first, sizes, tile) {}
 
   const Axis &getLooped() const { return loopedAxis; }
+  /// Whether more values of the mask would have tables than the analysis takes, mostTables.
+  using RegionForms::lacksTables;
+  using RegionForms::mostTables;
 
   /// The mask's conjuncts, negated or not.
   SmallVector<Conjunct> conjuncts();
@@ -92,14 +95,10 @@ public:
   /// Whether its verdict reads tables of the looped axis.
   bool asksByTile(const Conjunct &conjunct);
   /// Whether something of both axes in it is not followed, and then whether it may hide whole tiles, which only a table
-  /// of all tiles tells: HidesFew where the rest holds for all but a few tiles at an end, no more than a table is worth.
-  enum class Unfollowed { Nothing, HidesNone, HidesFew, HidesSome };
-  Unfollowed unfollowed(const Conjunct &conjunct) {
-    return !holdsUnfollowed(conjunct.first) ? Unfollowed::Nothing
-           : !hidesTiles(conjunct)          ? Unfollowed::HidesNone
-           : holdsButForFew(conjunct)       ? Unfollowed::HidesFew
-                                            : Unfollowed::HidesSome;
-  }
+  /// of all tiles tells: HidesFew where the rest holds for all but a few tiles at an end, no more than a table is worth;
+  /// Untried where the conjuncts asked about before took all the elements that the analysis tries.
+  enum class Unfollowed { Nothing, HidesNone, HidesFew, HidesSome, Untried };
+  Unfollowed unfollowed(const Conjunct &conjunct);
 
   /// One part at least, in ascending order; each begins where the one before ends, or behind. Tiles are full by the
   /// whole mask and the end of the looped axis.
@@ -156,9 +155,10 @@ private:
 
   /// Whether the verdict of something of both axes in it says nothing.
   bool holdsUnfollowed(Value value);
-  /// By a few elements: whether there may be tiles without one for which the conjunct holds. True of what depends on
-  /// more than positions.
-  bool hidesTiles(const Conjunct &conjunct);
+  /// By a few elements: whether there may be tiles without one for which the conjunct holds. Some of what depends on more
+  /// than positions.
+  enum class Hides { None, Some, Untried };
+  Hides hidesTiles(const Conjunct &conjunct);
   /// Whether intervals say that it holds for all rows from the looped axis's begin, or up to its end, but for as many indices
   /// as four tiles have, whatever the launch.
   bool holdsButForFew(const Conjunct &conjunct);
@@ -258,6 +258,8 @@ private:
   static constexpr unsigned mostIntervals = 4;
   /// Comparisons of min, max and abs that are still split into simpler ones; bounds the work.
   int splits = 32;
+  /// Values of the region that are still computed for elements that are tried; bounds the time of large masks.
+  int64_t valuesLeft = 1 << 18;
   std::map<std::pair<void *, unsigned>, Value> lastIntegers; // lastInteger
   SmallVector<Conjunct> byTile;
   SmallVector<Value> byCount;

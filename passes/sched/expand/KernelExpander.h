@@ -8,6 +8,7 @@
 //     MapElements.cpp         the region of a map, for one element
 //     Pairs.cpp               two columns of a lane by one access to global memory
 //     MapInputs.cpp           what maps read from shared memory: by distance, by column, by window
+//     ConditionWords.cpp      large conditions of maps, in a loop
 //     RowCuts.cpp             comparisons of columns with a bound of the row; paced maps
 //     Reductions.cpp          maxima, sums and votes
 //     Exchanges.cpp           from lane to lane by way of shared memory
@@ -209,6 +210,24 @@ private:
   /// Whether `op` reads elements of `input`, of two axes, from swizzled shared memory; its rows may be either of the
   /// result's.
   bool isWindow(tile::MapOp op, Value input);
+
+  // ConditionWords.cpp
+  /// Whether the element of an argument of a map's region can be found for a place that is told at run time: not in
+  /// registers, but for values of rows and of columns.
+  bool hasRunTimePlace(tile::MapOp op, BlockArgument argument);
+  /// The value of a lane's column that is told at run time, of a vector in registers: by a choice for each.
+  Value columnAt(Value input, Range pairs, Value column);
+  /// The conditions of `op` that are computed in a loop: of many ops, and of such arguments alone.
+  SmallVector<Operation *> largeConditions(tile::MapOp op);
+  /// Computes the large conditions of `op` for all elements.
+  void openWords(tile::MapOp op);
+  /// Where the words of a tile of `buffer`'s shape have the bit of place (i, r, j, c), and which bit it is.
+  SmallVector<Value> wordAt(Value buffer, Value i, Value r, Value j);
+  Value bitInWord(Value buffer, Value j, Value c);
+  void setBit(Value bit, Value words, Value buffer, Value i, Value r, Value j, Value c);
+  Value testBit(Operation *condition, Value words, Value buffer, Value i, Value r, Value j, Value c);
+  /// Marks the ops of a map's region that only such conditions need.
+  void markInWords(Block &body);
 
   // RowCuts.cpp
   /// Whether `compare` is one of a column of the tile, from 0 on, with a number of them in [0, tile_k].
@@ -522,13 +541,15 @@ private:
   llvm::DenseSet<Value> rightBuffers; ///< of their right operands
   IRMapping mapping;                  ///< scalars and views
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
-  std::optional<Pacing> pacing;                    ///< of the map at hand
-  llvm::DenseMap<Operation *, Value> columnsBelow; ///< comparisons of columns, to the word of the row that is at hand
-  llvm::DenseMap<Operation *, Value> columnsOf;    ///< what holds of a column by such comparisons, the same
-  llvm::DenseMap<Operation *, Value> elementPairs; ///< what is read in pairs, to the pairs that are at hand
-  llvm::DenseMap<Value, Value> columnPairs;        ///< what is read by column, to the pair that is at hand
-  llvm::DenseMap<Value, Value> windows;            ///< of 16-bit elements, to the fragments that they are read by
-  llvm::DenseMap<Value, Value> exchanged;          ///< shared tiles that the kernel itself makes, to their buffers
+  std::optional<Pacing> pacing;                      ///< of the map at hand
+  llvm::DenseMap<Operation *, Value> columnsBelow;   ///< comparisons of columns, to the word of the row that is at hand
+  llvm::DenseMap<Operation *, Value> columnsOf;      ///< what holds of a column by such comparisons, the same
+  llvm::DenseMap<Operation *, Value> conditionWords; ///< large conditions, to their words of all elements
+  llvm::DenseSet<Operation *> inWords;               ///< what only these need
+  llvm::DenseMap<Operation *, Value> elementPairs;   ///< what is read in pairs, to the pairs that are at hand
+  llvm::DenseMap<Value, Value> columnPairs;          ///< what is read by column, to the pair that is at hand
+  llvm::DenseMap<Value, Value> windows;              ///< of 16-bit elements, to the fragments that they are read by
+  llvm::DenseMap<Value, Value> exchanged;            ///< shared tiles that the kernel itself makes, to their buffers
   SmallVector<Value>
       leavingBuffers; ///< rings whose tiles another role takes to memory; null where an output lies over one
   llvm::DenseMap<Operation *, ProbabilityChain> chains; ///< by the op that ends them

@@ -106,10 +106,12 @@ Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Valu
   if (pacing)
     inner.map(pacing->operand.value, get(pacing->values, pacedAt(i, r)));
   for (Operation &nested : op.getBody().front().without_terminator()) {
-    if (pacing && pacing->operand.value.getDefiningOp() == &nested)
+    if ((pacing && pacing->operand.value.getDefiningOp() == &nested) || inWords.contains(&nested))
       continue;
     if (Value pairs = elementPairs.lookup(&nested))
       inner.map(nested.getResult(0), get(pairs, {i, i32(0), add(mul(r, 2), c)}));
+    else if (Value words = conditionWords.lookup(&nested))
+      inner.map(nested.getResult(0), testBit(&nested, words, op.getResult(), i, r, j, c));
     else if (Value word = columnsOf.lookup(&nested))
       inner.map(nested.getResult(0), bitOfColumn(word, nested.getLoc(), j, c));
     else if (auto compare = dyn_cast<arith::CmpIOp>(nested); compare && comparesColumn(op, compare)) {
@@ -203,6 +205,7 @@ void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::opti
   const bool readsShared = llvm::any_of(op.getInputs(), inShared);
   const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || paced ||
                               ((specialized || readsShared) && readsColumns(op));
+  openWords(op);
   if (paced)
     openPacing(op, *paced);
   SmallVector<ElementPairs> pairs = inPairs ? openPairs(op) : SmallVector<ElementPairs>();
@@ -234,6 +237,8 @@ void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::opti
     forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); }, pairsOf(op));
   columnsBelow.clear();
   columnsOf.clear();
+  conditionWords.clear();
+  inWords.clear();
   elementPairs.clear();
   columnPairs.clear();
   windows.clear();
