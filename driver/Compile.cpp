@@ -364,7 +364,8 @@ static KernelImage spillingBecause(KernelImage image, std::string reason) {
 /// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
 /// knows. A plan that spills more than is harmless gives way to the next one of the ranking that leaves more registers
 /// free by the same estimate, until two of those in a row have as much local memory: then it holds arrays of the math
-/// functions, which no plan avoids. No other one is compiled where settlesByModel. The image's plan lists what was compiled, and says why a plan that spills was taken.
+/// functions, which no plan avoids. No other one is compiled where settlesByModel. The image's plan lists what was
+/// compiled, and says why a plan that spills was taken.
 static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
                                          double traceMilliseconds) {
   constexpr size_t maxAttempts = 4;

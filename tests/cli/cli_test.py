@@ -1569,6 +1569,11 @@ class Cli(unittest.TestCase):
         self.assertIn(f"; compiled: spills {plan['attempts'][0]['spillBytes']} bytes\n", self.attune("explain", *variant, "--candidates", 1))
         ahead = explained["candidates"][: next(i for i, each in enumerate(explained["candidates"]) if each["chosen"])]
         self.assertIn("not compiled: a plan ahead of it spills, and it leaves no more registers free", [each["passedOver"] for each in ahead])
+        # Where each of them spills, the least is taken, and says so.
+        spills = ["--mask", " && ".join(f"((q & {i + 1}) != (k & {i + 3}))" for i in range(8)), "--arch", "sm_90a", "--head-dim", 64]
+        plan = self.json("compile", *spills)["plan"]
+        self.assertEqual(plan["spills"], f"the least of {len(plan['attempts'])} plans that were compiled")
+        self.assertEqual(plan["registers"]["spillBytes"], min(attempt["spillBytes"] for attempt in plan["attempts"]))
 
     def test_explain_schedule(self):
         """Each decision about the schedule, with what was chosen."""

@@ -483,7 +483,7 @@ TEST_CASE("budgets from too small to the limit") {
   for (const ArchInfo &arch : allArchs())
     for (int elementBytes : {2, 4})
       for (int headDim : {8, 64, 104, 128, 256}) {
-        bool fitted = false;
+        bool fitted = false, spilled = false;
         double previous = 1e30;
         for (int64_t budget = 1024; budget <= int64_t(arch.sharedBytesPerBlock); budget += 1024) {
           PlanRequest request = makeRequest(headDim);
@@ -498,8 +498,10 @@ TEST_CASE("budgets from too small to the limit") {
           }
           fitted = true;
           checkLimits(request, *plan);
-          REQUIRE(plan->cost.mixSeconds <= previous); // nor makes it slower
+          // Nor makes it slower, unless the one before is expected to spill, which its time does not count.
+          REQUIRE((plan->cost.mixSeconds <= previous || spilled));
           previous = plan->cost.mixSeconds;
+          spilled = !plan->demoted.empty();
         }
         REQUIRE(fitted);
       }

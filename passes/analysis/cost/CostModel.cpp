@@ -34,7 +34,7 @@ static constexpr int columnRegisters = 12;       // addresses of a vector over c
 static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
 // Of float32, whose products are three of TF32: both parts of the operands, and sums, of the products under way.
 static constexpr int tf32Registers = 64, tf32RegistersOfSecondRows = 18;
-static constexpr int tf32RegistersAbove64Columns = 26;
+static constexpr int tf32RegistersAbove64Columns = 26, tf32RegistersOfNarrowPanels = 11;
 static constexpr int distanceRegisters = 1;        // a value by distance on its way from shared memory, and its address
 static constexpr int furtherDistanceRegisters = 6; // the same of each further value
 // The same where a plan is given: what leaves it worth running, with a few spills.
@@ -200,7 +200,9 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
     registers += 8 + 4 * plan.rowTilesPerWarp();
   if (request.elementBytes == 4)
     registers += tf32Registers + tf32RegistersOfSecondRows * (plan.rowTilesPerWarp() - 1) +
-                 (std::max(request.headDim, request.headDimV) > 64 ? tf32RegistersAbove64Columns : 0);
+                 (std::max(request.headDim, request.headDimV) <= 64 ? 0
+                  : narrow                                          ? tf32RegistersOfNarrowPanels
+                                                                    : tf32RegistersAbove64Columns);
   registers += arch.compilerRegisters;
   return registers + variantRegisters(request, plan, narrow);
 }
