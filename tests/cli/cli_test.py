@@ -1327,6 +1327,11 @@ class Cli(unittest.TestCase):
         within = ["--score", "s + w[k / 2]", "--tensor", "w=f32[40]:random", *base]
         self.assertIn("  indices        all within their tensors\n", self.attune("run", *within, "--checked"))
         self.assertNotIn("clamped", self.attune("run", *within))
+        # Of a backward pass as of the one whose outputs it takes.
+        backward = ["--score", "s + w[k / 2]", "--backward", "--grad", "w", "--checked", *base]
+        self.assertIn("  indices        all within their tensors\n", self.attune("run", *backward, "--tensor", "w=f32[40]:random"))
+        self.attune("run", *backward, "--tensor", "w=f32[20]:random", code=1)
+        self.assertIn("score:1:5: error: w[k / 2] reads w[20] at b 0, h 0, q 0, k 40, but captured tensor 'w' has 20 elements", self.err)
         self.attune("run", "alibi", "--score", "s", "--tensor", "slopes=f32[4]:random", *base, code=2)
         # Of text that names no variant nothing is known.
         text = self.attune("compile", "--score", "s + w[k]", "--arch", "cpu", "--dtype", "f32", "--head-dim", 16, "--emit", "tile")

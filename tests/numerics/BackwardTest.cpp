@@ -12,16 +12,19 @@ using namespace attune::tests;
 namespace {
 
 void runGroup(const std::string &name) {
-  const bool found = forEachCase(name, [](const Case &test) {
-    if (test.reference) // a normaliser from outside, which may have statistics without a known gradient
-      return;
-    if (test.variant->keyLengths() || test.variant->queryLengths() ||
-        test.variant->keyPages()) // of the forward pass alone
-      return;
-    Verdict verdict = checkBackward(test, Target::cpu());
-    INFO(verdict.text);
-    CHECK(verdict.pass);
-  });
+  const bool found = forEachCase(
+      name,
+      [](const Case &test) {
+        if (test.reference) // a normaliser from outside, which may have statistics without a known gradient
+          return;
+        if (test.variant->keyLengths() || test.variant->queryLengths() ||
+            test.variant->keyPages()) // of the forward pass alone
+          return;
+        Verdict verdict = checkBackward(test, Target::cpu());
+        INFO(verdict.text);
+        CHECK(verdict.pass);
+      },
+      3);
   if (!found)
     FAIL("no group " + name);
 }

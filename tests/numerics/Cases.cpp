@@ -3,6 +3,7 @@
 #include "tools/reference/RandomVariant.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <fmt/format.h>
 
 using namespace attune;
@@ -897,11 +898,17 @@ Group attune::tests::smallGroup() {
   return b.group;
 }
 
-bool attune::tests::forEachCase(const std::string &name, const std::function<void(const Case &)> &visit) {
+size_t attune::tests::sampleStep(size_t ofSample) {
+  const char *full = std::getenv("ATTUNE_FULL_GRID");
+  return full && *full ? 1 : ofSample;
+}
+
+bool attune::tests::forEachCase(const std::string &name, const std::function<void(const Case &)> &visit,
+                                size_t ofSample) {
   for (const Group &group : groups(false))
     if (group.name == name) {
-      for (const std::function<Case()> &make : group.cases)
-        visit(make());
+      for (size_t i = 0; i < group.cases.size(); i += sampleStep(ofSample))
+        visit(group.cases[i]());
       return true;
     }
   return false;

@@ -20,8 +20,12 @@ struct Group {
 /// GPU compiler long, and adds long sequences.
 std::vector<Group> groups(bool gpu);
 
-/// Calls visit(case) for each of a group on the CPU; false where there is no such group.
-bool forEachCase(const std::string &group, const std::function<void(const Case &)> &visit);
+/// How far apart the cases are that run: `ofSample`, or 1 where ATTUNE_FULL_GRID asks for all (`scripts/test --all`).
+size_t sampleStep(size_t ofSample);
+
+/// Calls visit(case) for each case of a group on the CPU, or for each of sampleStep(ofSample); false where there is no
+/// such group.
+bool forEachCase(const std::string &group, const std::function<void(const Case &)> &visit, size_t ofSample = 1);
 
 /// "normalisers": those that come with attune, and definitions from outside.
 Group normaliserGroup(bool gpu);

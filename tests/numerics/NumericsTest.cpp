@@ -23,11 +23,14 @@ using attune::reference::HostTensor;
 namespace {
 
 void runGroup(const std::string &name) {
-  const bool found = forEachCase(name, [](const Case &test) {
-    Verdict verdict = check(test, Target::cpu());
-    INFO(verdict.text);
-    CHECK(verdict.pass);
-  });
+  const bool found = forEachCase(
+      name,
+      [](const Case &test) {
+        Verdict verdict = check(test, Target::cpu());
+        INFO(verdict.text);
+        CHECK(verdict.pass);
+      },
+      2);
   if (!found)
     FAIL("no group " + name);
 }

@@ -94,17 +94,21 @@ std::string withoutLines(const std::string &text, const std::string &what) {
 
 TEST_CASE("the backward pass of every built-in variant", "[backward]") {
   size_t next = 0;
-  for (const std::string arch : {"sm_80", "sm_90a"})
+  for (const std::string arch : {"sm_80", "sm_90a"}) {
+    size_t turn = arch == "sm_90a"; // of a sample each variant has one of the two
     for (const Variant &variant : builtinsForTests()) {
       if (variant.keyPages())
         continue; // of the forward pass alone
-      const int dim = next % 2 ? 128 : 64;
+      if (turn++ % sampleStep(2))
+        continue;
+      const int dim = next % 4 < 2 ? 128 : 64;
       const Case test =
           makeCase(std::string(variant.name()), variant, next % 3 ? bf16 : f16,
                    {.batch = 1, .heads = 4, .headsKv = 2, .queries = 150, .keys = 203, .headDim = dim}, 7);
       CHECK(hasRoles(simulateBackward(test, arch, Gradients{.lse = next % 2 == 0})) == (arch == "sm_90a"));
       ++next;
     }
+  }
 }
 
 TEST_CASE("one lane waits for a box, and another one releases its stage for the warp", "[backward]") {
