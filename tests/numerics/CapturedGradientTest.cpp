@@ -1,6 +1,7 @@
 //===- CapturedGradientTest.cpp - Gradients of captured tensors against float64 ---===//
 
 #include "tests/numerics/BackwardRunner.h"
+#include "tests/numerics/Cases.h"
 #include "tests/numerics/GradientCases.h"
 #include "tests/numerics/Placement.h"
 
@@ -62,8 +63,9 @@ void checkDifferences(const Reader &reader, const Shape &shape) {
 } // namespace
 
 TEST_CASE("gradients of all kinds of captured tensors") {
-  for (const std::function<Asked()> &make : gradientCases())
-    check(make());
+  const std::vector<std::function<Asked()>> cases = gradientCases();
+  for (size_t i = 0; i < cases.size(); i += sampleStep(5)) // with each shape and dtype
+    check(cases[i]());
 }
 
 TEST_CASE("gradients of captured tensors are those of differences") {
