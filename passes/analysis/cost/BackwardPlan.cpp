@@ -171,6 +171,12 @@ static int64_t windowBytes(const PlanRequest &request, const Plan &plan, int64_t
   return plan.stageBiases ? stages * plan.tileQ * biasRowBytes(request, plan) : 0;
 }
 
+/// A stage's vectors: of rows, staged columns, and values by relative position.
+static int64_t vectorBytes(const PlanRequest &request, const Plan &plan) {
+  const int64_t vectors = 2 + request.rowVectors + request.stagedColumns; // LSE and delta
+  return 4 * (vectors * plan.tileQ + request.distanceValues * (plan.tileQ + plan.tileK));
+}
+
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
   const LoopColumns of = columnsOf(request, plan);
   const int64_t e = request.elementBytes;
@@ -180,11 +186,10 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
   const int64_t leavingRow =
       (isSame ? 0 : boxRowBytes(of.d, e)) + (isSame && haveSamePanels ? 0 : boxRowBytes(of.dv, e));
   const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(of.d, 4);
-  const int64_t vectors = 2 + request.rowVectors + request.stagedColumns;
-  const int64_t words = vectors * plan.tileQ + request.distanceValues * (plan.tileQ + plan.tileK);
   return (plan.tileK + plan.stages * plan.tileQ) * row + plan.tileK * leavingRow + exchanged + added +
          windowBytes(request, plan, /*stages=*/1) +
-         (plan.stageBiases && request.distanceValues ? windowSlackBytes : 0) + plan.stages * words * 4 + barrierBytes;
+         (plan.stageBiases && request.distanceValues ? windowSlackBytes : 0) +
+         plan.stages * vectorBytes(request, plan) + barrierBytes;
 }
 
 /// Of a thread that computes: what is left of 240 beside addresses, rows and exponents.
@@ -246,11 +251,12 @@ static double elementRegisters(const PlanRequest &request, const Plan &plan) {
   return (3 + ofTensors + ofScore) * tile + request.distanceValues * (plan.tileK / 4 + 2);
 }
 
-/// Tiles, and of biases a window of each stage.
+/// Tiles and vectors, and of biases a window of each stage.
 static int64_t elementSharedBytes(const PlanRequest &request, const Plan &plan) {
   const int64_t e = request.elementBytes, row = boxRowBytes(request.headDim, e) + boxRowBytes(request.headDimV, e),
                 held = (request.denseGradients ? plan.stages : 1) * plan.tileQ;
-  return (held + plan.stages * plan.tileK) * row + windowBytes(request, plan, plan.stages) + barrierBytes;
+  return (held + plan.stages * plan.tileK) * row + windowBytes(request, plan, plan.stages) +
+         plan.stages * vectorBytes(request, plan) + barrierBytes;
 }
 
 static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const ArchInfo &arch,
