@@ -15,7 +15,7 @@ namespace {
 
 /// One run of a kernel: extents, a tile of work by its number, of how many, and what to take for values that are not
 /// computed here.
-struct Run {
+struct Launch {
   int64_t queries, keys, number, tiles;
   bool choice;
 };
@@ -312,7 +312,7 @@ public:
   }
 
   /// Success, or failure with an error. Sets `guessed` if a value was taken by choice.
-  LogicalResult run(const Run &of) {
+  LogicalResult run(const Launch &of) {
     launch = of;
     guessed = stopped = false;
     steps = 0;
@@ -602,7 +602,7 @@ private:
   Steps program;
   bool hasWork = false, stopped = false;
   std::vector<int64_t> values;
-  Run launch{};
+  Launch launch{};
   unsigned steps = 0;
 };
 

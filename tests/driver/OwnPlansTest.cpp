@@ -7,14 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "driver/Lowering.h"
+#include "tests/Sample.h"
 #include "tools/reference/RandomVariant.h"
 
 #include <catch2/catch.hpp>
 
-#include <cstdlib>
-
 using namespace attune;
 using namespace attune::driver;
+using attune::tests::sampleStep;
 
 namespace {
 
@@ -173,12 +173,6 @@ void schedules(const Variant &variant, CompileOptions options, const std::string
   }
 }
 
-/// 1: all cases; else each of so many.
-size_t step(size_t ofSample) {
-  const char *all = std::getenv("ATTUNE_FULL_GRID");
-  return all && *all ? 1 : ofSample;
-}
-
 } // namespace
 
 TEST_CASE("plans of the compiler's own lead to schedules for any mask, bias and gradient") {
@@ -191,7 +185,7 @@ TEST_CASE("plans of the compiler's own lead to schedules for any mask, bias and 
                         {f32, f32, 128, 128},  {bf16, bf16, 32, 32},  {bf16, f32, 8, 8}};
   // The mask decides on roles, and roles are sm_90a's: it takes part in more of the sample.
   size_t number = 0;
-  const size_t each = step(397), eachOfWarpgroups = step(97);
+  const size_t each = sampleStep(397), eachOfWarpgroups = sampleStep(97);
   for (const std::string &mask : masks)
     for (const ScoreCase &score : scores)
       for (const Form &form : forms)
@@ -220,7 +214,7 @@ TEST_CASE("vectors of a dense gradient's kernel count beside its tiles and windo
 }
 
 TEST_CASE("plans of the compiler's own lead to schedules for random variants") {
-  for (uint64_t seed = 0; seed < 200; seed += step(23)) {
+  for (uint64_t seed = 0; seed < 200; seed += sampleStep(23)) {
     const reference::RandomCase random = reference::randomCase(seed);
     INFO(random.describe());
     Gradients gradients;

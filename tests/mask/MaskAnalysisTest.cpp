@@ -2,6 +2,7 @@
 
 #include "passes/analysis/MaskAnalysis.h"
 #include "ir/attn/FromVariant.h"
+#include "tests/Sample.h"
 #include "tests/attn/RegionInterpreter.h"
 
 #include "attune/Builtins.h"
@@ -909,8 +910,8 @@ private:
 
 TEST_CASE("random masks are sound") {
   // ATTUNE_MASK_SEEDS=N tries N of them.
-  const char *wanted = std::getenv("ATTUNE_MASK_SEEDS"), *full = std::getenv("ATTUNE_FULL_GRID");
-  uint64_t count = wanted ? std::strtoull(wanted, nullptr, 10) : full && *full ? 200 : 100;
+  const char *wanted = std::getenv("ATTUNE_MASK_SEEDS");
+  uint64_t count = wanted ? std::strtoull(wanted, nullptr, 10) : 200 / tests::sampleStep(2);
   auto check = [](uint64_t seed) {
     std::string mask = MaskGenerator(seed).mask(seed % 4);
     INFO("seed " << seed << ": " << mask);

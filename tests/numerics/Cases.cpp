@@ -898,11 +898,6 @@ Group attune::tests::smallGroup() {
   return b.group;
 }
 
-size_t attune::tests::sampleStep(size_t ofSample) {
-  const char *full = std::getenv("ATTUNE_FULL_GRID");
-  return full && *full ? 1 : ofSample;
-}
-
 bool attune::tests::forEachCase(const std::string &name, const std::function<void(const Case &)> &visit,
                                 size_t ofSample) {
   for (const Group &group : groups(false))

@@ -1,11 +1,12 @@
 //===- Cases.h - What is run on every target --------------------------------===//
 //
-// The grid of variants, shapes, dtypes, layouts and inputs, in groups. The CPU target runs all of it in CI, a
-// GPU all of it in tests/gpu. Inputs are made when a case is asked for.
+// The grid of variants, shapes, dtypes, layouts and inputs, in groups. The CPU target runs a sample of it in CI
+// (tests/Sample.h), a GPU all of it in tests/gpu. Inputs are made when a case is asked for.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "tests/Sample.h"
 #include "tests/numerics/Runner.h"
 
 namespace attune::tests {
@@ -19,9 +20,6 @@ struct Group {
 /// "bounds", "captured", "scalars", "expressions", "dropout", "normalisers", "few-queries", "pages". `gpu` leaves out the head dims that take a
 /// GPU compiler long, and adds long sequences.
 std::vector<Group> groups(bool gpu);
-
-/// How far apart the cases are that run: `ofSample`, or 1 where ATTUNE_FULL_GRID asks for all (`scripts/test --all`).
-size_t sampleStep(size_t ofSample);
 
 /// Calls visit(case) for each case of a group on the CPU, or for each of sampleStep(ofSample); false where there is no
 /// such group.

@@ -49,7 +49,7 @@ Machine::Go Machine::faultAt(Warp &warp, const Step &step, StringRef verb, const
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-/// Who the active lanes are. A second lane that acts alone, beside the elected one, counts as one of several.
+/// Which actor of the warp (Clock.h) the active lanes are. Only one lane other than lane 0 is told apart; a third that acts alone counts as Each.
 Lanes Machine::activeLanes(Warp &warp) {
   if (llvm::popcount(warp.mask) != 1)
     return Lanes::Each;
