@@ -224,7 +224,7 @@ def SwizzleAttr : AttrDef<SchedDialect, "Swizzle", [DeclareAttrInterfaceMethods<
     /// With the widest panel that divides `bytes`, a multiple of 32.
     static SwizzleAttr widest(::mlir::MLIRContext *context, int64_t bytes);
     /// For rows of `bytes` bytes that the copy engine brings: wide panels, whose last one may be half empty.
-    static SwizzleAttr forBoxes(::mlir::MLIRContext *context, int64_t bytes);
+    static SwizzleAttr forBoxes(::mlir::MLIRContext *context, int64_t bytes, bool singleRows = false);
   }];
 }
 

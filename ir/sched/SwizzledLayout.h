@@ -27,7 +27,11 @@ constexpr int64_t paddedToPanels(int64_t rowBytes, int64_t panel) { return (rowB
 ///     |-----------------|----|----|-----|-----|--------|--------|---------|-----|---------|---------|---------|-----|
 ///     | panel           | 32 | 64 | 128 | 128 | 64     | 64     | 128     | 128 | 64      | 64      | 128     | 128 |
 ///     | bytes of a row  | 32 | 64 | 128 | 128 | 192    | 192    | 256     | 256 | 320     | 320     | 384     | 384 |
-constexpr int64_t panelForBoxes(int64_t rowBytes) {
+///
+/// A box starts at a multiple of 128 bytes of shared memory: tiles to which single rows are copied have panels of 128.
+constexpr int64_t panelForBoxes(int64_t rowBytes, bool singleRows = false) {
+  if (singleRows)
+    return 128;
   const int64_t at128 = 100 * paddedToPanels(rowBytes, 128), at64 = 112 * paddedToPanels(rowBytes, 64),
                 at32 = 150 * paddedToPanels(rowBytes, 32);
   return at128 <= at64 && at128 <= at32 ? 128 : at64 <= at32 ? 64 : 32;
@@ -37,6 +41,8 @@ constexpr int64_t panelForBoxes(int64_t rowBytes) {
 inline constexpr int64_t swizzledAlignment = 1024;
 
 /// Bytes of a row in whole panels of boxes.
-constexpr int64_t boxRowBytes(int64_t rowBytes) { return paddedToPanels(rowBytes, panelForBoxes(rowBytes)); }
+constexpr int64_t boxRowBytes(int64_t rowBytes, bool singleRows = false) {
+  return paddedToPanels(rowBytes, panelForBoxes(rowBytes, singleRows));
+}
 
 } // namespace attune::sched

@@ -2,15 +2,9 @@
 #pragma once
 
 #include "ir/sched/Sched.h"
+#include "passes/analysis/BoxedRows.h"
 
 namespace attune {
-
-/// Whether rows of a tile end at `limit` where those of the tensor do, which the copy engine knows.
-inline bool endsWithAxis(mlir::Value view, mlir::Value limit) {
-  tile::OperandAttr operand = tile::operandOf(view);
-  auto extent = limit.getDefiningOp<tile::AxisExtentOp>();
-  return operand && extent && extent.getAxis() == operand.getAxes()[operand.getAxes().size() - 2].getName();
-}
 
 /// Warpgroups that share the columns of a tile of which each has 64 rows:
 ///

@@ -172,10 +172,8 @@ mlir::Value emitEndOf(mlir::OpBuilder &builder, attn::AttentionOp op, BlockValue
 
 /// Whether emitEndOf finds one.
 bool hasEndOf(attn::AttentionOp op, MaskAxis axis);
-
-/// Whether the forward pass loads rows of V up to such an end only. TMA loads single rows in panels of 128 bytes alone;
-/// other head dims of 16-bit elements load all rows, so that warpgroup-level products serve them.
-bool endsValues(attn::AttentionOp op);
+/// Whether it is another one for each head: `k < lengths[h]`.
+bool endsByHead(attn::AttentionOp op, MaskAxis axis);
 
 /// A conjunct of a mask: an i1 value of its region, negated or not.
 using Conjunct = std::pair<mlir::Value, bool>;

@@ -396,7 +396,7 @@ private:
           values = rowsOfKeys(param("v", view(4, dtype)));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
     block.mayLieBehind = plan.getSplitKeys() || op.getQueryLengths();
-    Value keyEnd = endsValues(op) ? emitEndOf(builder, op, block, MaskAxis::Keys) : Value();
+    Value keyEnd = emitEndOf(builder, op, block, MaskAxis::Keys);
     valuesRead = keyEnd ? keyEnd : keyLength;
     SmallVector<Value, 2> within;
     if (plan.getSplitKeys()) {

@@ -138,14 +138,13 @@ private:
   //===--- Loops ---===//
 
   /// Rows of K and V that are loaded; those behind, which the mask hides from all queries, are zeros: dQ sums up rows of K times the zeros of dS.
-  /// With roles all rows are loaded: TMA would fetch the rows of a tile one by one.
   Value keysRead(const BlockValues &block) {
-    Value end = backward::hasRoles(op, plan) ? Value() : emitEndOf(builder, op, block, MaskAxis::Keys);
+    Value end = emitEndOf(builder, op, block, MaskAxis::Keys);
     return end ? end : values.Sk;
   }
   /// The same of rows of Q and dO, of which dK and dV are sums.
   Value queriesRead(const BlockValues &block) {
-    Value end = backward::hasRoles(op, plan) ? Value() : emitEndOf(builder, op, block, MaskAxis::Queries);
+    Value end = emitEndOf(builder, op, block, MaskAxis::Queries);
     return end ? end : values.Sq;
   }
 
@@ -186,7 +185,13 @@ private:
     BlockValues ofAllHeads = values;
     ofAllHeads.firstHead = first;
     const Value end = keysRead(ofAllHeads);
-    views.end = queriesRead(ofAllHeads);
+    const bool ownEnds = endsByHead(op, MaskAxis::Queries);
+    views.end = ownEnds ? Value() : queriesRead(ofAllHeads);
+    auto takeHead = [&](Value head) {
+      setHead(head);
+      if (ownEnds)
+        views.end = queriesRead(values);
+    };
     const KeyTiles tiles{load("k_tile", "k", "d", keys, at, end, 1), load("v_tile", "k", "dv", vs, at, end, 1)};
     const Carried none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
     h = first;
@@ -197,13 +202,13 @@ private:
     if (inRounds || (first.use_empty() && sums.empty())) {
       tilesOfHeads.getTimesMutable().assign(group);
       carried = loopOver(tilesOfHeads, none, [&](tile::ForBlocksOp loop) {
-        setHead(tile::named(add(first, loop.getRound()), "h"));
+        takeHead(tile::named(add(first, loop.getRound()), "h"));
         return afterTile(loop, tiles, views, {}, dense);
       });
     } else {
       Value heads = tile::DomainOp::create(builder, loc, "h", 1, first, add(first, group));
       carried = loopOver(heads, none, [&](tile::ForBlocksOp ofHeads) {
-        setHead(ofHeads.getOrigin());
+        takeHead(ofHeads.getOrigin());
         Carried inits(ofHeads.getCarried());
         inits.append(sums.size(), noSum("k"));
         Carried ofHead = loopOver(domain(), inits,

@@ -384,7 +384,9 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.deterministic = op.getGradients() && op.getGradients()->getDeterministic();
   if (op.getGradients())
     readGradients(op, request);
-  request.keyLengths = op.getKeyLengths().has_value() || (!op.getGradients() && endsValues(op));
+  request.keyLengths = op.getKeyLengths().has_value() || hasEndOf(op, MaskAxis::Keys);
+  request.endsByHead = op.getGradients() && endsByHead(op, MaskAxis::Keys);
+  request.queryLengths = op.getGradients() && hasEndOf(op, MaskAxis::Queries);
   request.pageSize = op.getKeyPages() ? int64_t(op.getKeyPages()->getSize()) : 0;
   request.packFault = packFaultOf(op);
   request.precise = op.getPrecise();

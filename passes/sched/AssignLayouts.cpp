@@ -14,6 +14,7 @@
 #include "ir/NestedOps.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/BoxedRows.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
 
@@ -138,17 +139,19 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
 
   /// The widest panel that divides a warp's share of a row: its columns then start with a panel. Where the copy engine
   /// brings tiles, the width that it is quick with.
-  Attribute swizzle(TileType type) {
+  Attribute swizzle(TileType type, bool singleRows) {
     int64_t shareBytes =
         type.getShape().back() / columnWarpsOf(type) * type.getElementType().getIntOrFloatBitWidth() / 8;
-    return copyWarps ? sched::SwizzleAttr::forBoxes(&getContext(), shareBytes)
+    return copyWarps ? sched::SwizzleAttr::forBoxes(&getContext(), shareBytes, singleRows)
                      : sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
   /// Vectors in shared memory are computed thread by thread, and stored one value after the other.
-  Attribute layoutFor(TileType type) {
+  Attribute layoutFor(Value value) {
+    auto type = cast<TileType>(value.getType());
+    auto load = value.getDefiningOp<tile::LoadOp>();
     if (type.getSpace() == MemorySpace::Shared)
-      return type.rank() == 1 ? Attribute() : swizzle(type);
+      return type.rank() == 1 ? Attribute() : swizzle(type, load && takesSingleRows(load));
     if (tile::isByPart(type))
       return FragmentAttr::get(&getContext(), FragmentRole::Distances, type.getShape()[0]);
     return rowFragment(FragmentRole::C, type.getShape()[0], columnWarpsOf(type));
@@ -217,7 +220,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
 
   void assign(Value value) {
     if (auto type = dyn_cast<TileType>(value.getType()); type && !type.getLayout() && !isAddedAlone(value))
-      value.setType(type.withLayout(layoutFor(type)));
+      value.setType(type.withLayout(layoutFor(value)));
   }
 
   /// Vectors in registers lie along the rows or the columns of the tiles that they meet.

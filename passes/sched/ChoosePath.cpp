@@ -76,11 +76,6 @@ private:
       inside += isInside;
       if (!isBefore && !isInside)
         fault = "it copies a tile neither before its loop nor in it";
-      if (!load.getLimit().getDefiningOp<tile::AxisExtentOp>() && load.getType().rank() == 2 &&
-          sched::panelForBoxes(load.getType().rowBytes()) != 128)
-        fault = "rows of a tile of " + load.getType().axis(1).str() + " " +
-                std::to_string(load.getType().getShape()[1]) +
-                " end within it, and the copy engine takes single rows in panels of 128 bytes alone";
       if (isInside && !runsAhead(loop, load))
         fault = "a place that it copies from follows from what the loop computes";
     });

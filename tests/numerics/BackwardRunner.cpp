@@ -96,6 +96,8 @@ Expected<GradientResults> attune::tests::runBackward(const Launcher &launcher, c
     const bool isRow = shape.size() == 3;
     Placed &one = placed[name] = arrange(isRow ? DType::F32 : dtype, dims(shape), test.layout, false, isRow);
     one.values = values;
+    if (values == &problem.dO)
+      one.ends = endsOf(test, test.layout.queriesEnd);
     return one.place(device);
   };
   std::vector<Expected<void>> arranged;

@@ -46,6 +46,7 @@ TEST_CASE("captured") { runGroup("captured"); }
 TEST_CASE("scalars") { runGroup("scalars"); }
 TEST_CASE("expressions") { runGroup("expressions"); }
 TEST_CASE("dropout") { runGroup("dropout"); }
+TEST_CASE("ends") { runGroup("ends"); }
 TEST_CASE("wide-heads") { runGroup("wide-heads"); }
 TEST_CASE("normalisers") { runGroup("normalisers"); }
 

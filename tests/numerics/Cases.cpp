@@ -870,6 +870,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(normaliserGroup(gpu));
   all.push_back(fewQueriesGroup());
   all.push_back(pagesGroup());
+  all.push_back(endsGroup());
   return all;
 }
 

@@ -17,7 +17,7 @@ struct Group {
 };
 
 /// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns", "head-masks",
-/// "bounds", "captured", "scalars", "expressions", "dropout", "normalisers", "few-queries", "pages". `gpu` leaves out the head dims that take a
+/// "bounds", "captured", "scalars", "expressions", "dropout", "normalisers", "few-queries", "pages", "ends". `gpu` leaves out the head dims that take a
 /// GPU compiler long, and adds long sequences.
 std::vector<Group> groups(bool gpu);
 
@@ -31,6 +31,8 @@ Group normaliserGroup(bool gpu);
 Group fewQueriesGroup();
 /// Lengths of sequences, and keys in pages.
 Group pagesGroup();
+/// Masks that end keys or queries, with NaN after the end.
+Group endsGroup();
 
 /// A small choice for compute-sanitizer: every kind of code, short sequences.
 Group smallGroup();

@@ -55,6 +55,13 @@ Placed attune::tests::arrangeCaptured(const HostTensor &tensor, const Layout &la
   return placed;
 }
 
+std::vector<int64_t> attune::tests::endsOf(const Case &test, const std::string &name) {
+  std::vector<int64_t> ends;
+  for (int64_t b = 0; !name.empty() && b < test.problem.q.shape[0]; ++b)
+    ends.push_back(test.problem.tensors.at(name).intAt(b));
+  return ends;
+}
+
 static std::array<int64_t, 4> dims(const HostTensor &tensor) {
   return {tensor.shape[0], tensor.shape[1], tensor.shape[2], tensor.shape[3]};
 }
@@ -81,6 +88,8 @@ PlacedInputs::PlacedInputs(const Case &test)
   q.values = &test.problem.q;
   k.values = keyPages ? &*keyPages : &test.problem.k;
   v.values = valuePages ? &*valuePages : &test.problem.v;
+  q.ends = endsOf(test, test.layout.queriesEnd);
+  k.ends = v.ends = endsOf(test, test.layout.keysEnd);
   seeds = arrangeCaptured(numbers, {});
   for (const auto &[name, tensor] : test.problem.tensors)
     captured[name] = arrangeCaptured(tensor, test.layout);

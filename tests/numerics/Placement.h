@@ -77,7 +77,8 @@ struct Placed {
   int64_t origin = 0; ///< elements before element 0 of a chunk
   int64_t chunk = 0;  ///< elements of a batch's memory
   int64_t chunks = 1;
-  int64_t chunkStride = 0; ///< elements from a batch to the next
+  int64_t chunkStride = 0;        ///< elements from a batch to the next
+  std::vector<int64_t> ends = {}; ///< of [B, H, S, D] the first row of each batch that stays NaN; empty: none does
   std::vector<std::byte> image;
   Memory memory;
 
@@ -92,6 +93,12 @@ struct Placed {
     return at;
   }
 
+  /// Whether row-major element i is in a row before the end.
+  bool isBeforeEnd(int64_t i) const {
+    const int64_t row = i / shape.back();
+    return ends.empty() || row % shape[2] < ends[size_t(row / shape[2] / shape[1])];
+  }
+
   int64_t elements() const {
     int64_t count = 1;
     for (int64_t extent : shape)
@@ -102,8 +109,8 @@ struct Placed {
   Expected<void> place(const Device &device) {
     size_t size = byteSize(dtype);
     image.assign(size_t(chunk * chunks) * size, std::byte(0xff));
-    if (values)
-      for (int64_t i = 0; i < elements(); ++i)
+    for (int64_t i = 0; values && i < elements(); ++i)
+      if (isBeforeEnd(i))
         std::memcpy(&image[size_t(position(i)) * size], &values->data[size_t(i) * size], size);
     Expected<Memory> made = Memory::allocate(device, size_t(chunkStride * (chunks - 1) + chunk) * size);
     if (!made)
@@ -144,6 +151,8 @@ struct Placed {
   }
 };
 
+/// The first row of each batch that the layout has NaN from, by the captured tensor `name`.
+std::vector<int64_t> endsOf(const Case &test, const std::string &name);
 /// Q, K, V, O, or LSE with one column. A `gap` is the layout's between batches.
 Placed arrange(DType dtype, std::array<int64_t, 4> shape, const Layout &layout, bool gap, bool lse = false);
 /// A captured tensor between two stretches of NaN.

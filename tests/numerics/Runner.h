@@ -41,7 +41,9 @@ struct Layout {
   int64_t tensorShift = 0;      ///< elements by which captured tensors lie behind a multiple of 64 of them
   int64_t gradientShift = 0;    ///< and how much further their gradients
   bool withoutLse = false;      ///< no LSE asked for
-  bool seedPointers = false;    ///< dropout's seed and offset by pointer
+  /// Captured tensors with the first row of each batch that is NaN, of K and V or of Q and dO; "": none is.
+  std::string keysEnd = {}, queriesEnd = {};
+  bool seedPointers = false; ///< dropout's seed and offset by pointer
 };
 
 struct Shape {

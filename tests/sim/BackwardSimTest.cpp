@@ -151,6 +151,24 @@ TEST_CASE("heads of a group that see other keys", "[backward]") {
   CHECK(found);
 }
 
+TEST_CASE("NaN after the rows where a mask ends keys or queries, of gradients", "[ends]") {
+  size_t next = 0;
+  const bool found = forEachCase(
+      "ends",
+      [&](const Case &test) {
+        const int64_t dim = std::max(test.problem.q.shape[3], test.problem.v.shape[3]);
+        const bool endsApart = test.label.find("keys by head") != std::string::npos;
+        Gradients asked;
+        if (test.problem.tensors.contains("bias"))
+          asked.tensors = {"bias"};
+        CHECK(hasRoles(simulateBackward(test, "sm_90a", asked)) == (dim <= 128 && !endsApart));
+        if (next++ % 4 == 0)
+          simulateBackward(test, "sm_80", asked);
+      },
+      4);
+  CHECK(found);
+}
+
 TEST_CASE("dropout, normalisers and head dims of the backward pass", "[backward]") {
   const Variant dropped = Variant("dropped").mask([](Index, Index, Index q, Index k) { return q >= k; }).dropout(0.3f);
   for (const std::string arch : {"sm_80", "sm_90a"}) {

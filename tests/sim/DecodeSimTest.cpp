@@ -90,6 +90,20 @@ TEST_CASE("few queries: tiles of two warpgroups", "[decode]") {
   }
 }
 
+TEST_CASE("NaN after the rows where a mask ends keys or queries", "[ends]") {
+  uint64_t seed = 0;
+  const bool found = forEachCase(
+      "ends",
+      [&](const Case &test) {
+        const bool few = test.problem.q.shape[2] < 16;
+        const bool packs = few && !test.variant->hasDropout() && test.label.find("by head") == std::string::npos;
+        runShared(test, seed % 4 ? "sm_90a" : "sm_80", {packs, few}, {seed % 3});
+        ++seed;
+      },
+      3);
+  CHECK(found);
+}
+
 TEST_CASE("keys in pages, of sequences of unlike lengths", "[decode]") {
   uint64_t seed = 0;
   const Variant last = Variant("last")

@@ -145,9 +145,13 @@ constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}};
 
 constexpr int64_t barrierBytes = 512; ///< and messages between roles, at most
 
-/// Bytes of a row as the copy engine takes it.
-static int64_t boxRowBytes(int64_t columns, int64_t elementBytes) {
-  return sched::boxRowBytes(roundUp(columns, 16) * elementBytes);
+/// Bytes of a row as TMA takes it.
+static int64_t boxRowBytes(int64_t columns, int64_t elementBytes, bool singleRows = false) {
+  return sched::boxRowBytes(roundUp(columns, 16) * elementBytes, singleRows);
+}
+/// Of a row of K and one of V, or of Q and dO.
+static int64_t boxRowBytesOf(const LoopColumns &of, int64_t elementBytes, bool singleRows) {
+  return boxRowBytes(of.d, elementBytes, singleRows) + boxRowBytes(of.dv, elementBytes, singleRows);
 }
 
 LoopColumns attune::columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granularity, int64_t shares) {
@@ -180,13 +184,14 @@ static int64_t vectorBytes(const PlanRequest &request, const Plan &plan) {
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
   const LoopColumns of = columnsOf(request, plan);
   const int64_t e = request.elementBytes;
-  const int64_t row = boxRowBytes(of.d, e) + boxRowBytes(of.dv, e);
+  const int64_t ofKeys = boxRowBytesOf(of, e, request.keyLengths),
+                ofQueries = boxRowBytesOf(of, e, request.queryLengths);
   // dK lies over V, and dV over the tile's share of dQ where both have the same panels.
   const bool isSame = of.d == of.dv, haveSamePanels = sched::panelForBoxes(of.d * 4) == sched::panelForBoxes(of.dv * e);
   const int64_t leavingRow =
       (isSame ? 0 : boxRowBytes(of.d, e)) + (isSame && haveSamePanels ? 0 : boxRowBytes(of.dv, e));
   const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(of.d, 4);
-  return (plan.tileK + plan.stages * plan.tileQ) * row + plan.tileK * leavingRow + exchanged + added +
+  return plan.tileK * (ofKeys + leavingRow) + plan.stages * plan.tileQ * ofQueries + exchanged + added +
          windowBytes(request, plan, /*stages=*/1) +
          (plan.stageBiases && request.distanceValues ? windowSlackBytes : 0) +
          plan.stages * vectorBytes(request, plan) + barrierBytes;
@@ -213,7 +218,9 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
 
 /// Nothing where no such tiles fit, or the request rules them out.
 static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
-  if (!arch.warpgroups || request.deterministic || request.sumsByHead || request.elementBytes != 2)
+  // Its dQ is a product with rows of K that are there for all heads of a group.
+  if (!arch.warpgroups || request.deterministic || request.sumsByHead || request.endsByHead ||
+      request.elementBytes != 2)
     return std::nullopt;
   for (const WarpgroupTiles &tiles : warpgroupTiles) {
     std::optional<Plan> plan = makeWarpgroupPlan(tiles, request.fixed);
@@ -253,10 +260,10 @@ static double elementRegisters(const PlanRequest &request, const Plan &plan) {
 
 /// Tiles and vectors, and of biases a window of each stage.
 static int64_t elementSharedBytes(const PlanRequest &request, const Plan &plan) {
-  const int64_t e = request.elementBytes, row = boxRowBytes(request.headDim, e) + boxRowBytes(request.headDimV, e),
-                held = (request.denseGradients ? plan.stages : 1) * plan.tileQ;
-  return (held + plan.stages * plan.tileK) * row + windowBytes(request, plan, plan.stages) +
-         plan.stages * vectorBytes(request, plan) + barrierBytes;
+  const LoopColumns of{request.headDim, request.headDimV};
+  const int64_t e = request.elementBytes, held = (request.denseGradients ? plan.stages : 1) * plan.tileQ;
+  return held * boxRowBytesOf(of, e, false) + plan.stages * plan.tileK * boxRowBytesOf(of, e, request.keyLengths) +
+         windowBytes(request, plan, plan.stages) + plan.stages * vectorBytes(request, plan) + barrierBytes;
 }
 
 static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const ArchInfo &arch,

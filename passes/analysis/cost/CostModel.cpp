@@ -216,14 +216,18 @@ int64_t attune::biasRowBytes(const PlanRequest &request, const Plan &plan) {
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t e = request.elementBytes;
   // The copy engine takes whole panels.
-  auto columns = [&](int64_t padded) { return plan.copyWarps ? sched::boxRowBytes(padded * e) / e : padded; };
-  const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(request.paddedHeadDimV(plan));
+  auto columns = [&](int64_t padded, bool singleRows = false) {
+    return plan.copyWarps ? sched::boxRowBytes(padded * e, singleRows) / e : padded;
+  };
+  const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(request.paddedHeadDimV(plan)),
+                columnsOfV = columns(request.paddedHeadDimV(plan), request.keyLengths);
   // Rows of several heads that are in registers are loaded there.
   const bool loadsQ = plan.packGroups && (plan.copyWarps || plan.qRegisters);
   const int64_t queryBytes = loadsQ ? 0 : plan.queryStages * plan.tileQ * d * e;
-  std::vector<SharedBuffer> buffers = {{"Q", queryBytes},
-                                       {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
-                                       {"V", roundUp(plan.stages * plan.tileK * dv * e, sched::swizzledAlignment)}};
+  std::vector<SharedBuffer> buffers = {
+      {"Q", queryBytes},
+      {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
+      {"V", roundUp(plan.stages * plan.tileK * columnsOfV * e, sched::swizzledAlignment)}};
   if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage; of a search it says
                       // more
     buffers.push_back({"barriers", (request.searches() ? 128 : 0) +
@@ -309,10 +313,7 @@ static std::optional<Error> checkHeadDim(const char *name, int dim, const ArchIn
 }
 
 static bool usesWarpgroups(const PlanRequest &request, const ArchInfo &arch) {
-  // Single rows are boxes of their own in panels of 128 bytes alone.
-  auto takesRows = [](int64_t headDim) { return sched::panelForBoxes(2 * roundUp(headDim, 16)) == 128; };
-  return arch.warpgroups && request.elementBytes == 2 && request.headDim <= 256 && request.headDimV <= 256 &&
-         (!request.keyLengths || (takesRows(request.headDim) && takesRows(request.headDimV)));
+  return arch.warpgroups && request.elementBytes == 2 && request.headDim <= 256 && request.headDimV <= 256;
 }
 
 template <typename T> static std::vector<T> choices(std::optional<T> fixed, std::vector<T> all) {

@@ -68,7 +68,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
-inline constexpr int costModelVersion = 23;
+inline constexpr int costModelVersion = 24;
 
 /// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could,
 /// which lose more.
@@ -230,6 +230,8 @@ struct PlanRequest {
   /// What mask and block pattern leave by the values of captured tensors, where these are known: tiles are counted by it.
   std::shared_ptr<const TileMap> tiles = {};
   bool keyLengths = false;    ///< sequences have lengths of their own: rows of a tile of keys may end within it
+  bool queryLengths = false;  ///< the same of queries, of gradients: dK and dV are sums over their rows
+  bool endsByHead = false;    ///< the heads of a group end their keys apart: what one may read is no row of another
   int64_t pageSize = 0;       ///< keys of a page, 0 where rows lie in one piece
   int64_t patternRows = 0;    ///< block pattern: queries of a block, 0 without a pattern
   int64_t patternColumns = 0; ///< and keys

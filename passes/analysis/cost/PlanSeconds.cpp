@@ -320,7 +320,9 @@ WarpgroupCycles attune::warpgroupCycles(const PlanRequest &request, const Plan &
 }
 
 /// The boxes that a row is cut into for the copy engine.
-static double boxesOfRow(int64_t rowBytes) { return double(ceilDiv(rowBytes, sched::panelForBoxes(rowBytes))); }
+static double boxesOfRow(int64_t rowBytes, bool singleRows = false) {
+  return double(ceilDiv(rowBytes, sched::panelForBoxes(rowBytes, singleRows)));
+}
 
 /// Cycles of the copy engine for a row of a tensor. Rows that start within a sector of 32 bytes take twice as long.
 static double copyCycles(int64_t columns, int64_t elementBytes, const WarpgroupCalibration &c) {

@@ -1,7 +1,6 @@
 //===- Domain.cpp - The tiles of a mask as a tile.domain, and its cuts ----===//
 
 #include "ir/NestedOps.h"
-#include "ir/sched/SwizzledLayout.h"
 #include "passes/analysis/Dependences.h"
 #include "passes/analysis/mask/Visibility.h"
 
@@ -305,12 +304,12 @@ bool attune::hasEndOf(attn::AttentionOp op, MaskAxis axis) {
   return Visibility(op, scratch.builder, loopingOver(axis, scratch.values, scratch.values.q0)).endForAll().has_value();
 }
 
-bool attune::endsValues(attn::AttentionOp op) {
-  auto takesRows = [&](int64_t columns) {
-    const int64_t bytes = op.getDtype().getIntOrFloatBitWidth() / 8;
-    return bytes > 2 || sched::panelForBoxes((columns + 15) / 16 * 16 * bytes) == 128;
-  };
-  return takesRows(op.getHeadDim()) && takesRows(op.getHeadDimV()) && hasEndOf(op, MaskAxis::Keys);
+bool attune::endsByHead(attn::AttentionOp op, MaskAxis axis) {
+  ScratchBlock scratch(op, 128, 128);
+  const Value end = emitEndOf(scratch.builder, op, scratch.values, axis);
+  return end && (end == scratch.values.h || followsFrom(end, [&](Operation *op) {
+                   return llvm::is_contained(op->getOperands(), scratch.values.h);
+                 }));
 }
 
 bool attune::countsTiles(attn::AttentionOp op) {

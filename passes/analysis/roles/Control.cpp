@@ -167,7 +167,7 @@ int64_t Machine::valueIn(Warp &warp, const Step &step, int lane) {
   case Action::GridSize:
     return launch.blocks;
   case Action::Extent:
-    return launch.extentOf(cast<tile::AxisExtentOp>(step.op).getAxis());
+    return launch.extentOf(extentAxis(step.op));
   case Action::Ballot:
     return int32_t(votes(warp, step.in[0]));
   case Action::AnyLane:

@@ -352,20 +352,22 @@ private:
   }
 
   void scalar(Operation *op, Value result) {
-    const Action action = TypeSwitch<Operation *, Action>(op)
-                              .Case<sched::ThreadIdOp, sched::ReadThreadIdOp>([](auto) { return Action::ThreadId; })
-                              .Case([](sched::LaneIdOp) { return Action::LaneId; })
-                              .Case([](sched::ElectOp) { return Action::Elect; })
-                              .Case<sched::BlockIdOp, sched::ReadBlockIdOp>([](auto) { return Action::BlockId; })
-                              .Case([](sched::GridSizeOp) { return Action::GridSize; })
-                              .Case([](tile::AxisExtentOp) { return Action::Extent; })
-                              .Case([](tile::ElementOp) { return Action::Element; })
-                              .Case([](sched::BallotOp) { return Action::Ballot; })
-                              .Case([](sched::AnyLaneOp) { return Action::AnyLane; })
-                              .Case([](sched::ShuffleOp) { return Action::Shuffle; })
-                              .Case([](sched::ShuffleXorOp) { return Action::ShuffleXor; })
-                              .Case([](sched::ClaimWorkOp) { return Action::ClaimWork; })
-                              .Default([](Operation *) { return Action::Guess; });
+    const Action action =
+        !extentAxis(op).empty()
+            ? Action::Extent
+            : TypeSwitch<Operation *, Action>(op)
+                  .Case<sched::ThreadIdOp, sched::ReadThreadIdOp>([](auto) { return Action::ThreadId; })
+                  .Case([](sched::LaneIdOp) { return Action::LaneId; })
+                  .Case([](sched::ElectOp) { return Action::Elect; })
+                  .Case<sched::BlockIdOp, sched::ReadBlockIdOp>([](auto) { return Action::BlockId; })
+                  .Case([](sched::GridSizeOp) { return Action::GridSize; })
+                  .Case([](tile::ElementOp) { return Action::Element; })
+                  .Case([](sched::BallotOp) { return Action::Ballot; })
+                  .Case([](sched::AnyLaneOp) { return Action::AnyLane; })
+                  .Case([](sched::ShuffleOp) { return Action::Shuffle; })
+                  .Case([](sched::ShuffleXorOp) { return Action::ShuffleXor; })
+                  .Case([](sched::ClaimWorkOp) { return Action::ClaimWork; })
+                  .Default([](Operation *) { return Action::Guess; });
     SmallVector<Slot> in;
     for (Value operand : operandsOf(op))
       in.push_back(slot(operand));
@@ -542,6 +544,14 @@ private:
 };
 
 } // namespace
+
+StringRef roles::extentAxis(Operation *op) {
+  if (auto extent = dyn_cast<tile::AxisExtentOp>(op))
+    return extent.getAxis();
+  auto ofView = dyn_cast<sched::ExtentOp>(op);
+  tile::OperandAttr operand = ofView ? tile::operandOf(ofView.getView()) : tile::OperandAttr();
+  return operand ? operand.getAxes()[ofView.getDim()].getName().getValue() : StringRef();
+}
 
 Program Program::of(sched::KernelOp kernel) {
   Program program;

@@ -126,6 +126,9 @@ struct Role {
   int firstWarp = 0, warps = 0;
 };
 
+/// The axis whose extent `op` gives, of a kernel or of an operand; empty of any other op.
+llvm::StringRef extentAxis(mlir::Operation *op);
+
 struct Program {
   static Program of(sched::KernelOp kernel);
 

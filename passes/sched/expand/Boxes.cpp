@@ -92,14 +92,6 @@ LogicalResult KernelExpander::copyByEngine(sched::CopyTileOp op, Value buffer, V
   return success();
 }
 
-/// Whether rows end at a multiple of 16, or where the axis does: of pages it is one, and of rows in one piece the engine knows
-/// it.
-static bool endsInGroups(Value limit) {
-  if (auto least = limit.getDefiningOp<arith::MinSIOp>())
-    return endsInGroups(least.getLhs()) && endsInGroups(least.getRhs());
-  return limit.getDefiningOp<tile::AxisExtentOp>() || isMultipleOf(limit, 16);
-}
-
 void KernelExpander::forPieces(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body) {
   if (end == size)
     return body(i32(0));

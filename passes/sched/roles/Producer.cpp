@@ -154,8 +154,11 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
   if (loop.getRound())
     mapping.map(loop.getRound(), sequence->round(builder, visited.tile));
   // In front of the branches that copy: what is computed in one of them is not there for another.
-  for (const Ring &ring : streamed)
-    cloneValues(cast<tile::LoadOp>(ring.tile).getIndices(), &loop.getBody().front(), builder, mapping);
+  for (const Ring &ring : streamed) {
+    auto load = cast<tile::LoadOp>(ring.tile);
+    cloneValues(load.getIndices(), &loop.getBody().front(), builder, mapping);
+    cloneValues(load.getLimit(), &loop.getBody().front(), builder, mapping);
+  }
   // A search stands before the wait for a stage, and runs beside it.
   TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
   SmallVector<Value> visit;
