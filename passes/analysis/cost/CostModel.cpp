@@ -35,6 +35,9 @@ static constexpr int elementLoadRegisters = 25;  // addresses of loads for each 
 // Of float32, whose products are three of TF32: both parts of the operands, and sums, of the products under way.
 static constexpr int tf32Registers = 64, tf32RegistersOfSecondRows = 18;
 static constexpr int tf32RegistersAbove64Columns = 26, tf32RegistersOfNarrowPanels = 11;
+static constexpr int tf32RegistersOfSecondKeys = 14; // of the fragments for keys beyond 16
+static constexpr int tf32PlaceRegisters = 4;         // where rows lie in pages
+static constexpr int tf32VariantRegisters = 6;
 static constexpr int distanceRegisters = 1;        // a value by distance on its way from shared memory, and its address
 static constexpr int furtherDistanceRegisters = 6; // the same of each further value
 // The same where a plan is given: what leaves it worth running, with a few spills.
@@ -107,6 +110,17 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   cost.hbmBytes = cost.hbmReadBytes + cost.writtenBytes;
 }
 
+/// What is left of `most` registers of a variant in float32, whose loop peaks in its products, of three each: little, but
+/// where copies or second rows keep S alive beside them. Numbers of dropout are under way there, too.
+static int besideTf32(const PlanRequest &request, const Plan &plan, int most) {
+  if (request.dropout)
+    return (plan.tileK > 32 ? plan.tileK - 4 : 0) + (plan.rowTilesPerWarp() > 1 ? tf32VariantRegisters : 0);
+  const bool inPeak = plan.stages == 1 || plan.rowTilesPerWarp() > 1;
+  if (inPeak && request.findsRows())
+    most = std::max(most, tf32PlaceRegisters);
+  return inPeak && (most || request.uniformValues) ? most + tf32VariantRegisters : most / 8;
+}
+
 /// Registers of what a variant adds to plain attention.
 static int variantRegisters(const PlanRequest &request, const Plan &plan, bool narrow) {
   // Beside a narrow O there are few products to schedule, and more elements are under way at once.
@@ -123,6 +137,8 @@ static int variantRegisters(const PlanRequest &request, const Plan &plan, bool n
     most = std::max(most, columnRegisters + request.columnVectors * plan.tileK / 4);
   if (request.elementLoads)
     most = std::max(most, elementLoadRegisters + underWay + plan.tileK / 4);
+  if (request.elementBytes == 4)
+    most = besideTf32(request, plan, most);
   return most + request.uniformValues + 2 * plan.rowTilesPerWarp() * request.rowVectors;
 }
 
@@ -198,12 +214,17 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
     registers += narrowPanelRegisters;
   if (plan.stages == 1) // copies start while S is alive
     registers += 8 + 4 * plan.rowTilesPerWarp();
-  if (request.elementBytes == 4)
-    registers += tf32Registers + tf32RegistersOfSecondRows * (plan.rowTilesPerWarp() - 1) +
-                 (std::max(request.headDim, request.headDimV) <= 64 ? 0
-                  : narrow                                          ? tf32RegistersOfNarrowPanels
-                                                                    : tf32RegistersAbove64Columns);
   registers += arch.compilerRegisters;
+  if (request.elementBytes == 4) {
+    const bool wideRows = std::max(request.headDim, request.headDimV) > 64;
+    registers += tf32Registers + tf32RegistersOfSecondRows * (plan.rowTilesPerWarp() - 1);
+    if (wideRows)
+      registers += narrow ? tf32RegistersOfNarrowPanels : tf32RegistersAbove64Columns;
+    if (wideRows || plan.tileK >= 64) // the compiler that takes more keeps more products under way
+      registers += arch.compilerRegisters;
+    if (plan.tileK == 16)
+      registers -= tf32RegistersOfSecondKeys;
+  }
   return registers + variantRegisters(request, plan, narrow);
 }
 
