@@ -36,8 +36,8 @@ static constexpr int elementLoadRegisters = 25;  // addresses of loads for each 
 static constexpr int tf32Registers = 64, tf32RegistersOfSecondRows = 18;
 static constexpr int tf32RegistersAbove64Columns = 26, tf32RegistersOfNarrowPanels = 11;
 static constexpr int tf32RegistersOfSecondKeys = 14; // of the fragments for keys beyond 16
-static constexpr int tf32PlaceRegisters = 4;         // where rows lie in pages
-static constexpr int tf32VariantRegisters = 6;
+static constexpr int tf32PlaceRegisters = 10;        // where rows lie in pages, or end
+static constexpr int tf32DropoutRegistersOfSecondRows = 6;
 static constexpr int distanceRegisters = 1;        // a value by distance on its way from shared memory, and its address
 static constexpr int furtherDistanceRegisters = 6; // the same of each further value
 // The same where a plan is given: what leaves it worth running, with a few spills.
@@ -111,14 +111,13 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
 }
 
 /// What is left of `most` registers of a variant in float32, whose loop peaks in its products, of three each: little, but
-/// where copies or second rows keep S alive beside them. Numbers of dropout are under way there, too.
+/// where copies keep S alive beside them. Numbers of dropout are under way there, too.
 static int besideTf32(const PlanRequest &request, const Plan &plan, int most) {
   if (request.dropout)
-    return (plan.tileK > 32 ? plan.tileK - 4 : 0) + (plan.rowTilesPerWarp() > 1 ? tf32VariantRegisters : 0);
-  const bool inPeak = plan.stages == 1 || plan.rowTilesPerWarp() > 1;
-  if (inPeak && request.findsRows())
-    most = std::max(most, tf32PlaceRegisters);
-  return inPeak && (most || request.uniformValues) ? most + tf32VariantRegisters : most / 8;
+    return (plan.tileK > 32 ? plan.tileK - 4 : 0) + tf32DropoutRegistersOfSecondRows * (plan.rowTilesPerWarp() - 1);
+  if (plan.stages > 1)
+    return most / 8;
+  return request.findsRows() ? std::max(most, tf32PlaceRegisters) : most;
 }
 
 /// Registers of what a variant adds to plain attention.
