@@ -213,6 +213,15 @@ TEST_CASE("vectors of a dense gradient's kernel count beside its tiles and windo
                 "sm_90a");
 }
 
+TEST_CASE("dK and V of unlike panels have a place each") {
+  // Rows of V that end within a tile have panels of 128 bytes, those of dK at D 32 have 64.
+  const Variant variant = variantOf("k < n[b] && q < n[b]", "s + bias[h, q, k] + table[h, q - k + Sk]", bf16);
+  for (int dim : {16, 32, 48})
+    schedules(variant,
+              {.dtype = bf16, .headDim = dim, .headDimV = dim, .gradients = Gradients{.tensors = {"bias", "table"}}},
+              "sm_90a");
+}
+
 TEST_CASE("plans of the compiler's own lead to schedules for random variants") {
   for (uint64_t seed = 0; seed < 200; seed += sampleStep(23)) {
     const reference::RandomCase random = reference::randomCase(seed);

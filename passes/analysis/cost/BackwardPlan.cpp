@@ -186,10 +186,12 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
   const int64_t e = request.elementBytes;
   const int64_t ofKeys = boxRowBytesOf(of, e, request.keyLengths),
                 ofQueries = boxRowBytesOf(of, e, request.queryLengths);
-  // dK lies over V, and dV over the tile's share of dQ where both have the same panels.
-  const bool isSame = of.d == of.dv, haveSamePanels = sched::panelForBoxes(of.d * 4) == sched::panelForBoxes(of.dv * e);
-  const int64_t leavingRow =
-      (isSame ? 0 : boxRowBytes(of.d, e)) + (isSame && haveSamePanels ? 0 : boxRowBytes(of.dv, e));
+  // dK takes V's place, and dV that of the tile of dQ, where both have the same panels.
+  const bool isSame = of.d == of.dv;
+  auto panel = [&](int64_t columns, int64_t bytes) { return sched::panelForBoxes(roundUp(columns, 16) * bytes); };
+  const bool dkOverV = isSame && (request.keyLengths ? 128 : panel(of.dv, e)) == panel(of.d, e),
+             dvOverDq = isSame && panel(of.d, 4) == panel(of.dv, e);
+  const int64_t leavingRow = (dkOverV ? 0 : boxRowBytes(of.d, e)) + (dvOverDq ? 0 : boxRowBytes(of.dv, e));
   const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(of.d, 4);
   return plan.tileK * (ofKeys + leavingRow) + plan.stages * plan.tileQ * ofQueries + exchanged + added +
          windowBytes(request, plan, /*stages=*/1) +
