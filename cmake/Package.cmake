@@ -31,6 +31,7 @@ set_target_properties(attune PROPERTIES INSTALL_RPATH $ORIGIN/../${CMAKE_INSTALL
 install(TARGETS attune_library EXPORT attuneTargets)
 install(TARGETS attune RUNTIME)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/attune TYPE INCLUDE)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY.md TYPE DOC)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/attune)
 install(EXPORT attuneTargets NAMESPACE attune:: DESTINATION ${package})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/package/attuneConfig.cmake.in ${PROJECT_BINARY_DIR}/package/attuneConfig.cmake

@@ -139,8 +139,8 @@ class Cli(unittest.TestCase):
     # ---- verbs, help, version
 
     def test_version(self):
-        self.assertTrue(self.attune("--version").startswith("attune 0.1.0 (build "))
-        self.assertEqual(self.json("--version")["version"], "0.1.0")
+        self.assertTrue(self.attune("--version").startswith("attune 0.2.0 (build "))
+        self.assertEqual(self.json("--version")["version"], "0.2.0")
 
     def test_demo_prints_what_can_be_pasted(self):
         demo = read_text(os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "demo"))

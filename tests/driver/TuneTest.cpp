@@ -210,7 +210,7 @@ TEST_CASE("explain has the times of what was measured") {
   json["provenance"]["costModel"] = 3;
   std::ofstream(path) << json.dump();
   CHECK(explained(folder.options(), sizes)["measured"]["differs"] ==
-        ordered_json({"attune 0.0.9 measured, this is 0.1.0",
+        ordered_json({"attune 0.0.9 measured, this is 0.2.0",
                       fmt::format("cost model 3 chose the candidates, this is {}", costModelVersion)}));
 }
 

@@ -802,10 +802,10 @@ TEST_CASE("the header has a member for each operand and each extent", "[fake][.]
     CHECK(ofBackward.find(line) != std::string::npos);
   }
   CHECK(headerOf(backward).starts_with(
-      "/* alibi: attention backward, bf16, head_dim 64 x 64, for sm_90a; exported by attune 0.1.0 */"));
+      "/* alibi: attention backward, bf16, head_dim 64 x 64, for sm_90a; exported by attune 0.2.0 */"));
   const std::string header = headerOf(gradients());
   for (const char *line :
-       {"/* gradients: attention, bf16, head_dim 64 x 64, for sm_90a; exported by attune 0.1.0 */\n",
+       {"/* gradients: attention, bf16, head_dim 64 x 64, for sm_90a; exported by attune 0.2.0 */\n",
         " *     kernel_defaults(&args, B, H, Hkv, Sq, Sk, split);    // sizes, strides of contiguous [B, H, S, D] "
         "memory, "
         "the rest 0\n",
@@ -850,5 +850,5 @@ TEST_CASE("files of an export", "[fake][.]") {
                                           "_9_lives__.sm_80.cubin"});
   CHECK((*files)[3].content == "\177ELF");
   CHECK((*files)[0].content.starts_with(
-      "/* 9 lives__: attention forward, bf16, head_dim 64 x 64, for sm_90a, sm_80; exported by attune 0.1.0 */"));
+      "/* 9 lives__: attention forward, bf16, head_dim 64 x 64, for sm_90a, sm_80; exported by attune 0.2.0 */"));
 }

@@ -77,7 +77,7 @@ def check_cmake(work, prefix, files, compilers, source):
 def check_subdirectory(work, files, compilers, source):
     """Configured whole; of its objects the user's own, as CMake would compile it."""
     c, cxx = compilers
-    write(work, {"CMakeLists.txt": files["CMakeLists.txt"].replace("find_package(attune 0.1 REQUIRED)", f"add_subdirectory({source} attune)"),
+    write(work, {"CMakeLists.txt": files["CMakeLists.txt"].replace("find_package(attune 0.2 REQUIRED)", f"add_subdirectory({source} attune)"),
                  "mine.cpp": files["mine.cpp"], "mine.c": files["mine.c"]})
     run(["cmake", "-S", work, "-B", work / "build", "-G", "Ninja", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", f"-DCMAKE_C_COMPILER={c}",
          f"-DCMAKE_CXX_COMPILER={cxx}"])

@@ -56,12 +56,15 @@ def main():
         # pip asks for isolation from the registry, which a test must not need.
         run([sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--no-build-isolation", "-w", work, "--config-settings", f"build-dir={work / 'build'}",
              "--config-settings", f"cmake.define.CMAKE_PREFIX_PATH={work / 'prefix'}"], env=environment)
-        wheel = next(work.glob("attune-*.whl"))
+        wheel = next(work.glob("attune_kernels-*.whl"))
         names = sorted(zipfile.ZipFile(wheel).namelist())
-        expected = r"attune/((torch/)?\w+\.py|_core\.[\w.-]*so|libattune\.so\.0)|attune-[\w.]+\.dist-info/.*"
+        expected = r"attune/((torch/)?\w+\.py|_core\.[\w.-]*so|libattune\.so\.0)|attune_kernels-[\w.]+\.dist-info/.*"
         foreign = [name for name in names if not re.fullmatch(expected, name)]
         if foreign or "attune/libattune.so.0" not in names:
             sys.exit(f"{wheel.name} holds {names}")
+        notices = [name for name in names if name.endswith(("/LICENSE", "/THIRD_PARTY.md"))]
+        if len(notices) != 2:
+            sys.exit(f"{wheel.name} has the notices {notices}, not LICENSE and THIRD_PARTY.md")
         if wheel.stat().st_size > 40 * 2**20:
             sys.exit(f"{wheel.name} has {wheel.stat().st_size} bytes, more than 40 MiB")
         # The oldest systems that it runs on; another compiler's library may ask for newer ones.
