@@ -20,10 +20,14 @@ using dsl::place;
 
 std::string_view name(Op op) {
   static constexpr std::array<std::string_view, size_t(Op::Invalid) + 1> names = {
-      "constant", "coordinate", "extent",  "scalar", "input",  "load", "add",  "sub",  "mul",    "div", "rem", "min",
-      "max",      "neg",        "abs",     "exp",    "exp2",   "log",  "log2", "tanh", "sin",    "cos", "tan", "sqrt",
-      "rsqrt",    "pow",        "sigmoid", "select", "lt",     "le",   "gt",   "ge",   "eq",     "ne",  "and", "or",
-      "not",      "bitand",     "bitor",   "bitxor", "bitnot", "shl",  "shr",  "cast", "invalid"};
+      "constant", "coordinate", "extent", "scalar", "input",  "load", "add", "sub",  "mul",
+      "div",      "rem",        "min",    "max",    "neg",    "abs",
+#define ATTUNE_FUNCTION1(op, name, ...) #name,
+#define ATTUNE_FUNCTION2(op, name, ...) #name,
+#define ATTUNE_EXPANDED1(op, name, ...) #name,
+#include "attune/Functions.def"
+      "select",   "lt",         "le",     "gt",     "ge",     "eq",   "ne",  "and",  "or",
+      "not",      "bitand",     "bitor",  "bitxor", "bitnot", "shl",  "shr", "cast", "invalid"};
   return names[size_t(op)];
 }
 
@@ -181,6 +185,17 @@ std::string subject(std::string_view symbol) {
   return infix ? fmt::format("operator {}", symbol) : std::string(symbol);
 }
 
+/// Whether both operands are f32, and the result.
+bool isFunctionOfTwo(Op op) {
+  switch (op) {
+#define ATTUNE_FUNCTION2(op, ...) case Op::op:
+#include "attune/Functions.def"
+    return true;
+  default:
+    return false;
+  }
+}
+
 Expr binary(Op op, std::string_view symbol, const Operand &a, const Operand &b) {
   if (const NodeRef *bad = firstInvalid({&a.node, &b.node}))
     return Expr(*bad);
@@ -203,7 +218,7 @@ Expr binary(Op op, std::string_view symbol, const Operand &a, const Operand &b) 
     return invalid(fmt::format("{} takes integers, but got {}; {}", subject(symbol), shown(symbol, left, right),
                                op == Op::BitXor ? "a power is pow(x, y)" : "convert with cast(x, i32)"),
                    where);
-  if (op == Op::Pow)
+  if (isFunctionOfTwo(op))
     type = DType::F32;
   return make(op, comparison ? DType::Bool : *type, {convert(a.node, *type, where), convert(b.node, *type, where)},
               where);
@@ -472,19 +487,7 @@ Expr operator~(Operand a) {
 
 Expr min(Operand a, Operand b) { return binary(Op::Min, "min", a, b); }
 Expr max(Operand a, Operand b) { return binary(Op::Max, "max", a, b); }
-Expr pow(Operand a, Operand b) { return binary(Op::Pow, "pow", a, b); }
 Expr abs(Operand x) { return unary(Op::Abs, "abs", x, false); }
-Expr exp(Operand x) { return unary(Op::Exp, "exp", x, true); }
-Expr exp2(Operand x) { return unary(Op::Exp2, "exp2", x, true); }
-Expr log(Operand x) { return unary(Op::Log, "log", x, true); }
-Expr log2(Operand x) { return unary(Op::Log2, "log2", x, true); }
-Expr tanh(Operand x) { return unary(Op::Tanh, "tanh", x, true); }
-Expr sin(Operand x) { return unary(Op::Sin, "sin", x, true); }
-Expr cos(Operand x) { return unary(Op::Cos, "cos", x, true); }
-Expr tan(Operand x) { return unary(Op::Tan, "tan", x, true); }
-Expr sqrt(Operand x) { return unary(Op::Sqrt, "sqrt", x, true); }
-Expr rsqrt(Operand x) { return unary(Op::Rsqrt, "rsqrt", x, true); }
-Expr sigmoid(Operand x) { return unary(Op::Sigmoid, "sigmoid", x, true); }
 
 Expr select(Operand condition, Operand a, Operand b) {
   if (const NodeRef *bad = firstInvalid({&condition.node, &a.node, &b.node}))
@@ -531,9 +534,59 @@ Expr withRange(std::string_view function, const Operand &element, IndexRange ran
 Expr clamped(Operand element) { return withRange("clamped", element, IndexRange::Clamped); }
 Expr broadcast(Operand element) { return withRange("broadcast", element, IndexRange::Broadcast); }
 
-Expr softcap(Operand s, Operand c) {
-  LocationScope scope(place(s.where));
-  return c * tanh(s / c);
+#define ATTUNE_FUNCTION1(op, name, ...)                                                                                \
+  Expr name(Operand x) { return unary(Op::op, #name, x, true); }
+#define ATTUNE_FUNCTION2(op, name, ...)                                                                                \
+  Expr name(Operand x, Operand y) { return binary(Op::op, #name, x, y); }
+#define ATTUNE_EXPANDED1(op, name, ...)                                                                                \
+  Expr name(Operand x) { return unary(Op::op, #name, x, true); }
+#include "attune/Functions.def"
+
+namespace {
+
+/// An argument of the composite function `name` as f32.
+Expr argument(std::string_view name, const Operand &x) {
+  if (x.node->op == Op::Invalid)
+    return Expr(x.node);
+  SourceLocation where = place(x.where);
+  if (isBool(x.node->type))
+    return invalid(fmt::format("{} takes a number, but got bool; convert with cast(x, f32)", name), where);
+  return Expr(convert(x.node, DType::F32, where));
+}
+
+} // namespace
+
+#define ATTUNE_COMPOSITE1(name, definition, ...)                                                                       \
+  Expr name(Operand of) {                                                                                              \
+    LocationScope scope(place(of.where));                                                                              \
+    const Expr x = argument(#name, of);                                                                                \
+    return definition;                                                                                                 \
+  }
+#define ATTUNE_COMPOSITE2(name, definition, ...)                                                                       \
+  Expr name(Operand of, Operand and2) {                                                                                \
+    LocationScope scope(place(of.where));                                                                              \
+    const Expr x = argument(#name, of), y = argument(#name, and2);                                                     \
+    return definition;                                                                                                 \
+  }
+#define ATTUNE_COMPOSITE3(name, definition, ...)                                                                       \
+  Expr name(Operand of, Operand and2, Operand and3) {                                                                  \
+    LocationScope scope(place(of.where));                                                                              \
+    const Expr x = argument(#name, of), y = argument(#name, and2), z = argument(#name, and3);                          \
+    return definition;                                                                                                 \
+  }
+#include "attune/Functions.def"
+
+const std::vector<FunctionInfo> &functions() {
+  static const std::vector<FunctionInfo> all = {
+#define ATTUNE_FUNCTION1(op, name, value, mlir, cuda, quick, costs, gradient, summary) {#name, 1, "", summary},
+#define ATTUNE_FUNCTION2(op, name, value, mlir, cuda, costs, gradientOfX, gradientOfY, summary) {#name, 2, "", summary},
+#define ATTUNE_EXPANDED1(op, name, value, summary) {#name, 1, "", summary},
+#define ATTUNE_COMPOSITE1(name, definition, summary) {#name, 1, #definition, summary},
+#define ATTUNE_COMPOSITE2(name, definition, summary) {#name, 2, #definition, summary},
+#define ATTUNE_COMPOSITE3(name, definition, summary) {#name, 3, #definition, summary},
+#include "attune/Functions.def"
+  };
+  return all;
 }
 
 } // namespace attune

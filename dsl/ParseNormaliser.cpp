@@ -70,14 +70,13 @@ private:
       return Known::number(-x);
     case Op::Abs:
       return Known::number(std::fabs(x));
-    case Op::Exp:
-      return Known::number(std::exp(x));
-    case Op::Exp2:
-      return Known::number(std::exp2(x));
-    case Op::Tanh:
-      return Known::number(std::tanh(x));
-    case Op::Sigmoid:
-      return Known::number(1 / (1 + std::exp(-x)));
+#define ATTUNE_FUNCTION1(op, name, value, ...)                                                                         \
+  case Op::op:                                                                                                         \
+    return Known::number(value);
+#define ATTUNE_EXPANDED1(op, name, value, ...)                                                                         \
+  case Op::op:                                                                                                         \
+    return Known::number(value);
+#include "attune/Functions.def"
     case Op::Cast:
       return Known::number(x);
     case Op::Not:

@@ -180,20 +180,15 @@ private:
     }
     case Op::Cast:
       return {fmt::format("{}({})", name(node.type), arguments(node)), Primary};
-    case Op::Exp:
-    case Op::Exp2:
-    case Op::Log:
-    case Op::Log2:
-    case Op::Tanh:
-    case Op::Sin:
-    case Op::Cos:
-    case Op::Tan:
-    case Op::Sqrt:
-    case Op::Rsqrt:
-    case Op::Sigmoid:
+#define ATTUNE_FUNCTION1(op, ...) case Op::op:
+#define ATTUNE_EXPANDED1(op, ...) case Op::op:
+#include "attune/Functions.def"
       return {fmt::format("{}({})", name(node.op), mathArgument(*node.operands[0])), Primary};
-    case Op::Pow:
-      return {fmt::format("pow({}, {})", mathArgument(*node.operands[0]), mathArgument(*node.operands[1])), Primary};
+#define ATTUNE_FUNCTION2(op, ...) case Op::op:
+#include "attune/Functions.def"
+      return {
+          fmt::format("{}({}, {})", name(node.op), mathArgument(*node.operands[0]), mathArgument(*node.operands[1])),
+          Primary};
     case Op::Invalid:
       return {"<error>", Primary};
     default: // min, max, abs, select

@@ -281,30 +281,16 @@ void Evaluator::realOperation(const Instruction &instruction, float *to) {
     return apply([](float x, float) { return -x; });
   case Op::Abs:
     return apply([](float x, float) { return std::fabs(x); });
-  case Op::Exp:
-    return apply([](float x, float) { return std::exp(x); });
-  case Op::Exp2:
-    return apply([](float x, float) { return std::exp2(x); });
-  case Op::Log:
-    return apply([](float x, float) { return std::log(x); });
-  case Op::Log2:
-    return apply([](float x, float) { return std::log2(x); });
-  case Op::Tanh:
-    return apply([](float x, float) { return std::tanh(x); });
-  case Op::Sin:
-    return apply([](float x, float) { return std::sin(x); });
-  case Op::Cos:
-    return apply([](float x, float) { return std::cos(x); });
-  case Op::Tan:
-    return apply([](float x, float) { return std::tan(x); });
-  case Op::Sqrt:
-    return apply([](float x, float) { return std::sqrt(x); });
-  case Op::Rsqrt:
-    return apply([](float x, float) { return 1 / std::sqrt(x); });
-  case Op::Pow:
-    return apply([](float x, float y) { return std::pow(x, y); });
-  case Op::Sigmoid:
-    return apply([](float x, float) { return 1 / (1 + std::exp(-x)); });
+#define ATTUNE_FUNCTION1(op, name, value, ...)                                                                         \
+  case Op::op:                                                                                                         \
+    return apply([](float x, float) { return value; });
+#define ATTUNE_FUNCTION2(op, name, value, ...)                                                                         \
+  case Op::op:                                                                                                         \
+    return apply([](float x, float y) { return value; });
+#define ATTUNE_EXPANDED1(op, name, value, ...)                                                                         \
+  case Op::op:                                                                                                         \
+    return apply([](float x, float) { return value; });
+#include "attune/Functions.def"
   default:
     assert(false && "no operation of floats");
   }

@@ -127,6 +127,14 @@ public:
     return select(valid, y, constant(std::numeric_limits<float>::quiet_NaN()));
   }
 
+  /// log(1 + x): what rounding adds to x in the sum, the quotient takes out again.
+  Value log1p(Value x) {
+    Value one = constant(1.0f), sum = add(x, one);
+    Value y = mul(log(sum, false), div(x, sub(sum, one)));
+    y = select(equal(x, constant(std::numeric_limits<float>::infinity())), x, y);
+    return select(equal(sum, one), x, y);
+  }
+
   Value tanh(Value x) {
     Value magnitude = abs(x), square = mul(x, x);
     Value small = polynomial(
@@ -136,6 +144,19 @@ public:
     Value large = sub(constant(1.0f), div(constant(2.0f), add(e, constant(1.0f))));
     large = math::CopySignOp::create(b, large, x);
     return select(less(magnitude, constant(0.625f)), small, large);
+  }
+
+  /// Within 1.8e-7 of the result: below 1 an even polynomial of erf(x) / x, above one of log(1 - erf(x)).
+  Value erf(Value x) {
+    Value magnitude = abs(x);
+    Value small = mul(polynomial(mul(x, x), {7.854120486e-5f, -8.010278689e-4f, 5.188338459e-3f, -2.685381845e-2f,
+                                             1.128358543e-1f, -3.761262596e-1f, 1.128379107f}),
+                      x);
+    Value logarithm = polynomial(clamp(magnitude, 0, 4),
+                                 {2.513783102e-7f, -2.531553400e-5f, 4.637923848e-4f, -4.282397218e-3f, 2.537358552e-2f,
+                                  -1.086390391e-1f, -6.330395937e-1f, -1.129661202f, 2.043624991e-4f});
+    Value large = math::CopySignOp::create(b, sub(constant(1.0f), exp(logarithm)), x);
+    return select(less(magnitude, constant(1.0f)), small, large);
   }
 
   /// sin(x) or cos(x) for |x| <= 8192: three-part reduction by pi/4.
@@ -223,8 +244,12 @@ Value attune::approximate(ImplicitLocOpBuilder &builder, Operation *op, ValueRan
     return a.log(x, false);
   if (isa<math::Log2Op>(op))
     return a.log(x, true);
+  if (isa<math::Log1pOp>(op))
+    return a.log1p(x);
   if (isa<math::TanhOp>(op))
     return a.tanh(x);
+  if (isa<math::ErfOp>(op))
+    return a.erf(x);
   if (isa<math::RsqrtOp>(op))
     return a.div(a.constant(1.0f), math::SqrtOp::create(builder, x));
   if (isa<math::SinOp, math::CosOp, math::TanOp>(op))

@@ -315,7 +315,6 @@ std::optional<Expr> KernelPrinter::floatArithmetic(Operation *op) {
       .Case([&](arith::MinNumFOp) { return function("fminf"); })
       .Case([&](math::FmaOp) { return function("fmaf"); })
       .Case([&](math::AbsFOp) { return function("fabsf"); })
-      .Case([&](math::CopySignOp) { return function("copysignf"); })
       .Case([&](math::FloorOp) { return function("floorf"); })
       .Case([&](math::CeilOp) { return function("ceilf"); })
       .Case([&](math::TruncOp) { return function("truncf"); })
@@ -325,35 +324,20 @@ std::optional<Expr> KernelPrinter::floatArithmetic(Operation *op) {
 }
 
 std::optional<Expr> KernelPrinter::mathFunction(Operation *op) {
-  auto function = [&](StringRef name) -> Expr {
-    SmallVector<Expr> arguments;
-    for (Value value : op->getOperands())
-      arguments.push_back(this->value(value));
-    return call(name, arguments);
-  };
-  // A math function: the kernel's short form or CUDA's own.
-  auto math = [&](StringRef shortForm, StringRef full) -> Expr {
-    return isPrecise ? function(full) : primitive(shortForm, {value(op->getOperand(0))});
+  SmallVector<Expr> operands;
+  for (Value value : op->getOperands())
+    operands.push_back(this->value(value));
+  const bool isBF16 = kernel.getDtype().isBF16();
+  // Those without a quick form have approximations of an absolute error, not a relative one, near their zeros.
+  auto function = [&](StringRef name, StringRef quick) {
+    return isPrecise || quick.empty() ? call(name, operands) : primitive(quick, {operands[0]});
   };
   return llvm::TypeSwitch<Operation *, std::optional<Expr>>(op)
-      .Case([&](math::ExpOp) { return math("fast_exp", "expf"); })
-      .Case([&](math::Exp2Op) { return math("fast_exp2", "exp2f"); })
-      .Case([&](math::ExpM1Op) { return function("expm1f"); })
-      .Case([&](math::LogOp) { return math("fast_log", "logf"); })
-      .Case([&](math::Log2Op) { return math("fast_log2", "log2f"); })
-      .Case([&](math::Log10Op) { return function("log10f"); })
-      .Case([&](math::Log1pOp) { return function("log1pf"); })
-      .Case([&](math::TanhOp) { return math(kernel.getDtype().isBF16() ? "fast_tanh" : "exp_tanh", "tanhf"); })
-      // No short form: the approximations have an absolute error, not a relative one, near their zeros.
-      .Case([&](math::SinOp) { return function("sinf"); })
-      .Case([&](math::CosOp) { return function("cosf"); })
-      .Case([&](math::TanOp) { return function("tanf"); })
-      .Case([&](math::PowFOp) { return function("powf"); })
-      .Case([&](math::ErfOp) { return function("erff"); })
-      .Case([&](math::AtanOp) { return function("atanf"); })
-      .Case([&](math::Atan2Op) { return function("atan2f"); })
-      .Case([&](math::SqrtOp) { return math("fast_sqrt", "sqrtf"); })
-      .Case([&](math::RsqrtOp) { return math("fast_rsqrt", "rsqrtf"); })
+#define ATTUNE_FUNCTION1(op, name, value, mlir, cuda, quick, ...) .Case([&](mlir) { return function(cuda, quick); })
+#define ATTUNE_FUNCTION2(op, name, value, mlir, cuda, ...) .Case([&](mlir) { return function(cuda, ""); })
+#include "attune/Functions.def"
+      .Case([&](math::ExpM1Op) { return function("expm1f", ""); })
+      .Case([&](math::Log10Op) { return function("log10f", ""); })
       .Default([](Operation *) { return std::nullopt; });
 }
 

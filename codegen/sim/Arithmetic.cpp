@@ -234,7 +234,6 @@ Run floatStep(Operation *op) {
       .Case([](arith::CmpFOp o) { return compareFloats(o); })
       .Case([](math::FmaOp o) { return floats<[](float a, float b, float c) { return std::fma(a, b, c); }>(o); })
       .Case([](math::AbsFOp o) { return floats<[](float a) { return std::fabs(a); }>(o); })
-      .Case([](math::CopySignOp o) { return floats<[](float a, float b) { return std::copysign(a, b); }>(o); })
       .Case([](math::FloorOp o) { return floats<[](float a) { return std::floor(a); }>(o); })
       .Case([](math::CeilOp o) { return floats<[](float a) { return std::ceil(a); }>(o); })
       .Case([](math::TruncOp o) { return floats<[](float a) { return std::trunc(a); }>(o); })
@@ -245,23 +244,13 @@ Run floatStep(Operation *op) {
 
 Run mathFunction(Operation *op) {
   return llvm::TypeSwitch<Operation *, Run>(op)
-      .Case([](math::ExpOp o) { return floats<[](float a) { return std::exp(a); }>(o); })
-      .Case([](math::Exp2Op o) { return floats<[](float a) { return std::exp2(a); }>(o); })
+#define ATTUNE_FUNCTION1(op, name, value, mlir, ...)                                                                   \
+  .Case([](mlir o) { return floats<[](float x) { return value; }>(o); })
+#define ATTUNE_FUNCTION2(op, name, value, mlir, ...)                                                                   \
+  .Case([](mlir o) { return floats<[](float x, float y) { return value; }>(o); })
+#include "attune/Functions.def"
       .Case([](math::ExpM1Op o) { return floats<[](float a) { return std::expm1(a); }>(o); })
-      .Case([](math::LogOp o) { return floats<[](float a) { return std::log(a); }>(o); })
-      .Case([](math::Log2Op o) { return floats<[](float a) { return std::log2(a); }>(o); })
       .Case([](math::Log10Op o) { return floats<[](float a) { return std::log10(a); }>(o); })
-      .Case([](math::Log1pOp o) { return floats<[](float a) { return std::log1p(a); }>(o); })
-      .Case([](math::TanhOp o) { return floats<[](float a) { return std::tanh(a); }>(o); })
-      .Case([](math::SinOp o) { return floats<[](float a) { return std::sin(a); }>(o); })
-      .Case([](math::CosOp o) { return floats<[](float a) { return std::cos(a); }>(o); })
-      .Case([](math::TanOp o) { return floats<[](float a) { return std::tan(a); }>(o); })
-      .Case([](math::PowFOp o) { return floats<[](float a, float b) { return std::pow(a, b); }>(o); })
-      .Case([](math::ErfOp o) { return floats<[](float a) { return std::erf(a); }>(o); })
-      .Case([](math::AtanOp o) { return floats<[](float a) { return std::atan(a); }>(o); })
-      .Case([](math::Atan2Op o) { return floats<[](float a, float b) { return std::atan2(a, b); }>(o); })
-      .Case([](math::SqrtOp o) { return floats<[](float a) { return std::sqrt(a); }>(o); })
-      .Case([](math::RsqrtOp o) { return floats<[](float a) { return 1.0f / std::sqrt(a); }>(o); })
       .Default([](Operation *) { return nullptr; });
 }
 

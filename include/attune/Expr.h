@@ -81,20 +81,13 @@ enum class Op : uint8_t {
   Max,
   Neg, ///< num -> num, also Abs
   Abs,
-  Exp, ///< f32 -> f32, to Sigmoid
-  Exp2,
-  Log,
-  Log2,
-  Tanh,
-  Sin,
-  Cos,
-  Tan,
-  Sqrt,
-  Rsqrt,
-  Pow,     ///< (f32, f32) -> f32
-  Sigmoid, ///< 1 / (1 + exp(-x))
-  Select,  ///< (bool, T, T) -> T
-  Lt,      ///< (num, num) -> bool, to Ge
+// f32 -> f32, or of two operands (f32, f32) -> f32.
+#define ATTUNE_FUNCTION1(op, ...) op,
+#define ATTUNE_FUNCTION2(op, ...) op,
+#define ATTUNE_EXPANDED1(op, ...) op,
+#include "attune/Functions.def"
+  Select, ///< (bool, T, T) -> T
+  Lt,     ///< (num, num) -> bool, to Ge
   Le,
   Gt,
   Ge,
@@ -355,24 +348,28 @@ inline Expr &operator/=(Expr &a, Operand b) { return a = Operand(a, b.where) / b
 Expr min(Operand a, Operand b);
 Expr max(Operand a, Operand b);
 Expr abs(Operand x);
-Expr exp(Operand x);
-Expr exp2(Operand x);
-Expr log(Operand x);
-Expr log2(Operand x);
-Expr tanh(Operand x);
-Expr sin(Operand x);
-Expr cos(Operand x);
-Expr tan(Operand x);
-Expr sqrt(Operand x);
-Expr rsqrt(Operand x);
-Expr pow(Operand base, Operand exponent);
-Expr sigmoid(Operand x);
 /// condition ? a : b. The other one of a and b counts as not evaluated.
 Expr select(Operand condition, Operand a, Operand b);
 /// x as f32, i32, i64 or bool. A cast to x's own type is x.
 Expr cast(Operand x, DType type);
-/// c * tanh(s / c): keeps |s| below c (Gemma 2).
-Expr softcap(Operand s, Operand c);
+/// Functions of floats, f32; integers are cast. Functions.def says what each is: exp, tanh, erf, pow, gelu, softcap, ...
+#define ATTUNE_FUNCTION1(op, name, ...) Expr name(Operand x);
+#define ATTUNE_FUNCTION2(op, name, ...) Expr name(Operand x, Operand y);
+#define ATTUNE_EXPANDED1(op, name, ...) Expr name(Operand x);
+#define ATTUNE_COMPOSITE1(name, ...) Expr name(Operand x);
+#define ATTUNE_COMPOSITE2(name, ...) Expr name(Operand x, Operand y);
+#define ATTUNE_COMPOSITE3(name, ...) Expr name(Operand x, Operand y, Operand z);
+#include "attune/Functions.def"
+
+/// A line of Functions.def.
+struct FunctionInfo {
+  std::string_view name;
+  int parameters = 1;          ///< x, then y, then z
+  std::string_view definition; ///< of a composite, in C++; "" of others
+  std::string_view summary;
+};
+/// All of them, in the file's order.
+const std::vector<FunctionInfo> &functions();
 
 /// An element of a captured tensor, of which the nearest one is meant wherever an index lies outside:
 /// clamped(table[h][q - k + 128]). An expression that is no element is an error.

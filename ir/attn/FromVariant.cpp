@@ -242,28 +242,13 @@ private:
       return floats ? make<arith::NegFOp>(x[0]) : negate(x[0]);
     case Op::Abs:
       return floats ? make<math::AbsFOp>(x[0]) : make<math::AbsIOp>(x[0]);
-    case Op::Exp:
-      return make<math::ExpOp>(x[0]);
-    case Op::Exp2:
-      return make<math::Exp2Op>(x[0]);
-    case Op::Log:
-      return make<math::LogOp>(x[0]);
-    case Op::Log2:
-      return make<math::Log2Op>(x[0]);
-    case Op::Tanh:
-      return make<math::TanhOp>(x[0]);
-    case Op::Sin:
-      return make<math::SinOp>(x[0]);
-    case Op::Cos:
-      return make<math::CosOp>(x[0]);
-    case Op::Tan:
-      return make<math::TanOp>(x[0]);
-    case Op::Sqrt:
-      return make<math::SqrtOp>(x[0]);
-    case Op::Rsqrt:
-      return make<math::RsqrtOp>(x[0]);
-    case Op::Pow:
-      return make<math::PowFOp>(x[0], x[1]);
+#define ATTUNE_FUNCTION1(op, name, value, mlir, ...)                                                                   \
+  case Op::op:                                                                                                         \
+    return make<mlir>(x[0]);
+#define ATTUNE_FUNCTION2(op, name, value, mlir, ...)                                                                   \
+  case Op::op:                                                                                                         \
+    return make<mlir>(x[0], x[1]);
+#include "attune/Functions.def"
     case Op::Sigmoid: {
       Value one = constant(1.0f);
       Value exp = make<math::ExpOp>(make<arith::NegFOp>(x[0]));

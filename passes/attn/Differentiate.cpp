@@ -22,6 +22,7 @@
 #include "ir/attn/FromVariant.h"
 #include "passes/Passes.h"
 #include "passes/analysis/LogisticFunction.h"
+#include "passes/attn/FunctionGradients.h"
 
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -38,6 +39,8 @@ using namespace mlir;
 using namespace attune;
 
 namespace {
+
+using gradient::addGradients;
 
 /// Writes one region of gradients.
 class RegionDifferentiator {
@@ -107,8 +110,6 @@ private:
   Value compare(arith::CmpFPredicate predicate, Value a, Value b) {
     return arith::CmpFOp::create(builder, loc, predicate, a, b);
   }
-  Value isZero(Value a) { return compare(arith::CmpFPredicate::OEQ, a, constant(0)); }
-  Value oneMinusSquare(Value a) { return minus(constant(1), times(a, a)); }
 
   /// Of a minimum or maximum: all to the operand that it is, half to each of two equal ones.
   void chosen(Operation *op, arith::CmpFPredicate first, Value g) {
@@ -131,18 +132,6 @@ private:
     Value quotient = over(g, op.getRhs());
     add(op.getLhs(), quotient);
     add(op.getRhs(), [&] { return negated(times(quotient, y)); });
-  }
-
-  void power(math::PowFOp op, Value y, Value g) {
-    Value a = op.getLhs(), b = op.getRhs();
-    add(a, [&] {
-      Value slope = times(b, math::PowFOp::create(builder, loc, a, minus(b, constant(1))));
-      return times(g, select(isZero(b), constant(0), slope));
-    });
-    add(b, [&] {
-      Value atZero = arith::AndIOp::create(builder, loc, isZero(a), compare(arith::CmpFPredicate::OGE, b, constant(0)));
-      return times(g, select(atZero, constant(0), times(y, math::LogOp::create(builder, loc, a))));
-    });
   }
 
   /// Adds what the gradient g of y, the op's result, gives to its operands.
@@ -176,18 +165,10 @@ private:
           Value zero = constant(0), ofNegative = select(compare(arith::CmpFPredicate::OLT, a, zero), negated(g), zero);
           toFirst(select(compare(arith::CmpFPredicate::OGT, a, zero), g, ofNegative));
         })
-        .Case([&](math::ExpOp) { toFirst(times(g, y)); })
-        .Case([&](math::Exp2Op) { toFirst(times(g, times(y, std::numbers::ln2_v<float>))); })
-        .Case([&](math::LogOp) { toFirst(over(g, a)); })
-        .Case([&](math::Log2Op) { toFirst(over(g, times(a, std::numbers::ln2_v<float>))); })
-        .Case([&](math::TanhOp) { toFirst(times(g, oneMinusSquare(y))); })
-        .Case([&](math::SinOp) { toFirst(times(g, math::CosOp::create(builder, loc, a))); })
-        .Case([&](math::CosOp) { toFirst(negated(times(g, math::SinOp::create(builder, loc, a)))); })
-        .Case([&](math::TanOp) { toFirst(times(g, plus(constant(1), times(y, y)))); })
-        .Case([&](math::SqrtOp) { toFirst(over(g, times(y, 2))); })
-        .Case([&](math::RsqrtOp) { toFirst(times(g, times(times(y, -0.5f), times(y, y)))); })
-        .Case([&](math::PowFOp) { power(cast<math::PowFOp>(op), y, g); })
-        .Default([&](Operation *) { known = false; });
+        .Default([&](Operation *) {
+          auto toOperand = [&](Value operand, function_ref<Value()> gradient) { add(operand, gradient); };
+          known = addGradients(op, {&builder, loc, g}, toOperand);
+        });
     if (!known)
       return op->emitError() << "'" << op->getName() << "' has no rule for its derivative; write the expression with "
                              << "others, or do without its gradient";

@@ -38,15 +38,16 @@ struct RegionCost {
 } // namespace
 
 OpCost attune::opCost(Operation *op, bool precise) {
+  auto costOf = [&](double special, double alu, double preciseSpecial, double preciseAlu) {
+    return precise ? OpCost{preciseSpecial, preciseAlu} : OpCost{special, alu};
+  };
   return llvm::TypeSwitch<Operation *, OpCost>(op)
       .Case<attn::YieldOp, attn::ScalarOp, attn::ExtentOp, arith::ConstantOp>([](auto) { return OpCost{0, 0}; })
       .Case<attn::LoadOp>([](auto) { return OpCost{0, 4}; }) // clamp, address, load, widen
-      .Case<math::TanhOp>([&](auto) { return precise ? OpCost{2, 8} : OpCost{1, 1}; })
-      .Case<math::ExpOp, math::Exp2Op, math::LogOp, math::Log2Op, math::SqrtOp, math::RsqrtOp>(
-          [&](auto) { return OpCost{1, precise ? 8.0 : 1.0}; })
-      .Case<math::SinOp, math::CosOp>([&](auto) { return OpCost{1, precise ? 20.0 : 4.0}; })
-      .Case<math::TanOp>([&](auto) { return OpCost{3, precise ? 40.0 : 8.0}; })
-      .Case<math::PowFOp>([&](auto) { return OpCost{2, precise ? 24.0 : 4.0}; })
+#define ATTUNE_FUNCTION1(op, name, value, mlir, cuda, quick, costs, ...)                                               \
+  .Case<mlir>([&](auto) { return costOf(costs); })
+#define ATTUNE_FUNCTION2(op, name, value, mlir, cuda, costs, ...) .Case<mlir>([&](auto) { return costOf(costs); })
+#include "attune/Functions.def"
       .Case<arith::DivFOp>([&](auto) { return OpCost{1, precise ? 8.0 : 1.0}; })
       .Case<arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp>([](Operation *division) {
         return OpCost{0, matchPattern(division->getOperand(1), m_Constant()) ? 6.0 : 20.0};

@@ -83,23 +83,13 @@ using Binary = Expr (*)(Operand, Operand);
 
 const std::map<std::string_view, Unary> &unaries() {
   static const std::map<std::string_view, Unary> table = {
-      {"-", [](Operand x) { return -x; }},
-      {"!", [](Operand x) { return !x; }},
-      {"~", [](Operand x) { return ~x; }},
-      {"abs", &attune::abs},
-      {"exp", &attune::exp},
-      {"exp2", &attune::exp2},
-      {"log", &attune::log},
-      {"log2", &attune::log2},
-      {"tanh", &attune::tanh},
-      {"sin", &attune::sin},
-      {"cos", &attune::cos},
-      {"tan", &attune::tan},
-      {"sqrt", &attune::sqrt},
-      {"rsqrt", &attune::rsqrt},
-      {"sigmoid", &attune::sigmoid},
-      {"clamped", &attune::clamped},
-      {"broadcast", &attune::broadcast},
+      {"-", [](Operand x) { return -x; }}, {"!", [](Operand x) { return !x; }},
+      {"~", [](Operand x) { return ~x; }}, {"abs", &attune::abs},
+#define ATTUNE_FUNCTION1(op, name, ...) {#name, &attune::name},
+#define ATTUNE_EXPANDED1(op, name, ...) {#name, &attune::name},
+#define ATTUNE_COMPOSITE1(name, ...) {#name, &attune::name},
+#include "attune/Functions.def"
+      {"clamped", &attune::clamped},       {"broadcast", &attune::broadcast},
   };
   return table;
 }
@@ -124,8 +114,19 @@ const std::map<std::string_view, Binary> &binaries() {
       {">>", [](Operand a, Operand b) { return a >> b; }},
       {"min", &attune::min},
       {"max", &attune::max},
-      {"pow", &attune::pow},
-      {"softcap", [](Operand s, Operand c) { return softcap(s, c); }},
+#define ATTUNE_FUNCTION2(op, name, ...) {#name, &attune::name},
+#define ATTUNE_COMPOSITE2(name, ...) {#name, &attune::name},
+#include "attune/Functions.def"
+  };
+  return table;
+}
+
+using Ternary = Expr (*)(Operand, Operand, Operand);
+
+const std::map<std::string_view, Ternary> &ternaries() {
+  static const std::map<std::string_view, Ternary> table = {
+#define ATTUNE_COMPOSITE3(name, ...) {#name, &attune::name},
+#include "attune/Functions.def"
   };
   return table;
 }
@@ -205,6 +206,16 @@ void bindExpressions(nb::module_ &m) {
   });
   m.def("binary", [](const std::string &op, const Expr &a, const Expr &b, const Where &where) {
     return placed(where, [&] { return binaries().at(op)(a, b); });
+  });
+  m.def("ternary", [](const std::string &op, const Expr &a, const Expr &b, const Expr &c, const Where &where) {
+    return placed(where, [&] { return ternaries().at(op)(a, b, c); });
+  });
+  m.def("functions", [] {
+    nb::list all;
+    for (const FunctionInfo &function : functions())
+      all.append(nb::make_tuple(std::string(function.name), function.parameters, std::string(function.definition),
+                                std::string(function.summary)));
+    return all;
   });
   m.def("select", [](const Expr &condition, const Expr &a, const Expr &b, const Where &where) {
     return placed(where, [&] { return select(condition, a, b); });

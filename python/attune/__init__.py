@@ -11,10 +11,10 @@ docs/python.md is the guide.
 """
 from . import _core
 from .errors import Error
-from .expressions import (batch_size, broadcast, cast, clamped, cos, exp, exp2, head_count, key_length, log, log2, maximum, minimum, query_length, rsqrt,
-                          scalar, select, sigmoid, sin, softcap, sqrt, tan, tanh, tensor, where)
+from .expressions import FUNCTIONS as _functions, batch_size, broadcast, cast, clamped, head_count, key_length, maximum, minimum, query_length, scalar, select, tensor, where
 from .kernel import Gradients, Kernel, compile, emit, explain
 from .masks_and_scores import (alibi, bias, causal, causal_bottom_right, chunked, documents, key_padding, prefix_lm, relative_bias, sliding_window)
 from .variant import Normaliser, Variant
 
+globals().update(_functions)  # exp, tanh, erf, gelu, softcap, ...: `attune list --functions`
 __version__ = _core.version()

@@ -45,8 +45,7 @@ def is_array(value):
 _UFUNCS = {
     "add": "+", "subtract": "-", "multiply": "*", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==",
     "not_equal": "!=", "bitwise_and": "&", "logical_and": "&", "bitwise_or": "|", "logical_or": "|", "bitwise_xor": "^", "left_shift": "<<",
-    "right_shift": ">>", "minimum": "min", "maximum": "max", "power": "pow", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2",
-    "tanh": "tanh", "sin": "sin", "cos": "cos", "tan": "tan", "sqrt": "sqrt", "absolute": "abs", "negative": "-"}
+    "right_shift": ">>", "minimum": "min", "maximum": "max", "power": "pow", "absolute": "abs", "negative": "-"}  # and FUNCTIONS
 
 
 class Operators:
@@ -288,24 +287,27 @@ def where(condition, a, b):
 select = where
 
 
-def exp(x): return _unary("exp", x)
-def exp2(x): return _unary("exp2", x)
-def log(x): return _unary("log", x)
-def log2(x): return _unary("log2", x)
-def tanh(x): return _unary("tanh", x)
-def sin(x): return _unary("sin", x)
-def cos(x): return _unary("cos", x)
-def tan(x): return _unary("tan", x)
-def sqrt(x): return _unary("sqrt", x)
-def rsqrt(x): return _unary("rsqrt", x)
-def sigmoid(x): return _unary("sigmoid", x)
 def minimum(a, b): return _binary("min", a, b)
 def maximum(a, b): return _binary("max", a, b)
 
 
-def softcap(s, cap):
-    """cap * tanh(s / cap): keeps |s| below cap (Gemma 2)."""
-    return _binary("softcap", s, cap)
+def _function(name, parameters, definition, summary):
+    """The Python function of a line of attune/Functions.def."""
+    if parameters == 1:
+        def function(x): return _unary(name, x)
+    elif parameters == 2:
+        def function(x, y): return _binary(name, x, y)
+    else:
+        def function(x, y, z): return Expr(_core.ternary(name, as_expr(x).node, as_expr(y).node, as_expr(z).node, here()))
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{summary}; a float32." + (f" It is {definition}." if definition else "")
+    return function
+
+
+# exp, tanh, erf, pow, gelu, softcap, ...: one vocabulary with text and C++.
+FUNCTIONS = {line[0]: _function(*line) for line in _core.functions()}
+globals().update(FUNCTIONS)
+_UFUNCS.update({name: name for name in FUNCTIONS}, arctan="atan", arctan2="atan2")
 
 
 def clamped(element):

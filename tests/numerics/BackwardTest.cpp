@@ -11,7 +11,7 @@ using namespace attune::tests;
 
 namespace {
 
-void runGroup(const std::string &name) {
+void runGroup(const std::string &name, size_t ofSample = 3) {
   const bool found = forEachCase(
       name,
       [](const Case &test) {
@@ -24,7 +24,7 @@ void runGroup(const std::string &name) {
         INFO(verdict.text);
         CHECK(verdict.pass);
       },
-      3);
+      ofSample);
   if (!found)
     FAIL("no group " + name);
 }
@@ -44,6 +44,7 @@ TEST_CASE("head-masks") { runGroup("head-masks"); }
 TEST_CASE("bounds") { runGroup("bounds"); }
 TEST_CASE("captured") { runGroup("captured"); }
 TEST_CASE("scalars") { runGroup("scalars"); }
+TEST_CASE("functions") { runGroup("functions", 1); }
 TEST_CASE("expressions") { runGroup("expressions"); }
 TEST_CASE("dropout") { runGroup("dropout"); }
 TEST_CASE("ends") { runGroup("ends"); }

@@ -686,6 +686,21 @@ Group scalarGroup() {
 }
 
 /// The score and mask expressions that the peers' own tests use.
+/// Every function of attune/Functions.def, by its name in text, of scores that it is smooth around.
+Group functionGroup() {
+  Builder b{{"functions", {}}};
+  const Shape shape{.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 100, .headDim = 64};
+  constexpr std::string_view arguments[] = {"0.5 + 0.4 * sin(s)", "0.5 + 0.4 * sin(s), 1.3 + 0.2 * cos(s)",
+                                            "0.5 + 0.4 * sin(s), 1.3 + 0.2 * cos(s), 0.25 * tanh(s)"};
+  for (const FunctionInfo &function : functions()) {
+    const std::string score = fmt::format("s + {}({})", function.name, arguments[function.parameters - 1]);
+    Expected<Variant> variant = Variant::parse("function", {.score = score, .mask = "q + 40 >= k"});
+    assert(variant && "a function of the table is known in text");
+    b.add(std::string(function.name), *variant, bf16, shape);
+  }
+  return b.group;
+}
+
 Group expressionGroup() {
   Builder b{{"expressions", {}}};
   Shape shape{.batch = 2, .heads = 4, .headsKv = 2, .queries = 200, .keys = 300, .headDim = 64};
@@ -865,6 +880,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(boundsGroup());
   all.push_back(capturedGroup());
   all.push_back(scalarGroup());
+  all.push_back(functionGroup());
   all.push_back(expressionGroup());
   all.push_back(dropoutGroup());
   all.push_back(normaliserGroup(gpu));

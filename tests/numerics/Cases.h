@@ -17,7 +17,7 @@ struct Group {
 };
 
 /// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns", "head-masks",
-/// "bounds", "captured", "scalars", "expressions", "dropout", "normalisers", "few-queries", "pages", "ends". `gpu` leaves out the head dims that take a
+/// "bounds", "captured", "scalars", "functions", "expressions", "dropout", "normalisers", "few-queries", "pages", "ends". `gpu` leaves out the head dims that take a
 /// GPU compiler long, and adds long sequences.
 std::vector<Group> groups(bool gpu);
 

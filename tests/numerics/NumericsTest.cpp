@@ -22,7 +22,7 @@ using attune::reference::HostTensor;
 
 namespace {
 
-void runGroup(const std::string &name) {
+void runGroup(const std::string &name, size_t ofSample = 2) {
   const bool found = forEachCase(
       name,
       [](const Case &test) {
@@ -30,7 +30,7 @@ void runGroup(const std::string &name) {
         INFO(verdict.text);
         CHECK(verdict.pass);
       },
-      2);
+      ofSample);
   if (!found)
     FAIL("no group " + name);
 }
@@ -71,6 +71,7 @@ TEST_CASE("NaN and infinities at hidden keys of the same sequence reach a row or
 }
 TEST_CASE("captured") { runGroup("captured"); }
 TEST_CASE("scalars") { runGroup("scalars"); }
+TEST_CASE("functions") { runGroup("functions", 1); }
 TEST_CASE("expressions") { runGroup("expressions"); }
 TEST_CASE("dropout") { runGroup("dropout"); }
 TEST_CASE("wide-heads") { runGroup("wide-heads"); }

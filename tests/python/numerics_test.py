@@ -1,5 +1,6 @@
 """Kernels that are compiled from Python functions, on the CPU, against NumPy in float64."""
 import itertools
+import json
 import sys
 import unittest
 
@@ -82,6 +83,18 @@ class Numerics(unittest.TestCase):
             self.near(o, expected)
             for actual, right in zip(kernel.backward(q, k, v, o, lse, do, **given)[:3], wanted):
                 self.near(actual, right)
+
+    def test_functions_are_those_of_text(self):
+        for name, parameters, _, summary in attune._core.functions():
+            arguments = ["s", "q + 1.5", "0.25"][:parameters]
+            traced = attune.Variant(lambda s, b, h, q, k: getattr(attune, name)(*(s, q + 1.5, 0.25)[:parameters]))
+            text = attune.Variant.from_json(f'{{"name": "v", "score": "{name}({", ".join(arguments)})"}}')
+            scores = [json.loads(attune.emit(variant, "dsl", head_dim=D, **CPU))["score"] for variant in (traced, text)]
+            self.assertEqual(*scores, name)
+            self.assertIn(summary, getattr(attune, name).__doc__)
+        self.check(attune.Variant(lambda s, b, h, q, k: np.arctan2(s, 2.0) + np.logaddexp(s, 1.0) + np.copysign(s, q - k)),
+                   score=lambda s: np.arctan2(s, 2.0) + np.logaddexp(s, 1.0) + np.copysign(s, np.arange(SQ)[:, None] - np.arange(SK) + 0.0),
+                   derivative=lambda s: 2 / (4 + s * s) + 1 / (1 + np.exp(1 - s)) + np.sign(s) * np.where(np.arange(SQ)[:, None] >= np.arange(SK), 1, -1))
 
     def test_alibi_of_a_closure_and_its_gradient(self):
         b, h, q, k = reference.indices(B, H, SQ, SK)

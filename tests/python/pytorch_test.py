@@ -89,6 +89,9 @@ class Torch(unittest.TestCase):
         self.check(lambda s, b, h, q, k: s.clamp(-1, 1) + torch.clamp(q - k, max=5) * 0.1)
         self.check(lambda s, b, h, q, k: torch.relu(s) + torch.sigmoid(s) * torch.pow(s, 2) + torch.nn.functional.silu(s))
         self.check(lambda s, b, h, q, k: torch.nn.functional.gelu(s) + torch.nn.functional.gelu(s, approximate="tanh"))
+        self.check(lambda s, b, h, q, k: torch.erf(s) + torch.erfc(s * 0.5) + torch.log1p(s.abs()) + torch.nn.functional.logsigmoid(s))
+        self.check(lambda s, b, h, q, k: torch.atan(s) + torch.atan2(s, s * 0 + 2.0) + torch.logaddexp(s, s * 0.5) + torch.lerp(s, s * 2, 0.3))
+        self.check(lambda s, b, h, q, k: torch.copysign(s, q - k - 0.5) + torch.nan_to_num(torch.log(s), nan=0.5, neginf=-3.0) + torch.nan_to_num(s))
 
     def test_integers_are_pythons(self):
         for divisor in (3, -3, 7):

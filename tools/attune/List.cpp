@@ -22,12 +22,35 @@ static ordered_json builtinJson(const BuiltinVariant &entry) {
   return {{"name", entry.name}, {"summary", entry.summary}, {"parameters", parameters}, {"tensors", tensors}};
 }
 
+/// "erf(x)".
+static std::string callOf(const FunctionInfo &function) {
+  constexpr std::string_view parameters[] = {"x", "x, y", "x, y, z"};
+  return fmt::format("{}({})", function.name, parameters[function.parameters - 1]);
+}
+
+static void listFunctions(bool json) {
+  ordered_json entries = ordered_json::array();
+  for (const FunctionInfo &function : functions()) {
+    if (!json)
+      print("{:<20} {}\n", callOf(function), function.summary);
+    entries.push_back({{"name", function.name},
+                       {"parameters", function.parameters},
+                       {"definition", function.definition},
+                       {"summary", function.summary}});
+  }
+  if (json)
+    print("{}\n", ordered_json{{"functions", entries}}.dump(2));
+}
+
 void attune::cli::addList(CLI::App &app, int &) {
   auto *verb = app.add_subcommand("list", "the built-in variants, their parameters and tensors");
-  verb->footer("Example: attune list");
-  auto json = std::make_shared<bool>(false);
+  verb->footer("Example: attune list --functions");
+  auto json = std::make_shared<bool>(false), ofFunctions = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "print one JSON object");
-  verb->callback([json] {
+  verb->add_flag("--functions", *ofFunctions, "the functions of floats that scores, masks and normalisers may call");
+  verb->callback([json, ofFunctions] {
+    if (*ofFunctions)
+      return listFunctions(*json);
     if (*json) {
       ordered_json entries = ordered_json::array();
       for (const BuiltinVariant &entry : builtinVariants())

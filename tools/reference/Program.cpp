@@ -182,6 +182,10 @@ bool isFunction(Op op) {
   case Op::Rsqrt:
   case Op::Pow:
   case Op::Sigmoid:
+  case Op::Log1p:
+  case Op::Atan:
+  case Op::Erf:
+  case Op::Atan2:
     return true;
   default:
     return false;
@@ -458,6 +462,21 @@ void RowInterpreter::evaluate(size_t position, int64_t keyBegin, int64_t count, 
     break;
   case Op::Sigmoid:
     floatUnary([](float a) { return 1 / (1 + std::exp(-a)); });
+    break;
+  case Op::Log1p:
+    floatUnary([](float a) { return std::log1p(a); });
+    break;
+  case Op::Atan:
+    floatUnary([](float a) { return std::atan(a); });
+    break;
+  case Op::Erf:
+    floatUnary([](float a) { return std::erf(a); });
+    break;
+  case Op::Atan2:
+    floatBinary([](float a, float b) { return std::atan2(a, b); });
+    break;
+  case Op::CopySign:
+    floatBinary([](float a, float b) { return std::signbit(a) == std::signbit(b) ? a : -a; });
     break;
   case Op::Select: {
     const int64_t *condition = intsOf(0);

@@ -55,6 +55,18 @@ void ProgramGradient::propagate(const Instruction &instruction, double y, double
     return add(0, g * slopeOfPow(a, b)), add(1, a == 0 && b >= 0 ? 0 : g * y * std::log(a));
   case Op::Sigmoid:
     return add(0, slopes == Slopes::OfResults ? g * y * (1 - y) : g / ((1 + std::exp(-a)) * (1 + std::exp(a))));
+  case Op::Log1p:
+    return add(0, g / (1 + a));
+  case Op::Atan:
+    return add(0, g / (1 + a * a));
+  case Op::Erf:
+    return add(0, g * std::exp(-a * a) * std::numbers::inv_sqrtpi * 2);
+  case Op::Atan2:
+    if (const double square = a * a + b * b; square != 0)
+      add(0, g * b / square), add(1, -g * a / square);
+    return;
+  case Op::CopySign:
+    return add(0, a == 0 ? 0 : std::signbit(a) == std::signbit(b) ? g : -g);
   case Op::Select:
     return add(a != 0 ? 1 : 2, g);
   case Op::Cast:

@@ -407,7 +407,7 @@ private:
     auto unary = [&](Expr expr, double bound, double slope) {
       return bounded(Real{std::move(expr), bound, a.error * slope + a.bound * slope + 4 * bound});
     };
-    switch (below(25)) {
+    switch (below(26)) {
     case 0:
       return bounded(sum(a, second()));
     case 1: {
@@ -481,6 +481,22 @@ private:
       double longest = double(queryLength + keyLength + 100);
       return bounded(Real{a.expr + distance * 0.0625f, a.bound + longest / 16, a.error + a.bound + longest / 16});
     }
+    case 23:
+      switch (below(5)) {
+      case 0:
+        return unary(log1p(abs(a.expr)), std::log1p(a.bound), 1);
+      case 1:
+        return unary(atan(a.expr), 1.6, 1);
+      case 2:
+        return unary(erf(a.expr), 1, 1.2);
+      case 3: // its sign jumps where the second is 0, which is exact
+        return unary(copysign(a.expr, at(Coordinate::Q) - at(Coordinate::K)), a.bound, 1);
+      default: { // away from 0, 0, where the angle jumps
+        Real b = second();
+        return bounded(
+            Real{atan2(a.expr, abs(b.expr) + 0.5f), 1.6, 2 * (a.error + a.bound) + b.error + b.bound + 4 * 1.6});
+      }
+      }
     default: { // small integers as floats
       DType type = chance(70) ? i32 : i64;
       Expr small = chance(50) ? integer(depth - 1, type) % 16 : integer(depth - 1, type) & 15;

@@ -60,6 +60,15 @@ def _unary(function, floating=True, steps=False):
     return handler
 
 
+def _floats(function, parameters):
+    """A function of Functions.def: of as many numbers, which it takes as floats."""
+    def handler(trace, func, *operands):
+        if len(operands) != parameters:
+            fail(f"{func} takes {len(operands)} arguments here, of which attune.{function.__name__} knows {parameters}")
+        return function(*(_float(_number(trace.expr(x))) for x in operands))
+    return handler
+
+
 def _comparison(function):
     def handler(trace, func, a, b):
         a, b = trace.expr(a), trace.expr(b)
@@ -116,22 +125,19 @@ def _truncating(a, b):
     return ex._binary("/", a, b) if _integers(a, b) else _trunc(a / b)
 
 
-def _erf(x):
-    """Within 2e-7, by formula 7.1.26 of Abramowitz and Stegun."""
-    t = 1 / (1 + 0.3275911 * abs(x))
-    tail = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t * ex.exp(-(x * x))
-    return where(x < 0, tail - 1, 1 - tail)
-
-
 for _name, _function in {"add": operator.add, "sub": operator.sub, "subtract": operator.sub, "mul": operator.mul, "multiply": operator.mul,
                          "rsub": lambda a, b: b - a, "floor_divide": _floor_divide, "remainder": _remainder, "fmod": _fmod,
                          "maximum": ex.maximum, "minimum": ex.minimum, "fmax": ex.maximum, "fmin": ex.minimum}.items():
     OPERATIONS[_name] = _arithmetic(_function)
-for _name, _function in {"exp": ex.exp, "exp2": ex.exp2, "log": ex.log, "log2": ex.log2, "tanh": ex.tanh, "sin": ex.sin, "cos": ex.cos, "tan": ex.tan,
-                         "sqrt": ex.sqrt, "rsqrt": ex.rsqrt, "sigmoid": ex.sigmoid, "reciprocal": lambda x: 1.0 / x,
-                         "expm1": lambda x: ex.exp(x) - 1, "log10": lambda x: ex.log2(x) * math.log10(2), "log1p": lambda x: ex.log(1 + x),
+_OWN_ARGUMENTS = ("pow", "gelu", "nan_to_num", "softcap", "lerp")  # below, or none of PyTorch's
+for _name, _parameters, _, _ in ex._core.functions():
+    if _name not in _OWN_ARGUMENTS:
+        OPERATIONS[_name] = _floats(ex.FUNCTIONS[_name], _parameters)
+for _name, _meant in {"arctan": "atan", "arctan2": "atan2", "log_sigmoid_forward": "logsigmoid"}.items():
+    OPERATIONS[_name] = OPERATIONS[_meant]
+for _name, _function in {"reciprocal": lambda x: 1.0 / x, "expm1": lambda x: ex.exp(x) - 1, "log10": lambda x: ex.log2(x) * math.log10(2),
                          "sinh": lambda x: (ex.exp(x) - ex.exp(-x)) * 0.5, "cosh": lambda x: (ex.exp(x) + ex.exp(-x)) * 0.5,
-                         "silu": lambda x: x * ex.sigmoid(x), "erf": _erf, "erfc": lambda x: 1 - _erf(x)}.items():
+                         "silu": lambda x: x * ex.sigmoid(x), "erfc": lambda x: 1 - ex.erf(x)}.items():
     OPERATIONS[_name] = _unary(_function)
 for _name, _function in {"neg": operator.neg, "abs": abs, "square": lambda x: x * x, "positive": lambda x: x,
                          "relu": lambda x: where(x <= 0, 0, x) if x.dtype == "f32" else ex.maximum(x, 0),
@@ -184,8 +190,24 @@ def _power(trace, func, a, b):
 @_operation("gelu")
 def _gelu(trace, func, x, approximate="none"):
     x = _float(trace.expr(x))
-    inner = ex.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)) if approximate == "tanh" else _erf(x * math.sqrt(0.5))
-    return 0.5 * x * (1 + inner)
+    return 0.5 * x * (1 + ex.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))) if approximate == "tanh" else ex.gelu(x)
+
+
+@_operation("lerp")
+def _lerp(trace, func, a, b, weight):
+    return ex.lerp(*(_float(trace.expr(x)) for x in (a, b, weight)))
+
+
+@_operation("nan_to_num")
+def _nan_to_num(trace, func, x, nan=None, posinf=None, neginf=None):
+    x = trace.expr(x)
+    if x.dtype != "f32":
+        return x
+    if nan is None and posinf is None and neginf is None:
+        return ex.nan_to_num(x)
+    most = 3.40282347e38
+    finite = where(x == math.inf, most if posinf is None else posinf, where(x == -math.inf, -most if neginf is None else neginf, x))
+    return where(x == x, finite, 0.0 if nan is None else nan)
 
 
 @_operation("where")
