@@ -40,7 +40,7 @@ TEST_CASE("random variants use every operation, dtype, rank and feature") {
   std::set<DType> scalars, inputs;
   std::set<int64_t> features;
   enum Feature { Dropout, Blocks, Offset, Grouped, EmptyKeys, OneQuery, OtherHeadDimV, Precise, Scale, Sigmoid, Sink };
-  for (uint64_t seed = 0; seed < 1300; ++seed) {
+  for (uint64_t seed = 0; seed < 2500; ++seed) {
     RandomCase random = randomCase(seed, {.maxLength = 40, .maxHeadDim = 24});
     const Variant &variant = *random.variant;
     std::set<const Node *> seen;
