@@ -690,8 +690,8 @@ Group scalarGroup() {
 Group functionGroup() {
   Builder b{{"functions", {}}};
   const Shape shape{.batch = 1, .heads = 2, .headsKv = 1, .queries = 70, .keys = 100, .headDim = 64};
-  constexpr std::string_view arguments[] = {"0.5 + 0.4 * sin(s)", "0.5 + 0.4 * sin(s), 1.3 + 0.2 * cos(s)",
-                                            "0.5 + 0.4 * sin(s), 1.3 + 0.2 * cos(s), 0.25 * tanh(s)"};
+  constexpr std::string_view arguments[] = {"0.5 + 0.4 * tanh(s)", "0.5 + 0.4 * tanh(s), 1.3 + 0.2 * sigmoid(s)",
+                                            "0.5 + 0.4 * tanh(s), 1.3 + 0.2 * sigmoid(s), 0.25 * tanh(s)"};
   for (const FunctionInfo &function : functions()) {
     const std::string score = fmt::format("s + {}({})", function.name, arguments[function.parameters - 1]);
     Expected<Variant> variant = Variant::parse("function", {.score = score, .mask = "q + 40 >= k"});

@@ -19,7 +19,6 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 using namespace attune;
 
@@ -114,10 +113,8 @@ std::vector<Feature> refusals() {
          return Variant("factor").score([&](Score s, Index, Index, Index, Index) { return s * factor(); });
        },
        {.dtype = bf16, .headDim = 64, .gradients = Gradients{.tensors = {"factor"}}, .backward = true}},
-      {"gradients of sequences with lengths of their own",
+      {"gradients of sequences with lengths of their own, or of keys in pages",
        [] { return Variant("lengths").keyLengths(captured("lengths", i32, rank(1))); }, trained},
-      {"gradients of keys in pages", [] { return Variant("paged").keyPages(captured("pages", i32, rank(2)), 64); },
-       trained},
   };
 }
 
@@ -147,14 +144,15 @@ std::pair<int, std::string> headDimLimit(const Target &target, DType dtype) {
   return {0, next};
 }
 
-/// The smallest head dim at which warps split the columns of V and O; "-" where none does.
-std::string firstSplit(const Target &target, DType dtype) {
-  for (int headDim = 8; headDim <= maxHeadDim; headDim += 8) {
-    Expected<std::string> plan = explain(plain(), {.dtype = dtype, .headDim = headDim, .qRegisters = false}, target);
-    if (plan && nlohmann::json::parse(*plan)["plan"]["dvWarps"] != 1)
-      return std::to_string(headDim);
+/// Adds ` words`, in a new line where the one that begins at `lineBegin` would grow beyond 150 characters.
+void appendWrapped(std::string &text, size_t &lineBegin, const std::string &words) {
+  constexpr size_t longest = 150;
+  if (text.size() + words.size() - lineBegin > longest) {
+    text += "\n" + words.substr(1);
+    lineBegin = text.size() - words.size() + 1;
+  } else {
+    text += words;
   }
-  return "-";
 }
 
 std::string matrix() {
@@ -189,23 +187,25 @@ std::string matrix() {
     }
     text += "\n";
   }
-  for (DType dtype : {bf16, f32}) {
-    text += fmt::format("| in {}, warps split the columns of V and O from |", name(dtype));
-    for (const Target &target : targets)
-      text += fmt::format(" {} |", firstSplit(target, dtype));
-    text += "\n";
-  }
+  std::string everywhere = "On all of them:";
+  size_t lineBegin = 0;
   for (const Feature &feature : features()) {
-    text += fmt::format("| {} |", feature.name);
+    std::string row = fmt::format("| {} |", feature.name);
+    bool isEverywhere = true;
     for (const Target &target : targets) {
       Expected<void> accepted = accepts(feature, target);
-      text += accepted ? " yes |" : " no |";
+      row += accepted ? " yes |" : " no |";
+      isEverywhere &= bool(accepted);
       if (!accepted)
         note(target, accepted.error().message);
     }
-    text += "\n";
+    if (isEverywhere)
+      appendWrapped(everywhere, lineBegin, fmt::format(" {};", feature.name));
+    else
+      text += row + "\n";
   }
-  text += "\n";
+  everywhere.back() = '.';
+  text += "\n" + everywhere + "\n\n";
   for (const auto &[message, archs] : errors)
     text += fmt::format("- {}: {}\n", archs, message);
   if (Expected<const ArchInfo *> arch = archInfo("sm_100a"); !arch)
