@@ -67,7 +67,7 @@ std::optional<Tuning> attune::parseTuning(std::string_view text) {
   return std::nullopt;
 }
 
-std::string_view attune::versionText() { return "0.1.0"; }
+std::string_view attune::versionText() { return "0.2.0"; }
 std::string_view attune::buildId() { return sourceHash; }
 
 Expected<IrText> IrText::read(const std::string &path) {

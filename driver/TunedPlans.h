@@ -13,7 +13,7 @@
 //      "device": "NVIDIA H200, 132 multiprocessors", "arch": "sm_90a", "planSpace": 1,     what must be the same for
 //      "dtype": "bf16", "headDim": 64, "headDimV": 64, "features": "element 2 ...",        a measurement to count
 //      "sizes": {"batch": 1, "heads": 8, "headsKv": 8, "queries": 1024, "keys": 1024},
-//      "provenance": {"variant": "causal", "driver": "CUDA 13.0", "attune": "0.1.0", "costModel": 15, "written": 17...},
+//      "provenance": {"variant": "causal", "driver": "CUDA 13.0", "attune": "0.2.0", "costModel": 24, "written": 17...},
 //      "measured": [{"text": "64 x 128, 1 warpgroup ...", "microseconds": 15.1, "launches": 40,
 //                    "plan": {"tileQ": 64, ...}}, ...]}                                    quickest first
 //

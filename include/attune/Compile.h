@@ -235,7 +235,7 @@ Expected<std::string> explain(const Variant &variant, const CompileOptions &opti
 Expected<std::string> explainText(const IrText &text, const CompileOptions &options, const Target &target,
                                   const ProblemSizes &sizes = {}, std::shared_ptr<const TileMap> tiles = nullptr);
 
-/// "0.1.0".
+/// "0.2.0".
 std::string_view versionText();
 /// The hash of attune's sources that is part of every cache key.
 std::string_view buildId();

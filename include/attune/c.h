@@ -44,7 +44,7 @@ typedef struct attune_error attune_error;
 typedef struct attune_variant attune_variant;
 typedef struct attune_kernel attune_kernel;
 
-/* "0.1.0". */
+/* "0.2.0". */
 ATTUNE_C_API const char *attune_version(void);
 
 /*===--- Errors -------------------------------------------------------------===*/

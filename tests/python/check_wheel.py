@@ -83,6 +83,9 @@ def main():
         output = run([work / "env" / "bin" / "python", program], env=environment, cwd=work)
         if not output.startswith(f"ok {packages}"):
             sys.exit(f"README's lines print {output}")
+        version = run([work / "env" / "bin" / "python", "-c", "import attune; print(attune.__version__)"], env=environment, cwd=work).strip()
+        if not wheel.name.startswith(f"attune_kernels-{version}-"):
+            sys.exit(f"{wheel.name} holds version {version}")
         print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB")
 
 
