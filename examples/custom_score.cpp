@@ -18,12 +18,9 @@ int main() {
       Variant("gemma_local")
           .score([&](Score s, Index, Index h, Index q, Index k) { return softcap(s, 50.0f) + slopes[h] * (k - q); })
           .mask([](Index, Index, Index q, Index k) { return q >= k && q - k < 128; });
-
   auto kernel = compile(variant, {.dtype = bf16, .headDim = 128}, target); // target: Target::detect()
-  if (!kernel) {
-    std::fprintf(stderr, "%s\n", kernel.error().text().c_str());
-    return 1;
-  }
+  if (!kernel)
+    return report(kernel.error()); // its text() has your file and line
   auto launched = kernel->launch(stream, {.q = q, .k = k, .v = v, .o = o, .tensors = {{"slopes", view}}});
   // README]
   if (!launched)

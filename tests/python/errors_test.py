@@ -84,8 +84,8 @@ class Errors(unittest.TestCase):
 
     def test_numbers(self):
         self.refused(NO_NUMBER, lambda: attune.Variant(lambda s, b, h, q, k: math.exp(s)), "math.exp(s)")
-        self.refused("numpy.arctan is not part of expressions; use operators and attune's functions",
-                     lambda: attune.Variant(lambda s, b, h, q, k: np.arctan(s)), "np.arctan(s)")
+        self.refused("numpy.arcsin is not part of expressions; use operators and attune's functions",
+                     lambda: attune.Variant(lambda s, b, h, q, k: np.arcsin(s)), "np.arctan(s)")
         self.refused("'x' is of type str, but expressions are made of numbers, bools, attune.tensor and attune.scalar",
                      lambda: attune.Variant(lambda s, b, h, q, k: s + "x"), "s + \"x\"")
         self.refused("constant 9223372036854775808 does not fit in i64; use one from -2**63 to 2**63 - 1",
