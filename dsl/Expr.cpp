@@ -557,21 +557,21 @@ Expr argument(std::string_view name, const Operand &x) {
 } // namespace
 
 #define ATTUNE_COMPOSITE1(name, definition, ...)                                                                       \
-  Expr name(Operand of) {                                                                                              \
-    LocationScope scope(place(of.where));                                                                              \
-    const Expr x = argument(#name, of);                                                                                \
+  Expr name(Operand first) {                                                                                           \
+    LocationScope scope(place(first.where));                                                                           \
+    const Expr x = argument(#name, first);                                                                             \
     return definition;                                                                                                 \
   }
 #define ATTUNE_COMPOSITE2(name, definition, ...)                                                                       \
-  Expr name(Operand of, Operand and2) {                                                                                \
-    LocationScope scope(place(of.where));                                                                              \
-    const Expr x = argument(#name, of), y = argument(#name, and2);                                                     \
+  Expr name(Operand first, Operand second) {                                                                           \
+    LocationScope scope(place(first.where));                                                                           \
+    const Expr x = argument(#name, first), y = argument(#name, second);                                                \
     return definition;                                                                                                 \
   }
 #define ATTUNE_COMPOSITE3(name, definition, ...)                                                                       \
-  Expr name(Operand of, Operand and2, Operand and3) {                                                                  \
-    LocationScope scope(place(of.where));                                                                              \
-    const Expr x = argument(#name, of), y = argument(#name, and2), z = argument(#name, and3);                          \
+  Expr name(Operand first, Operand second, Operand third) {                                                            \
+    LocationScope scope(place(first.where));                                                                           \
+    const Expr x = argument(#name, first), y = argument(#name, second), z = argument(#name, third);                    \
     return definition;                                                                                                 \
   }
 #include "attune/Functions.def"

@@ -6,7 +6,7 @@
 
 namespace attune::tests {
 
-/// How far apart the cases are that run: `ofSample`, or 1 where ATTUNE_FULL_GRID asks for all (`scripts/test --all`).
+/// A test runs every n-th case of its grid. n is `ofSample`, and 1 where ATTUNE_FULL_GRID is set (`scripts/test --all`).
 inline size_t sampleStep(size_t ofSample) {
   const char *full = std::getenv("ATTUNE_FULL_GRID");
   return full && *full ? 1 : ofSample;

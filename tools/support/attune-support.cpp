@@ -113,8 +113,10 @@ std::vector<Feature> refusals() {
          return Variant("factor").score([&](Score s, Index, Index, Index, Index) { return s * factor(); });
        },
        {.dtype = bf16, .headDim = 64, .gradients = Gradients{.tensors = {"factor"}}, .backward = true}},
-      {"gradients of sequences with lengths of their own, or of keys in pages",
+      {"gradients of sequences with lengths of their own",
        [] { return Variant("lengths").keyLengths(captured("lengths", i32, rank(1))); }, trained},
+      {"gradients of keys in pages", [] { return Variant("paged").keyPages(captured("pages", i32, rank(2)), 64); },
+       trained},
   };
 }
 

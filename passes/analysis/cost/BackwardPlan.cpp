@@ -188,8 +188,10 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
                 ofQueries = boxRowBytesOf(of, e, request.queryLengths);
   // dK takes V's place, and dV that of the tile of dQ, where both have the same panels.
   const bool isSame = of.d == of.dv;
-  auto panel = [&](int64_t columns, int64_t bytes) { return sched::panelForBoxes(roundUp(columns, 16) * bytes); };
-  const bool dkOverV = isSame && (request.keyLengths ? 128 : panel(of.dv, e)) == panel(of.d, e),
+  auto panel = [&](int64_t columns, int64_t bytes, bool singleRows = false) {
+    return sched::panelForBoxes(roundUp(columns, 16) * bytes, singleRows);
+  };
+  const bool dkOverV = isSame && panel(of.dv, e, request.keyLengths) == panel(of.d, e),
              dvOverDq = isSame && panel(of.d, 4) == panel(of.dv, e);
   const int64_t leavingRow = (dkOverV ? 0 : boxRowBytes(of.d, e)) + (dvOverDq ? 0 : boxRowBytes(of.dv, e));
   const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(of.d, 4);

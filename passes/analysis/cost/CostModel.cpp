@@ -110,8 +110,9 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   cost.hbmBytes = cost.hbmReadBytes + cost.writtenBytes;
 }
 
-/// What is left of `most` registers of a variant in float32, whose loop peaks in its products, of three each: little, but
-/// where copies keep S alive beside them. Numbers of dropout are under way there, too.
+/// Registers of a variant in float32; `most` is what it takes in 16 bits. A float32 product is three TF32 products, and these
+/// set the peak of the loop, where the variant's values are mostly dead. With one stage the copies start while S is alive, so
+/// that the variant's values add to the peak. Dropout's random numbers are alive at the peak in every plan.
 static int besideTf32(const PlanRequest &request, const Plan &plan, int most) {
   if (request.dropout)
     return (plan.tileK > 32 ? plan.tileK - 4 : 0) + tf32DropoutRegistersOfSecondRows * (plan.rowTilesPerWarp() - 1);

@@ -129,11 +129,11 @@ for _name, _function in {"add": operator.add, "sub": operator.sub, "subtract": o
                          "rsub": lambda a, b: b - a, "floor_divide": _floor_divide, "remainder": _remainder, "fmod": _fmod,
                          "maximum": ex.maximum, "minimum": ex.minimum, "fmax": ex.maximum, "fmin": ex.minimum}.items():
     OPERATIONS[_name] = _arithmetic(_function)
-_OWN_ARGUMENTS = ("pow", "gelu", "nan_to_num", "softcap", "lerp")  # below, or none of PyTorch's
+_OWN_ARGUMENTS = ("pow", "gelu", "logsigmoid", "nan_to_num", "softcap")  # below, or none of PyTorch's
 for _name, _parameters, _, _ in ex._core.functions():
     if _name not in _OWN_ARGUMENTS:
         OPERATIONS[_name] = _floats(ex.FUNCTIONS[_name], _parameters)
-for _name, _meant in {"arctan": "atan", "arctan2": "atan2", "log_sigmoid_forward": "logsigmoid"}.items():
+for _name, _meant in {"arctan": "atan", "arctan2": "atan2"}.items():
     OPERATIONS[_name] = OPERATIONS[_meant]
 for _name, _function in {"reciprocal": lambda x: 1.0 / x, "expm1": lambda x: ex.exp(x) - 1, "log10": lambda x: ex.log2(x) * math.log10(2),
                          "sinh": lambda x: (ex.exp(x) - ex.exp(-x)) * 0.5, "cosh": lambda x: (ex.exp(x) + ex.exp(-x)) * 0.5,
@@ -193,9 +193,10 @@ def _gelu(trace, func, x, approximate="none"):
     return 0.5 * x * (1 + ex.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))) if approximate == "tanh" else ex.gelu(x)
 
 
-@_operation("lerp")
-def _lerp(trace, func, a, b, weight):
-    return ex.lerp(*(_float(trace.expr(x)) for x in (a, b, weight)))
+@_operation("log_sigmoid_forward")
+def _log_sigmoid(trace, func, x):
+    """Its second result is a buffer for ATen's own backward pass, which nothing here reads."""
+    return ex.logsigmoid(_float(_number(trace.expr(x)))), as_expr(0.0)
 
 
 @_operation("nan_to_num")

@@ -372,10 +372,11 @@ class Trace:
             expr = handler(self, func, *args, **kwargs)
         except TypeError:
             fail(f"{func} with these arguments is not part of attune's expressions; write it with others")
+        expr, *others = expr if isinstance(expr, tuple) else (expr,)
         if narrow is not None:
             expr = _NARROW[narrow](cast(expr, "i32") if expr.dtype == "bool" else expr)
-        if name == "log_sigmoid_forward":  # beside it the buffer of its own backward pass, which nothing here reads
-            return self.traced(expr, narrow), self.traced(as_expr(0.0))
+        if others:
+            return self.traced(expr, narrow), *map(self.traced, others)
         if not changes:
             return self.traced(expr, narrow)
         if not isinstance(args[0], Traced) or (narrow or DTYPES[expr.dtype]) != args[0].dtype:
