@@ -48,7 +48,7 @@ struct ArchInfo {
   bool warpgroups = false; ///< wgmma, TMA and setmaxnreg; the cubin runs on just this compute capability
 
   bool isCpu() const { return computeMajor == 0; }
-  /// Adds several floats to global memory by one instruction, or whole rows by the copy engine.
+  /// Adds several floats to global memory by one instruction, or whole rows by TMA.
   bool addsVectors() const { return computeMajor >= 9; }
 
   /// Blocks that fit on one SM at these sizes (0 when one does not fit). Registers are allocated per warp

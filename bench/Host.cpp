@@ -244,7 +244,7 @@ static Expected<void> measureStep(const Options &options) {
   const auto lengths = captured("lengths", i32, rank(1)), pages = captured("pages", i32, rank(2));
   const Variant step = Variant("step").mask(causalBottomRight()).keyLengths(lengths).keyPages(pages, 64);
   CompileOptions compiling = hostOptions;
-  compiling.packGroups = compiling.splitKeys = true;
+  compiling.packGqa = compiling.splitKeys = true;
   Expected<Kernel> kernel = compile(step, compiling, options.target);
   if (!kernel)
     return kernel.error();

@@ -93,11 +93,11 @@ std::vector<FewQueriesPlan> attune::driver::fewQueriesPlans(const Source &source
     return {};
   request->theseSizes = true;
   request->mask = MaskShape::full(); // what the last rows of a cache see
-  request->fixed.packGroups = request->packFault.empty();
+  request->fixed.packGqa = request->packFault.empty();
   std::vector<FewQueriesPlan> plans;
   for (FewQueries form : {FewQueries::Whole, FewQueries::Split}) {
     request->fixed.splitKeys = form == FewQueries::Split;
-    if (form == FewQueries::Whole && !*request->fixed.packGroups)
+    if (form == FewQueries::Whole && !*request->fixed.packGqa)
       continue;
     if (std::optional<Plan> plan = bestOverSizes(*request, form == FewQueries::Split ? few : many))
       plans.push_back({form, *plan});
@@ -139,7 +139,7 @@ static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Plan &own, c
   if (options.tuning != Tuning::Off)
     if (std::optional<TunedKey> key = tunedKeyOf(kernel.image(), target))
       for (const TunedSizes &tuned : TunedPlans::of(options).find(*key))
-        result.push_back({tuned.sizeClass(), {tuned.bestBeside(own).plan}});
+        result.push_back({tuned.sizeClass(), {tuned.bestAgainst(own).plan}});
   for (const ProblemSizes &sizes : options.shapes)
     if (!known(SizeClass::of(sizes)))
       result.push_back({SizeClass::of(sizes), predicted(own, source, options, target, sizes)});

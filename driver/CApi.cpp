@@ -200,9 +200,9 @@ Expected<CompileOptions> optionsOf(const attune_options *given) {
   auto flag = [](int value) { return value >= 0 ? std::optional(value != 0) : std::nullopt; };
   const std::pair<const char *, int> flags[] = {
       {"q_registers", options->q_registers}, {"longest_first", options->longest_first},
-      {"persistent", options->persistent},   {"turns", options->turns},
+      {"persistent", options->persistent},   {"ping_pong", options->ping_pong},
       {"overlap", options->overlap},         {"stage_biases", options->stage_biases},
-      {"pack_groups", options->pack_groups}, {"split_keys", options->split_keys}};
+      {"pack_gqa", options->pack_gqa},       {"split_keys", options->split_keys}};
   for (const auto &[name, value] : flags)
     if (value < -1 || value > 1)
       return Error{
@@ -222,10 +222,10 @@ Expected<CompileOptions> optionsOf(const attune_options *given) {
   result.qRegisters = flag(options->q_registers);
   result.longestFirst = flag(options->longest_first);
   result.persistent = flag(options->persistent);
-  result.turns = flag(options->turns);
+  result.pingPong = flag(options->ping_pong);
   result.overlap = flag(options->overlap);
   result.stageBiases = flag(options->stage_biases);
-  result.packGroups = flag(options->pack_groups);
+  result.packGqa = flag(options->pack_gqa);
   result.splitKeys = flag(options->split_keys);
   static constexpr Tuning tunings[] = {Tuning::Cached, Tuning::Off, Tuning::Measure};
   if (size_t(options->tuning) >= std::size(tunings))

@@ -76,11 +76,11 @@ Expected<IrText> IrText::read(const std::string &path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string content;
-  constexpr size_t piece = 1 << 20;
+  constexpr size_t workItem = 1 << 20;
   while (file && content.size() <= maxBytes) {
     const size_t before = content.size();
-    content.resize(before + piece);
-    file.read(content.data() + before, piece);
+    content.resize(before + workItem);
+    file.read(content.data() + before, workItem);
     content.resize(before + size_t(file.gcount()));
   }
   if (!file.is_open() || file.bad())
@@ -374,7 +374,7 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
     return best;
   const KernelSignature &signature = best->signature;
   const int headDim = std::max(signature.headDim, signature.headDimV), harmless = harmlessSpillBytes(signature.dtype);
-  if (headDim > spillFreeHeadDim(planOf(*best).copyWarps > 0))
+  if (headDim > spillFreeHeadDim(planOf(*best).producerWarps > 0))
     return spillingBecause(std::move(*best),
                            fmt::format("tiles of head dim {} take more registers than a thread has in "
                                        "every plan; this one is the quickest by the cost model",

@@ -345,12 +345,12 @@ std::string imageTables(const KernelImage &image) {
     const KernelEntry &entry = image.entries[i];
     const std::string grid = fmt::format("grid_{}_{}", image.arch, i);
     const std::string bounds = fmt::format("bounds_{}_{}", image.arch, i);
-    text += countTable(signature, grid, entry.grid) + boundTable(signature, bounds, entry.leftOutIf);
+    text += countTable(signature, grid, entry.grid) + boundTable(signature, bounds, entry.skippedIf);
     entries += fmt::format("\n    {{{}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}}},", literal(entry.symbol),
                            entry.grid.size(), reference(!entry.grid.empty(), grid), entry.threads, entry.sharedBytes,
                            int(entry.persistent), int(entry.claimsWork), int(entry.dependent), int(entry.preparation),
-                           entry.leftOutIf.size(), reference(!entry.leftOutIf.empty(), bounds), entry.maps.reads,
-                           entry.maps.insteadOf);
+                           entry.skippedIf.size(), reference(!entry.skippedIf.empty(), bounds), entry.maps.reads,
+                           entry.maps.fallbackOf);
   }
   entries.back() = '}';
   text += fmt::format("static const entry_table entries_{}[] = {{{};\n", image.arch, entries);
@@ -811,7 +811,7 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
     if (!images[i].signature.derived.empty())
       return Error{
           fmt::format("kernel '{}' packs groups or splits keys, and its grid follows from what the runtime computes "
-                      "of a launch, which exported launchers do not; compile it with pack-groups and split-keys "
+                      "of a launch, which exported launchers do not; compile it with pack-gqa and split-keys "
                       "false, or launch it through the library",
                       images[i].name)};
     for (size_t j = 0; j < i; ++j)

@@ -81,7 +81,7 @@ typedef struct {
   const index_table *indices;
 } tensor_table;
 
-/* The copy engine's view of a tensor; `type` and `swizzle` are enumerators of cuda.h. */
+/* TMA's view of a tensor; `type` and `swizzle` are enumerators of cuda.h. */
 enum { map_of_operand, map_of_captured, map_of_workspace, map_of_gradient };
 typedef struct {
   int of, index; /* of operands, captured tensors or tensors in the workspace */
@@ -719,7 +719,7 @@ static int check_workspace(const problem *p, size_t needed) {
 /* Tensor maps                                                                */
 /*===----------------------------------------------------------------------===*/
 
-/* What the copy engine is told: the inmost dimension first, strides in bytes. */
+/* What TMA is told: the inmost dimension first, strides in bytes. */
 typedef struct {
   const void *address;
   uint64_t dimensions[4], strides[3];
@@ -948,9 +948,9 @@ static int check_mapped(const kernel_table *kernel, const image_table *image, in
       if (missing >> map & 1)
         return fail(
             result_invalid,
-            "captured tensor '%s' is read by the copy engine alone, which needs columns side by side, an address "
+            "captured tensor '%s' is read by TMA alone, which needs columns side by side, an address "
             "and strides of multiples of 16 bytes, and an element for each query and key; pad its rows, or add a "
-            "kernel with tile.instead_of",
+            "kernel with tile.fallback_of",
             mapped_name(kernel, image, &image->maps[map]));
   }
   return result_ok;

@@ -202,18 +202,18 @@ template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
   plan.dvWarps = int(sizes.getDvWarps());
   plan.longestFirst = kernel->hasAttr(sched::longestFirstAttr);
   plan.persistent = kernel->hasAttr(sched::persistentAttr);
-  plan.turns = kernel->hasAttr(sched::turnsAttr);
+  plan.pingPong = kernel->hasAttr(sched::pingPongAttr);
   plan.overlap = kernel->hasAttr(sched::overlapAttr);
   for (tile::DerivedAxisAttr axis : tile::derivedAxes(kernel)) {
-    plan.packGroups |= axis.getName() == tile::rowsAxis;
-    plan.splitKeys |= axis.getName() == tile::sharesAxis || axis.getName() == tile::piecesAxis;
+    plan.packGqa |= axis.getName() == tile::rowsAxis;
+    plan.splitKeys |= axis.getName() == tile::splitsAxis || axis.getName() == tile::workItemsAxis;
   }
   return plan;
 }
 
 Plan planOf(tile::KernelOp kernel) {
   Plan plan = sizesAndMarksOf(kernel);
-  plan.copyWarps = int(sched::fillingWarps(kernel));
+  plan.producerWarps = int(sched::fillingWarps(kernel));
   plan.stageBiases = kernel->hasAttr(sched::stageBiasesAttr);
   plan.stages = 1;
   kernel.walk([&](tile::LoadOp load) {
@@ -229,19 +229,19 @@ Plan planOf(tile::KernelOp kernel) {
 /// Copies in loops over tiles are of rings of `stages`, those before them of Q's.
 Plan planOf(sched::KernelOp kernel) {
   Plan plan = sizesAndMarksOf(kernel);
-  plan.copyWarps = int(kernel.getThreads() / 32) - plan.warps;
+  plan.producerWarps = int(kernel.getThreads() / 32) - plan.warps;
   plan.stages = 1;
   auto note = [&](Operation *copy, Value shared) {
     const auto type = cast<tile::TileType>(shared.getType());
     (copy->getParentOfType<sched::ForTilesOp>() ? plan.stages : plan.queryStages) = int(type.size("stage"));
   };
   kernel.walk([&](sched::LoadBoxOp copy) { note(copy, copy.getShared()); });
-  if (!plan.copyWarps)
+  if (!plan.producerWarps)
     kernel.walk([&](sched::CopyAsyncOp copy) {
       if (copy->getParentOfType<sched::ForTilesOp>())
         plan.stages = int(cast<tile::TileType>(copy.getShared().getType()).size("stage"));
     });
-  plan.qRegisters = !plan.copyWarps && holds<sched::LoadMatrixOp>(kernel, [](sched::LoadMatrixOp load) {
+  plan.qRegisters = !plan.producerWarps && holds<sched::LoadMatrixOp>(kernel, [](sched::LoadMatrixOp load) {
     return !load->getParentOfType<sched::ForTilesOp>();
   });
   plan.stageBiases = holds<sched::TensorMapOp>(
@@ -354,7 +354,7 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
     KernelEntry &entry = entries.emplace_back();
     entry.symbol = SymbolTable::getSymbolName(kernel.op).str();
     entry.grid = tile::gridOf(kernel.op);
-    entry.leftOutIf = tile::boundsOf(kernel.op);
+    entry.skippedIf = tile::boundsOf(kernel.op);
     entry.dependent = kernel.dependent;
     // Of operands it takes the workspace alone, of others at most their extents; and what it leaves stays.
     entry.preparation = !holds<tile::ParamOp>(kernel.op->getRegion(0), [&](tile::ParamOp param) {
@@ -404,7 +404,7 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
       OwningOpRef<ModuleOp> copy = holder.clone();
       auto op = *copy->getOps<attn::AttentionOp>().begin();
       for (StringRef decided : {StringRef(attn::planAttr), StringRef(attn::queriesPlanAttr),
-                                StringRef(attn::addsQueriesAttr), StringRef(attn::decisionsAttr)})
+                                StringRef(attn::accumulatesDqAttr), StringRef(attn::decisionsAttr)})
         op->removeAttr(decided);
       op.setSavesAttr(ArrayAttr::get(op.getContext(), {}));
       op->walk([](Operation *inner) { inner->removeAttr(attn::savedAttr); });

@@ -28,11 +28,11 @@ ordered_json attune::driver::sizesJson(const PlanRequest &request) {
 ordered_json attune::driver::planFields(const Plan &plan) {
   ordered_json fields;
   visitSchedule([&](std::string_view name, auto, const auto &value) { fields[std::string(name)] = value; }, plan);
-  fields["copyWarps"] = plan.copyWarps;
+  fields["producerWarps"] = plan.producerWarps;
   return fields;
 }
 
-static constexpr const char *laterFlags[] = {"packGroups", "splitKeys"};
+static constexpr const char *laterFlags[] = {"packGqa", "splitKeys"};
 
 ordered_json attune::driver::planFieldsExample() {
   ordered_json fields = planFields({});
@@ -51,7 +51,7 @@ Plan attune::driver::planOfFields(const ordered_json &fields) {
           found->get_to(value);
       },
       plan);
-  plan.copyWarps = fields.at("copyWarps");
+  plan.producerWarps = fields.at("producerWarps");
   return plan;
 }
 
@@ -180,13 +180,13 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"dvWarps", plan.dvWarps},
                          {"blocksPerSm", plan.blocksPerSm},
                          {"longestFirst", plan.longestFirst},
-                         {"copyWarps", plan.copyWarps},
+                         {"producerWarps", plan.producerWarps},
                          {"persistent", plan.persistent},
                          {"queryStages", plan.queryStages},
-                         {"turns", plan.turns},
+                         {"pingPong", plan.pingPong},
                          {"overlap", plan.overlap},
                          {"stageBiases", plan.stageBiases},
-                         {"packGroups", plan.packGroups},
+                         {"packGqa", plan.packGqa},
                          {"splitKeys", plan.splitKeys},
                          {"text", planText(plan, target)}};
   result["shared"] = {{"bytes", sharedBytes},
@@ -232,7 +232,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"visitedTiles", cost->visitedTiles},
                          {"maskedTiles", cost->partialTiles},
                          {"allTiles", cost->allTiles},
-                         {"keyShares", cost->keyShares},
+                         {"keySplits", cost->keySplits},
                          {"ratio", cost->trafficBytes > 0 ? cost->standardAttentionBytes / cost->trafficBytes : 0.0},
                          {"sizes", sizesJson(*lowered.request)}};
     ordered_json units = ordered_json::object();
@@ -257,9 +257,9 @@ static const ordered_json &planExample() {
     const ordered_json sizes = {{"batch", 0}, {"heads", 0}, {"headsKv", 0}, {"queries", 0}, {"keys", 0}};
     ordered_json plan = {{"arch", ""}, {"text", ""}};
     for (const char *count :
-         {"tileQ", "tileK", "warps", "threads", "stages", "dvWarps", "blocksPerSm", "copyWarps", "queryStages"})
+         {"tileQ", "tileK", "warps", "threads", "stages", "dvWarps", "blocksPerSm", "producerWarps", "queryStages"})
       plan[count] = 0;
-    for (const char *flag : {"qRegisters", "longestFirst", "persistent", "turns", "overlap", "stageBiases"})
+    for (const char *flag : {"qRegisters", "longestFirst", "persistent", "pingPong", "overlap", "stageBiases"})
       plan[flag] = false;
     for (const char *flag : laterFlags)
       plan[std::string(flag) + "?"] = false;
@@ -274,7 +274,7 @@ static const ordered_json &planExample() {
     plan["traffic?"] = {{"bytes", 0.0},        {"readBytes", 0.0},   {"writtenBytes", 0.0},
                         {"hbmReadBytes", 0.0}, {"hbmBytes", 0.0},    {"standardAttentionBytes", 0.0},
                         {"visitedTiles", 0.0}, {"maskedTiles", 0.0}, {"allTiles", 0.0},
-                        {"keyShares?", 0},     {"ratio", 0.0},       {"sizes", sizes}};
+                        {"keySplits?", 0},     {"ratio", 0.0},       {"sizes", sizes}};
     plan["predicted?"] = {{"microseconds", 0.0}, {"limitedBy", ""}, {"busy", ""}, {"unitMicroseconds", {{"*", 0.0}}}};
     plan["spills?"] = "";
     plan["fewQueries?"] = ordered_json::array({{{"form", ""}, {"text", ""}, {"plan", planFieldsExample()}}});

@@ -6,7 +6,7 @@
 //      "schedule": {"copies": "...", "roles": "...", ...}, "features": "...",
 //      "registers": {"estimated": 231, "limit": 255, "actual": 238, "spillBytes": 0},
 //      "traffic": {"bytes": 1.2e9, "readBytes": 1.1e9, "writtenBytes": 0.1e9, "hbmReadBytes": 0.2e9, "hbmBytes": 0.3e9,
-//                  "standardAttentionBytes": 5.2e9, "visitedTiles": 33792, "maskedTiles": 2048, "allTiles": 65536, "keyShares": 1, "ratio": 4.3,
+//                  "standardAttentionBytes": 5.2e9, "visitedTiles": 33792, "maskedTiles": 2048, "allTiles": 65536, "keySplits": 1, "ratio": 4.3,
 //                  "sizes": {"batch": 4, "heads": 16, "headsKv": 16, "queries": 4096, "keys": 4096}},
 //      "predicted": {"microseconds": 812.0, "limitedBy": "tensor cores", "busy": "tensor cores 61%, ...",
 //                    "unitMicroseconds": {"tensor cores": 495.0, "shared memory": 310.0, ...}},

@@ -66,15 +66,15 @@ static std::string productsText(sched::KernelOp kernel) {
 }
 
 /// Whether rows keep their maxima.
-static bool holdsMaxima(sched::KernelOp kernel) {
+static bool rescalesLazily(sched::KernelOp kernel) {
   return holds<sched::MmaAsyncOp>(kernel) && holds<sched::AnyLaneOp>(kernel);
 }
 
 static std::string overlapText(sched::KernelOp kernel) {
   const bool overlaps = kernel->hasAttr(sched::overlapAttr);
-  if (kernel->hasAttr(sched::turnsAttr)) {
+  if (kernel->hasAttr(sched::pingPongAttr)) {
     std::string text = "products of one warpgroup beside the softmax of another, in turn";
-    if (overlaps && !holdsMaxima(kernel))
+    if (overlaps && !rescalesLazily(kernel))
       text += "; that with V beside its own too";
     else if (overlaps && kernel.getPlan().getTileK() >= 32) // a half of whole blocks of 16 columns
       text += "; that with V beside half of its own too";
@@ -150,9 +150,9 @@ std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kerne
     lines.push_back({"search", copiesWhatItIsTold(kernel)
                                    ? "a warp looks for the next visible tile, 32 at a time; another copies V"
                                    : "a warp looks for the next visible tile, 32 at a time"});
-  if (holdsMaxima(kernel))
+  if (rescalesLazily(kernel))
     lines.push_back({"maxima", "a row keeps its maximum until a lane's sum of exponentials is 2^15"});
-  if (holds<sched::BehindOp>(kernel))
+  if (holds<sched::AfterOp>(kernel))
     lines.push_back(
         {"functions",
          "tanh or exp2 where it is all that is computed: those of 16 columns wait for the first of the 16 before"});

@@ -65,7 +65,7 @@ std::optional<TunedKey> TunedKey::of(const Target &target, const KernelSignature
                   signature.headDim, signature.headDimV, features};
 }
 
-const MeasuredPlan &TunedSizes::bestBeside(const Plan &own) const {
+const MeasuredPlan &TunedSizes::bestAgainst(const Plan &own) const {
   constexpr double worthAKernel = 1.02;
   const auto found = std::ranges::find(measured, own, &MeasuredPlan::plan);
   return found != measured.end() && found->microseconds <= worthAKernel * best().microseconds ? *found : best();

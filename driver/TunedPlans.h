@@ -76,7 +76,7 @@ struct TunedSizes {
   SizeClass sizeClass() const { return SizeClass::of(sizes); }
   const MeasuredPlan &best() const { return measured.front(); }
   /// best(), or `own` where that was measured within 2%: another kernel has to pay.
-  const MeasuredPlan &bestBeside(const Plan &own) const;
+  const MeasuredPlan &bestAgainst(const Plan &own) const;
 };
 
 /// One file, for `attune cache plans`.

@@ -215,7 +215,7 @@ private:
     const Racer &winner = **std::ranges::min_element(inRace, {}, &Racer::time);
     for (Racer &racer : racers)
       if (!racer.milliseconds.empty())
-        racer.beside = timeBeside(racer.milliseconds, winner.milliseconds);
+        racer.beside = timeAgainst(racer.milliseconds, winner.milliseconds);
   }
 
   /// Sorts what was timed, and keeps it.
@@ -292,7 +292,7 @@ private:
 };
 } // namespace
 
-double driver::timeBeside(std::span<const double> own, std::span<const double> winner) {
+double driver::timeAgainst(std::span<const double> own, std::span<const double> winner) {
   return median(own) * median(winner) / median(winner.first(std::min(own.size(), winner.size())));
 }
 

@@ -14,7 +14,7 @@ Expected<std::vector<TuneResult>> tuneSource(const Source &source, const Compile
 
 /// What a plan takes beside the winner of its race, in the winner's unit. `own` were launched in turn with the winner's
 /// first, before it left the race; a GPU near its power limit is slower by the winner's last.
-double timeBeside(std::span<const double> own, std::span<const double> winner);
+double timeAgainst(std::span<const double> own, std::span<const double> winner);
 
 /// Tunes those of options.shapes that are not measured yet.
 Expected<void> measureMissing(const Source &source, const CompileOptions &options, const Target &target);

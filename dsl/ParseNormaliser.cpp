@@ -38,7 +38,7 @@ struct Known {
 };
 
 /// Looks at each operation of an expression once.
-class AtHiddenKey {
+class AtMaskedKey {
 public:
   Known of(const Node &node) {
     if (auto known = values.find(&node); known != values.end())
@@ -179,7 +179,7 @@ public:
     result.lse = expression("lse", definition.lse, {}, Reduction::Sum);
     if (!failure && !result.p)
       fail("has no p; write what a score x weighs, for example .p = \"sigmoid(x)\"");
-    if (!failure && AtHiddenKey().of(result.p->node()).value != 0.0)
+    if (!failure && AtMaskedKey().of(result.p->node()).value != 0.0)
       fail("gives a hidden key, x = -inf, a p that is not 0 or not known to be; write x == -inf ? 0 : ...");
     if (failure)
       return *failure;

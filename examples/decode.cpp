@@ -12,7 +12,7 @@ int main() {
   // Queries are the last of the keys. A model would leave the schedule open, and name its sizes in CompileOptions::shapes
   // or Kernel::prepare: then each launch starts what is best for its sizes. Here both are asked for.
   const Variant variant = Variant("causal").mask(causal()).qOffset();
-  auto kernel = compile(variant, {.dtype = bf16, .headDim = D, .packGroups = true, .splitKeys = true}, target);
+  auto kernel = compile(variant, {.dtype = bf16, .headDim = D, .packGqa = true, .splitKeys = true}, target);
   if (!kernel)
     return report(kernel.error());
 

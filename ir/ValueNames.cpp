@@ -156,7 +156,7 @@ std::string argumentName(BlockArgument argument) {
         auto domain = op.getDomain().getDefiningOp<tile::DomainOp>();
         return i == 0   ? domain && domain.getAxis() == "q" ? "q0" : "k0"
                : i == 1 ? "partial"
-               : op.getRound() == argument
+               : op.getIteration() == argument
                    ? "round"
                    : carriedName(carriedBy(op), i - (op.getBody().getNumArguments() - op.getInits().size()));
       })
@@ -196,7 +196,7 @@ std::string resultName(Operation *op) {
       .Case<attn::LoadOp, attn::ScalarOp, attn::ExtentOp>([](auto op) { return op.getName().str(); })
       .Case([](tile::BlockIndexOp op) { return op.getAxis() == "q" ? "q0" : op.getAxis().str(); })
       .Case([](tile::AxisExtentOp op) { return (op.getAxis() + "_extent").str(); })
-      .Case([](tile::PartRowOp) { return "part_row"; })
+      .Case([](tile::WarpgroupRowOp) { return "part_row"; })
       .Case([](tile::DomainOp) { return "domain"; })
       .Case([](tile::FirstVisibleOp) { return "first_visible"; })
       .Case([](tile::TouchesOp) { return "touches"; })
@@ -209,7 +209,7 @@ std::string resultName(Operation *op) {
       .Case([](sched::ElectOp) { return "elected"; })
       .Case<sched::BlockIdOp, sched::ReadBlockIdOp>([](auto) { return "block"; })
       .Case([](sched::GridSizeOp) { return "blocks"; })
-      .Case<sched::ReadAgainOp, sched::NaturalOp>([](auto op) { return baseName(op.getValue()); })
+      .Case<sched::OpaqueOp, sched::NonnegativeOp>([](auto op) { return baseName(op.getValue()); })
       .Case([](sched::ClaimWorkOp) { return "claimed"; })
       .Case([](sched::TensorMapOp op) { return derivedName(op.getView(), "_map"); })
       .Case([](sched::SlotOp op) { return derivedName(op.getRing(), "_slot"); })

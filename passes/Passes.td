@@ -58,7 +58,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Requires: `attn.attention` ops; canonical regions, so that the cost model counts the instructions that remain.
     Ensures: each has an `attn.plan` whose shared memory and registers fit the architecture and the budget; a plan that
     was there stays when it fits, and is an error when it does not. Of a backward pass it is the plan of the loop over queries, and
-    `attn.queries_plan`, where that differs, of the loop over keys; `attn.adds_queries` says that the loop over queries adds dQ up in memory, where that is
+    `attn.queries_plan`, where that differs, of the loop over keys; `attn.accumulates_dq` says that the loop over queries adds dQ up in memory, where that is
     quicker than a second loop and `deterministic` gradients are not asked for.
     Why here: every later pass reads the plan and none changes it.
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
@@ -80,10 +80,10 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Option<"longestFirst", "longest-first", "std::string", "\"auto\"", "the last rows first: true, false or auto">,
     Option<"persistent", "persistent", "std::string", "\"auto\"", "blocks that take one tile of rows after another: true, false or auto">,
     Option<"queryStages", "query-stages", "int64_t", "0", "stages of Q in persistent blocks; 0 lets the cost model choose">,
-    Option<"turns", "turns", "std::string", "\"auto\"", "warpgroups that start their products in turn: true, false or auto">,
+    Option<"pingPong", "pingPong", "std::string", "\"auto\"", "warpgroups that start their products in turn: true, false or auto">,
     Option<"overlap", "overlap", "std::string", "\"auto\"", "the product with V beside the next softmax: true, false or auto">,
     Option<"stageBiases", "stage-biases", "std::string", "\"auto\"", "dense biases through shared memory: true, false or auto">,
-    Option<"packGroups", "pack-groups", "std::string", "\"auto\"", "the query heads of a key head share a tile's rows: true, false or auto">,
+    Option<"packGqa", "pack-gqa", "std::string", "\"auto\"", "the query heads of a key head share a tile's rows: true, false or auto">,
     Option<"splitKeys", "split-keys", "std::string", "\"auto\"", "several blocks share the keys of a tile of rows: true, false or auto">,
     Option<"queries", "sq", "int64_t", "4096", "queries to rank for">,
     Option<"keys", "sk", "int64_t", "4096", "keys to rank for">,
@@ -99,7 +99,7 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
     Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where tables of keys or arithmetic of both axes decide, a question to
     each tile, whose partial tiles are those in which the rest decides) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
     end goes through; the rest is one map in partial tiles. Where the domain reads tables of values of the mask, a kernel in front fills them (workspace operands). Where several warpgroups
-    compute, each visits the tiles `within` what its own rows (`tile.part_row`) see, by the mask's ends and, where a domain of their own asks tables of one tensor of words, from its first tile on
+    compute, each visits the tiles `within` what its own rows (`tile.warpgroup_row`) see, by the mask's ends and, where a domain of their own asks tables of one tensor of words, from its first tile on
     (`tile.first_visible`), and compares columns in the tiles that their ends go through. The normaliser is its definition, softmax where the op names none: the loop carries its statistics, and
     each of its regions is a map.
     Why here: the last point where the variant is still one formula.
@@ -118,7 +118,7 @@ def AttnToTileBackward : Pass<"attn-to-tile-backward", "::mlir::ModuleOp"> {
     Ensures: in its place a `tile.launch` of kernels: with row statistics one for rowsum(dO * O) and the like, one for dK and dV over tiles of keys, whose loop goes over the heads of a group and over the tiles of queries that see a key, one for dQ over tiles
     of queries; and in front of all the one that fills tables, where the mask has any. Domains and masks are those of attn-to-tile, for loops over either axis. Where roles go over one loop, heads of a group are rounds of its domain, whose `where` takes the round
     if the mask or a block pattern depends on the head; else such heads are a loop around. Scores and weights are computed again from Q, K and LSE.
-    Every gradient of Q, K and V is summed in one order, without atomics; but with `attn.adds_queries` the loop over queries has all five products and adds dQ to a workspace, which the kernel of rows clears and the one for dQ converts. Those of captured tensors follow from what indexes them: with k left out they are summed for each row, with q left out for each key, to the workspace, and a kernel `_grad_NAME` behind adds these up;
+    Every gradient of Q, K and V is summed in one order, without atomics; but with `attn.accumulates_dq` the loop over queries has all five products and adds dQ to a workspace, which the kernel of rows clears and the one for dQ converts. Those of captured tensors follow from what indexes them: with k left out they are summed for each row, with q left out for each key, to the workspace, and a kernel `_grad_NAME` behind adds these up;
     with q and k as indices that kernel computes the tensor's tiles itself (launches of a variant see to it that the tensor has an element for each of them); with any other index elements, or where indices follow from q - k sums along the diagonals of what a warp holds, are added atomically, behind a kernel `_zeros_NAME`: to float32, or for `deterministic` gradients to the integers of long accumulators, which the order of additions does not change.
     Why here: as attn-to-tile.
     Before: `attn.attention @causal ... attributes {gradients = #attn.gradients<[]>} ... p_grad {...}`
@@ -148,7 +148,7 @@ def ScaleQueries : Pass<"tile-scale-queries", "::mlir::ModuleOp"> {
   let summary = "a power of two of the score's factor moves to Q";
   let description = [{
     Requires: tile kernels whose scores begin with the product of Q and K.
-    Ensures: with copy warps and bf16, a score that adds a staged bias to the product times a constant below 1 multiplies Q by a power of two
+    Ensures: with producer warps and bf16, a score that adds a staged bias to the product times a constant below 1 multiplies Q by a power of two
     instead, and the product by a constant from 1 to 2. Not with `precise`, and not where Q comes anew with each tile of keys.
     Why here: tile-fold-factors divides the bias by that constant, which is finite then.
     Before: `%q = load`, `%x = map(%s) { s * 0.09 + t }`
@@ -173,7 +173,7 @@ def FoldFactors : Pass<"tile-fold-factors", "::mlir::ModuleOp"> {
   let description = [{
     Requires: tile kernels.
     Ensures: in kernels of 16-bit inputs without `precise`, no float is divided by a moderate constant or multiplied by two
-    constants in a row; a bias by distance, and with copy warps one that they stage, stands beside the unscaled product.
+    constants in a row; a bias by distance, and with producer warps one that they stage, stands beside the unscaled product.
     Why here: the softmax scale has just met the score; folding it into the exponent comes next and looks for one factor.
     Before: `s * 0.125 / 30`
     After: `s * 0.0041666667`
@@ -209,7 +209,7 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   let description = [{
     Requires: maps.
     Ensures: a quotient of a coordinate that is one for all of a tile is taken of its first; no map computes what depends on the block alone;
-    costly values of one axis (loads, divisions, special functions) come from a map over that axis; what a loop does not change stands before it. Where the rounds of a loop have one tile, what they load of both axes does, too, but for the biases that copy warps bring. Values along the loop's axis in a conditional map stay in it;
+    costly values of one axis (loads, divisions, special functions) come from a map over that axis; what a loop does not change stands before it. Where the rounds of a loop have one tile, what they load of both axes does, too, but for the biases that producer warps bring. Values along the loop's axis in a conditional map stay in it;
     with `conditional-columns`, those that are loaded come from a conditional map of their own.
     Why here: before layouts, so that the vectors get theirs.
     Before: `map(q, k) { s + exp2(head[h]) * table[q] }`
@@ -219,11 +219,11 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
                         "what conditional maps load along the loop's axis comes from conditional maps over it: for targets whose lanes share vectors">];
 }
 
-def StageDistances : Pass<"tile-stage-distances", "::mlir::ModuleOp"> {
+def StageRelativePositions : Pass<"tile-stage-relative-positions", "::mlir::ModuleOp"> {
   let summary = "compute what follows from q - k once for each distance, in shared memory";
   let description = [{
     Requires: maps over q and k in a loop.
-    Ensures: with copy warps, no such map loads a captured tensor by what follows from q - k alone: a map over the tile's distances does,
+    Ensures: with producer warps, no such map loads a captured tensor by what follows from q - k alone: a map over the tile's distances does,
     converted to shared, and the map reads that by distance. Left alone are values of 64 bits.
     Why here: hoisting has taken out what varies along one axis or none; then distances without a load become floats.
     Before: `map(%s) at(q, k) { s + table[h, q - k] }`
@@ -231,15 +231,15 @@ def StageDistances : Pass<"tile-stage-distances", "::mlir::ModuleOp"> {
   }];
 }
 
-def AddElementKernels : Pass<"tile-add-element-kernels", "::mlir::ModuleOp"> {
-  let summary = "beside a kernel whose dense biases copy warps bring, one that reads their elements";
+def AddFallbackKernels : Pass<"tile-add-fallback-kernels", "::mlir::ModuleOp"> {
+  let summary = "beside a kernel whose dense biases producer warps bring, one that reads their elements";
   let description = [{
     Requires: maps over q and k in a loop; a kernel with `sched.stage_biases`.
     Ensures: one that reads a captured tensor of floats at [.., q, k] has another in front of it in the launch, the same without `sched.stage_biases`, that starts in its place where
-    the copy engine cannot read the tensor (`tile.instead_of`).
-    Why here: what is hoisted depends on whether copy warps bring it.
+    TMA cannot read the tensor (`tile.fallback_of`).
+    Why here: what is hoisted depends on whether producer warps bring it.
     Before: `tile.kernel @bias ... {sched.stage_biases}`
-    After: `tile.kernel @bias_elements ... {tile.instead_of = @bias}`, `tile.kernel @bias ... {sched.stage_biases}`, `tile.launch [@bias_elements, @bias]`
+    After: `tile.kernel @bias_elements ... {tile.fallback_of = @bias}`, `tile.kernel @bias ... {sched.stage_biases}`, `tile.launch [@bias_elements, @bias]`
   }];
 }
 
@@ -259,7 +259,7 @@ def StageColumns : Pass<"tile-stage-columns", "::mlir::ModuleOp"> {
   let summary = "bring what conditional maps load by key to shared memory";
   let description = [{
     Requires: conditional maps over k (tile-hoist-invariants with `conditional-columns`).
-    Ensures: with copy warps, those of 32-bit values are unconditional, and converted to shared.
+    Ensures: with producer warps, those of 32-bit values are unconditional, and converted to shared.
     Why here: hoisting has made them.
     Before: `%c = map() at(k) only_if %partial { ids[k] }`, `map(%s, %c) only_if %partial`
     After: `%c = map() at(k) { ids[k] }`, `%t = convert %c : register -> shared`, `map(%s, %t) only_if %partial`
@@ -270,14 +270,14 @@ def StageVectors : Pass<"tile-stage-vectors", "::mlir::ModuleOp"> {
   let summary = "bring vectors that a loop loads to shared memory";
   let description = [{
     Requires: loads of vectors in loops over tiles, and maps of them.
-    Ensures: with copy warps, what a tile reads of 32-bit vectors whose loads differ from pass to pass of the loop and begin at one place, and computes from these alone, is one map without inputs, converted to shared. Without, the loads are to shared memory, and tiles compute it.
+    Ensures: with producer warps, what a tile reads of 32-bit vectors whose loads differ from pass to pass of the loop and begin at one place, and computes from these alone, is one map without inputs, converted to shared. Without, the loads are to shared memory, and tiles compute it.
     Why here: what exponents add a row has been folded into one vector.
     Before: `%l = load %LSE[%b, %h, %q0]`, `%n = map(%l) { -l }`, `map(%s, %n)`
     After: `%r = map() at(q = %q0) { -LSE[b, h, q] }`, `%t = convert %r : register -> shared`, `map(%s, %t)`
   }];
 }
 
-def SplitDistances : Pass<"tile-split-distances", "::mlir::ModuleOp"> {
+def SplitRelativePositions : Pass<"tile-split-relative-positions", "::mlir::ModuleOp"> {
   let summary = "the distance k - q as a difference of a column's float and a row's";
   let description = [{
     Requires: maps over q and k.
@@ -304,8 +304,8 @@ def AccumulateBias : Pass<"tile-accumulate-bias", "::mlir::ModuleOp"> {
   let summary = "products with K start from the bias";
   let description = [{
     Requires: scores whose scale has moved to the exponent; staged tensors.
-    Ensures: with copy warps, no map adds to the product of Q and K, and nothing else, what does not depend on it: the product's
-    accumulator starts from that. What comes from shared memory stays a map where the kernel has `sched.overlap` without `sched.turns`.
+    Ensures: with producer warps, no map adds to the product of Q and K, and nothing else, what does not depend on it: the product's
+    accumulator starts from that. What comes from shared memory stays a map where the kernel has `sched.overlap` without `sched.ping_pong`.
     Why here: the bias has its last form. It is then computed before the product, beside other warpgroups' products, and the sum costs nothing.
     Before: `%s = mma %q, %k`, `%x = map(%s, %t) { s + t }`
     After: `%b = map(%t) { t }`, `%x = mma %q, %k add %b`
@@ -316,7 +316,7 @@ def FuseExponents : Pass<"tile-fuse-exponents", "::mlir::ModuleOp"> {
   let summary = "one multiply-add for the exponent";
   let description = [{
     Requires: the softmax's exponentials, and by what the maximum's move changes those before, as maps to exp2((x - m) * c).
-    Ensures: in bf16 kernels without `precise` and without `turns`, the exponentials are exp2 of one multiply-add, and right for every finite x and m: with warp-level products
+    Ensures: in bf16 kernels without `precise` and without `pingPong`, the exponentials are exp2 of one multiply-add, and right for every finite x and m: with warp-level products
     x is x - m, and m 0, where a row of the warp has |c m| >= 2^14; else, where c <= 3 and no exponential of m is added to the sum behind the loop, the multiply-add has a factor of the row, c or a power of two where |c m| >= 2^30, and its addend is carried.
     Why here: `tile-cancel-row-terms` asks for the difference.
     Before: `%alpha = map(%m0, %m) { exp2((m0 - m) * c) }`, `%p = map(%x, %m) { exp2((x - m) * c) }`
@@ -386,14 +386,14 @@ def PlaceOperands : Pass<"tile-place-operands", "::mlir::ModuleOp"> {
     Ensures: a product's left operand has the rows of the result, and lies in shared memory or in registers with these rows first; its right operand
     lies in shared memory. Register tiles that belong together have the order of axes in which fewest products and reductions exchange elements between
     lanes; tiles that are loaded, stored or accumulated keep the one of memory. Shared copies have their registers' order, but the tensor's where a kernel with roles, in whose
-    place another can start (`tile.instead_of`), also stores the tile to a dense tensor of its type: the copy engine takes it from there (`tile-send-exchanges`).
+    place another can start (`tile.fallback_of`), also stores the tile to a dense tensor of its type: TMA takes it from there (`tile-store-by-tma`).
     Why here: layouts follow from the order of axes.
     Before: `tile.mma %ds, %k` with %ds : (k, q) in registers, contracted along k
     After: `%t = tile.convert %ds : ... -> !tile.tile<k 64 x q 64, bf16, shared>`, `tile.mma %t, %k`
   }];
 }
 
-def PlaceWork : Pass<"tile-place-work", "::mlir::ModuleOp"> {
+def ScheduleBlocks : Pass<"tile-schedule-blocks", "::mlir::ModuleOp"> {
   let summary = "compute where a block's tile is from the block's number";
   let description = [{
     Requires: kernels that run as they stand, one tile of work a block: those of the CPU target.
@@ -410,8 +410,8 @@ def AssignRoles : Pass<"tile-assign-roles", "::mlir::ModuleOp"> {
   let description = [{
     Requires: a path that all of the kernel can take.
     Ensures: what a role brings has a `sched.ring`: of one stage before the loop, in it of two, or as many as that of the first copy, where the text says nothing; the first warp copies, and searches tiles where they follow from a search,
-    beside which the second copies all but the first tile of a pass; values by distance are computed by all warps but the first; what a loop adds to memory, where the copy engine can, is taken there by a warp that fills no ring. The kernel has its two
-    `sched.roles`, one that fills rings and one that computes, with the registers of a thread. Without copy warps copies of a loop have such rings, too, and all warps fill them. What the text says stays.
+    beside which the second copies all but the first tile of a pass; values by distance are computed by all warps but the first; what a loop adds to memory, where TMA can, is taken there by a warp that fills no ring. The kernel has its two
+    `sched.roles`, one that fills rings and one that computes, with the registers of a thread. Without producer warps copies of a loop have such rings, too, and all warps fill them. What the text says stays.
     Why here: how many warps compute a tile for the others is in its layout.
     Before: `%k = tile.load %K[...]`
     After: `%k = tile.load %K[...] {sched.ring = #sched.ring<stages 2, "producer" warp 0>}`
@@ -470,15 +470,15 @@ def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
   }];
 }
 
-def AlternateWarpgroups : Pass<"tile-alternate-warpgroups", "::mlir::ModuleOp"> {
+def PingPong : Pass<"tile-ping-pong", "::mlir::ModuleOp"> {
   let summary = "warpgroups start their products in turn";
   let description = [{
-    Requires: `sched.turns`, and two or more warpgroups; `sched.at`.
+    Requires: `sched.ping_pong`, and two or more warpgroups; `sched.at`.
     Ensures: the asynchronous products of a loop that follow from no other, and those of stage 1, are a turn, "products". Not where warpgroups pass over tiles (`within`) of rings of one
     stage, nor where the text has a turn; a remark says so of the former.
     Why here: it is known which products run beside each other.
     Before: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0>}`
-    After: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0, turn "products">}`
+    After: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0, ping_pong "products">}`
   }];
 }
 
@@ -496,7 +496,7 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     work lies, and which number follows, becomes arithmetic (passes/sched/WorkOrder.h). What maps read by key lies beside K, in stages of
     K's ring: the warp that copies K stores it where the tile is partial. The search also finds where each warpgroup's `tile.first_visible` is. Tiles outside of a loop's `within` a
     warpgroup passes over, in loops before and after it: it waits for their stages and releases them. What the loop stores or adds to memory with a `sched.ring` the consumers
-    store to a stage, from where a warp of the producer has the copy engine take it (`sched.write_tile`); behind the loop they await that the ring is empty.
+    store to a stage, from where a warp of the producer has TMA take it (`sched.write_tile`); behind the loop they await that the ring is empty.
     Why here: lifetimes of stages follow the tile ops that read them.
     Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`
     After: `sched.role "producer" { sched.for_work ... { sched.for_tiles ... { acquire; copy_tile ... signal %kr } } }`,
@@ -507,10 +507,10 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
 def PipelineStages : Pass<"tile-pipeline-stages", "::mlir::ModuleOp"> {
   let summary = "loops over tiles run as their ops say";
   let description = [{
-    Requires: rings, and `sched.at` of the ops of loops, from passes or from the text; asynchronous products and turns in roles alone.
+    Requires: rings, and `sched.at` of the ops of loops, from passes or from the text; asynchronous products and pingPong in roles alone.
     Ensures: the ops of a loop stand in the order in which they run; where some are of stage 1, stage 0 of the first tile stands in front of it and stage 1 of the last behind it, and what
     stage 0 gives to stage 1 is carried; with more stages the loop that is left is taken apart in the same way. A slot follows from the wait for its stage, a release from the last op that reads its tiles, whatever their orders. A `sched.mma_wait` with its pending count stands in front of what needs an asynchronous product, a release of what it reads behind that.
-    Warpgroups wait for their turn in front of the first op that has one and hand it on behind the last; turns of tiles that a warpgroup passes over it hands on at once. No `sched.at` is left.
+    Warpgroups wait for their turn in front of the first op that has one and hand it on behind the last; pingPong of tiles that a warpgroup passes over it hands on at once. No `sched.at` is left.
     Why here: rings and stages are there, tiles are still values.
     Before: `for_tiles { %s = mma %q, %k {sched.async, order 0}; softmax; %o = mma %p, %v add %acc {sched.async, order 1, stage 1} }`
     After: `first tile's softmax; for_tiles { start %s; start %o; mma_wait pending 1; softmax; mma_wait pending 0; ... }; %o = mma ...`
@@ -532,10 +532,10 @@ def VerifySchedule : Pass<"tile-verify-schedule", "::mlir::ModuleOp"> {
   let options = [Option<"form", "form", "std::string", "\"stages\"", "layouts, copies or stages">];
 }
 
-def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
+def LazyRescale : Pass<"tile-lazy-rescale", "::mlir::ModuleOp"> {
   let summary = "a row keeps its maximum until exponentials grow out of range";
   let description = [{
-    Requires: `sched.turns`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
+    Requires: `sched.ping_pong`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
     as maps of their own. Nothing among these reads what they give, nor starts the product that they wait for: a remark says where a schedule has it otherwise.
     Ensures: exponentials follow from the maximum so far, behind the wait for the product before, of the first half of the columns in front of it where the kernel has `sched.overlap` too; it moves, and sum and
     accumulator are rescaled, only where a lane's sum of them is 2^15 or more. In bf16 without `precise` the exponent is a multiply-add with an addend that is carried beside the maximum: -c m, or infinity, so that the
@@ -547,28 +547,28 @@ def HoldMaxima : Pass<"tile-hold-maxima", "::mlir::ModuleOp"> {
   }];
 }
 
-def ComputeAgain : Pass<"tile-compute-again", "::mlir::ModuleOp"> {
+def RecomputeMaps : Pass<"tile-recompute-maps", "::mlir::ModuleOp"> {
   let summary = "what two maps compute of a tile is computed twice";
   let description = [{
     Requires: maps as they are expanded.
     Ensures: where a map computes of a further input, a tile of float32 in registers, what an earlier map of the block has computed of it, and reads more than one of these values further on, it takes its elements behind those of its
-    first input (`sched.behind`): the device compiler then computes again and does not keep the earlier values of all elements.
+    first input (`sched.after`): the device compiler then computes again and does not keep the earlier values of all elements.
     Why here: no later pass tells maps apart by what they compute.
     Before: `%x = tile.map(%s) { tanh(%s) * exp(%s) }`, `%ds = tile.map(%dp, %s) { %dp * f(tanh(%s), exp(%s)) }`
-    After: `%ds = tile.map(%dp, %s) { %again = sched.behind %s, %dp; %dp * f(tanh(%again), exp(%again)) }`
+    After: `%ds = tile.map(%dp, %s) { %again = sched.after %s, %dp; %dp * f(tanh(%again), exp(%again)) }`
   }];
   let dependentDialects = ["::attune::sched::SchedDialect"];
 }
 
-def PaceFunctions : Pass<"tile-pace-functions", "::mlir::ModuleOp"> {
+def InterleaveFunctions : Pass<"tile-interleave-functions", "::mlir::ModuleOp"> {
   let summary = "special functions in step with what leads to them";
   let description = [{
     Requires: roles.
     Ensures: a map of a tile that computes one special function (tanh, exp2) of each element, by way of its sum, product or fma with what is the same along a row, and whose elements nothing sums up,
-    is `paced`: 16 columns wait for the first of the 16 columns before. Not where four instructions or more follow from the function. Not in kernels of float32-accurate functions.
-    Why here: `tile-hold-maxima` has set exponentials apart that are computed alone.
+    is `interleaved`: 16 columns wait for the first of the 16 columns before. Not where four instructions or more follow from the function. Not in kernels of float32-accurate functions.
+    Why here: `tile-lazy-rescale` has set exponentials apart that are computed alone.
     Before: `%t = tile.map(%s) { tanh(%s * c) }`
-    After: `%t = tile.map(%s) { tanh(%s * c) } {paced}`
+    After: `%t = tile.map(%s) { tanh(%s * c) } {interleaved}`
   }];
 }
 
@@ -585,13 +585,13 @@ def PairElements : Pass<"tile-pair-elements", "::mlir::ModuleOp"> {
   }];
 }
 
-def SendExchanges : Pass<"tile-send-exchanges", "::mlir::ModuleOp"> {
-  let summary = "a tile that lies in shared memory as a dense tensor does goes there by the copy engine";
+def StoreByTma : Pass<"tile-store-by-tma", "::mlir::ModuleOp"> {
+  let summary = "a tile that lies in shared memory as a dense tensor does goes there by TMA";
   let description = [{
     Requires: layouts; the meeting of the warps in front of what reads a `sched.exchange`.
     Ensures: a `tile.scatter` that adds nothing, whose last two indices count along rows and columns, and whose tile a `sched.exchange` puts into shared memory with these
     rows and columns in the view's type for a product, stands behind the last product in front of any loop for further tiles, and takes the shared tile: boxes of the
-    copy engine (`sched.store_box`), which ends where the tensor does.
+    TMA (`sched.store_box`), which ends where the tensor does.
     Why here: behind the stages of the loop, which say when products run.
     Before: `tile.scatter %ds, %dbias[%h, %q, %k]; %s = sched.exchange %ds ...; %dq = tile.mma %s, %k`
     After: `%s = sched.exchange %ds ...; %dq = tile.mma %s, %k; tile.scatter %s, %dbias[%h, %q, %k]`

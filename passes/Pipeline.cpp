@@ -97,19 +97,19 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     // ChoosePath runs before the passes that write ops for producer warps, so that a kernel which no producer warps can
     // serve gets none of these ops.
     passes.addPass(createChoosePath(ChoosePathOptions{options.arch, /*ordersChosen=*/false}));
-    // Before hoisting, which leaves alone what copy warps bring. Both kernels gain by a scaled Q.
-    passes.addPass(createAddElementKernels());
+    // Before hoisting, which leaves alone what producer warps bring. Both kernels gain by a scaled Q.
+    passes.addPass(createAddFallbackKernels());
   }
   passes.addPass(createHoistInvariants(HoistInvariantsOptions{/*conditionalColumns=*/!cpu}));
   if (!cpu) {
     // What is computed in any case needs no stage.
     passes.addPass(createCSEPass());
-    passes.addPass(createStageDistances());
+    passes.addPass(createStageRelativePositions());
     passes.addPass(createStageBiases());
     passes.addPass(createStageColumns());
   }
   // Of the distances that are left.
-  passes.addPass(createSplitDistances());
+  passes.addPass(createSplitRelativePositions());
   passes.addPass(createCancelRowTerms());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -128,7 +128,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   addTileVerifier(passes, options);
 }
 
-void attune::addTileToCpu(OpPassManager &passes) { passes.addPass(createPlaceWork()); }
+void attune::addTileToCpu(OpPassManager &passes) { passes.addPass(createScheduleBlocks()); }
 
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
   // Which axis is rows says what a warpgroup's product can take.
@@ -144,7 +144,7 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   // When ops run, as attributes; what a hand wrote stays.
   passes.addPass(createOverlapProducts());
   // Of the products that are deferred, too.
-  passes.addPass(createAlternateWarpgroups());
+  passes.addPass(createPingPong());
   // Each leaves kernels alone whose plan is for the other.
   passes.addPass(createPipelineCopies());
   passes.addPass(createSpecializeWarps());
@@ -152,11 +152,11 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createPipelineStages());
   passes.addPass(createVerifySchedule({"stages"}));
   // Behind the first tile, which that pass sets apart.
-  passes.addPass(createHoldMaxima());
-  passes.addPass(createComputeAgain());
-  passes.addPass(createPaceFunctions());
+  passes.addPass(createLazyRescale());
+  passes.addPass(createRecomputeMaps());
+  passes.addPass(createInterleaveFunctions());
   passes.addPass(createPairElements());
-  passes.addPass(createSendExchanges());
+  passes.addPass(createStoreByTma());
   passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
   passes.addPass(createExpandSearches());
   passes.addPass(createCanonicalizerPass());

@@ -265,7 +265,7 @@ StartedKernel Kernel::State::startedKernel(const PackedLaunch &packed, const Loa
 
 Expected<void> Kernel::State::launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const {
   int code = 0;
-  if (kernel.besideLast) {
+  if (kernel.overlapsLast) {
     CudaLaunchAttribute attribute = {.id = launchAttributeProgrammaticSerialization, .padding = 0, .value = {1}};
     const CudaLaunchConfig config = {.grid = {kernel.blocks, 1, 1},
                                      .block = {kernel.threads, 1, 1},

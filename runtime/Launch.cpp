@@ -669,7 +669,7 @@ static int64_t groupOf(Axes &axes) {
 }
 
 /// Of the kernel whose grid has `axis`, the tiles along the other axes.
-static int64_t tilesBeside(const KernelImage &image, const DerivedAxis &axis, Axes &axes, const LaunchArgs &args) {
+static int64_t tilesOfOtherAxes(const KernelImage &image, const DerivedAxis &axis, Axes &axes, const LaunchArgs &args) {
   int64_t tiles = 1;
   for (const KernelEntry &entry : image.entries)
     if (std::ranges::find(entry.grid, axis.name, &AxisParam::name) != entry.grid.end()) {
@@ -696,18 +696,18 @@ static void deriveAxes(const KernelImage &image, int64_t multiprocessors, const 
       return slots(axis);
     case Rule::TileRows:
       return std::min<int64_t>(extent(axis.of), axis.by);
-    case Rule::Shares:
-      return keyShares(tilesBeside(image, axis, axes, args), ceilDiv(extent("k"), axis.by), slots(axis));
-    case Rule::Pieces:
+    case Rule::Splits:
+      return keySplits(tilesOfOtherAxes(image, axis, axes, args), ceilDiv(extent("k"), axis.by), slots(axis));
+    case Rule::WorkItems:
       break;
     }
-    const int64_t beside = tilesBeside(image, axis, axes, args), atOnce = beside ? slots(axis) / beside : 0;
+    const int64_t beside = tilesOfOtherAxes(image, axis, axes, args), atOnce = beside ? slots(axis) / beside : 0;
     const int64_t rowTiles = saturatingProduct(extent("b"), ceilDiv(extent(axis.of), axis.by));
     return rowTiles ? std::min(rowTiles, INT64_MAX - atOnce) + atOnce : 0;
   };
   for (const bool ofGrid : {false, true})
     for (const DerivedAxis &axis : image.signature.derived)
-      if (ofGrid == (axis.rule == Rule::Shares || axis.rule == Rule::Pieces))
+      if (ofGrid == (axis.rule == Rule::Splits || axis.rule == Rule::WorkItems))
         axes.derive(axis.name, extentOf(axis));
 }
 
@@ -894,7 +894,7 @@ static Expected<void> checkOperands(const KernelSignature &signature, Device dev
 /// Whether a kernel has nothing to do in a launch of these sizes.
 static bool isLeftOut(const KernelEntry &entry, Axes &axes, const LaunchArgs &args) {
   auto extent = [&](const std::string &axis) { return extentIn(axis, axes, args).value_or(0); };
-  return !entry.leftOutIf.empty() && std::ranges::all_of(entry.leftOutIf, [&](const ExtentBound &bound) {
+  return !entry.skippedIf.empty() && std::ranges::all_of(entry.skippedIf, [&](const ExtentBound &bound) {
     const int64_t of = extent(bound.axis);
     return of >= 1 && of <= (bound.most.empty() ? 1 : extent(bound.most));
   });
@@ -937,12 +937,12 @@ static Expected<void> checkCountedTiles(const OperandParam &operand, const Tenso
 Expected<void> attune::checkMapped(const KernelImage &image, int32_t mapped) {
   for (const KernelEntry &entry : image.entries) {
     const auto missing = uint32_t(entry.maps.reads & ~mapped);
-    auto standsIn = [&](const KernelEntry &other) { return other.maps.insteadOf == entry.maps.reads; };
-    if (missing && std::ranges::none_of(image.entries, standsIn))
+    auto isFallback = [&](const KernelEntry &other) { return other.maps.fallbackOf == entry.maps.reads; };
+    if (missing && std::ranges::none_of(image.entries, isFallback))
       return failure(
-          "captured tensor '{}' is read by the copy engine alone, which needs columns side by side, an address and "
+          "captured tensor '{}' is read by TMA alone, which needs columns side by side, an address and "
           "strides of multiples of 16 bytes, and an element for each query and key; pad its rows, or add a kernel "
-          "with tile.instead_of",
+          "with tile.fallback_of",
           image.signature.tensorMaps[size_t(std::countr_zero(missing))].tensor);
   }
   return {};

@@ -36,7 +36,7 @@ LaunchGraphs::Graph *LaunchGraphs::graphOf(CudaStreamHandle stream) {
 
 bool LaunchGraphs::Graph::isOf(std::span<const StartedKernel> kernels) const {
   return std::ranges::equal(kernels, std::span(of.data(), count), [](const StartedKernel &a, const StartedKernel &b) {
-    return a.function == b.function && a.besideLast == b.besideLast;
+    return a.function == b.function && a.overlapsLast == b.overlapsLast;
   });
 }
 
@@ -57,7 +57,7 @@ int LaunchGraphs::build(const CudaDriver &driver, std::span<const StartedKernel>
   for (size_t i = 0; i < kernels.size() && code == 0; ++i) {
     CudaNodeParams params = {.kernel = nodeOf(kernels[i], arguments)};
     CudaEdge edge;
-    if (kernels[i].besideLast)
+    if (kernels[i].overlapsLast)
       edge = {.fromPort = programmaticPort, .type = programmaticEdge};
     code = driver.cuGraphAddNode(&graph.nodes[i], graph.chain, i ? &graph.nodes[i - 1] : nullptr, i ? &edge : nullptr,
                                  i > 0, &params);
@@ -75,8 +75,8 @@ bool LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKerne
   if (!graph || graph->busy.exchange(true, std::memory_order_acquire))
     return false;
   bool started = false;
-  if (!graph->wasAsked) {
-    graph->wasAsked = true;
+  if (!graph->wasChecked) {
+    graph->wasChecked = true;
   } else if (!graph->fails && (!graph->exec || graph->isOf(kernels))) {
     int code = 0;
     if (!graph->exec) {

@@ -26,7 +26,7 @@ namespace attune {
 struct StartedKernel {
   CudaFunction function = nullptr;
   unsigned blocks = 0, threads = 0, sharedBytes = 0;
-  bool besideLast = false; ///< may start before the one in front of it has ended
+  bool overlapsLast = false; ///< may start before the one in front of it has ended
 };
 
 /// The graphs of one module's kernels. Any number of threads may call `launch` at once: none waits.
@@ -50,7 +50,7 @@ private:
   struct Graph {
     std::atomic<CudaStreamHandle> stream; ///< `unused` of none
     std::atomic<bool> busy = false;       ///< guards the rest
-    bool wasAsked = false, fails = false;
+    bool wasChecked = false, fails = false;
     const CudaDriver *cuda = nullptr; ///< that made the rest
     CudaGraph chain = nullptr;        ///< by whose nodes those of `exec` are named
     CudaGraphExec exec = nullptr;

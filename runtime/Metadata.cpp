@@ -33,7 +33,7 @@ static json toJson(const std::vector<AxisParam> &axes) {
 
 static json toJson(const KernelEntry &entry) {
   json bounds = json::array();
-  for (const ExtentBound &bound : entry.leftOutIf)
+  for (const ExtentBound &bound : entry.skippedIf)
     bounds.push_back({{"axis", bound.axis}, {"most", bound.most}});
   return {{"symbol", entry.symbol},
           {"grid", toJson(entry.grid)},
@@ -45,9 +45,9 @@ static json toJson(const KernelEntry &entry) {
           {"claimsWork", entry.claimsWork},
           {"dependent", entry.dependent},
           {"preparation", entry.preparation},
-          {"leftOutIf", std::move(bounds)},
+          {"skippedIf", std::move(bounds)},
           {"readsMaps", entry.maps.reads},
-          {"insteadOfMaps", entry.maps.insteadOf}};
+          {"insteadOfMaps", entry.maps.fallbackOf}};
 }
 
 static json toJson(const OperandParam &operand) {
@@ -272,14 +272,14 @@ static void read(Reader &reader, const json &from, KernelEntry &to) {
   reader.read(from, "claimsWork", to.claimsWork);
   reader.read(from, "dependent", to.dependent);
   reader.read(from, "preparation", to.preparation);
-  if (const json *bounds = reader.array(from, "leftOutIf", maxGridAxes))
+  if (const json *bounds = reader.array(from, "skippedIf", maxGridAxes))
     for (const json &bound : *bounds) {
-      ExtentBound &param = to.leftOutIf.emplace_back();
+      ExtentBound &param = to.skippedIf.emplace_back();
       reader.read(bound, "axis", param.axis);
       reader.read(bound, "most", param.most);
     }
   reader.read(from, "readsMaps", to.maps.reads, anyCount);
-  reader.read(from, "insteadOfMaps", to.maps.insteadOf, anyCount);
+  reader.read(from, "insteadOfMaps", to.maps.fallbackOf, anyCount);
 }
 
 static void read(Reader &reader, const json &from, KernelSignature &to) {
@@ -338,7 +338,8 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
         if (param.rule == DerivedAxis::Rule::Pages && !tensorDimension(param.of))
           reader.fail(fmt::format("derives axis '{}' of pages of '{}', which is no captured tensor's dimension",
                                   param.name, param.of));
-        if ((param.rule == DerivedAxis::Rule::Pieces || param.rule == DerivedAxis::Rule::TileRows) && param.of.empty())
+        if ((param.rule == DerivedAxis::Rule::WorkItems || param.rule == DerivedAxis::Rule::TileRows) &&
+            param.of.empty())
           reader.fail(fmt::format("derives axis '{}' of the rows of no axis", param.name));
       }
   if (from.contains("blockPattern"))
@@ -367,7 +368,7 @@ static bool hasExtent(const KernelSignature &signature, const AxisParam &axis) {
   return axis.size || std::ranges::find(shared, axis.name) != shared.end();
 }
 
-/// Whether a tensor map is of an operand or captured tensor that the copy engine can describe.
+/// Whether a tensor map is of an operand or captured tensor that TMA can describe.
 static bool isMappable(const KernelSignature &signature, const TensorMapParam &map) {
   if (map.captured) {
     const TensorParam *tensor = findTensor(signature, map.tensor);
@@ -393,12 +394,12 @@ static void checkTensors(Reader &reader, const KernelSignature &signature, const
     for (const AxisParam &axis : entry.grid)
       if (!hasExtent(signature, axis))
         reader.fail(fmt::format("has a grid over axis '{}', which no tensor has", axis.name));
-    for (const ExtentBound &bound : entry.leftOutIf)
+    for (const ExtentBound &bound : entry.skippedIf)
       for (const std::string &axis : {bound.axis, bound.most})
         if (!axis.empty() && !hasExtent(signature, AxisParam{axis}))
           reader.fail(fmt::format("has a kernel left out by axis '{}', which no tensor has", axis));
     for (size_t map = 0; map < mostTensorMaps; ++map)
-      if ((entry.maps.reads | entry.maps.insteadOf) >> map & 1 &&
+      if ((entry.maps.reads | entry.maps.fallbackOf) >> map & 1 &&
           (map >= signature.tensorMaps.size() || !signature.tensorMaps[map].isOptional()))
         reader.fail(fmt::format(
             "has a kernel that depends on tensor map {}, which is of no captured tensor or its gradient", map));

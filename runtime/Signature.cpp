@@ -39,13 +39,13 @@ std::optional<OperandRole> attune::parseOperandRole(std::string_view text) {
 }
 
 const char *attune::name(DerivedAxis::Rule rule) {
-  constexpr const char *names[] = {"rows", "shares", "pages", "slots", "pieces", "tile_rows"};
+  constexpr const char *names[] = {"rows", "splits", "pages", "slots", "work_items", "tile_rows"};
   return names[size_t(rule)];
 }
 
 std::optional<DerivedAxis::Rule> attune::parseDerivedRule(std::string_view text) {
   using Rule = DerivedAxis::Rule;
-  for (Rule rule : {Rule::Rows, Rule::Shares, Rule::Pages, Rule::Slots, Rule::Pieces, Rule::TileRows})
+  for (Rule rule : {Rule::Rows, Rule::Splits, Rule::Pages, Rule::Slots, Rule::WorkItems, Rule::TileRows})
     if (text == name(rule))
       return rule;
   return std::nullopt;

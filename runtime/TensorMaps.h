@@ -1,4 +1,4 @@
-//===- TensorMaps.h - Descriptors for the copy engine, made once ------------===//
+//===- TensorMaps.h - Descriptors for TMA, made once ------------===//
 //
 // A kernel with TMA copies takes a tensor map of 128 opaque bytes for each operand and captured tensor that it reads or
 // writes by tiles. What a map says is a pure function of address, extents and strides, so that one that was

@@ -26,8 +26,8 @@ void Lowering::lowerForBlocks(ForBlocksOp op) {
 
   SmallVector<Value> results = domain.getTimes()
                                    ? loop(constI64(0), toI64(lookup(domain.getTimes())), constI64(1), scalars,
-                                          [&](Value round, ValueRange outer) {
-                                            values[op.getRound()] = arith::TruncIOp::create(b, i32, round);
+                                          [&](Value iteration, ValueRange outer) {
+                                            values[op.getIteration()] = arith::TruncIOp::create(b, i32, iteration);
                                             return lowerSegments(op, domain, outer, scalarIndex);
                                           })
                                    : lowerSegments(op, domain, scalars, scalarIndex);
@@ -95,7 +95,7 @@ SmallVector<Value> Lowering::lowerVisited(ForBlocksOp op, DomainOp domain, Value
                                           ValueRange inner, ArrayRef<unsigned> scalarIndex) {
   values[domain.getWhere().getArgument(0)] = arith::TruncIOp::create(b, i32, n);
   if (domain.getWhere().getNumArguments() > 1)
-    values[domain.getWhere().getArgument(1)] = lookup(op.getRound());
+    values[domain.getWhere().getArgument(1)] = lookup(op.getIteration());
   for (Operation &asked : domain.getWhere().front().without_terminator())
     lowerScalarOp(&asked);
   Value mixed =

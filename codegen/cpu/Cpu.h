@@ -7,7 +7,7 @@
 //     HostEntry entry{code->function, object->scratchBytes};
 //
 // One call of the function does one block of work. Where its tile lies along the axes of the grid the kernel computes
-// from the block's number (`tile-place-work`). Every tile lies in the caller's scratch memory. Rows of the block are
+// from the block's number (`tile-schedule-blocks`). Every tile lies in the caller's scratch memory. Rows of the block are
 // the lanes of a vector: a tile of (q, k) is stored k-major, so that S^T = K Q^T needs no transposed K, a row's maximum
 // is a vertical maximum, and P^T feeds O^T = V^T P^T as it stands.
 //
@@ -52,7 +52,7 @@ struct HostCode {
   std::shared_ptr<void> owner;
 };
 
-/// Compiles the `tile.kernel` ops of `module`, behind `tile-place-work`. The module is not changed.
+/// Compiles the `tile.kernel` ops of `module`, behind `tile-schedule-blocks`. The module is not changed.
 /// Fails on an op that the CPU target lacks, naming it.
 Expected<HostObject> compileHost(mlir::ModuleOp module);
 

@@ -230,7 +230,7 @@ private:
   /// Rows of the tile that lie below the limit.
   Value validRows(Value limit, Value firstRow, int64_t rows);
   /// Columns [begin, begin + lanes) in pieces of the vector width and then of smaller powers of two.
-  void forPieces(int64_t begin, int64_t end, function_ref<void(Value column, int64_t lanes)> body);
+  void forSteps(int64_t begin, int64_t end, function_ref<void(Value column, int64_t lanes)> body);
   void lowerLoad(tile::LoadOp op);
   /// Whether every reader is a product that takes single elements of whole f32 rows.
   bool readsInPlace(tile::LoadOp op, const Memory &memory);

@@ -83,7 +83,7 @@ void Lowering::lowerScalarOp(Operation *op) {
     values[id] = blockId;
     return;
   }
-  if (auto number = dyn_cast<sched::NaturalOp>(op)) {
+  if (auto number = dyn_cast<sched::NonnegativeOp>(op)) {
     values[number] = lookup(number.getValue());
     return;
   }

@@ -11,7 +11,7 @@ Value Lowering::validRows(Value limit, Value firstRow, int64_t rows) {
   return arith::MaxSIOp::create(b, arith::MinSIOp::create(b, left, constI64(rows)), constI64(0));
 }
 
-void Lowering::forPieces(int64_t begin, int64_t end, function_ref<void(Value column, int64_t lanes)> body) {
+void Lowering::forSteps(int64_t begin, int64_t end, function_ref<void(Value column, int64_t lanes)> body) {
   int64_t lanes = host.lanes, whole = (end - begin) / lanes * lanes;
   if (whole > 0)
     loop(constI64(begin), constI64(begin + whole), constI64(lanes), {}, [&](Value column, ValueRange) {
@@ -93,7 +93,7 @@ void Lowering::copyRows(tile::LoadOp op, const Memory &memory, ValueRange indice
   int64_t rows = type.getShape()[0], columns = type.getShape()[1];
   Value columnCount = constI64(columns);
   auto zeroRow = [&](Value i, int64_t begin) {
-    forPieces(begin, columns, [&](Value column, int64_t lanes) {
+    forSteps(begin, columns, [&](Value column, int64_t lanes) {
       storeAt(zeroOf(vectorOf(stored, lanes)), scratchAt(offset, stored, add(mul(i, columnCount), column)),
               bytesOf(stored));
     });
@@ -102,7 +102,7 @@ void Lowering::copyRows(tile::LoadOp op, const Memory &memory, ValueRange indice
     int64_t filled = std::min(memory.columns, columns);
     loop(constI64(0), valid, [&](Value i) {
       Value row = rowAddress(op.getView(), indices, i);
-      forPieces(0, filled, [&](Value column, int64_t lanes) {
+      forSteps(0, filled, [&](Value column, int64_t lanes) {
         Value value = loadGlobal(offsetElements(row, memory.element, column), memory.element, lanes);
         storeAt(value, scratchAt(offset, stored, add(mul(i, columnCount), column)), bytesOf(stored));
       });
@@ -177,7 +177,7 @@ void Lowering::lowerStore(Operation *op, Value tileValue, Value view, ValueRange
     Value row = rowAddress(view, indices, i);
     Value start = mul(i, constI64(columns));
     if (vectors) {
-      forPieces(0, std::min(memory.columns, columns), [&](Value column, int64_t lanes) {
+      forSteps(0, std::min(memory.columns, columns), [&](Value column, int64_t lanes) {
         Type stored = storedType(element);
         Value value = loadAt(scratchAt(offset, stored, add(start, column)), vectorOf(stored, lanes), bytesOf(stored));
         storeGlobal(value, offsetElements(row, memory.element, column), memory.element);

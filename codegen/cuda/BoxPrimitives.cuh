@@ -1,7 +1,7 @@
-//===- BoxPrimitives.cuh - The copy engine (sm_90) ------------------------===//
+//===- BoxPrimitives.cuh - TMA (sm_90) ------------------------===//
 
 //@ TensorMap
-/// What the launch tells the copy engine about a tensor. PTX 5.5.8, tensor maps.
+/// What the launch tells TMA about a tensor. PTX 5.5.8, tensor maps.
 struct alignas(64) TensorMap {
   unsigned long long words[16];
 };
@@ -50,5 +50,5 @@ template <int pending> __device__ __forceinline__ void wait_boxes() {
 }
 
 //@ fence_async
-/// The thread's stores to shared memory are there for the copy engine and wgmma. PTX 9.7.13.4, fence.proxy.async.
+/// The thread's stores to shared memory are there for TMA and wgmma. PTX 9.7.13.4, fence.proxy.async.
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }

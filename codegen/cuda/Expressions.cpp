@@ -57,7 +57,7 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::optional<Expr>>(op)
       .Case([&](ThreadIdOp) { return castTo("int", {"threadIdx.x"}); })
       .Case([&](LaneIdOp) { return natural(castTo("int", {"threadIdx.x % 32", Product})); })
-      .Case([&](NaturalOp o) { return natural(integer(o.getValue())); })
+      .Case([&](NonnegativeOp o) { return natural(integer(o.getValue())); })
       .Case([&](GetOp get) {
         Expr expr{element(get.getBuffer(), get.getIndices())};
         auto type = cast<TileType>(get.getBuffer().getType());
@@ -72,7 +72,7 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
                          {integer(o.getPair()), value(o.getIndex())});
       })
       .Case([&](tile::MulFiniteOp o) { return call("__fmul_rz", {value(o.getLhs()), value(o.getRhs())}); })
-      .Case([&](BehindOp o) { return primitive("behind", {value(o.getValue()), value(o.getFirst())}); })
+      .Case([&](AfterOp o) { return primitive("behind", {value(o.getValue()), value(o.getFirst())}); })
       .Case([&](ColumnsBelowOp o) { return primitive("columns_below", {value(o.getBound())}); })
       .Case([&](TestBitOp o) { return primitive("test_bit", {value(o.getWord()), value(o.getIndex())}); })
       .Case([&](IsNullOp null) { return infix({views[null.getView()].root}, "==", {"nullptr"}, Equality); })
@@ -97,7 +97,7 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
 /// Ops whose expression takes the place of a value.
 static bool isExpression(Operation *op) {
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
-         isa<tile::MulFiniteOp, NaturalOp, LaneIdOp, GetOp, IsNullOp, PackOp, UnpackOp, BehindOp, ColumnsBelowOp,
+         isa<tile::MulFiniteOp, NonnegativeOp, LaneIdOp, GetOp, IsNullOp, PackOp, UnpackOp, AfterOp, ColumnsBelowOp,
              TestBitOp, ExtentOp>(op);
 }
 

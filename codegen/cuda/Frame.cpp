@@ -139,7 +139,7 @@ void KernelPrinter::printParams(std::string &out) {
          "  void *workspace;\n"
          "  int group, q_offset, drop_threshold;\n"
          "  float keep_scale;\n"
-         "  int mapped;  // bit n: the copy engine can read by the n-th tensor map\n" +
+         "  int mapped;  // bit n: TMA can read by the n-th tensor map\n" +
          params + maps.text +
          "};\n"
          "static_assert(sizeof(Params) == " +

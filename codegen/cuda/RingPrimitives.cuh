@@ -31,7 +31,7 @@ template <int stages> __device__ __forceinline__ void init_ring(unsigned barrier
 }
 
 //@ fence_init
-/// Barriers initialised before are there for the copy engine. PTX 9.7.13.4, fence.mbarrier_init.
+/// Barriers initialised before are there for TMA. PTX 9.7.13.4, fence.mbarrier_init.
 __device__ __forceinline__ void fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 //@ wait_barrier

@@ -57,8 +57,7 @@ bool KernelPrinter::printWork(Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](ForWorkOp o) { printForWork(o); })
       .Case([&](ReadBlockIdOp o) { declare(o->getResult(0), bitPattern(primitive("read_block_id", {}))); })
-      .Case(
-          [&](ReadAgainOp o) { declare(o->getResult(0), bitPattern(primitive("read_again", {value(o.getValue())}))); })
+      .Case([&](OpaqueOp o) { declare(o->getResult(0), bitPattern(primitive("opaque", {value(o.getValue())}))); })
       .Case(
           [&](ClaimWorkOp o) { declare(o->getResult(0), primitive("claim_work", {{views[o.getCounter()].pointer}})); })
       .Case([&](StartNextLaunchOp) { statement(op, primitive("start_next_launch", {}).text + ";"); })

@@ -45,9 +45,9 @@ template <int Fields> __device__ __forceinline__ Message<Fields> receive(unsigne
   return message;
 }
 
-//@ read_again
+//@ opaque
 /// The same number, which the compiler takes for another: it does not keep what follows from both.
-__device__ __forceinline__ unsigned read_again(unsigned number) {
+__device__ __forceinline__ unsigned opaque(unsigned number) {
   unsigned same;
   asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
   return same;

@@ -272,7 +272,7 @@ Run format(Operation *op) {
         return nullptr;
       })
       .Case([](tile::MulFiniteOp o) { return floats<[](float a, float b) { return multiplyTowardZero(a, b); }>(o); })
-      .Case([](sched::BehindOp) -> Run { return &apply<[](float value, float) { return value; }, float, float>; })
+      .Case([](sched::AfterOp) -> Run { return &apply<[](float value, float) { return value; }, float, float>; })
       .Case([](sched::ColumnsBelowOp) -> Run {
         return &apply<[](int32_t bound) {
           uint32_t columns = 0;

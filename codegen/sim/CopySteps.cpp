@@ -128,9 +128,9 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
       !boxOperands(machine, warp, step, 0, at, stage, sharedRow, 5, first))
     return Go::Stop;
   if (!(machine.launch.params->mapped >> map.number & 1))
-    return machine.fail(warp, step,
-                        fmt::format("reads {}, which the launch has not described to the copy engine",
-                                    machine.program.tensors[map.tensor].name));
+    return machine.fail(
+        warp, step,
+        fmt::format("reads {}, which the launch has not described to TMA", machine.program.tensors[map.tensor].name));
   RingState &ring = machine.rings[step.at[2]];
   if (stage >= int64_t(ring.full.size()))
     return machine.fail(warp, step,
@@ -139,7 +139,7 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
   const bool isOwn = ring.by.warp == warp.index && warp.has(ring.by.lane);
   if (!ring.fence || (!isOwn && ring.fence > warp.knows(warp.first()).seen[ring.by.agent()]))
     return machine.fail(warp, step,
-                        fmt::format("signals {}, whose init_ring no fence_init has shown to the copy engine",
+                        fmt::format("signals {}, whose init_ring no fence_init has shown to TMA",
                                     machine.program.rings[step.at[2]].name),
                         ring.by.op);
   Landing landing{step.op, step.at[2], int(stage), {}, {}, 0};

@@ -42,7 +42,7 @@ bool Decoder::valueOp(Operation *op) {
       .Case([&](sched::ElectOp o) { emit(o, sim::elect); })
       .Case<sched::BlockIdOp, sched::ReadBlockIdOp>([&](auto o) { emit(o, sim::blockId); })
       .Case([&](sched::GridSizeOp o) { emit(o, sim::gridSize); })
-      .Case<sched::ReadAgainOp, sched::NaturalOp>(
+      .Case<sched::OpaqueOp, sched::NonnegativeOp>(
           [&](auto o) { emit(o, sim::move, o.getValue()).number[0] = widthOf(o.getValue().getType()); })
       // Kernels run one after the other.
       .Case([&](sched::StartNextLaunchOp) {})

@@ -184,8 +184,8 @@ Expected<std::shared_ptr<const Program>> Decoder::run() {
   program->sharedBytes = kernel.getSharedBytes();
   for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
     program->grid.push_back({tile::findExtent(signature, axis.getName()), axis.getSize(), axis.getBy()});
-  for (tile::ExtentBoundAttr bound : tile::leftOutIf(kernel))
-    program->leftOutIf.push_back({{tile::findExtent(signature, bound.getAxis())},
+  for (tile::ExtentBoundAttr bound : tile::skippedIf(kernel))
+    program->skippedIf.push_back({{tile::findExtent(signature, bound.getAxis())},
                                   bound.getMost() ? Axis{tile::findExtent(signature, bound.getMost())} : Axis{{}, 1}});
   program->mapped = maps.conditionOf(kernel);
   block(kernel.getBody().front());

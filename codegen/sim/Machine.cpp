@@ -14,7 +14,7 @@ using namespace attune::sim;
 
 /// Who goes on where several warps can: any; mostly the same; the one of the highest priority, which belongs to roles
 /// first, so that a whole role stays behind as far as it can.
-enum class Turns { Short, Long, ByPriority };
+enum class Policy { Short, Long, ByPriority };
 
 Machine::Machine(const Program &program, const Launch &launch, uint64_t seed)
     : program(program), launch(launch), seed(seed), memory(program.sharedBytes, program.warps),
@@ -99,7 +99,7 @@ Expected<void> Machine::run(int64_t which) {
   start(which);
   // Even seeds let copies land as late as they can. Warps take turns in one of three ways.
   const bool late = seed % 2 == 0;
-  const auto turns = Turns(seed / 2 % 3);
+  const auto pingPong = Policy(seed / 2 % 3);
   std::vector<uint64_t> ofRole(program.roles.size() + 1), priorities(warps.size());
   for (uint64_t &priority : ofRole)
     priority = draw(1 << 16) << 16;
@@ -124,7 +124,7 @@ Expected<void> Machine::run(int64_t which) {
            "copies into shared memory after the last warp has ended; nobody waits for it");
       break;
     }
-    if (turns == Turns::Long && last && canRun(*last) && draw(100) < 95) {
+    if (pingPong == Policy::Long && last && canRun(*last) && draw(100) < 95) {
       step(*last);
       continue;
     }
@@ -134,7 +134,7 @@ Expected<void> Machine::run(int64_t which) {
       continue;
     }
     last = ready[next];
-    if (turns == Turns::ByPriority) {
+    if (pingPong == Policy::ByPriority) {
       last = *std::max_element(ready.begin(), ready.end(),
                                [&](Warp *a, Warp *b) { return priorities[a->index] < priorities[b->index]; });
       if (draw(256) == 0)
@@ -285,7 +285,7 @@ void Machine::learn(Warp &warp, const Knowledge &what) {
   warp.some.join(what);
 }
 
-void Machine::meetLanes(Warp &warp) {
+void Machine::synchronizeLanes(Warp &warp) {
   warp.met = warp.now;
   warp.all.join(handOn(warp, allLanes));
   warp.someMask = warp.stored = 0;
@@ -339,7 +339,7 @@ bool Machine::ringReady(const Warp &warp, const Step &step, int lane) {
 }
 
 /// A barrier by id: arrives, and with `waits` blocks until all have.
-Go Machine::meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits) {
+Go Machine::synchronize(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits) {
   if (!converged(warp, step))
     return Go::Stop;
   if (id < 0 || id >= int64_t(barriers.size()))
@@ -357,7 +357,7 @@ Go Machine::meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool
                 fmt::format("reaches barrier {} a second time before all {} threads have reached it once", id, threads),
                 barrier.op);
   if (waits)
-    meetLanes(warp);
+    synchronizeLanes(warp);
   barrier.gathered.join(handOn(warp, allLanes));
   barrier.warps |= 1u << warp.index;
   barrier.arrived += lanes;

@@ -187,13 +187,13 @@ struct Machine {
   /// The active lanes have waited for `what`.
   void learn(Warp &warp, const Knowledge &what);
   /// All lanes know what each has waited for and done.
-  void meetLanes(Warp &warp);
+  void synchronizeLanes(Warp &warp);
 
   // Barriers. False after a finding.
   bool arrive(const Warp &warp, const Step &step, int64_t stage, bool full, int64_t count, const Knowledge &knows);
   bool completePhase(const Warp *warp, uint32_t op, int ring, int64_t stage, bool full);
   bool ringReady(const Warp &warp, const Step &step, int lane);
-  Go meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits);
+  Go synchronize(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits);
 
   bool land(size_t which);
   Go completeProducts(Warp &warp, const Step &step, size_t pending);

@@ -66,14 +66,14 @@ public:
   std::optional<Fault> read(const Actor &actor, int64_t address, int64_t count);
   std::optional<Fault> write(const Actor &actor, int64_t address, int64_t count);
 
-  /// cp.async, or with `engine` the copy engine: the destination from the start of a copy to its landing.
+  /// cp.async, or with `engine` TMA: the destination from the start of a copy to its landing.
   std::optional<Fault> startCopy(const Actor &actor, int64_t address, int64_t count, bool engine);
   /// The copy's bytes are there, written by `actor`.
   void landCopy(const Actor &actor, int64_t address, int64_t count);
   /// The same, written by an agent that is not a warp, in its `phase`.
   void landBox(int agent, uint32_t phase, uint32_t op, int64_t address, int64_t count);
 
-  /// Reads that take until endRead, by tensor cores or copy engine.
+  /// Reads that take until endRead, by tensor cores or TMA.
   std::optional<Fault> startRead(const Actor &actor, int64_t address, int64_t count);
   void endRead(const Actor &actor, int64_t address, int64_t count);
 

@@ -195,7 +195,7 @@ struct Program {
   size_t valueBytes = 0, registerWords = 0, sharedBytes = 0;
   int warps = 0, agents = 0; ///< agents: those of the warps, then the stages of the rings
   std::vector<Axis> grid;
-  std::vector<Bound> leftOutIf; ///< sizes that keep all of them leave the kernel out
+  std::vector<Bound> skippedIf; ///< sizes that keep all of them leave the kernel out
   MapCondition mapped;          ///< where it does not hold another kernel does the work
   bool hasWork = false;
   bool persistent = false; ///< a block has several tiles of work

@@ -66,7 +66,7 @@ static int64_t valueOf(const Parameter &parameter, const LaunchParams &params) {
 
 /// Which of the tiles that no block has from the start each block gets. Blocks are simulated one by one, and may be of
 /// any speed: each claim goes to any of them, or, for odd seeds, all go to one.
-static std::vector<std::vector<int64_t>> dealClaims(int64_t tiles, int64_t blocks, uint64_t seed) {
+static std::vector<std::vector<int64_t>> assignClaims(int64_t tiles, int64_t blocks, uint64_t seed) {
   std::vector<std::vector<int64_t>> claims(blocks);
   std::mt19937_64 random(seed);
   for (int64_t tile = blocks; tile < tiles; ++tile)
@@ -84,7 +84,7 @@ static Expected<void> runProgram(const Program &program, const LaunchParams *par
   };
   if (!program.mapped.holds(params->mapped))
     return {};
-  if (!program.leftOutIf.empty() && std::ranges::all_of(program.leftOutIf, holds))
+  if (!program.skippedIf.empty() && std::ranges::all_of(program.skippedIf, holds))
     return {};
   Launch launch;
   launch.params = params;
@@ -95,7 +95,7 @@ static Expected<void> runProgram(const Program &program, const LaunchParams *par
                       ? launch.tiles
                       : persistentBlocks(launch.tiles, std::max<int64_t>(settings.multiprocessors, 1), program.claims);
   if (program.claims)
-    launch.claims = dealClaims(launch.tiles, launch.blocks, settings.seed);
+    launch.claims = assignClaims(launch.tiles, launch.blocks, settings.seed);
   for (const sim::Tensor &tensor : program.tensors)
     launch.tensors.push_back(memoryOf(tensor, *params));
   for (const Parameter &parameter : program.parameters)

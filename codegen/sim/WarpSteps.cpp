@@ -131,22 +131,22 @@ Go sim::philox(Machine &, Warp &warp, const Step &step) {
 }
 
 Go sim::barrier(Machine &machine, Warp &warp, const Step &step) {
-  return machine.meet(warp, step, 0, machine.program.warps * lanes, true);
+  return machine.synchronize(warp, step, 0, machine.program.warps * lanes, true);
 }
 
 Go sim::syncLanes(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step))
     return Go::Stop;
-  machine.meetLanes(warp);
+  machine.synchronizeLanes(warp);
   return Go::Next;
 }
 
 Go sim::syncWarps(Machine &machine, Warp &warp, const Step &step) {
   int64_t id;
-  return machine.uniform(warp, step, 0, id) ? machine.meet(warp, step, id, step.number[0], true) : Go::Stop;
+  return machine.uniform(warp, step, 0, id) ? machine.synchronize(warp, step, id, step.number[0], true) : Go::Stop;
 }
 
 Go sim::arriveWarps(Machine &machine, Warp &warp, const Step &step) {
   int64_t id;
-  return machine.uniform(warp, step, 0, id) ? machine.meet(warp, step, id, step.number[0], false) : Go::Stop;
+  return machine.uniform(warp, step, 0, id) ? machine.synchronize(warp, step, id, step.number[0], false) : Go::Stop;
 }

@@ -139,10 +139,10 @@ struct CompileOptions {
   std::optional<bool> longestFirst = {}; ///< whether the last rows, which see most keys of a causal mask, come first
   std::optional<bool> persistent = {};   ///< whether a block takes one tile of rows after another
   std::optional<int> queryStages = {};   ///< buffers of Q in persistent blocks: 1 or 2
-  std::optional<bool> turns = {};        ///< whether warpgroups start their products in turn
+  std::optional<bool> pingPong = {};     ///< whether warpgroups start their products in turn
   std::optional<bool> overlap = {};      ///< whether a tile's product with V runs beside the softmax of the next
   std::optional<bool> stageBiases = {};  ///< whether dense biases (bias[h, q, k]) go through shared memory
-  std::optional<bool> packGroups = {};   ///< whether the query heads of a key head share a tile's rows: for few queries
+  std::optional<bool> packGqa = {};      ///< whether the query heads of a key head share a tile's rows: for few queries
   std::optional<bool> splitKeys =
       {}; ///< whether several blocks share the keys of a tile of rows, where few tiles would
           ///< leave multiprocessors idle; needs a workspace

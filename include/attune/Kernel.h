@@ -208,12 +208,12 @@ std::array<int64_t, 5> savedShape(const OperandParam &operand, int64_t batch, in
 struct DerivedAxis {
   enum class Rule : uint8_t {
     Rows,   ///< queries of all query heads of a key head: the extent of q times LaunchParams::group
-    Shares, ///< of the keys of a tile of rows: keyShares() of LaunchParams.h, for the kernel whose grid has the axis
+    Splits, ///< of the keys of a tile of rows: keySplits() of LaunchParams.h, for the kernel whose grid has the axis
     Pages,  ///< keys of pages: the extent of `of` times `by`
     Slots,  ///< blocks that run at a time: blocksPerSm on each multiprocessor
     /// Of the work of sequences whose lengths memory tells, at most: a block for each that runs at a time, and one for
     /// each tile of `by` rows of each sequence. Rows are those of the axis `of`; each index of the grid's other axes has as many.
-    Pieces,
+    WorkItems,
     TileRows, ///< rows of a tile: the extent of the axis `of`, at most `by`
   };
   std::string name;
@@ -225,7 +225,7 @@ struct DerivedAxis {
   std::string of = {};
   friend bool operator==(const DerivedAxis &, const DerivedAxis &) = default;
 };
-/// "rows", "shares", "pages", "slots", "pieces" or "tile_rows"
+/// "rows", "splits", "pages", "slots", "work_items" or "tile_rows"
 const char *name(DerivedAxis::Rule rule);
 std::optional<DerivedAxis::Rule> parseDerivedRule(std::string_view text);
 
@@ -240,7 +240,7 @@ struct BlockPatternParam {
 };
 
 /// Says that the kernel takes a tensor map of an operand or a captured tensor: the launch describes the tensor to the
-/// copy engine in boxes of rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). Where
+/// TMA in boxes of rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). Where
 /// strides or extents of a captured tensor or its gradient do not allow it (LaunchParams::mapped), another kernel starts
 /// (MapCondition).
 struct TensorMapParam {
@@ -301,9 +301,11 @@ struct CompileTimes {
 
 /// When a launch starts a kernel, by the optional tensor maps that it could make (LaunchParams::mapped).
 struct MapCondition {
-  int32_t reads = 0;     ///< bits of those that the kernel reads or writes by, all of which it needs
-  int32_t insteadOf = 0; ///< bits of another kernel's, of which one at least is missing; 0: it stands for no other
-  bool holds(int32_t mapped) const { return (reads & ~mapped) == 0 && (insteadOf == 0 || (insteadOf & ~mapped) != 0); }
+  int32_t reads = 0;      ///< bits of those that the kernel reads or writes by, all of which it needs
+  int32_t fallbackOf = 0; ///< bits of another kernel's, of which one at least is missing; 0: it stands for no other
+  bool holds(int32_t mapped) const {
+    return (reads & ~mapped) == 0 && (fallbackOf == 0 || (fallbackOf & ~mapped) != 0);
+  }
   friend bool operator==(const MapCondition &, const MapCondition &) = default;
 };
 
@@ -326,7 +328,7 @@ struct KernelEntry {
   bool claimsWork = false;  ///< which they claim when they are free
   bool dependent = false;   ///< may start before the kernel in front of it has ended
   bool preparation = false; ///< writes the workspace alone: what LaunchArgs::keepTables leaves out
-  std::vector<ExtentBound> leftOutIf = {}; ///< where all of these hold it has nothing to do, and a launch leaves it out
+  std::vector<ExtentBound> skippedIf = {}; ///< where all of these hold it has nothing to do, and a launch leaves it out
   MapCondition maps = {};                  ///< where it does not hold another kernel does the work
   friend bool operator==(const KernelEntry &, const KernelEntry &) = default;
 };

@@ -32,7 +32,7 @@ struct LaunchParams {
   int32_t qOffset;        ///< added to q in expressions (chunked prefill)
   uint32_t dropThreshold; ///< T = min(65535, round(65536 * p_drop)); kept iff r >= T
   float keepScale;        ///< 65536 / (65536 - T)
-  int32_t mapped;         ///< bit n: the copy engine can read by the signature's n-th tensor map
+  int32_t mapped;         ///< bit n: TMA can read by the signature's n-th tensor map
   int32_t unused;
 };
 
@@ -51,15 +51,15 @@ constexpr int64_t persistentBlocks(int64_t tiles, int64_t multiprocessors, bool 
 /// Into how many shares the `keyTiles` tiles of keys of each of `rowTiles` tiles of rows are divided, one to a block, where
 /// `slots` blocks run at a time: the number that is expected to be done first. A block takes as long as its tiles and
 /// `blockTiles` more, and blocks run in waves; of two numbers that are as good, the less.
-constexpr int64_t keyShares(int64_t rowTiles, int64_t keyTiles, int64_t slots) {
+constexpr int64_t keySplits(int64_t rowTiles, int64_t keyTiles, int64_t slots) {
   constexpr int64_t blockTiles = 2;
   int64_t best = 1, least = 0;
   const int64_t most = rowTiles ? (2 * slots + rowTiles - 1) / rowTiles : 1;
-  for (int64_t shares = 1; shares <= most && shares <= keyTiles; ++shares) {
-    const int64_t waves = (rowTiles * shares + slots - 1) / slots, each = (keyTiles + shares - 1) / shares;
+  for (int64_t splits = 1; splits <= most && splits <= keyTiles; ++splits) {
+    const int64_t waves = (rowTiles * splits + slots - 1) / slots, each = (keyTiles + splits - 1) / splits;
     const int64_t time = waves * (each + blockTiles);
-    if (shares == 1 || time < least) {
-      best = shares;
+    if (splits == 1 || time < least) {
+      best = splits;
       least = time;
     }
   }

@@ -31,10 +31,10 @@ template <typename Visit, typename... Structures> void visitSchedule(Visit visit
   visit("longestFirst", "whether the last rows, which see most keys of a causal mask, come first", of.longestFirst...);
   visit("persistent", "whether a block takes one tile of rows after another", of.persistent...);
   visit("queryStages", "buffers of Q in persistent blocks: 1 or 2", of.queryStages...);
-  visit("turns", "whether warpgroups start their products in turn", of.turns...);
+  visit("pingPong", "whether warpgroups start their products in turn", of.pingPong...);
   visit("overlap", "whether a tile's product with V runs beside the softmax of the next", of.overlap...);
   visit("stageBiases", "whether dense biases go through shared memory", of.stageBiases...);
-  visit("packGroups", "whether the query heads of a key head share a tile's rows", of.packGroups...);
+  visit("packGqa", "whether the query heads of a key head share a tile's rows", of.packGqa...);
   visit("splitKeys", "whether several blocks share the keys of a tile of rows", of.splitKeys...);
 }
 

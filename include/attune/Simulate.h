@@ -28,7 +28,7 @@ namespace attune {
 
 struct SimulationOptions {
   uint64_t seed = 0;           ///< draws the order of warps and copies; even seeds let copies land as late as they can
-  int64_t multiprocessors = 2; ///< for grids: persistentBlocks and keyShares of LaunchParams.h
+  int64_t multiprocessors = 2; ///< for grids: persistentBlocks and keySplits of LaunchParams.h
 };
 
 /// A scheduled kernel ready to run. Cheap to copy; const members may be called from any number of threads at once.

@@ -5,7 +5,7 @@
 //              {{.sizes = {.batch = 1, .heads = 8, .headsKv = 8, .queries = 1024, .keys = 1024}}});
 //     if (!tuned)
 //       return report(tuned.error());
-//     tuned->front().candidates.front().text           // "64 x 128, 1 warpgroup and a copy warp, ..."
+//     tuned->front().candidates.front().text           // "64 x 128, 1 warpgroup and a producer warp, ..."
 //     compile(variant, ...)                            // has it as the alternative for these sizes, in any process
 //
 // Candidates are the plans of the cost model, and of each those that differ from its rules in one thing (turns, overlap,

@@ -165,13 +165,13 @@ typedef struct attune_options {
   const char *cache_dir;                       /* NULL: the default folder */
   int no_cache;                                /* 1: neither read nor write the cache */
   int blocks_per_sm, query_stages;             /* 0: chosen */
-  int longest_first, persistent, turns, overlap, stage_biases; /* 0 or 1; -1: chosen */
+  int longest_first, persistent, ping_pong, overlap, stage_biases; /* 0 or 1; -1: chosen */
   attune_tuning tuning;
   const attune_sizes *shapes; /* that get kernels of their own where others are better there; NULL: none */
   size_t shape_count;
   const attune_gradients *gradients; /* the backward pass is compiled, too (attune_kernel_backward); NULL: it is not */
-  int backward;                /* 1: the backward pass alone, of `gradients`, also in attune_emit and attune_explain */
-  int pack_groups, split_keys; /* 0 or 1; -1: chosen */
+  int backward;             /* 1: the backward pass alone, of `gradients`, also in attune_emit and attune_explain */
+  int pack_gqa, split_keys; /* 0 or 1; -1: chosen */
 } attune_options;
 /* bf16, and everything chosen; head_dim is left to set. */
 static inline attune_options attune_options_init(void) {
@@ -179,8 +179,8 @@ static inline attune_options attune_options_init(void) {
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
   options.dtype = ATTUNE_BF16;
-  options.q_registers = options.longest_first = options.persistent = options.turns = options.overlap =
-      options.stage_biases = options.pack_groups = options.split_keys = -1;
+  options.q_registers = options.longest_first = options.persistent = options.ping_pong = options.overlap =
+      options.stage_biases = options.pack_gqa = options.split_keys = -1;
   return options;
 }
 

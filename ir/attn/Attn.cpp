@@ -462,7 +462,7 @@ LogicalResult ExtentOp::verify() {
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
                                int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool, int64_t dvWarps,
-                               int64_t copyWarps, bool persistent, int64_t queryStages, bool turns, bool overlap,
+                               int64_t producerWarps, bool persistent, int64_t queryStages, bool pingPong, bool overlap,
                                bool stageBiases, bool, bool) {
   if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
     return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
@@ -470,18 +470,18 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int
     return emitError() << "warps, stages and blocks_per_sm must be positive";
   if (dvWarps <= 0 || warps % dvWarps)
     return emitError() << "dv_warps " << dvWarps << " does not divide " << warps << " warps";
-  if (copyWarps != 0 && (copyWarps != 4 || dvWarps != 1 || warps % 4 || tileQ != 16 * warps))
+  if (producerWarps != 0 && (producerWarps != 4 || dvWarps != 1 || warps % 4 || tileQ != 16 * warps))
     return emitError()
-           << "with copy warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp";
-  if (persistent && !copyWarps)
-    return emitError() << "persistent blocks need copy warps, which run ahead to the next query tile";
+           << "with producer warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp";
+  if (persistent && !producerWarps)
+    return emitError() << "persistent blocks need producer warps, which run ahead to the next query tile";
   if (queryStages < 1 || (queryStages > 1 && !persistent))
     return emitError() << "q_stages " << queryStages << " is not 1; only persistent blocks have more";
-  if (turns && !copyWarps)
-    return emitError() << "turns are for warpgroups beside copy warps; give copy_warps";
-  if (overlap && !copyWarps)
-    return emitError() << "overlap is for warpgroups beside copy warps; give copy_warps";
-  if (stageBiases && !copyWarps)
-    return emitError() << "biases are staged by copy warps; give copy_warps, or leave out stage_biases";
+  if (pingPong && !producerWarps)
+    return emitError() << "turns are for warpgroups beside producer warps; give producer_warps";
+  if (overlap && !producerWarps)
+    return emitError() << "overlap is for warpgroups beside producer warps; give producer_warps";
+  if (stageBiases && !producerWarps)
+    return emitError() << "biases are staged by producer warps; give producer_warps, or leave out stage_biases";
   return success();
 }

@@ -34,7 +34,7 @@ inline constexpr llvm::StringLiteral planAttr = "attn.plan";
 /// Of a backward pass, where the loop over keys has a plan of its own.
 inline constexpr llvm::StringLiteral queriesPlanAttr = "attn.queries_plan";
 /// A unit: the loop over queries of a backward pass adds dQ up in memory, in no particular order.
-inline constexpr llvm::StringLiteral addsQueriesAttr = "attn.adds_queries";
+inline constexpr llvm::StringLiteral accumulatesDqAttr = "attn.accumulates_dq";
 /// What attn-recompute has weighed, in words.
 inline constexpr llvm::StringLiteral decisionsAttr = "attn.recompute";
 /// On an op of the score region: what it gives is left for the backward pass.

@@ -124,15 +124,15 @@ def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
     ([scheduling.md](../scheduling.md)).
 
     K and V rings have `stages` stages, Q's `q_stages`; `q_registers` keeps the fragments of Q in registers instead of reading them
-    from shared memory for each K tile; `longest_first` starts with the last query tile. With `copy_warps` that many more warps copy tiles for the others, by the copy
+    from shared memory for each K tile; `longest_first` starts with the last query tile. With `producer_warps` that many more warps copy tiles for the others, by the copy
     engine, and products are warpgroup-level; with 0, the default, all warps copy and products are warp-level. `persistent` blocks
     take one query tile after another: copies for the next one run beside the end of the one before, for which O has a place of its own and Q
     a ring. With `overlap` the product with V of a tile runs beside the softmax of the next in each warpgroup of the
-    consumers, which then wait for V before they read it; with `turns` the warpgroups start their products one after another, and one's products
+    consumers, which then wait for V before they read it; with `pingPong` the warpgroups start their products one after another, and one's products
     run beside another's softmax; with both the first half of the exponentials of a softmax whose maximum is held runs beside its warpgroup's own product with V as well, in
     registers beside P's; with neither they do as they come. With `stage_biases`
-    copy warps bring dense biases (bias[h, q, k]) to shared memory with the K tile; without, each lane loads its elements.
-    With `pack_groups` the rows of a tile are the queries of all query heads of a key head, so that K and V are read once for all of them; with `split_keys` several blocks
+    producer warps bring dense biases (bias[h, q, k]) to shared memory with the K tile; without, each lane loads its elements.
+    With `pack_gqa` the rows of a tile are the queries of all query heads of a key head, so that K and V are read once for all of them; with `split_keys` several blocks
     share the keys of a tile of rows, and a second kernel combines what they leave.
 
     ```mlir
@@ -142,11 +142,11 @@ def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
   }];
   let parameters = (ins "int64_t":$tile_q, "int64_t":$tile_k, "int64_t":$warps, "int64_t":$stages,
                         "bool":$q_registers, "int64_t":$blocks_per_sm, "bool":$longest_first,
-                        DefaultValuedParameter<"int64_t", "1">:$dv_warps, DefaultValuedParameter<"int64_t", "0">:$copy_warps,
+                        DefaultValuedParameter<"int64_t", "1">:$dv_warps, DefaultValuedParameter<"int64_t", "0">:$producer_warps,
                         DefaultValuedParameter<"bool", "false">:$persistent, DefaultValuedParameter<"int64_t", "1">:$q_stages,
-                        DefaultValuedParameter<"bool", "false">:$turns, DefaultValuedParameter<"bool", "false">:$overlap,
+                        DefaultValuedParameter<"bool", "false">:$pingPong, DefaultValuedParameter<"bool", "false">:$overlap,
                         DefaultValuedParameter<"bool", "false">:$stage_biases,
-                        DefaultValuedParameter<"bool", "false">:$pack_groups, DefaultValuedParameter<"bool", "false">:$split_keys);
+                        DefaultValuedParameter<"bool", "false">:$pack_gqa, DefaultValuedParameter<"bool", "false">:$split_keys);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -34,6 +34,6 @@ int32_t LaunchMaps::optional(KernelOp kernel) const {
 }
 
 MapCondition LaunchMaps::conditionOf(KernelOp kernel) const {
-  KernelOp replaced = mlir::dyn_cast_or_null<KernelOp>(tile::insteadOf(kernel));
+  KernelOp replaced = mlir::dyn_cast_or_null<KernelOp>(tile::fallbackOf(kernel));
   return {optional(kernel), replaced ? optional(replaced) : 0};
 }

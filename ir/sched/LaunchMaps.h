@@ -2,7 +2,7 @@
 //
 // The kernels of a launch take one list of tensor maps, in which those alike stand once: the same tensor in boxes and
 // panels of the same sizes. The map of a captured tensor, or of its gradient, cannot always be made; a kernel that needs
-// it then stays out, and one that takes elements starts in its place (`tile.instead_of`).
+// it then stays out, and one that takes elements starts in its place (`tile.fallback_of`).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

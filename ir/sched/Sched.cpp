@@ -102,7 +102,7 @@ LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribu
     return op->emitOpError("has a sched.ring, but gives no tile in shared memory, and takes none to memory");
   if (attribute.getName() == rolesAttr)
     return verifyRoles(op, attribute.getValue());
-  const bool isMark = llvm::is_contained({persistentAttr, longestFirstAttr, turnsAttr, overlapAttr, stageBiasesAttr},
+  const bool isMark = llvm::is_contained({persistentAttr, longestFirstAttr, pingPongAttr, overlapAttr, stageBiasesAttr},
                                          attribute.getName().getValue());
   if (isMark && (!isa<attune::tile::KernelOp, KernelOp>(op) || !isa<UnitAttr>(attribute.getValue())))
     return op->emitOpError() << "has " << attribute.getName() << ", which is a mark of a kernel";
@@ -140,8 +140,8 @@ void AtAttr::print(AsmPrinter &printer) const {
   printer << "<order " << getOrder();
   if (getStage())
     printer << ", stage " << getStage();
-  if (getTurn())
-    printer << ", turn " << getTurn();
+  if (getPingPong())
+    printer << ", turn " << getPingPong();
   printer << ">";
 }
 
@@ -935,7 +935,7 @@ LogicalResult WaitCopiesOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// Rings and the copy engine
+// Rings and TMA
 //===----------------------------------------------------------------------===//
 
 LogicalResult RingOp::verify() {
@@ -983,7 +983,7 @@ LogicalResult WriteTileOp::verify() {
   if (shared.rank() != 3 || !shared.hasAxis("stage") || !isa_and_nonnull<SwizzleAttr>(shared.getLayout()) ||
       shared.getShape()[1] % 64)
     return emitOpError() << "writes swizzled stages of 64 rows a warpgroup, got " << shared;
-  const int64_t groups = shared.getShape()[1] / 64, shares = getShares();
+  const int64_t groups = shared.getShape()[1] / 64, shares = getColumnSplits();
   if (shares < 1 || groups % shares)
     return emitOpError() << shares << " shares of columns are not those of " << groups << " warpgroups";
   if (getView().getType().getRank() != 4 || getIndices().size() != 3)
@@ -991,9 +991,9 @@ LogicalResult WriteTileOp::verify() {
                          << " at " << getIndices().size();
   if (shared.getElementType() != getView().getType().getElementType())
     return emitOpError() << "writes " << shared.getElementType() << " to " << getView().getType()
-                         << "; the copy engine converts nothing";
+                         << "; TMA converts nothing";
   if (getAdds() && !shared.getElementType().isF32())
-    return emitOpError() << "adds " << shared.getElementType() << ", where the copy engine adds f32";
+    return emitOpError() << "adds " << shared.getElementType() << ", where TMA adds f32";
   return success();
 }
 

@@ -50,7 +50,7 @@ inline constexpr llvm::StringLiteral rolesAttr = "sched.roles";
 /// tiles with the most work come first, warpgroups start their products in turn, products with what others lead to run
 /// beside it in each warpgroup, and dense biases come to shared memory.
 inline constexpr llvm::StringLiteral persistentAttr = "sched.persistent", longestFirstAttr = "sched.longest_first",
-                                     turnsAttr = "sched.turns", overlapAttr = "sched.overlap",
+                                     pingPongAttr = "sched.ping_pong", overlapAttr = "sched.overlap",
                                      stageBiasesAttr = "sched.stage_biases";
 
 } // namespace attune::sched
@@ -89,7 +89,7 @@ inline RingAttr ringOf(mlir::Operation *op) { return op->getAttrOfType<RingAttr>
 /// They compute values by distance, and what the text gives them.
 inline bool isByOtherWarps(tile::ConvertOp staged) {
   RingAttr ring = ringOf(staged);
-  return tile::isByDistance(staged.getResult().getType()) || (ring && ring.getFirstWarp() > 0);
+  return tile::isRelative(staged.getResult().getType()) || (ring && ring.getFirstWarp() > 0);
 }
 
 /// Warps of the role that fills rings, beside which others compute by warpgroups; 0 where all warps do the same.

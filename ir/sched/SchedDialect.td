@@ -29,7 +29,7 @@ def SchedDialect : Dialect {
 
     The phase is 0 in the first walk over the stages, then 1, 0, ... for writers and readers alike.
 
-    The CUDA printer turns each op into one statement and takes no decision.
+    The CUDA printer pingPong each op into one statement and takes no decision.
   }];
   let dependentDialects = ["::attune::tile::TileDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
   let useDefaultAttributePrinterParser = 1;
@@ -56,7 +56,7 @@ def RingType : TypeDef<SchedDialect, "Ring"> {
 
 def TensorMapType : TypeDef<SchedDialect, "TensorMap"> {
   let mnemonic = "tensor_map";
-  let summary = "how the copy engine reads or writes boxes of a view";
+  let summary = "how TMA reads or writes boxes of a view";
   let description = [{
     A box is `rows` x `columns` elements of one head, stored in shared memory as one panel of a `#sched.swizzle`.
 
@@ -138,8 +138,8 @@ def AtAttr : AttrDef<SchedDialect, "At"> {
     is of stage 0 and of the order of the next op that has one; behind the last that has one it comes last. What an op reads of its own stage runs before it, whatever its order.
 
     ```mlir
-    %s = tile.mma %q, %k {sched.async, sched.at = #sched.at<order 0, turn "products">} : ...
-    %o = tile.mma %p, %v add %acc {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">} : ...
+    %s = tile.mma %q, %k {sched.async, sched.at = #sched.at<order 0, ping_pong "products">} : ...
+    %o = tile.mma %p, %v add %acc {sched.async, sched.at = #sched.at<order 1, stage 1, ping_pong "products">} : ...
     ```
   }];
   let parameters = (ins "int64_t":$stage, "int64_t":$order, "::mlir::StringAttr":$turn);
@@ -159,11 +159,11 @@ def RingAttr : AttrDef<SchedDialect, "Ring"> {
   let summary = "how many tiles of an op shared memory holds, and which warps bring them, as the attribute `sched.ring`";
   let description = [{
     On what gives a shared tile: `tile.load`, `tile.window`, and `tile.convert` of what is computed. The warps are those of a role of the kernel (`sched.roles`), counted from
-    its first; without them the warps that compute bring the tile themselves. For a conversion of theirs with two stages or more they meet once a tile, in front of what reads it:
+    its first; without them the warps that compute bring the tile themselves. For a conversion of theirs with two stages or more they synchronize once a tile, in front of what reads it:
     the stage that it writes was read in the tile before last.
 
     On `tile.accumulate` and `tile.store` in a loop the ring is that of a tile on its way to memory: the warps that compute fill a stage, and the warp that is named empties it by
-    way of the copy engine.
+    way of TMA.
 
     ```mlir
     %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3, "producer" warp 0>} : ...
@@ -223,7 +223,7 @@ def SwizzleAttr : AttrDef<SchedDialect, "Swizzle", [DeclareAttrInterfaceMethods<
   let extraClassDeclaration = [{
     /// With the widest panel that divides `bytes`, a multiple of 32.
     static SwizzleAttr widest(::mlir::MLIRContext *context, int64_t bytes);
-    /// For rows of `bytes` bytes that the copy engine brings: wide panels, whose last one may be half empty.
+    /// For rows of `bytes` bytes that TMA brings: wide panels, whose last one may be half empty.
     static SwizzleAttr forBoxes(::mlir::MLIRContext *context, int64_t bytes, bool singleRows = false);
   }];
 }

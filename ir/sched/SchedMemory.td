@@ -307,7 +307,7 @@ def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
   let summary = "start the asynchronous copy of a tile (before expansion)";
   let description = [{
     Rows at or beyond `limit` and columns beyond the view's last extent become zero. By the threads of the block (cp.async), or with
-    `signal` by one thread and the copy engine, for which `limit` is the view's extent.
+    `signal` by one thread and TMA, for which `limit` is the view's extent.
 
     ```mlir
     sched.copy_tile %K[%b, %hk, %k0] limit %Sk to %ks[%slot] : ...
@@ -324,7 +324,7 @@ def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
 def CopyWindowOp : SchedOp<"copy_window", [Effects]> {
   let summary = "copy a rectangle of a captured tensor to a stage (before expansion)";
   let description = [{
-    That of `tile.window`. One thread executes it; the copy engine copies, by the map of the view.
+    That of `tile.window`. One thread executes it; TMA copies, by the map of the view.
 
     ```mlir
     sched.copy_window %bias[%h, %q0, %k0] to %bs[%slot] signal %br by %bm : ...
@@ -339,7 +339,7 @@ def CopyWindowOp : SchedOp<"copy_window", [Effects]> {
 def StoreTileOp : SchedOp<"store_tile", [Effects]> {
   let summary = "store a tile that the threads of warps hold to a stage (before expansion)";
   let description = [{
-    Of one axis, in layout `threads`: the warps follow their role's first. Or a `c` fragment of all warpgroups, for the copy engine (`sched.write_tile`): the
+    Of one axis, in layout `threads`: the warps follow their role's first. Or a `c` fragment of all warpgroups, for TMA (`sched.write_tile`): the
     stage has the rows of one warpgroup behind those of another, also where these share the columns.
 
     ```mlir
@@ -353,13 +353,13 @@ def StoreTileOp : SchedOp<"store_tile", [Effects]> {
 }
 
 def WriteTileOp : SchedOp<"write_tile", [Effects]> {
-  let summary = "one thread has the copy engine write a stage to global memory, and waits until it has read it (before expansion)";
+  let summary = "one thread has TMA write a stage to global memory, and waits until it has read it (before expansion)";
   let description = [{
     With `adds` it adds to what is there. The stage is what `sched.store_tile` makes of a fragment whose columns `shares` warpgroups share. Rows at or beyond `limit`,
     the end of the view's axis, are left out.
 
     ```mlir
-    sched.write_tile %dqs[%slot] to %DQ[%b, %h, %q0] limit %Sq shares 2 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+    sched.write_tile %dqs[%slot] to %DQ[%b, %h, %q0] limit %Sq column_splits 2 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
     ```
   }];
   let hasVerifier = 1;

@@ -165,14 +165,14 @@ def ColumnsBelowOp : SchedOp<"columns_below", [Pure]> {
   let assemblyFormat = "$bound attr-dict";
 }
 
-def BehindOp : SchedOp<"behind", [Pure]> {
+def AfterOp : SchedOp<"behind", [Pure]> {
   let summary = "a value that the device compiler takes to follow from another one too";
   let description = [{
     The value is `value`. What is computed from it is not issued before `first` is there: a device compiler otherwise orders what does not depend on each other as it
     likes, by its own idea of what each instruction costs.
 
     ```mlir
-    %0 = sched.behind %value, %first
+    %0 = sched.after %value, %first
     ```
   }];
   let arguments = (ins F32:$value, F32:$first);

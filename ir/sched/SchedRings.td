@@ -1,4 +1,4 @@
-//===- SchedRings.td - Barriers between roles, and the copy engine ---*- tablegen -*-===//
+//===- SchedRings.td - Barriers between roles, and TMA ---*- tablegen -*-===//
 #ifndef ATTUNE_SCHED_RINGS
 #define ATTUNE_SCHED_RINGS
 
@@ -38,7 +38,7 @@ def InitRingOp : SchedOp<"init_ring", [Effects]> {
 }
 
 def FenceInitOp : SchedOp<"fence_init", [Effects]> {
-  let summary = "show initialised barriers to the copy engine";
+  let summary = "show initialised barriers to TMA";
   let description = [{
     PTX ISA 9.7.13.4, fence.mbarrier_init.
 
@@ -197,11 +197,11 @@ def ArriveWarpsOp : SchedOp<"arrive_warps", [Effects]> {
 }
 
 //===----------------------------------------------------------------------===//
-// The copy engine (TMA)
+// TMA (TMA)
 //===----------------------------------------------------------------------===//
 
 def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
-  let summary = "the launch's description of a view for the copy engine";
+  let summary = "the launch's description of a view for TMA";
   let description = [{
     Boxes of the view's last two dimensions; one of fewer than four counts as having leading dimensions of extent 1. The kernel takes the
     description as a parameter, which the launch makes from the view's address, strides and extents; `swizzle` is that of the shared tiles that it serves. Elements outside the view are zero
@@ -209,7 +209,7 @@ def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
 
     That of a captured tensor can be made where its columns lie side by side, its address and its other strides are multiples of 16
     bytes, and its last two dimensions cover the launch's queries, from the first one's position on, and keys: a box then holds at each query
-    and key of the sequence what a single load would. Elsewhere the launch starts another kernel (`tile.instead_of`).
+    and key of the sequence what a single load would. Elsewhere the launch starts another kernel (`tile.fallback_of`).
 
     ```mlir
     %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
@@ -308,7 +308,7 @@ def WaitBoxesOp : SchedOp<"wait_boxes", [Effects]> {
 }
 
 def FenceAsyncOp : SchedOp<"fence_async", [Effects]> {
-  let summary = "show the thread's stores to shared memory to the copy engine and the tensor cores";
+  let summary = "show the thread's stores to shared memory to TMA and the tensor cores";
   let description = [{
     PTX ISA 9.7.13.4, fence.proxy.async.
 

@@ -176,13 +176,13 @@ def ReadBlockIdOp : SchedOp<"read_block_id", [Effects]> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def ReadAgainOp : SchedOp<"read_again", [Effects]> {
+def OpaqueOp : SchedOp<"opaque", [Effects]> {
   let summary = "the same number, which the device compiler takes for another";
   let description = [{
     What is computed from the result is computed here, and not kept from where the same was computed from `value`.
 
     ```mlir
-    %1 = sched.read_again %number : i32
+    %1 = sched.opaque %number : i32
     ```
   }];
   let arguments = (ins I32:$value);
@@ -190,14 +190,14 @@ def ReadAgainOp : SchedOp<"read_again", [Effects]> {
   let assemblyFormat = "$value attr-dict `:` type($result)";
 }
 
-def NaturalOp : SchedOp<"natural", [Pure]> {
+def NonnegativeOp : SchedOp<"natural", [Pure]> {
   let summary = "an unsigned number below 2^31, as a signed one";
   let description = [{
     The bits stay the same. Arithmetic of numbers of tiles is unsigned; places in tensors are signed numbers, of which it is known from here on that they are
     not negative.
 
     ```mlir
-    %1 = sched.natural %0 : i32
+    %1 = sched.nonnegative %0 : i32
     ```
   }];
   let arguments = (ins I32:$value);

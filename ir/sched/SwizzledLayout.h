@@ -20,7 +20,7 @@ constexpr int64_t widestPanel(int64_t rowBytes) {
 /// Bytes of a row of `rowBytes` in whole panels.
 constexpr int64_t paddedToPanels(int64_t rowBytes, int64_t panel) { return (rowBytes + panel - 1) / panel * panel; }
 
-/// The panel for rows of `rowBytes` that the copy engine brings. It takes twice as long for panels of half the width,
+/// The panel for rows of `rowBytes` that TMA brings. It takes twice as long for panels of half the width,
 /// which boxes of 32 bytes show in full, and of 64 little; wider ones may leave room behind a row:
 ///
 ///     | columns of bf16 | 16 | 32 | 48  | 64  | 80     | 96     | 112     | 128 | 144     | 160     | 176     | 192 |

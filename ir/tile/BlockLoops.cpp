@@ -78,7 +78,7 @@ void DomainOp::print(OpAsmPrinter &printer) {
 }
 
 /// Whether the region takes one index (i32), or an index and a round, and yields so many flags.
-static bool asksOfIndex(Region &region, size_t flags) {
+static bool testsIndex(Region &region, size_t flags) {
   auto isFlag = [](Type type) { return type.isInteger(1); };
   auto isNumber = [](Type type) { return type.isInteger(32); };
   auto yield = terminatorOf<YieldOp>(region);
@@ -98,13 +98,13 @@ LogicalResult DomainOp::verify() {
     return emitOpError("step must be positive");
   if (!getGroups().empty() && getWhere().empty())
     return emitOpError("has `groups` without `where`: they are groups of tiles of which each is asked");
-  if (!getWhere().empty() && !asksOfIndex(getWhere(), 2))
+  if (!getWhere().empty() && !testsIndex(getWhere(), 2))
     return emitOpError("the region of `where` takes a tile's index (i32), in rounds the round (i32) too, and yields "
                        "whether it is visited and whether it is full (i1, i1)");
-  if (!getGroups().empty() && !asksOfIndex(getGroups(), 1))
+  if (!getGroups().empty() && !testsIndex(getGroups(), 1))
     return emitOpError("the region of `groups` takes a group's index (i32), in rounds the round (i32) too, and yields "
                        "whether any of its tiles may be visited (i1)");
-  if (asksRounds() && !getTimes())
+  if (takesIteration() && !getTimes())
     return emitOpError("asks which round a tile is in, and has none; give it `times`");
   for (auto [name, region] : {std::pair("where", &getWhere()), {"groups", &getGroups()}})
     if (hasEffects(*region))
@@ -121,7 +121,7 @@ Value DomainOp::getFullWhere() {
 Value DomainOp::getAnyVisible() {
   return getGroups().empty() ? Value() : cast<YieldOp>(getGroups().front().getTerminator()).getValues()[0];
 }
-bool DomainOp::asksRounds() {
+bool DomainOp::takesIteration() {
   return llvm::any_of((*this)->getRegions(), [](Region &region) { return region.getNumArguments() == 2; });
 }
 bool DomainOp::skips() { return getVisible() && !matchPattern(getVisible(), m_One()); }
@@ -160,7 +160,7 @@ void ForBlocksOp::build(OpBuilder &builder, OperationState &result, Value domain
 }
 
 YieldOp ForBlocksOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
-Value ForBlocksOp::getRound() {
+Value ForBlocksOp::getIteration() {
   return getBody().getNumArguments() > getInits().size() + 2 ? Value(getBody().getArgument(2)) : Value();
 }
 ValueRange ForBlocksOp::getCarried() { return ValueRange(getBody().getArguments()).take_back(getInits().size()); }
@@ -212,8 +212,8 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void ForBlocksOp::print(OpAsmPrinter &printer) {
   printer << " (" << getOrigin() << ", " << getPartial();
-  if (getRound())
-    printer << ", " << getRound();
+  if (getIteration())
+    printer << ", " << getIteration();
   printer << ") in " << getDomain();
   if (!getWithin().empty())
     printer << " within [" << getWithin()[0] << ", " << getWithin()[1] << ")";
@@ -236,12 +236,12 @@ LogicalResult ForBlocksOp::verify() {
   const size_t places = getBody().getNumArguments() - getInits().size();
   if (getBody().getNumArguments() < getInits().size() || (places != 2 && places != 3) ||
       !getOrigin().getType().isInteger(32) || !getPartial().getType().isInteger(1) ||
-      (getRound() && !getRound().getType().isInteger(32)))
+      (getIteration() && !getIteration().getType().isInteger(32)))
     return emitOpError("the body takes the first row (i32), the partial flag (i1), of a domain with rounds the round "
                        "(i32), and the carried values");
-  if (auto domain = getDomain().getDefiningOp<DomainOp>(); domain && bool(domain.getTimes()) != bool(getRound()))
-    return emitOpError() << (getRound() ? "takes the round of a domain that has none; give the domain `times`"
-                                        : "goes over a domain with rounds; its body takes the round, too");
+  if (auto domain = getDomain().getDefiningOp<DomainOp>(); domain && bool(domain.getTimes()) != bool(getIteration()))
+    return emitOpError() << (getIteration() ? "takes the round of a domain that has none; give the domain `times`"
+                                            : "goes over a domain with rounds; its body takes the round, too");
   if (!llvm::equal(getCarried().getTypes(), getResultTypes()) || !llvm::equal(getInits().getTypes(), getResultTypes()))
     return emitOpError("initial values, carried values and results differ in type");
   auto yield = terminatorOf<YieldOp>(getBody());

@@ -156,7 +156,7 @@ LogicalResult MapOp::verify() {
     if (isByPart(result) && type.rank() != 2)
       return emitOpError() << "result " << result << " is by part and distance, which a map of vectors such as " << type
                            << " is not";
-    if (isByDistance(type) && result.hasAxis("q") && result.hasAxis("k")) {
+    if (isRelative(type) && result.hasAxis("q") && result.hasAxis("k")) {
       if (int64_t distances = result.size("q") + result.size("k") - 1; type.size(distanceAxis) != distances)
         return emitOpError() << "input " << type << " is read by distance within " << result << ", which has "
                              << distances << " distances";

@@ -86,7 +86,7 @@ std::vector<AxisParam> tile::gridOf(Operation *kernel) {
 
 std::vector<ExtentBound> tile::boundsOf(Operation *kernel) {
   std::vector<ExtentBound> bounds;
-  for (ExtentBoundAttr bound : leftOutIf(kernel))
+  for (ExtentBoundAttr bound : skippedIf(kernel))
     bounds.push_back({bound.getAxis().str(), bound.getMost() ? bound.getMost().str() : ""});
   return bounds;
 }

@@ -256,8 +256,8 @@ LogicalResult KernelOp::verify() {
           return emitOpError() << "is left out by the extent of axis " << axis
                                << ", which no operand has; declare an operand with it";
   }
-  if (Attribute other = (*this)->getAttr(insteadOfAttr); other && !isa<FlatSymbolRefAttr>(other))
-    return emitOpError() << "has " << insteadOfAttr << ", which names no kernel";
+  if (Attribute other = (*this)->getAttr(fallbackOfAttr); other && !isa<FlatSymbolRefAttr>(other))
+    return emitOpError() << "has " << fallbackOfAttr << ", which names no kernel";
   return verifyGrid(*this, getGridAttr());
 }
 
@@ -308,12 +308,12 @@ SmallVector<DerivedAxisAttr> tile::derivedAxes(Operation *kernel) {
   return derived ? llvm::to_vector(derived.getAsRange<DerivedAxisAttr>()) : SmallVector<DerivedAxisAttr>();
 }
 
-SmallVector<ExtentBoundAttr> tile::leftOutIf(Operation *kernel) {
+SmallVector<ExtentBoundAttr> tile::skippedIf(Operation *kernel) {
   auto bounds = kernel->getAttrOfType<ArrayAttr>(leftOutAttr);
   return bounds ? llvm::to_vector(bounds.getAsRange<ExtentBoundAttr>()) : SmallVector<ExtentBoundAttr>();
 }
 
-void tile::leaveOutIf(Operation *kernel, ArrayRef<std::pair<std::string, std::string>> bounds) {
+void tile::skipIf(Operation *kernel, ArrayRef<std::pair<std::string, std::string>> bounds) {
   Builder builder(kernel->getContext());
   SmallVector<Attribute> all;
   for (const auto &[axis, most] : bounds)
@@ -322,15 +322,15 @@ void tile::leaveOutIf(Operation *kernel, ArrayRef<std::pair<std::string, std::st
   kernel->setAttr(leftOutAttr, builder.getArrayAttr(all));
 }
 
-Operation *tile::insteadOf(Operation *kernel) {
-  auto name = kernel->getAttrOfType<FlatSymbolRefAttr>(insteadOfAttr);
+Operation *tile::fallbackOf(Operation *kernel) {
+  auto name = kernel->getAttrOfType<FlatSymbolRefAttr>(fallbackOfAttr);
   return name ? SymbolTable::lookupNearestSymbolFrom(kernel->getParentOp(), name) : nullptr;
 }
 
-bool tile::hasStandIn(Operation *kernel) {
+bool tile::hasFallback(Operation *kernel) {
   auto module = kernel->getParentOfType<ModuleOp>();
   return module && llvm::any_of(module.getOps(), [&](Operation &other) {
-           auto name = other.getAttrOfType<FlatSymbolRefAttr>(insteadOfAttr);
+           auto name = other.getAttrOfType<FlatSymbolRefAttr>(fallbackOfAttr);
            return name && name.getAttr() == SymbolTable::getSymbolName(kernel);
          });
 }
@@ -469,9 +469,9 @@ LogicalResult DerivedAxisAttr::verify(function_ref<InFlightDiagnostic()> emitErr
   const std::optional<DerivedAxis::Rule> known = parseDerivedRule(rule.getValue());
   if (!known)
     return emitError() << "axis " << name << " is derived by " << rule
-                       << R"(, which is not "rows", "shares", "pages", "slots", "pieces" or "tile_rows")";
+                       << R"(, which is not "rows", "splits", "pages", "slots", "work_items" or "tile_rows")";
   const bool ofTable = known == DerivedAxis::Rule::Pages,
-             ofRows = known == DerivedAxis::Rule::Pieces || known == DerivedAxis::Rule::TileRows;
+             ofRows = known == DerivedAxis::Rule::WorkItems || known == DerivedAxis::Rule::TileRows;
   if (ofTable != (of && tensorDimension(of.getValue())) || ofRows != (of && !tensorDimension(of.getValue())))
     return emitError() << "axis " << name << " is derived by " << rule
                        << (ofTable  ? ", which is `of` a dimension tensors.NAME.1 of their table"
@@ -495,9 +495,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     kernels.push_back(kernel);
   }
   for (Operation *kernel : kernels)
-    if (kernel->hasAttr(insteadOfAttr) && !llvm::is_contained(kernels, insteadOf(kernel)))
+    if (kernel->hasAttr(fallbackOfAttr) && !llvm::is_contained(kernels, fallbackOf(kernel)))
       return emitOpError() << "starts " << SymbolTable::getSymbolName(kernel) << " in place of "
-                           << kernel->getAttr(insteadOfAttr) << ", which is no kernel of it";
+                           << kernel->getAttr(fallbackOfAttr) << ", which is no kernel of it";
   return success();
 }
 

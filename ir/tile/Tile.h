@@ -67,7 +67,7 @@ class ParamOp;
 class YieldOp;
 
 /// Whether a tile's one axis is that of distances.
-inline bool isByDistance(TileType type) { return type.rank() == 1 && type.axis(0) == distanceAxis; }
+inline bool isRelative(TileType type) { return type.rank() == 1 && type.axis(0) == distanceAxis; }
 /// Whether it has those of each part of the rows.
 inline bool isByPart(TileType type) {
   return type.rank() == 2 && type.axis(0) == partAxis && type.axis(1) == distanceAxis;
@@ -87,21 +87,21 @@ inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "
 inline constexpr llvm::StringLiteral derivedAttr = "tile.derived";
 /// The axis of the rows of a group's query heads, that of the shares of keys, that of blocks that run at a time, that of pieces
 /// of work, and that of the rows of one.
-inline constexpr llvm::StringLiteral rowsAxis = "row", sharesAxis = "split", slotsAxis = "slot_of_device",
-                                     piecesAxis = "piece", tileRowsAxis = "row_of_tile";
+inline constexpr llvm::StringLiteral rowsAxis = "row", splitsAxis = "split", slotsAxis = "slot_of_device",
+                                     workItemsAxis = "piece", tileRowsAxis = "row_of_tile";
 llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
 /// On a kernel: an array of #tile.bound; a launch whose sizes keep all of them leaves the kernel out.
-inline constexpr llvm::StringLiteral leftOutAttr = "tile.left_out_if";
-llvm::SmallVector<ExtentBoundAttr> leftOutIf(mlir::Operation *kernel);
+inline constexpr llvm::StringLiteral leftOutAttr = "tile.skipped_if";
+llvm::SmallVector<ExtentBoundAttr> skippedIf(mlir::Operation *kernel);
 /// Each an axis, and the one whose extent it has at most; "" for 1.
-void leaveOutIf(mlir::Operation *kernel, llvm::ArrayRef<std::pair<std::string, std::string>> bounds);
-/// On a kernel: the symbol of another one of its launch, which reads captured tensors by the copy engine, or writes their
+void skipIf(mlir::Operation *kernel, llvm::ArrayRef<std::pair<std::string, std::string>> bounds);
+/// On a kernel: the symbol of another one of its launch, which reads captured tensors by TMA, or writes their
 /// gradients: it starts in that one's place where the engine cannot.
-inline constexpr llvm::StringLiteral insteadOfAttr = "tile.instead_of";
+inline constexpr llvm::StringLiteral fallbackOfAttr = "tile.fallback_of";
 /// The kernel in whose place `kernel` starts; null where it stands for none.
-mlir::Operation *insteadOf(mlir::Operation *kernel);
-/// Whether another kernel starts in the place of `kernel` where the copy engine cannot read or write its tensors.
-bool hasStandIn(mlir::Operation *kernel);
+mlir::Operation *fallbackOf(mlir::Operation *kernel);
+/// Whether another kernel starts in the place of `kernel` where TMA cannot read or write its tensors.
+bool hasFallback(mlir::Operation *kernel);
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
 OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);
@@ -136,7 +136,7 @@ bool precedesDependent(mlir::Operation *kernel);
 /// remark stands once.
 inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";
 void remark(mlir::Operation *kernel, const llvm::Twine &text);
-/// Whether a loop's vector that follows from no tile goes to shared memory: where there are copy warps, they compute it.
+/// Whether a loop's vector that follows from no tile goes to shared memory: where there are producer warps, they compute it.
 bool isStaged(ConvertOp convert);
 /// Columns of the widest tile that the kernel stores to a tiled operand.
 int64_t storedColumns(KernelOp kernel);

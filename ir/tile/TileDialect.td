@@ -156,15 +156,15 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
         | rows      | queries of all query heads of a key head: that of q times `group` |
         | pages     | keys of pages: that of dimension `of` of a captured tensor, the table of pages, times `by`, the keys of a page |
         | slots     | blocks that run at a time, `blocks_per_sm` on each multiprocessor |
-        | shares    | into how many shares the keys of a tile of rows are divided, tiles of `by` keys, one share to a block, for as many blocks as multiprocessors have room for, `blocks_per_sm` each (keyShares, attune/LaunchParams.h) |
+        | shares    | into how many shares the keys of a tile of rows are divided, tiles of `by` keys, one share to a block, for as many blocks as multiprocessors have room for, `blocks_per_sm` each (keySplits, attune/LaunchParams.h) |
         | pieces    | of the work of sequences whose lengths memory tells, at most: a block for each that runs at a time, `blocks_per_sm` on each multiprocessor, by the grid's other axes, and one for each tile of `by` rows of each sequence; rows are those of axis `of` |
         | tile_rows | rows of a tile: that of axis `of`, at most `by` |
 
     ```mlir
     #tile.derived<name = "row", rule = "rows">
-    #tile.derived<name = "split", rule = "shares", by = 64, blocks_per_sm = 2>
+    #tile.derived<name = "split", rule = "splits", by = 64, blocks_per_sm = 2>
     #tile.derived<name = "k", rule = "pages", by = 64, of = "tensors.table.1">
-    #tile.derived<name = "piece", rule = "pieces", by = 64, blocks_per_sm = 2, of = "row">
+    #tile.derived<name = "piece", rule = "work_items", by = 64, blocks_per_sm = 2, of = "row">
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$rule, DefaultValuedParameter<"int64_t", "1">:$by,
@@ -177,7 +177,7 @@ def ExtentBoundAttr : AttrDef<TileDialect, "ExtentBound"> {
   let mnemonic = "bound";
   let summary = "an extent that is at least 1, and at most another one";
   let description = [{
-    An entry of a kernel's `tile.left_out_if`: a launch whose sizes keep all of them leaves the kernel out, as it has nothing to do. `most` is an axis,
+    An entry of a kernel's `tile.skipped_if`: a launch whose sizes keep all of them leaves the kernel out, as it has nothing to do. `most` is an axis,
     too; without it the extent is 1.
 
     ```mlir

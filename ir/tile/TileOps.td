@@ -46,7 +46,7 @@ def LaunchOp : TileOp<"launch", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpI
     it has ended, and waits for it itself where it needs its results. The `workspace` operands of all lie in the launch's workspace. A module of one
     kernel needs no `tile.launch`; one without a name is called after its last kernel.
 
-    One with `tile.instead_of = @other` starts in the place of @other where the launch cannot make a tensor map that @other reads a captured tensor by.
+    One with `tile.fallback_of = @other` starts in the place of @other where the launch cannot make a tensor map that @other reads a captured tensor by.
 
     ```mlir
     tile.launch @split_keys [@partial, @combine dependent]
@@ -160,7 +160,7 @@ def BlockIndexOp : TileOp<"block_index", [Pure]> {
   }];
 }
 
-def PartRowOp : TileOp<"part_row", [Pure]> {
+def WarpgroupRowOp : TileOp<"part_row", [Pure]> {
   let summary = "first query row of the part of the tile that a group of warps holds";
   let description = [{
     The queries of the tile that starts at `origin` are held in parts of `rows` by groups of warps, each of which runs the loop over keys by itself. What follows
@@ -168,7 +168,7 @@ def PartRowOp : TileOp<"part_row", [Pure]> {
     past Sq.
 
     ```mlir
-    %row = tile.part_row %q0 by 64 : i32
+    %row = tile.warpgroup_row %q0 by 64 : i32
     ```
   }];
   let arguments = (ins I32:$origin, ConfinedAttr<I64Attr, [IntPositive]>:$rows);
@@ -226,7 +226,7 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
     /// Whether some tiles of the segments may be left out.
     bool skips();
     /// Whether a region takes the round.
-    bool asksRounds();
+    bool takesIteration();
   }];
 }
 
@@ -267,7 +267,7 @@ def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">
   let summary = "loop over the tiles of a domain";
   let description = [{
     The body takes the tile's first row (i32), whether the tile is partial (i1), the round (i32) where the domain has rounds, and
-    the values carried from tile to tile; it yields their next values. Tiles outside `within`, two tile indices, show no key to the rows of a part (`tile.part_row`), and are nothing to it.
+    the values carried from tile to tile; it yields their next values. Tiles outside `within`, two tile indices, show no key to the rows of a part (`tile.warpgroup_row`), and are nothing to it.
 
     ```mlir
     %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !tile.tile<q 128, f32, register>) { ... }
@@ -286,7 +286,7 @@ def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">
     ::mlir::Value getOrigin() { return getBody().getArgument(0); }
     ::mlir::Value getPartial() { return getBody().getArgument(1); }
     /// Which round of the domain it is; null where the domain has none.
-    ::mlir::Value getRound();
+    ::mlir::Value getIteration();
     ::mlir::ValueRange getCarried();
     YieldOp getYield();
   }];
@@ -399,7 +399,7 @@ def SplatOp : TileOp<"splat", [Pure]> {
 def ConvertOp : TileOp<"convert", [Pure]> {
   let summary = "the same tile in another element type, memory space or layout";
   let description = [{
-    Floats are rounded to nearest even. Same axes and sizes, of two axes in either order. In a loop, what becomes shared is staged: with copy warps, computed by one of
+    Floats are rounded to nearest even. Same axes and sizes, of two axes in either order. In a loop, what becomes shared is staged: with producer warps, computed by one of
     them ahead of those that read it. With `relu`, floats below 0 become 0 and NaN stays: of what is packed to 16 bits in a left operand's fragment.
 
     ```mlir
@@ -455,7 +455,7 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     lack axes of the result: it is broadcast), then one value for each entry of `at`: the coordinate along that
     axis, counted from the given origin, as i32 or, with an origin of f32, as f32 (an axis may have both). With `only_if` and a
     false flag the result is the first input unchanged; a vector without inputs then holds nothing, and only maps under the same flag take it.
-    With `columns` the same holds of the other columns of a tile of two axes: multiples of 16, from one to before the other. A `{paced}` map's special function is not
+    With `columns` the same holds of the other columns of a tile of two axes: multiples of 16, from one to before the other. A `{interleaved}` map's special function is not
     computed of 16 columns before the first element of the 16 before them is there.
 
     Elements of 16 bits in shared memory widen to f32.
@@ -481,7 +481,7 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     ```
   }];
   let arguments = (ins Variadic<TileType>:$inputs, Variadic<AnyTypeOf<[I32, F32]>>:$origins, StrArrayAttr:$axes, Optional<I1>:$only_if,
-      OptionalAttr<DenseI64ArrayAttr>:$columns, UnitAttr:$paced);
+      OptionalAttr<DenseI64ArrayAttr>:$columns, UnitAttr:$interleaved);
   let results = (outs TileType:$result);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;

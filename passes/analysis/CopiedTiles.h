@@ -12,7 +12,7 @@ inline bool isCopied(tile::LoadOp load) { return load.getResult().getType().getS
 inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
   mlir::Block &body = loop.getBody().front();
   auto isPlace = [&](mlir::BlockArgument argument) {
-    return argument == loop.getOrigin() || argument == loop.getRound();
+    return argument == loop.getOrigin() || argument == loop.getIteration();
   };
   return llvm::all_of(values, [&](mlir::Value operand) {
     return !loop->isAncestor(operand.getParentBlock()->getParentOp()) ||

@@ -340,8 +340,8 @@ private:
     std::optional<IntegerOp> integer; ///< what scalar ops compute
     /// Of loops (inside, outside, initial, next), of branches (then, outside, else, unused).
     SmallVector<std::array<int, 4>> carried;
-    int counter = -1;      ///< of scf.for, if anything reads it
-    bool everyTurn = true; ///< of scf.for: whether each turn may differ
+    int counter = -1;           ///< of scf.for, if anything reads it
+    bool everyIteration = true; ///< of scf.for: whether each turn may differ
     std::vector<Steps> bodies;
   };
 
@@ -411,7 +411,7 @@ private:
             {slot(carried.inside), slot(carried.outside), slot(carried.initial), slot(carried.next)});
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
       step.counter = slot(loop.getInductionVar());
-      step.everyTurn = step.counter >= 0 || !step.carried.empty() || holds<Operation *>(loop, isCollective);
+      step.everyIteration = step.counter >= 0 || !step.carried.empty() || holds<Operation *>(loop, isCollective);
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
       for (auto [i, result] : llvm::enumerate(branch.getResults()))
         if (slot(result) >= 0)
@@ -534,8 +534,8 @@ private:
     };
     if (auto loop = dyn_cast<scf::ForOp>(step.op)) {
       int64_t begin = values[step.operands[0]], end = values[step.operands[1]], by = values[step.operands[2]];
-      for (int64_t i = begin, turns = 0; i < end && !stopped && by > 0 && (step.everyTurn || turns < 2);
-           i += by, ++turns) {
+      for (int64_t i = begin, pingPong = 0; i < end && !stopped && by > 0 && (step.everyIteration || pingPong < 2);
+           i += by, ++pingPong) {
         if (step.counter >= 0)
           values[step.counter] = i;
         if (failed(turn()))

@@ -1,4 +1,4 @@
-//===- Distances.h - Which values of a region copy warps stage ----------------===//
+//===- Distances.h - Which values of a region producer warps stage ----------------===//
 //
 // A bias table[h, q - k + Sk] has tile_q + tile_k - 1 different values in a tile of tile_q x tile_k elements. Which
 // values of a score or mask are like that follows from their arithmetic: integers wrap, so that the coefficients of q
@@ -42,7 +42,7 @@ public:
   }
 
   /// Whether `value` is the same for all elements of equal q - k.
-  bool contains(mlir::Value value) const { return of(value).byDistance; }
+  bool contains(mlir::Value value) const { return of(value).isRelative; }
 
   /// Whether `value` counts with the distance, so that equal values are rare.
   bool counts(mlir::Value value) const { return contains(value) && of(value).affine && of(value).q; }
@@ -88,7 +88,7 @@ private:
   struct Form {
     uint32_t q = 0, k = 0;  ///< coefficients, where the value is affine
     bool affine = true;     ///< i32, and q * Q + k * K + what is the same for all elements
-    bool byDistance = true; ///< follows from q - k
+    bool isRelative = true; ///< follows from q - k
     bool loads = false;     ///< by distance, with a load that is not the same for all elements
     bool isUniform() const { return affine && q == 0 && k == 0; }
   };
@@ -102,15 +102,15 @@ private:
 
   Form formOf(mlir::Operation &op) const {
     using namespace mlir;
-    bool uniform = true, byDistance = op.getNumRegions() == 0 && isPure(&op), loads = false, allAffine = true;
+    bool uniform = true, isRelative = op.getNumRegions() == 0 && isPure(&op), loads = false, allAffine = true;
     for (Value operand : op.getOperands()) {
       Form form = of(operand);
       uniform &= form.isUniform();
-      byDistance &= form.byDistance;
+      isRelative &= form.isRelative;
       loads |= form.loads;
       allAffine &= form.affine;
     }
-    if (uniform && byDistance)
+    if (uniform && isRelative)
       return {};
     if (allAffine && op.getResult(0).getType().isInteger(32)) {
       auto form = [&](unsigned i) { return of(op.getOperand(i)); };
@@ -130,7 +130,7 @@ private:
     }
     if (auto compare = dyn_cast<arith::CmpIOp>(op); compare && comparesPositions(compare))
       return {0, 0, false, true, false};
-    return {0, 0, false, byDistance, byDistance && (loads || isa<attn::LoadOp, tile::ElementOp>(op))};
+    return {0, 0, false, isRelative, isRelative && (loads || isa<attn::LoadOp, tile::ElementOp>(op))};
   }
 
   /// Whether q and k themselves are compared, as signed numbers.
@@ -169,13 +169,13 @@ inline bool isBlockValue(mlir::Value value, mlir::Block *block) {
   return op && llvm::all_of(op->getOperands(), [&](mlir::Value operand) { return isBlockValue(operand, block); });
 }
 
-/// Whether copy warps bring what `load` of the map's region reads to shared memory, as a window.
+/// Whether producer warps bring what `load` of the map's region reads to shared memory, as a window.
 inline bool isWindow(tile::ElementOp load, tile::MapOp map) {
   return map->getParentOfType<tile::KernelOp>()->hasAttr(sched::stageBiasesAttr) &&
          isDenseBias(map, load, [&](mlir::Value index) { return isBlockValue(index, &map.getBody().front()); });
 }
 
-/// Whether copy warps bring `term` of the map's region to shared memory: by distance, or as a window.
+/// Whether producer warps bring `term` of the map's region to shared memory: by distance, or as a window.
 inline bool isStaged(mlir::Value term, tile::MapOp map) {
   if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
     return false;

@@ -35,7 +35,7 @@ static std::optional<IntegerOp::Kind> kindOf(Operation *op) {
       .Case([](arith::ShRSIOp) { return Kind::ShRS; })
       .Case([](arith::SelectOp) { return Kind::Select; })
       .Case([](math::CountTrailingZerosOp) { return Kind::CountTrailingZeros; })
-      .Case<sched::UniformOp, sched::NaturalOp, sched::ReadAgainOp>([](auto) { return Kind::Same; })
+      .Case<sched::UniformOp, sched::NonnegativeOp, sched::OpaqueOp>([](auto) { return Kind::Same; })
       .Case([](arith::ExtSIOp) { return Kind::ExtS; })
       .Case([](arith::ExtUIOp) { return Kind::ExtU; })
       .Case<arith::TruncIOp, arith::IndexCastOp>([](auto) { return Kind::Wrap; })

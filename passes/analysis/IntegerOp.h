@@ -42,7 +42,7 @@ struct IntegerOp {
     ShRS,
     Select,
     CountTrailingZeros,
-    Same, ///< uniform, natural, read_again
+    Same, ///< uniform, natural, opaque
     ExtS,
     ExtU,
     Wrap, ///< truncations and casts to index

@@ -4,7 +4,7 @@
 //     createAny(builder, loc, "moves", alpha, UNE, 1)          whether one of the warp's compares so
 //     rescaleFactor(map)                                       what a map multiplies a tile by
 //     exponentFactor(map)                                      c of a map exp2((x - m) * c)
-//     pacedOperand(map)                                        what its one special function waits for
+//     interleavedOperand(map)                                        what its one special function waits for
 //     holdsRows(map, input)                                    whether an input has one element for each row
 //     coordinateOf(map, index)                                 of which axis a value is the coordinate
 //     countedPlaces(index)                                     a vector of places that are coordinates up to an end
@@ -57,7 +57,7 @@ inline mlir::Value rescaleFactor(tile::MapOp map) {
 }
 
 /// What the first op of a map's region takes beside the element.
-struct PacedOperand {
+struct InterleavedOperand {
   mlir::Value value;
   bool byRow; ///< one for each row; else one for all
 };
@@ -68,8 +68,8 @@ std::optional<float> exponentFactor(tile::MapOp map);
 
 /// Where the region computes one special function (tanh, exp2) of its first element, by way of a sum, product or fma of
 /// that element and of something that is the same along a row: the latter. Of tiles of whole blocks of 16 columns.
-/// (PaceFunctions.cpp)
-std::optional<PacedOperand> pacedOperand(tile::MapOp map);
+/// (InterleaveFunctions.cpp)
+std::optional<InterleavedOperand> interleavedOperand(tile::MapOp map);
 
 /// Whether `map` gives a vector of places, which follow from coordinates alone, for elements that are scattered: each is
 /// computed where it is used, in no registers before.

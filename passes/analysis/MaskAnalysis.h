@@ -91,7 +91,7 @@ struct BlockValues {
   /// Where heads are rounds of the domain, that of the first; h is null. What differs by head is asked of each round.
   mlir::Value firstHead = {};
   /// The fixed tile may lie behind the last of its axis: then its entries of tables are any, and nobody uses them.
-  bool mayLieBehind = false;
+  bool mayFollow = false;
 
   MaskAxis fixed() const { return k0 ? MaskAxis::Keys : MaskAxis::Queries; }
   mlir::Value first() const { return k0 ? k0 : q0; }

@@ -56,7 +56,7 @@ struct TileSequence {
   mlir::Value bound; ///< of places
   Visit entry = {};  ///< the first tile of a round, once it has been asked for
   /// Where a search goes through the rounds: the tile of a round's first place, and how many places it has.
-  mlir::Value firstOfRound = {}, placesOfRound = {};
+  mlir::Value firstOfIteration = {}, placesOfIteration = {};
 
   /// The builder stands where the domain's values are known, in front of the loop over the tiles.
   static mlir::FailureOr<TileSequence> create(mlir::OpBuilder &builder, tile::DomainOp domain) {
@@ -68,8 +68,8 @@ struct TileSequence {
       return domain.emitError("a reversed domain with rounds is not supported by this schedule; visit it forward");
     if (!domain.getTimes())
       return sequence;
-    if (sequence.searches() && domain.asksRounds())
-      sequence.measureRound(builder);
+    if (sequence.searches() && domain.takesIteration())
+      sequence.measureIteration(builder);
     sequence.bound = tile::named(
         mlir::arith::MulIOp::create(builder, domain.getLoc(), sequence.apart(), domain.getTimes()), "places");
     return sequence;
@@ -87,13 +87,13 @@ struct TileSequence {
   /// visits.
   Visit first(mlir::OpBuilder &builder, llvm::ArrayRef<tile::DomainOp> parts = {},
               llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
-    if (placesOfRound)
+    if (placesOfIteration)
       return visibleFrom(builder, number(builder, 0), {}, parts, begins);
     entry = visibleFrom(builder, domain.getBegins().front(), {}, parts, begins);
     if (!domain.getTimes())
       return entry;
     // No round has a tile where the first has none.
-    return {tile::named(choose(builder, isInRound(builder, entry.tile), entry.tile, bound), "first_tile"),
+    return {tile::named(choose(builder, isInIteration(builder, entry.tile), entry.tile, bound), "first_tile"),
             entry.window};
   }
 
@@ -101,15 +101,15 @@ struct TileSequence {
   Visit next(mlir::OpBuilder &builder, Visit at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value one = number(builder, 1);
-    const bool inRounds = domain.getTimes() && !isContiguous() && !placesOfRound;
-    mlir::Value tile = inRounds ? tileAt(builder, at.tile) : at.tile;
+    const bool inIterations = domain.getTimes() && !isContiguous() && !placesOfIteration;
+    mlir::Value tile = inIterations ? tileAt(builder, at.tile) : at.tile;
     mlir::Value following = tile::named(mlir::arith::AddIOp::create(builder, loc, tile, one), "next_tile");
     Visit next = visibleFrom(builder, following, at.window);
-    if (!inRounds)
+    if (!inIterations)
       return next;
     mlir::Value start = mlir::arith::SubIOp::create(builder, loc, at.tile, tile);
     mlir::Value after = mlir::arith::AddIOp::create(builder, loc, start, end());
-    mlir::Value stays = isInRound(builder, next.tile);
+    mlir::Value stays = isInIteration(builder, next.tile);
     auto place = [&](mlir::Value from, mlir::Value tile) {
       return mlir::Value(mlir::arith::AddIOp::create(builder, loc, from, tile));
     };
@@ -121,7 +121,7 @@ struct TileSequence {
   }
 
   /// Which round a place is in; null where the domain has none.
-  mlir::Value round(mlir::OpBuilder &builder, mlir::Value place) {
+  mlir::Value iteration(mlir::OpBuilder &builder, mlir::Value place) {
     if (!domain.getTimes())
       return {};
     return tile::named(mlir::arith::DivUIOp::create(builder, domain.getLoc(), place, apart()), "round");
@@ -164,7 +164,7 @@ struct TileSequence {
       mlir::Value one = mlir::arith::ConstantIntOp::create(builder, loc, 1, 1);
       mlir::Value mixed = mlir::arith::XOrIOp::create(
           builder, loc,
-          at.window.empty() ? ask(builder, index, roundToAsk(builder, at.tile), full) : isFull(builder, at), one);
+          at.window.empty() ? ask(builder, index, iterationToTest(builder, at.tile), full) : isFull(builder, at), one);
       partial = mlir::arith::OrIOp::create(builder, loc, partial, mixed);
     }
     return tile::named(partial, "partial");
@@ -174,35 +174,36 @@ private:
   /// Where a round ends.
   mlir::Value end() { return domain.getEnds().back(); }
   /// How many places rounds are apart.
-  mlir::Value apart() { return placesOfRound ? placesOfRound : end(); }
+  mlir::Value apart() { return placesOfIteration ? placesOfIteration : end(); }
 
   static bool isZero(mlir::Value value) { return matchPattern(value, mlir::m_Zero()); }
   mlir::Value number(mlir::OpBuilder &builder, int64_t value) {
     return mlir::arith::ConstantIntOp::create(builder, domain.getLoc(), value, 32);
   }
 
-  void measureRound(mlir::OpBuilder &builder) {
+  void measureIteration(mlir::OpBuilder &builder) {
     using namespace mlir::arith;
     mlir::Location loc = domain.getLoc();
     mlir::Value last = end();
-    firstOfRound = domain.getBegins().front();
+    firstOfIteration = domain.getBegins().front();
     if (!domain.getGroups().empty()) {
       mlir::Value whole = number(builder, -tile::DomainOp::groupTiles);
       last = AndIOp::create(builder, loc,
                             AddIOp::create(builder, loc, last, number(builder, tile::DomainOp::groupTiles - 1)), whole);
-      if (!isZero(firstOfRound))
-        firstOfRound = tile::named(AndIOp::create(builder, loc, firstOfRound, whole), "round_begin");
+      if (!isZero(firstOfIteration))
+        firstOfIteration = tile::named(AndIOp::create(builder, loc, firstOfIteration, whole), "round_begin");
     }
-    placesOfRound = isZero(firstOfRound)
-                        ? last
-                        : mlir::Value(MaxSIOp::create(builder, loc, SubIOp::create(builder, loc, last, firstOfRound),
-                                                      number(builder, 0)));
-    tile::named(placesOfRound, "round_places");
+    placesOfIteration =
+        isZero(firstOfIteration)
+            ? last
+            : mlir::Value(MaxSIOp::create(builder, loc, SubIOp::create(builder, loc, last, firstOfIteration),
+                                          number(builder, 0)));
+    tile::named(placesOfIteration, "round_places");
   }
 
   /// The round of a place, where the domain's regions take it.
-  mlir::Value roundToAsk(mlir::OpBuilder &builder, mlir::Value place) {
-    return domain.asksRounds() ? round(builder, place) : mlir::Value();
+  mlir::Value iterationToTest(mlir::OpBuilder &builder, mlir::Value place) {
+    return domain.takesIteration() ? iteration(builder, place) : mlir::Value();
   }
 
   /// Whether the segments hold a tile of a round's places; null where they hold all.
@@ -216,7 +217,7 @@ private:
     auto compare = [&](CmpIPredicate predicate, mlir::Value with) -> mlir::Value {
       return CmpIOp::create(builder, loc, predicate, tile, with);
     };
-    if (firstOfRound != domain.getBegins().front())
+    if (firstOfIteration != domain.getBegins().front())
       require(compare(CmpIPredicate::sge, domain.getBegins().front()));
     if (!domain.getGroups().empty())
       require(compare(CmpIPredicate::slt, end()));
@@ -227,7 +228,7 @@ private:
     return is;
   }
 
-  mlir::Value isInRound(mlir::OpBuilder &builder, mlir::Value tile) {
+  mlir::Value isInIteration(mlir::OpBuilder &builder, mlir::Value tile) {
     return mlir::arith::CmpIOp::create(builder, domain.getLoc(), mlir::arith::CmpIPredicate::slt, tile, end());
   }
   mlir::Value choose(mlir::OpBuilder &builder, mlir::Value condition, mlir::Value a, mlir::Value b) {
@@ -246,8 +247,8 @@ private:
   mlir::Value tileAt(mlir::OpBuilder &builder, mlir::Value place) {
     if (domain.getTimes()) {
       mlir::Value tile = mlir::arith::RemUIOp::create(builder, domain.getLoc(), place, apart());
-      if (placesOfRound && !isZero(firstOfRound))
-        tile = mlir::arith::AddIOp::create(builder, domain.getLoc(), firstOfRound, tile);
+      if (placesOfIteration && !isZero(firstOfIteration))
+        tile = mlir::arith::AddIOp::create(builder, domain.getLoc(), firstOfIteration, tile);
       return tile::named(tile, "tile");
     }
     if (!domain.getReverse())
@@ -272,12 +273,12 @@ private:
     llvm::SmallVector<mlir::Value> gaps = this->gaps();
     if (!searches())
       return {passGaps(builder, loc, index, gaps), {}};
-    if (placesOfRound)
+    if (placesOfIteration)
       gaps.clear();
-    assert((parts.empty() || !placesOfRound) && "parts of the rows are those of a loop over keys");
+    assert((parts.empty() || !placesOfIteration) && "parts of the rows are those of a loop over keys");
     auto search = sched::NextVisibleOp::create(builder, loc, type, type, type, type,
                                                llvm::SmallVector<mlir::Type>(parts.size(), type), index,
-                                               placesOfRound ? bound : end(), seen, gaps);
+                                               placesOfIteration ? bound : end(), seen, gaps);
     for (auto [i, begin] : llvm::enumerate(search.getBegins())) {
       tile::DomainOp part = parts[i];
       mlir::Value from = part.getBegins().front();
@@ -287,27 +288,27 @@ private:
     }
     mlir::OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&search.getCondition(), {}, type, loc);
-    mlir::Value tile = search.getCondition().getArgument(0), round, isTile;
-    if (placesOfRound)
-      std::tie(tile, round, isTile) = askedOf(builder, tile);
+    mlir::Value tile = search.getCondition().getArgument(0), iteration, isTile;
+    if (placesOfIteration)
+      std::tie(tile, iteration, isTile) = testOf(builder, tile);
     llvm::SmallVector<mlir::Value> ofParts;
-    mlir::Value visible = ask(builder, tile, round, domain.getVisible()),
-                full = ask(builder, tile, round, domain.getFullWhere());
+    mlir::Value visible = ask(builder, tile, iteration, domain.getVisible()),
+                full = ask(builder, tile, iteration, domain.getFullWhere());
     if (isTile)
       visible = mlir::arith::AndIOp::create(builder, loc, isTile, visible);
     for (tile::DomainOp part : parts)
-      ofParts.push_back(TileSequence{part, {}}.ask(builder, tile, round, part.getVisible()));
+      ofParts.push_back(TileSequence{part, {}}.ask(builder, tile, iteration, part.getVisible()));
     sched::VisibleOp::create(builder, loc, visible, full, ofParts);
     if (mlir::Value any = domain.getAnyVisible()) {
       builder.createBlock(&search.getGroups(), {}, type, loc);
       mlir::Value group = search.getGroups().getArgument(0);
-      if (placesOfRound) {
+      if (placesOfIteration) {
         mlir::Value shift = number(builder, llvm::Log2_64(tile::DomainOp::groupTiles));
         mlir::Value place = mlir::arith::ShLIOp::create(builder, loc, group, shift);
-        round = roundToAsk(builder, place);
+        iteration = iterationToTest(builder, place);
         group = mlir::arith::ShRUIOp::create(builder, loc, tileAt(builder, place), shift);
       }
-      any = answer(builder, domain.getGroups(), group, round, any);
+      any = answer(builder, domain.getGroups(), group, iteration, any);
       sched::VisibleOp::create(builder, loc, any, mlir::Value(), mlir::ValueRange());
     }
     tile::named(search.getTile(), "next_tile");
@@ -316,20 +317,20 @@ private:
 
   /// Of a place in the rounds: its tile, its round and whether it is visited at all. Where it is not, a tile that may be
   /// asked.
-  std::tuple<mlir::Value, mlir::Value, mlir::Value> askedOf(mlir::OpBuilder &builder, mlir::Value place) {
+  std::tuple<mlir::Value, mlir::Value, mlir::Value> testOf(mlir::OpBuilder &builder, mlir::Value place) {
     mlir::Location loc = domain.getLoc();
-    mlir::Value tile = tileAt(builder, place), round = this->round(builder, place);
+    mlir::Value tile = tileAt(builder, place), iteration = this->iteration(builder, place);
     mlir::Value isTile = isOfSegments(builder, tile);
     if (!domain.getGroups().empty())
       tile = mlir::arith::MinSIOp::create(builder, loc, tile,
                                           mlir::arith::SubIOp::create(builder, loc, end(), number(builder, 1)));
-    return {tile, round, isTile};
+    return {tile, iteration, isTile};
   }
 
   /// The tile's bit of its window.
   mlir::Value isFull(mlir::OpBuilder &builder, const Visit &at) {
     mlir::Location loc = domain.getLoc();
-    mlir::Value asked = placesOfRound ? at.tile : tileAt(builder, at.tile);
+    mlir::Value asked = placesOfIteration ? at.tile : tileAt(builder, at.tile);
     mlir::Value place =
         mlir::arith::SubIOp::create(builder, loc, asked, at.window[0], mlir::arith::IntegerOverflowFlags::nsw);
     mlir::Value bit = mlir::arith::ShRUIOp::create(builder, loc, at.window[2], place);
@@ -337,18 +338,18 @@ private:
   }
 
   /// What the domain's `where` makes of `value` for tile `index`, in a round if it takes that.
-  mlir::Value ask(mlir::OpBuilder &builder, mlir::Value index, mlir::Value round, mlir::Value value) {
-    return answer(builder, domain.getWhere(), index, round, value);
+  mlir::Value ask(mlir::OpBuilder &builder, mlir::Value index, mlir::Value iteration, mlir::Value value) {
+    return answer(builder, domain.getWhere(), index, iteration, value);
   }
 
   /// What a region of the domain makes of `value` for its arguments.
-  static mlir::Value answer(mlir::OpBuilder &builder, mlir::Region &region, mlir::Value index, mlir::Value round,
+  static mlir::Value answer(mlir::OpBuilder &builder, mlir::Region &region, mlir::Value index, mlir::Value iteration,
                             mlir::Value value) {
     mlir::Block &body = region.front();
     mlir::IRMapping mapping;
     mapping.map(body.getArgument(0), index);
     if (body.getNumArguments() > 1)
-      mapping.map(body.getArgument(1), round);
+      mapping.map(body.getArgument(1), iteration);
     llvm::SmallVector<mlir::Value> used{value};
     llvm::SmallPtrSet<mlir::Operation *, 16> needed;
     while (!used.empty())

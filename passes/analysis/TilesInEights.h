@@ -31,7 +31,7 @@ inline bool isExchangedInEights(tile::ScatterOp scatter) {
          countsInEights(scatter, 1);
 }
 
-/// Whether the copy engine can take what `exchange` puts into shared memory to where `scatter` writes: the rows of shared
+/// Whether TMA can take what `exchange` puts into shared memory to where `scatter` writes: the rows of shared
 /// memory are the view's, of its type, in panels of 128 bytes, and the last two indices count along its rows and columns.
 inline bool isInBoxes(tile::ScatterOp scatter, sched::ExchangeOp exchange) {
   constexpr int64_t mostRows = 256;

@@ -55,7 +55,7 @@ public:
     builder.createBlock(&kernel.getBody());
     writeBlock();
     kernel.setOperandsAttr(operands());
-    writeKernelsBeside();
+    writeFurtherKernels();
   }
 
 private:
@@ -72,17 +72,17 @@ private:
     };
     mark(plan.getLongestFirst(), sched::longestFirstAttr);
     mark(plan.getPersistent(), sched::persistentAttr);
-    mark(plan.getTurns(), sched::turnsAttr);
+    mark(plan.getPingPong(), sched::pingPongAttr);
     mark(plan.getOverlap(), sched::overlapAttr);
     mark(plan.getStageBiases(), sched::stageBiasesAttr);
-    if (plan.getCopyWarps())
+    if (plan.getProducerWarps())
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
   }
 
   /// The axes of keys, rows and shares. Where a search says how many tiles of keys a block visits, some blocks have much more than
   /// others: with several times the shares that run at once, who is free takes the next.
   void deriveAxes() {
-    constexpr int64_t sharesBySearch = 8; // for each multiprocessor
+    constexpr int64_t splitsBySearch = 8; // for each multiprocessor
     SmallVector<Attribute> derived;
     auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1,
                       StringAttr of = {}) {
@@ -95,11 +95,11 @@ private:
     if (plan.getPackGroups())
       derive(tile::rowsAxis, DerivedAxis::Rule::Rows);
     if (plan.getSplitKeys() && uneven != Uneven::InMemory)
-      derive(tile::sharesAxis, DerivedAxis::Rule::Shares, plan.getTileK(),
-             uneven == Uneven::No ? plan.getBlocksPerSm() : sharesBySearch);
+      derive(tile::splitsAxis, DerivedAxis::Rule::Splits, plan.getTileK(),
+             uneven == Uneven::No ? plan.getBlocksPerSm() : splitsBySearch);
     if (uneven == Uneven::InMemory) {
       const StringAttr rows = builder.getStringAttr(axes.rows);
-      derive(tile::piecesAxis, DerivedAxis::Rule::Pieces, plan.getTileQ(), plan.getBlocksPerSm(), rows);
+      derive(tile::workItemsAxis, DerivedAxis::Rule::WorkItems, plan.getTileQ(), plan.getBlocksPerSm(), rows);
       derive(tile::tileRowsAxis, DerivedAxis::Rule::TileRows, plan.getTileQ(), 1, rows);
       derive(tile::slotsAxis, DerivedAxis::Rule::Slots, 1, plan.getBlocksPerSm());
     }
@@ -121,23 +121,24 @@ private:
   }
 
   /// The block's share of the keys; of what is a piece, the rows that it writes: none where it has no tile.
-  Value takeShareOf(tile::DomainOp domain, Value rowLength) {
-    const ShareTiles taken = takeShare(builder, domain, share, shares);
+  Value takeSplitOf(tile::DomainOp domain, Value rowLength) {
+    const SplitTiles taken = takeSplit(builder, domain, split, splits);
     if (uneven != Uneven::InMemory)
       return rowLength;
-    pieces = BlockRows{b, row0, rowLength, taken.all};
+    workItems = BlockRows{b, row0, rowLength, taken.all};
     Value has = compare(arith::CmpIPredicate::slt, taken.first, taken.all);
     return tile::named(arith::SelectOp::create(builder, loc, has, rowLength, number(0)), "rows_written");
   }
 
   /// Where memory says how many shares there are, blocks are pieces of all sequences' work, and find which.
-  void placePieces() {
-    kernel.setGridAttr(builder.getArrayAttr({gridAxis(tile::piecesAxis), gridAxis(axes.heads)}));
-    piece.getDefiningOp()->moveBefore(&kernel.getBody().front().front());
-    builder.setInsertionPointAfterValue(piece);
-    const SequenceWork::Place place = SequenceWork(builder, loc, *pieces, plan.getTileQ(), axes.heads).find(piece);
+  void placeWorkItems() {
+    kernel.setGridAttr(builder.getArrayAttr({gridAxis(tile::workItemsAxis), gridAxis(axes.heads)}));
+    workItem.getDefiningOp()->moveBefore(&kernel.getBody().front().front());
+    builder.setInsertionPointAfterValue(workItem);
+    const SequenceWork::Place place =
+        SequenceWork(builder, loc, *workItems, plan.getTileQ(), axes.heads).find(workItem);
     for (auto [index, is] :
-         {std::pair{b, place.sequence}, {row0, place.row0}, {share, place.share}, {shares, place.shares}}) {
+         {std::pair{b, place.sequence}, {row0, place.row0}, {split, place.split}, {splits, place.splits}}) {
       Operation *asked = index.getDefiningOp();
       index.replaceAllUsesWith(is);
       asked->erase();
@@ -145,15 +146,15 @@ private:
   }
 
   /// What is launched beside the kernel: in front of it one that fills tables, behind it one that combines shares.
-  void writeKernelsBeside() {
+  void writeFurtherKernels() {
     SmallVector<tile::KernelOp> kernels{kernel};
     builder.setInsertionPointAfter(kernel);
     if (plan.getSplitKeys())
-      kernels.push_back(writeCombineKernel(builder, op, kernel, op.getSymName(), axes, pieces));
+      kernels.push_back(writeCombineKernel(builder, op, kernel, op.getSymName(), axes, workItems));
     if (!bounds.empty())
       kernels.insert(kernels.begin(), writeBoundsKernel(builder, op, kernel, bounds));
-    if (pieces)
-      placePieces();
+    if (workItems)
+      placeWorkItems();
     builder.setInsertionPoint(kernel);
     writeLaunch(builder, kernels);
   }
@@ -164,7 +165,7 @@ private:
       if (operand.role == OperandRole::In || !plan.getSplitKeys())
         declared.push_back(tile::declarationOf(builder.getContext(), operand));
     if (plan.getSplitKeys())
-      llvm::append_range(declared, shareOperands(op, axes, pieces.has_value()));
+      llvm::append_range(declared, splitOperands(op, axes, workItems.has_value()));
     for (StringRef what : op.getSaves().getAsValueRange<StringAttr>())
       declared.push_back(savedDeclaration(what, OperandRole::Out));
     for (const BoundsTable &table : bounds)
@@ -175,7 +176,7 @@ private:
   }
 
   /// A block whose first row lies behind its sequence's visits no tile.
-  void emptyBehind(tile::DomainOp domain, Value rowLength) {
+  void emptyAfter(tile::DomainOp domain, Value rowLength) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(domain);
     Value hasRows = compare(arith::CmpIPredicate::slt, row0, rowLength);
@@ -204,7 +205,7 @@ private:
   ArrayAttr gridOfRows() {
     SmallVector<Attribute> grid{gridAxis("b"), gridAxis(axes.heads), gridAxis(axes.rows, plan.getTileQ())};
     if (plan.getSplitKeys())
-      grid.push_back(gridAxis(tile::sharesAxis));
+      grid.push_back(gridAxis(tile::splitsAxis));
     return builder.getArrayAttr(grid);
   }
 
@@ -213,7 +214,7 @@ private:
   /// block's work, have no register for it.
   Value isPast(Value k0, Value end) {
     auto tileK = [&] { return arith::ConstantIntOp::create(builder, loc, plan.getTileK(), 32); };
-    if (!plan.getCopyWarps() || plan.getTurns())
+    if (!plan.getProducerWarps() || plan.getPingPong())
       return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt,
                                    arith::AddIOp::create(builder, loc, k0, tileK()), end);
     Value from;
@@ -230,7 +231,7 @@ private:
   /// Whether a visited tile is masked beside the cuts: `partial` by all rows of the block, and not full by the part's own.
   Value isMasked(Value k0, Value partial) {
     // Without questions of single tiles, and tables, the part's rows say all that the block's do.
-    Value masked = asksByTile || !bounds.empty() || mask.full.empty() ? partial : Value();
+    Value masked = testsTiles || !bounds.empty() || mask.full.empty() ? partial : Value();
     for (auto [from, to] : mask.full) {
       Value outside = arith::OrIOp::create(builder, loc, compare(arith::CmpIPredicate::slt, k0, from),
                                            compare(arith::CmpIPredicate::sge, k0, to));
@@ -258,7 +259,7 @@ private:
     Value masked = isMasked(k0, partial);
     // Where the columns of a lane are bits of a row's word, several intervals are one word.
     SmallVector<Conjunct> byElement = mask.rest;
-    if (!plan.getCopyWarps() || plan.getTileK() > 128)
+    if (!plan.getProducerWarps() || plan.getTileK() > 128)
       byElement.append(mask.unions);
     else if (!mask.unions.empty())
       x = hide(x, rowOrigin, number(0), masked, [&](Value q, Value column) {
@@ -292,8 +293,9 @@ private:
 
   /// Whether what the domain asks of tables differs from part to part of the rows: what a key alone decides is the same
   /// for all.
-  static bool asksByPart(tile::DomainOp domain) {
-    return llvm::any_of(readBy(domain), [](Value value) { return followsFrom(value, llvm::IsaPred<tile::PartRowOp>); });
+  static bool testsByPart(tile::DomainOp domain) {
+    return llvm::any_of(readBy(domain),
+                        [](Value value) { return followsFrom(value, llvm::IsaPred<tile::WarpgroupRowOp>); });
   }
 
   /// Where tables say what a part's rows see, from the first tile that shows them something; a part past Sq asks for
@@ -308,7 +310,7 @@ private:
     SmallVector<BoundsTable> with(bounds);
     auto own = buildDomain(builder, op, part, with).getDefiningOp<tile::DomainOp>();
     const bool counts = std::ranges::any_of(with, &BoundsTable::isOfBoth);
-    if (!own.skips() || counts || !asksByPart(own) || wordsByQuery(own) > 2) {
+    if (!own.skips() || counts || !testsByPart(own) || wordsByQuery(own) > 2) {
       // Without its tables, what reads them goes too.
       own.erase();
       while (isOpTriviallyDead(&block->back()) && &block->back() != before)
@@ -330,9 +332,9 @@ private:
     Value domain = buildDomain(builder, op, block, bounds);
     // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
     // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
-    // warpgroups, which keep their maxima (tile-hold-maxima).
+    // warpgroups, which keep their maxima (tile-lazy-rescale).
     if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
-        plan.getCopyWarps() && TileSequence{tiles, {}}.isContiguous() &&
+        plan.getProducerWarps() && TileSequence{tiles, {}}.isContiguous() &&
         (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
       tiles.setReverse(true);
     // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
@@ -340,15 +342,15 @@ private:
     if (int64_t rows = rowsOfWarpgroup(kernel); rows && rows < plan.getTileQ() && !group) {
       part.tileQ = rows;
       part.part = true;
-      part.q0 = tile::named(tile::PartRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
+      part.q0 = tile::named(tile::WarpgroupRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
       within = emitHull(builder, op, part);
       if (!bounds.empty() && !op.getPatternAttr())
         beginWhereVisible(within, part, domain);
     }
-    part.mayLieBehind |= part.part;
+    part.mayFollow |= part.part;
     mask = splitMask(builder, op, part, bounds);
     auto visited = domain.getDefiningOp<tile::DomainOp>();
-    asksByTile = !visited.getWhere().empty();
+    testsTiles = !visited.getWhere().empty();
     // Where a search decides how long a tile takes, and a kernel before can reset their counter.
     claims = plan.getPersistent() && visited.skips() && !bounds.empty();
     return domain;
@@ -395,22 +397,22 @@ private:
     Value queries = param("q", view(4, dtype)), keys = rowsOfKeys(param("k", view(4, dtype))),
           values = rowsOfKeys(param("v", view(4, dtype)));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
-    block.mayLieBehind = plan.getSplitKeys() || op.getQueryLengths();
+    block.mayFollow = plan.getSplitKeys() || op.getQueryLengths();
     Value keyEnd = emitEndOf(builder, op, block, MaskAxis::Keys);
     valuesRead = keyEnd ? keyEnd : keyLength;
     SmallVector<Value, 2> within;
     if (plan.getSplitKeys()) {
-      share = index(tile::sharesAxis);
-      shares = axisExtent(tile::sharesAxis, "shares");
+      split = index(tile::splitsAxis);
+      splits = axisExtent(tile::splitsAxis, "splits");
     }
     Value domain = visibleTiles(within);
     auto visited = domain.getDefiningOp<tile::DomainOp>();
-    if (shares)
+    if (splits)
       uneven = unevenOf(visited);
     if (op.getQueryLengths() || uneven == Uneven::InMemory)
-      emptyBehind(visited, rowLength);
+      emptyAfter(visited, rowLength);
     deriveAxes();
-    const Value rowsWritten = shares ? takeShareOf(visited, rowLength) : rowLength;
+    const Value rowsWritten = splits ? takeSplitOf(visited, rowLength) : rowLength;
 
     const int64_t rows = plan.getTileQ();
     rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
@@ -437,11 +439,11 @@ private:
     finish(loop.getResults(), rowsWritten);
   }
 
-  /// Rows of several heads are loaded to registers by those who read them, or copied row by row: the copy engine takes rows of one.
+  /// Rows of several heads are loaded to registers by those who read them, or copied row by row: TMA takes rows of one.
   Value queryTile(Value queries, Value rowLength) {
     Type dtype = op.getDtype();
     TileType type = shape({{"q", plan.getTileQ()}, {"d", depth}}, dtype, MemorySpace::Shared);
-    if (group && (plan.getCopyWarps() || plan.getQRegisters())) {
+    if (group && (plan.getProducerWarps() || plan.getQRegisters())) {
       type = type.withSpace(MemorySpace::Register);
       auto load = tile::LoadOp::create(builder, loc, type.withElementType(f32), rowsOf(queries),
                                        ValueRange{b, rowHead, row0}, rowLength);
@@ -518,7 +520,7 @@ private:
       return scoreTile(s, rowOrigin, k0);
     Value saved = scoreMap("saved", s, op.getSavedScore(), rowOrigin, k0);
     tile::StoreBlocksOp::create(builder, loc, saved, savedScore, b, h, q0, k0);
-    return scoreFromSaved(saved, readsProductBesideSaved() ? s : Value(), rowOrigin, k0);
+    return scoreFromSaved(saved, readsProductAndSaved() ? s : Value(), rowOrigin, k0);
   }
 
   //===--- The normaliser ---===//
@@ -560,7 +562,7 @@ private:
   /// O and LSE from what the loop leaves, or that itself where other blocks have shares of the keys.
   void finish(ValueRange results, Value rowLength) {
     if (plan.getSplitKeys())
-      return leaveShare(results, rowLength);
+      return storeSplit(results, rowLength);
     ValueRange statistics = results.drop_back();
     const SmallVector<Value> place{b, rowHead, row0};
     Value out = results.back();
@@ -573,14 +575,14 @@ private:
     tile::StoreOp::create(builder, loc, out, rowsOf(param("o", view(4, op.getDtype()))), place, rowLength, false);
   }
 
-  void leaveShare(ValueRange results, Value rowLength) {
-    SmallVector<Value> place{b, rowHead, share, row0};
-    if (pieces) {
-      piece = tile::named(tile::BlockIndexOp::create(builder, loc, i32, tile::piecesAxis), tile::piecesAxis);
-      place = {piece, rowHead, number(0)};
+  void storeSplit(ValueRange results, Value rowLength) {
+    SmallVector<Value> place{b, rowHead, split, row0};
+    if (workItems) {
+      workItem = tile::named(tile::BlockIndexOp::create(builder, loc, i32, tile::workItemsAxis), tile::workItemsAxis);
+      place = {workItem, rowHead, number(0)};
       rowLength = tile::named(arith::SubIOp::create(builder, loc, rowLength, row0), "rows_of_tile");
     }
-    for (auto [operand, result] : llvm::zip(shareOperands(op, axes, pieces.has_value()), results))
+    for (auto [operand, result] : llvm::zip(splitOperands(op, axes, workItems.has_value()), results))
       tile::StoreOp::create(builder, loc, result, param(operand.getName(), operand.getViewType()), place, rowLength,
                             /*optional=*/false);
   }
@@ -596,15 +598,15 @@ private:
       valuesRead; ///< rows of V that are copied: those behind are zeros, whatever memory holds, as a product with 0 of NaN is NaN
   Value rowOrigin; ///< where the coordinate of a tile's rows begins: q0 with the query offset, or row0 of several heads
   Value rowHead;   ///< the head of the rows: of a query, or the key head of several
-  Value share, shares; ///< of the keys; null where the block has all
+  Value split, splits; ///< of the keys; null where the block has all
   Uneven uneven = Uneven::No;
-  std::optional<BlockRows> pieces;     ///< what a block works on, where blocks are pieces
-  Value piece;                         ///< the block's
+  std::optional<BlockRows> workItems;  ///< what a block works on, where blocks are pieces
+  Value workItem;                      ///< the block's
   Value head, seed, offset, threshold; ///< of dropout
   Value savedDropout, savedScore;      ///< views; null where it is not saved
   BlockValues block;
   MaskSplit mask;
-  bool asksByTile = false; ///< the domain's tiles are asked one by one
+  bool testsTiles = false; ///< the domain's tiles are asked one by one
   SmallVector<BoundsTable> bounds;
   bool claims = false; ///< blocks that are free claim tiles of work
 };

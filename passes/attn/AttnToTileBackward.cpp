@@ -22,7 +22,7 @@
 // batches and heads share an element.
 //
 // Each of these has one block that adds it up in an order of its own, so that the results are the same bits in every
-// launch. S and dP are computed by both loops, seven products in place of five. Where the op says so (attn.adds_queries), five
+// launch. S and dP are computed by both loops, seven products in place of five. Where the op says so (attn.accumulates_dq), five
 // are enough: the loop over queries adds dS K to sums in memory, in no particular order:
 //
 //     | NAME_rows    | a tile of queries   |                                          | delta, L, zeros |
@@ -57,14 +57,14 @@ public:
       : BackwardTiles(op, keysPlan, queriesPlan, granularity, captured) {}
 
   void write() {
-    if (hasStatistics || addsQueries())
+    if (hasStatistics || accumulatesDq())
       writeKernel("_rows", {"b", "h", "q"}, Work::Rows, [&] { writeRows(); });
     tile::KernelOp ofKeys = writeKernel("_keys", {"b", "hkv", "k"}, Work::LoopOverQueries, [&] { writeKeys(); });
-    if (addsQueries())
+    if (accumulatesDq())
       writeKernel("_queries", {"b", "h", "q"}, Work::Rows, [&] { writeSums(); });
-    if (!addsQueries() || addsByRow())
-      writeKernel(addsQueries() ? "_elements" : "_queries", {"b", "h", "q"}, Work::LoopOverKeys,
-                  [&] { writeQueries(/*withQueries=*/!addsQueries()); });
+    if (!accumulatesDq() || addsByRow())
+      writeKernel(accumulatesDq() ? "_elements" : "_queries", {"b", "h", "q"}, Work::LoopOverKeys,
+                  [&] { writeQueries(/*withQueries=*/!accumulatesDq()); });
     for (const CapturedGradient &gradient : captured)
       writeCaptured(gradient, ofKeys);
     if (!bounds.empty())
@@ -83,7 +83,7 @@ private:
     b = blockIndex("b");
     h = blockIndex("h");
     Value q0 = blockIndex("q");
-    if (addsQueries()) {
+    if (accumulatesDq()) {
       zero = constant(0);
       Value sums = sumsOfQueries();
       tile::StoreOp::create(builder, loc, zeros("dq", "q", "d"), sums, ValueRange{b, h, q0}, axisExtent("q", "Sq"),
@@ -171,12 +171,12 @@ private:
     values.b = b = blockIndex("b");
     Value kvHead = blockIndex("hkv"), k0 = blockIndex("k");
     values.k0 = k0;
-    KeyViews views{ofQueries("q"), ofOutputs("do"), rowViews(), {}, addsQueries() ? sumsOfQueries() : Value()};
+    KeyViews views{ofQueries("q"), ofOutputs("do"), rowViews(), {}, accumulatesDq() ? sumsOfQueries() : Value()};
     Value keys = ofKeys("k"), vs = ofValues("v");
     Value dk = ofKeys("dk", OperandRole::Out), dv = ofValues("dv", OperandRole::Out);
     const SmallVector<GradientSum> sums = sumsOfElements(/*ofKeys=*/true);
     const SmallVector<Value> sumViews = viewsOf(sums);
-    const SmallVector<DenseGradient> dense = addsQueries() ? denseGradients() : SmallVector<DenseGradient>();
+    const SmallVector<DenseGradient> dense = accumulatesDq() ? denseGradients() : SmallVector<DenseGradient>();
     declareSaved();
     readSizes();
     zero = constant(0);
@@ -195,14 +195,14 @@ private:
     const KeyTiles tiles{load("k_tile", "k", "d", keys, at, end, 1), load("v_tile", "k", "dv", vs, at, end, 1)};
     const Carried none{zeros("dk", "k", "d"), zeros("dv", "k", "dv")};
     h = first;
-    const bool inRounds = backward::hasRoles(op, plan) && sums.empty();
-    (inRounds ? values.firstHead : values.h) = first;
+    const bool inIterations = backward::hasRoles(op, plan) && sums.empty();
+    (inIterations ? values.firstHead : values.h) = first;
     auto tilesOfHeads = domain().getDefiningOp<tile::DomainOp>();
     Carried carried;
-    if (inRounds || (first.use_empty() && sums.empty())) {
+    if (inIterations || (first.use_empty() && sums.empty())) {
       tilesOfHeads.getTimesMutable().assign(group);
       carried = loopOver(tilesOfHeads, none, [&](tile::ForBlocksOp loop) {
-        takeHead(tile::named(add(first, loop.getRound()), "h"));
+        takeHead(tile::named(add(first, loop.getIteration()), "h"));
         return afterTile(loop, tiles, views, {}, dense);
       });
     } else {
@@ -268,7 +268,7 @@ private:
     Value qTile, doTile;
     auto loadQ = [&] { qTile = load("q_tile", "q", "d", views.q, row, views.end, plan.getStages()); };
     auto loadDo = [&] { doTile = load("do_tile", "q", "dv", views.gradient, row, views.end, plan.getStages()); };
-    if (savedScore && !readsProductBesideSaved()) {
+    if (savedScore && !readsProductAndSaved()) {
       loadDo();
       loadQ();
     } else {
@@ -425,8 +425,8 @@ private:
     Value view =
         llvm::is_contained(operands, declared) ? param(declared.getName(), declared.getViewType()) : operand(declared);
     Value added = addedOf(tile, add);
-    const bool byDistance = followsFromDistance(add);
-    if (byDistance)
+    const bool isRelative = followsFromDistance(add);
+    if (isRelative)
       added = sumDiagonals(tile, added);
     Value unlessZero = added;
     SmallVector<Value> indices;
@@ -441,11 +441,11 @@ private:
       if (isOfHead(add, index))
         indices.push_back(placeOf(builder, add, index, extent, {b, h, {}, {}}));
       else
-        indices.push_back(byDistance ? indexOfDistances(tile, add, index, extent, unlessZero)
+        indices.push_back(isRelative ? indexOfDistances(tile, add, index, extent, unlessZero)
                                      : indexTile(tile, add, index, extent, std::exchange(unlessZero, {})));
     }
     tile::ScatterOp::create(builder, loc, added, view, indices, /*add=*/true,
-                            /*merge=*/byDistance && !gradient.inAnyOrder && sharesPlaces(add));
+                            /*merge=*/isRelative && !gradient.inAnyOrder && sharesPlaces(add));
   }
 
   /// By the parts that warps hold. What rows past the end have is none of it.
@@ -541,7 +541,7 @@ private:
     // The loop over tiles has written what no batches and heads share.
     if (isWrittenByLoop(gradient)) {
       auto most = [&](unsigned i) { return dims[i] ? gradient.axis(*dims[i]) : std::string(); };
-      tile::leaveOutIf(kernel, {{"b", most(0)}, {"h", most(1)}});
+      tile::skipIf(kernel, {{"b", most(0)}, {"h", most(1)}});
     }
   }
 
@@ -582,18 +582,18 @@ private:
     };
     const Carried none{tile::named(tile::SplatOp::create(builder, loc, scores(), zero), "gradient")};
     // Where all of them see the tile or none, they are rounds of one loop.
-    Value rounds = arith::MulIOp::create(builder, loc, all[0].count(*this), all[1].count(*this));
+    Value iterations = arith::MulIOp::create(builder, loc, all[0].count(*this), all[1].count(*this));
     Value anyBatch = number(0), anyHead = number(0);
     values.b = b = anyBatch;
     values.h = h = anyHead;
     Value ofAll = onlyTile(domain(), k0);
     Carried total;
     if (anyBatch.use_empty() && anyHead.use_empty()) {
-      ofAll.getDefiningOp<tile::DomainOp>().getTimesMutable().assign(rounds);
+      ofAll.getDefiningOp<tile::DomainOp>().getTimesMutable().assign(iterations);
       total = loopOver(ofAll, none, [&](tile::ForBlocksOp tiles) {
-        Value round = tiles.getRound(), heads = all[1].count(*this);
-        values.b = b = tile::named(add(all[0].begin, arith::DivSIOp::create(builder, loc, round, heads)), "b");
-        setHead(tile::named(add(all[1].begin, arith::RemSIOp::create(builder, loc, round, heads)), "h"));
+        Value iteration = tiles.getIteration(), heads = all[1].count(*this);
+        values.b = b = tile::named(add(all[0].begin, arith::DivSIOp::create(builder, loc, iteration, heads)), "b");
+        setHead(tile::named(add(all[1].begin, arith::RemSIOp::create(builder, loc, iteration, heads)), "h"));
         return afterTile(tiles);
       });
     } else {
@@ -696,9 +696,9 @@ struct AttnToTileBackward : attune::impl::AttnToTileBackwardBase<AttnToTileBackw
                        << " first";
         return signalPassFailure();
       }
-      if (backward::hasRoles(op, plan) && !op->hasAttr(attn::addsQueriesAttr)) {
-        op.emitError() << "has an attn.plan with copy warps, around which one loop has all five products; run "
-                          "attn-tile-size first, or say attn.adds_queries";
+      if (backward::hasRoles(op, plan) && !op->hasAttr(attn::accumulatesDqAttr)) {
+        op.emitError() << "has an attn.plan with producer warps, around which one loop has all five products; run "
+                          "attn-tile-size first, or say attn.accumulates_dq";
         return signalPassFailure();
       }
       FailureOr<SmallVector<CapturedGradient>> captured = planCapturedGradients(op);

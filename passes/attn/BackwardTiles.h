@@ -24,7 +24,7 @@ using Predicate = arith::CmpIPredicate;
 
 /// Whether the loops of a plan have a role that copies; those of float32 have not.
 inline bool hasRoles(attn::AttentionOp op, attn::PlanAttr plan) {
-  return plan.getCopyWarps() > 0 && !op.getDtype().isF32();
+  return plan.getProducerWarps() > 0 && !op.getDtype().isF32();
 }
 
 class BackwardTiles : protected TileWriter {
@@ -42,9 +42,9 @@ protected:
 
   tile::KernelOp writeKernel(const Twine &suffix, ArrayRef<StringRef> axes, Work work, function_ref<void()> body) {
     plan = work == Work::LoopOverQueries ? keysPlan : queriesPlan;
-    const bool sharesColumns = work == Work::LoopOverQueries && hasRoles(op, keysPlan);
+    const bool splitsColumns = work == Work::LoopOverQueries && hasRoles(op, keysPlan);
     columns = columnsOfQueryLoop(op.getHeadDim(), op.getHeadDimV(), granularity,
-                                 sharesColumns ? sharesOfColumns(plan.getTileQ(), plan.getWarps()) : 1);
+                                 splitsColumns ? columnSplitsOf(plan.getTileQ(), plan.getWarps()) : 1);
     SmallVector<Attribute> grid;
     for (StringRef axis : axes) {
       const int64_t by = axis == "q" ? plan.getTileQ() : axis == "k" ? plan.getTileK() : 1;
@@ -111,7 +111,7 @@ protected:
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
   /// Whether the loop over queries has all five products, and adds to dQ in memory.
-  bool addsQueries() { return op->hasAttr(attn::addsQueriesAttr); }
+  bool accumulatesDq() { return op->hasAttr(attn::accumulatesDqAttr); }
   /// Whether loops over keys add to captured tensors.
   bool addsByRow() {
     return !sumsOfElements(/*ofKeys=*/false).empty() ||
@@ -294,7 +294,7 @@ protected:
 
   /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles. Sets `isMasked`, whether the
   /// tile is one of them. `hidden` is what a hidden key has.
-  Value maskTile(const ScoreTile &of, Value tile, float hidden) {
+  Value maskTile(const ScoreTile &of, Value tile, float masked) {
     const Value q0 = of.q0, origin = of.origin, k0 = of.k0, partial = of.partial;
     const bool loopsOverKeys = !values.k0;
     const int64_t step = loopsOverKeys ? plan.getTileK() : plan.getTileQ();
@@ -308,14 +308,14 @@ protected:
         BlockValues row = values.atRow(loopsOverKeys ? rowOf(q) : k);
         return emitCut(builder, op, row, cut, looped, loopsOverKeys ? k : q);
       };
-      tile = hide(tile, loopsOverKeys ? origin : zero, loopsOverKeys ? zero : k0, crossed, visible, hidden);
+      tile = hide(tile, loopsOverKeys ? origin : zero, loopsOverKeys ? zero : k0, crossed, visible, masked);
     }
     // A key past the last one adds to no dQ.
-    if (addsQueries() && !loopsOverKeys) {
+    if (accumulatesDq() && !loopsOverKeys) {
       Value ends = compare(Predicate::sgt, add(k0, number(plan.getTileK())), values.Sk);
       alsoMaskedIf(ends);
       auto exists = [&](Value, Value k) { return compare(Predicate::slt, k, values.Sk); };
-      tile = hide(tile, number(0), k0, ends, exists, hidden);
+      tile = hide(tile, number(0), k0, ends, exists, masked);
     }
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
     if (mask.isCutsAlone() && !lookUp)
@@ -324,7 +324,7 @@ protected:
     SmallVector<Conjunct> byElement = mask.rest;
     byElement.append(mask.unions);
     auto visible = [&](Value q, Value k) { return isVisible(byElement, lookUp, q, k); };
-    return hide(tile, origin, k0, partial, visible, hidden);
+    return hide(tile, origin, k0, partial, visible, masked);
   }
 
   void alsoMaskedIf(Value condition) {
@@ -441,7 +441,7 @@ protected:
     tile.kept = loadSaved("kept", savedDropout, builder.getI1Type(), q0, k0);
     tile.saved = loadSaved("saved", savedScore, f32, q0, k0);
     isMasked = Value();
-    tile.x = tile.saved ? scoreFromSaved(tile.saved, readsProductBesideSaved() ? tile.s : Value(), tile.origin, k0)
+    tile.x = tile.saved ? scoreFromSaved(tile.saved, readsProductAndSaved() ? tile.s : Value(), tile.origin, k0)
                         : scoreTile(tile.s, tile.origin, k0);
     if (!hasStatistics)
       tile.x = maskTile(tile, tile.x, -std::numeric_limits<float>::infinity());
@@ -468,7 +468,7 @@ protected:
       return tile.ds = maskTile(tile, tile.ds, 0);
     hideWeights(tile);
     if (hasStatistics || op.getScoreGrad().empty() || vanishes(yieldOf(op.getScoreGrad())))
-      tile.ds = unlessHidden(tile, tile.ds, "ds");
+      tile.ds = unlessMasked(tile, tile.ds, "ds");
     return tile.ds;
   }
 
@@ -506,18 +506,18 @@ protected:
   }
 
   /// In the tiles that a mask cuts.
-  Value unlessHidden(const ScoreTile &tile, Value values, StringRef name) {
+  Value unlessMasked(const ScoreTile &tile, Value values, StringRef name) {
     return !isMasked ? values
                      : createMap(
                            builder, loc, name, scores(), {values, hasStatistics ? tile.p : tile.x},
-                           [&](ValueRange v) { return unlessHidden(v[0], v[1], hasStatistics); }, isMasked);
+                           [&](ValueRange v) { return unlessMasked(v[0], v[1], hasStatistics); }, isMasked);
   }
 
   /// `value`, but 0 of a key that is hidden by its x, or has no weight P where that is what is given.
-  Value unlessHidden(Value value, Value of, bool isWeight) {
+  Value unlessMasked(Value value, Value of, bool isWeight) {
     Value none = constant(isWeight ? 0 : -std::numeric_limits<float>::infinity());
-    Value isHidden = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, of, none);
-    return arith::SelectOp::create(builder, loc, isHidden, constant(0), value);
+    Value isMaskedOut = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, of, none);
+    return arith::SelectOp::create(builder, loc, isMaskedOut, constant(0), value);
   }
 
   /// The same by one map. What p_grad and score_grad do not read is no input.
@@ -551,9 +551,9 @@ protected:
       if (isOfScore)
         return scoreGradient(tile, weightGradient(tile, g, yieldOf(op.getPGrad()), input), add.getValue(), input, map);
       Value added = weightGradient(tile, g, add.getValue(), input);
-      return unlessHidden(added, input(hasStatistics ? tile.p : tile.x), hasStatistics);
+      return unlessMasked(added, input(hasStatistics ? tile.p : tile.x), hasStatistics);
     });
-    return isOfScore && vanishes(add.getValue()) ? unlessHidden(tile, added, "added") : added;
+    return isOfScore && vanishes(add.getValue()) ? unlessMasked(tile, added, "added") : added;
   }
 
   /// `sum` and what is added to it, by the map that computes that, where it does so for all elements and nothing else: what
@@ -644,7 +644,7 @@ protected:
       if (isNeeded(value, region.getArgument(argument), mapping))
         mapping.map(region.getArgument(argument), map.addCoordinate(axis, origin));
     Value result = cloneFromRegion(builder, op, value, mapping);
-    return vanishes(value) ? result : unlessHidden(result, input(hasStatistics ? tile.p : tile.x), hasStatistics);
+    return vanishes(value) ? result : unlessMasked(result, input(hasStatistics ? tile.p : tile.x), hasStatistics);
   }
 
   const attn::PlanAttr keysPlan, queriesPlan;

@@ -47,12 +47,12 @@ public:
 
   tile::KernelOp write(ArrayRef<BoundsTable> tables) {
     // As many blocks as run at a time; of what evaluates all elements some more, that none is idle for long.
-    shares = std::ranges::any_of(tables, &BoundsTable::isOfBoth) ? 2048 : 256;
+    splits = std::ranges::any_of(tables, &BoundsTable::isOfBoth) ? 2048 : 256;
     const std::string name = (kernel.getSymName() + "_bounds").str();
     MLIRContext *context = builder.getContext();
     builder.setInsertionPointAfter(kernel);
-    auto share = tile::AxisAttr::get(context, builder.getStringAttr("share"), shares, 1);
-    auto writer = tile::KernelOp::create(builder, loc, name, operands(tables), builder.getArrayAttr({share}),
+    auto split = tile::AxisAttr::get(context, builder.getStringAttr("share"), splits, 1);
+    auto writer = tile::KernelOp::create(builder, loc, name, operands(tables), builder.getArrayAttr({split}),
                                          kernel.getDtype(), plan(), kernel.getTensorsAttr(), kernel.getScalarsAttr(),
                                          attn::BlockPatternAttr(), false, false, kernel.getQOffset());
     // What one kernel of a launch derives of keys, all do.
@@ -113,11 +113,11 @@ private:
 
   /// A loop over the block's share of so many pieces of work, those of the last block first if `reversed`; `body` gets
   /// the number of one.
-  void forShare(Value pieces, bool reversed, function_ref<void(Value)> body) {
-    Value place = reversed ? subtract(number(shares - 1), block) : block;
-    Value each = tile::named(divideUp(pieces, shares), "each"), first = multiply(place, each);
-    Value begin = tile::named(least(first, pieces), "first_group"),
-          end = tile::named(least(add(begin, each), pieces), "end_group");
+  void forSplit(Value workItems, bool reversed, function_ref<void(Value)> body) {
+    Value place = reversed ? subtract(number(splits - 1), block) : block;
+    Value each = tile::named(divideUp(workItems, splits), "each"), first = multiply(place, each);
+    Value begin = tile::named(least(first, workItems), "first_group"),
+          end = tile::named(least(add(begin, each), workItems), "end_group");
     Value domain = tile::DomainOp::create(builder, loc, "group", 1, begin, end);
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), ValueRange());
     OpBuilder::InsertionGuard guard(builder);
@@ -131,7 +131,7 @@ private:
     const bool isOfGroups = table.tiles > 1, isAlone = table.isOfBoth() || isOfGroups;
     Value entries = view(table.name, table.declaration().getViewType());
     Value count = tilesOf(table.keys ? "k" : "q", table.keys ? table.keys : table.queries, isOfGroups),
-          groups = isAlone ? count : tile::named(divideUp(count, groupEntries), "groups"), pieces = groups;
+          groups = isAlone ? count : tile::named(divideUp(count, groupEntries), "groups"), workItems = groups;
     SmallVector<Value> extents; // of the table's other axes
     if (table.byBatch)
       extents.push_back(extent("b"));
@@ -140,9 +140,9 @@ private:
     if (table.isOfBoth())
       extents.push_back(tilesOf("q", table.queries));
     for (Value extent : extents)
-      pieces = multiply(pieces, extent);
-    forShare(pieces, isOfGroups, [&](Value piece) {
-      Value group = remainder(piece, groups), rest = divide(piece, groups);
+      workItems = multiply(workItems, extent);
+    forSplit(workItems, isOfGroups, [&](Value workItem) {
+      Value group = remainder(workItem, groups), rest = divide(workItem, groups);
       SmallVector<Value> others(extents.size());
       for (size_t i = extents.size(); i-- > 0; rest = i ? divide(rest, extents[i]) : rest)
         others[i] = i ? remainder(rest, extents[i]) : rest;
@@ -282,7 +282,7 @@ private:
   attn::AttentionOp op;
   tile::KernelOp kernel;
   Type i32;
-  int64_t shares = 0;
+  int64_t splits = 0;
   Value block;
 };
 

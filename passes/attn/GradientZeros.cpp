@@ -108,7 +108,7 @@ private:
     for (unsigned coordinate = 0; coordinate < 4; ++coordinate)
       if (dims[coordinate])
         bounds.push_back({gradient.axis(*dims[coordinate]), coordinates[coordinate].str()});
-    tile::leaveOutIf(kernel, bounds);
+    tile::skipIf(kernel, bounds);
   }
 
   /// Beside what was written for batches and heads that are not covered nothing is left, nor where others write the block.

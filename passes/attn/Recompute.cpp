@@ -52,10 +52,10 @@ public:
     }
     for (Value operand : op->getOperands())
       add(operand, saved);
-    const double share = shareOf(value);
+    const double split = shareOf(value);
     const OpCost cost = opCost(op, precise);
-    alu += share * cost.alu;
-    special += share * cost.special;
+    alu += split * cost.alu;
+    special += split * cost.special;
   }
 
   double alu = 0, special = 0;

@@ -12,7 +12,7 @@ using namespace attune;
 SequenceWork::SequenceWork(OpBuilder &builder, Location loc, BlockRows block, int64_t tileQ, StringRef heads)
     : builder(builder), loc(loc), block(block), tileQ(tileQ), heads(heads) {
   own[block.sequence] = own[block.row0] = true;
-  each = evenShare();
+  each = evenPart();
 }
 
 /// Of numbers that are not negative; the sum with one less than `b` does not wrap as unsigned.
@@ -80,7 +80,7 @@ Value SequenceWork::keyTilesOf(Value sequence) {
   return keyTilesOf(sequence, arith::MulIOp::create(builder, loc, last, number(tileQ)));
 }
 
-Value SequenceWork::evenShare() {
+Value SequenceWork::evenPart() {
   // In 64 bits, as a launch may have more tiles than 32 count: then none is divided.
   auto wide = [&](Value value) -> Value { return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), value); };
   Value start = arith::ConstantIntOp::create(builder, loc, 0, 64),
@@ -93,46 +93,46 @@ Value SequenceWork::evenShare() {
   Value tiles = arith::TruncIOp::create(builder, loc, builder.getI32Type(), all);
   Value atOnce = arith::DivUIOp::create(builder, loc, extent(tile::slotsAxis, "slots"), extent(heads, "heads"));
   atOnce = arith::MaxSIOp::create(builder, loc, atOnce, number(1));
-  Value share = arith::MaxSIOp::create(builder, loc, divideUp(tiles, atOnce), number(1));
-  return tile::named(arith::SelectOp::create(builder, loc, many, number(INT32_MAX / 2), share), "even_share");
+  Value split = arith::MaxSIOp::create(builder, loc, divideUp(tiles, atOnce), number(1));
+  return tile::named(arith::SelectOp::create(builder, loc, many, number(INT32_MAX / 2), split), "even_share");
 }
 
-Value SequenceWork::sharesOf(Value sequence) {
+Value SequenceWork::splitsOf(Value sequence) {
   return arith::MaxSIOp::create(builder, loc, divideUp(keyTilesOf(sequence), each), number(1));
 }
 
-Value SequenceWork::firstPiece(Value sequence, Value rowTile, Value shares) {
+Value SequenceWork::firstItem(Value sequence, Value rowTile, Value splits) {
   Value start = number(0);
   Value before = forSequences(sequence, start, {"pieces_before"}, [&](Value other, ValueRange sum) {
-                   Value pieces = arith::MulIOp::create(builder, loc, rowTilesOf(other), sharesOf(other));
-                   return SmallVector<Value>{arith::AddIOp::create(builder, loc, sum.front(), pieces)};
+                   Value workItems = arith::MulIOp::create(builder, loc, rowTilesOf(other), splitsOf(other));
+                   return SmallVector<Value>{arith::AddIOp::create(builder, loc, sum.front(), workItems)};
                  }).front();
-  return tile::named(arith::AddIOp::create(builder, loc, before, arith::MulIOp::create(builder, loc, rowTile, shares)),
+  return tile::named(arith::AddIOp::create(builder, loc, before, arith::MulIOp::create(builder, loc, rowTile, splits)),
                      "first_piece");
 }
 
-SequenceWork::Place SequenceWork::find(Value piece) {
+SequenceWork::Place SequenceWork::find(Value workItem) {
   // The last sequence that begins at the piece or in front of it: one without pieces begins where the next does.
   Value zero = number(0), one = number(1);
   const SmallVector<Value> found =
-      forSequences(extent("b", "B"), {zero, zero, zero, one}, {"begin", "b", "first", "shares"},
+      forSequences(extent("b", "B"), {zero, zero, zero, one}, {"begin", "b", "first", "splits"},
                    [&](Value sequence, ValueRange carried) {
-                     Value begin = carried[0], shares = sharesOf(sequence);
-                     Value pieces = arith::MulIOp::create(builder, loc, rowTilesOf(sequence), shares),
-                           begins = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, begin, piece);
-                     SmallVector<Value> next{arith::AddIOp::create(builder, loc, begin, pieces)};
-                     const Value values[] = {sequence, begin, shares};
+                     Value begin = carried[0], splits = splitsOf(sequence);
+                     Value workItems = arith::MulIOp::create(builder, loc, rowTilesOf(sequence), splits),
+                           begins = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, begin, workItem);
+                     SmallVector<Value> next{arith::AddIOp::create(builder, loc, begin, workItems)};
+                     const Value values[] = {sequence, begin, splits};
                      for (auto [value, before] : llvm::zip(values, carried.drop_front()))
                        next.push_back(arith::SelectOp::create(builder, loc, begins, value, before));
                      return next;
                    });
   Place place;
   place.sequence = found[1];
-  place.shares = found[3];
-  Value within = arith::SubIOp::create(builder, loc, piece, found[2]);
-  Value rowTile = arith::DivUIOp::create(builder, loc, within, place.shares);
-  place.share = tile::named(
-      arith::SubIOp::create(builder, loc, within, arith::MulIOp::create(builder, loc, rowTile, place.shares)), "split");
+  place.splits = found[3];
+  Value within = arith::SubIOp::create(builder, loc, workItem, found[2]);
+  Value rowTile = arith::DivUIOp::create(builder, loc, within, place.splits);
+  place.split = tile::named(
+      arith::SubIOp::create(builder, loc, within, arith::MulIOp::create(builder, loc, rowTile, place.splits)), "split");
   // Behind the last piece numbers have no bound.
   rowTile = arith::MinUIOp::create(builder, loc, rowTile, rowTilesOf(place.sequence));
   place.row0 = tile::named(

@@ -36,20 +36,20 @@ public:
   SequenceWork(mlir::OpBuilder &builder, mlir::Location loc, BlockRows block, int64_t tileQ, llvm::StringRef heads);
 
   /// The shares of each tile of rows of a sequence, at least 1.
-  mlir::Value sharesOf(mlir::Value sequence);
+  mlir::Value splitsOf(mlir::Value sequence);
   /// The tiles of keys of the tile of rows that begins at `row0`.
   mlir::Value keyTilesOf(mlir::Value sequence, mlir::Value row0);
   /// The first piece of the tile of rows `rowTile` of a sequence of `shares`.
-  mlir::Value firstPiece(mlir::Value sequence, mlir::Value rowTile, mlir::Value shares);
+  mlir::Value firstItem(mlir::Value sequence, mlir::Value rowTile, mlir::Value splits);
 
   /// a / b, rounded up.
   mlir::Value divideUp(mlir::Value a, mlir::Value b);
 
   struct Place {
-    mlir::Value sequence, row0, share, shares;
+    mlir::Value sequence, row0, split, splits;
   };
   /// Which piece a number is. Behind the last one `row0` is no row of the sequence.
-  Place find(mlir::Value piece);
+  Place find(mlir::Value workItem);
 
 private:
   using Sequences = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)>;
@@ -59,7 +59,7 @@ private:
   mlir::Value rowTilesOf(mlir::Value sequence);
   /// Tiles of keys of a sequence's last tile of rows.
   mlir::Value keyTilesOf(mlir::Value sequence);
-  mlir::Value evenShare();
+  mlir::Value evenPart();
   /// `value` for what `given` maps; what does not follow from that stands in front of the loop, once.
   mlir::Value again(mlir::Value value, mlir::IRMapping &given);
 

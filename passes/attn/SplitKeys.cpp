@@ -22,10 +22,10 @@ using tile::TileType;
 
 static constexpr llvm::StringLiteral partPrefix = "part_";
 
-SmallVector<tile::OperandAttr> attune::shareOperands(attn::AttentionOp op, RowAxes axes, bool inPieces) {
-  SmallVector<StringRef> places{"b", axes.heads, tile::sharesAxis, axes.rows};
-  if (inPieces)
-    places = {tile::piecesAxis, axes.heads, tile::tileRowsAxis};
+SmallVector<tile::OperandAttr> attune::splitOperands(attn::AttentionOp op, RowAxes axes, bool byWorkItems) {
+  SmallVector<StringRef> places{"b", axes.heads, tile::splitsAxis, axes.rows};
+  if (byWorkItems)
+    places = {tile::workItemsAxis, axes.heads, tile::tileRowsAxis};
   SmallVector<tile::OperandAttr> operands;
   auto add = [&](StringRef name, int columns) {
     OperandParam operand = {.name = (partPrefix + name).str(), .dtype = DType::F32, .role = OperandRole::Workspace};
@@ -79,12 +79,12 @@ public:
 
 } // namespace
 
-ShareTiles attune::takeShare(OpBuilder builder, tile::DomainOp domain, Value share, Value shares) {
+SplitTiles attune::takeSplit(OpBuilder builder, tile::DomainOp domain, Value split, Value splits) {
   TileCounter tiles(builder, domain);
   const Location loc = domain.getLoc();
   OpBuilder &at = tiles.builder;
-  Value each = tile::named(tiles.divideUp(tiles.all, shares), "tiles_each");
-  Value first = tile::named(arith::MulIOp::create(at, loc, share, each), "share_begin"),
+  Value each = tile::named(tiles.divideUp(tiles.all, splits), "tiles_each");
+  Value first = tile::named(arith::MulIOp::create(at, loc, split, each), "share_begin"),
         last = tile::named(tiles.add(first, each), "share_end"), before;
   SmallVector<Value> begins, ends;
   for (TileCounter::Run &run : tiles.runs) {
@@ -111,8 +111,8 @@ namespace {
 class CombineWriter : NormaliserWriter {
 public:
   CombineWriter(OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial, RowAxes axes,
-                std::optional<BlockRows> pieces)
-      : NormaliserWriter(op), partial(partial), axes(axes), pieces(pieces) {
+                std::optional<BlockRows> workItems)
+      : NormaliserWriter(op), partial(partial), axes(axes), workItems(workItems) {
     this->builder = builder;
   }
 
@@ -122,12 +122,12 @@ public:
     };
     const int64_t panels = llvm::divideCeil(op.getHeadDimV(), columns);
     auto plan =
-        tile::PlanAttr::get(op.getContext(), sharesAtOnce, columns, /*warps=*/1, /*blocksPerSm=*/8, /*dvWarps=*/1);
+        tile::PlanAttr::get(op.getContext(), splitsAtOnce, columns, /*warps=*/1, /*blocksPerSm=*/8, /*dvWarps=*/1);
     auto kernel = tile::KernelOp::create(
         builder, loc, name, operands(),
         builder.getArrayAttr({axis("b"), axis(axes.heads), axis(axes.rows), axis("panel", panels)}), op.getDtype(),
         plan, op.getTensorsAttr(), op.getScalarsAttr(), attn::BlockPatternAttr(), op.getDropout(), /*precise=*/true,
-        pieces && op.getQOffset());
+        workItems && op.getQOffset());
     kernel->setAttr(tile::derivedAttr, partial->getAttr(tile::derivedAttr));
     builder.createBlock(&kernel.getBody());
     writeBlock();
@@ -137,27 +137,27 @@ public:
 
 private:
   /// Where the row's shares are, and how many of them have a tile: as many as the other kernel writes.
-  void findPieces() {
+  void findWorkItems() {
     const int64_t tileQ = partial.getPlan().getTileQ();
-    SequenceWork work(builder, loc, *pieces, tileQ, axes.heads);
+    SequenceWork work(builder, loc, *workItems, tileQ, axes.heads);
     Value rowTile = arith::DivUIOp::create(builder, loc, row, number(tileQ)),
-          row0 = arith::MulIOp::create(builder, loc, rowTile, number(tileQ)), ofTile = work.sharesOf(b);
-    firstPiece = work.firstPiece(b, rowTile, ofTile);
+          row0 = arith::MulIOp::create(builder, loc, rowTile, number(tileQ)), ofTile = work.splitsOf(b);
+    firstItem = work.firstItem(b, rowTile, ofTile);
     rowOfTile = tile::named(arith::RemUIOp::create(builder, loc, row, number(tileQ)), "row_of_tile");
     Value all = work.keyTilesOf(b, row0);
     Value each = arith::MaxSIOp::create(builder, loc, work.divideUp(all, ofTile), number(1)); // 0 of no tiles
-    shares = tile::named(work.divideUp(all, each), "shares_written");
+    splits = tile::named(work.divideUp(all, each), "shares_written");
     // One that has no piece begins behind the last.
-    lastPiece = arith::SubIOp::create(builder, loc, axisExtent(tile::piecesAxis, "pieces"), number(1));
+    lastItem = arith::SubIOp::create(builder, loc, axisExtent(tile::workItemsAxis, "work_items"), number(1));
   }
 
   /// A share of the row among those that are written.
-  SmallVector<Value> placeOf(Value share) {
-    Value last = arith::SubIOp::create(builder, loc, shares, number(1));
-    if (!pieces)
-      return {b, places[1], arith::MinSIOp::create(builder, loc, share, last), row};
-    share = arith::MinSIOp::create(builder, loc, share, arith::MaxSIOp::create(builder, loc, last, number(0)));
-    return {arith::MinSIOp::create(builder, loc, add(firstPiece, share), lastPiece), places[1], rowOfTile};
+  SmallVector<Value> placeOf(Value split) {
+    Value last = arith::SubIOp::create(builder, loc, splits, number(1));
+    if (!workItems)
+      return {b, places[1], arith::MinSIOp::create(builder, loc, split, last), row};
+    split = arith::MinSIOp::create(builder, loc, split, arith::MaxSIOp::create(builder, loc, last, number(0)));
+    return {arith::MinSIOp::create(builder, loc, add(firstItem, split), lastItem), places[1], rowOfTile};
   }
 
   /// O and LSE, the shares, and what gives the axes their extents.
@@ -189,17 +189,17 @@ private:
     zero = floatConstant(0);
     Value panel = index("panel");
     firstColumn = tile::named(arith::MulIOp::create(builder, loc, panel, number(columns)), "first_column");
-    if (pieces)
-      findPieces();
+    if (workItems)
+      findWorkItems();
     else
-      shares = axisExtent(tile::sharesAxis, "shares");
-    Value ofLoop = arith::DivSIOp::create(builder, loc, add(shares, number(sharesAtOnce - 1)), number(sharesAtOnce));
-    domain = tile::DomainOp::create(builder, loc, tile::sharesAxis, sharesAtOnce, number(0), ofLoop);
-    for (const tile::OperandAttr &operand : shareOperands(op, axes, pieces.has_value()))
+      splits = axisExtent(tile::splitsAxis, "splits");
+    Value ofLoop = arith::DivSIOp::create(builder, loc, add(splits, number(splitsAtOnce - 1)), number(splitsAtOnce));
+    domain = tile::DomainOp::create(builder, loc, tile::splitsAxis, splitsAtOnce, number(0), ofLoop);
+    for (const tile::OperandAttr &operand : splitOperands(op, axes, workItems.has_value()))
       views.push_back(param(operand.getName(), operand.getViewType()));
     copies = shape({{"copy", 8}}, f32, MemorySpace::Register);
-    ofShares = shape({{"split", sharesAtOnce}, {"copy", 8}}, f32, MemorySpace::Register);
-    weights = shape({{"split", sharesAtOnce}}, f32, MemorySpace::Register);
+    ofSplits = shape({{"split", splitsAtOnce}, {"copy", 8}}, f32, MemorySpace::Register);
+    weights = shape({{"split", splitsAtOnce}}, f32, MemorySpace::Register);
     column = shape({{"dv", columns}}, f32, MemorySpace::Register);
 
     const SmallVector<Value> ends = rowStatistics();
@@ -227,7 +227,7 @@ private:
   }
 
   /// A loop over shares; `body` gets the first of a tile's and what is carried, and returns its next values.
-  ValueRange forShares(ValueRange inits, function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  ValueRange forSplits(ValueRange inits, function_ref<SmallVector<Value>(Value, ValueRange)> body) {
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), inits);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&loop.getBody().front());
@@ -244,12 +244,12 @@ private:
                                   statistic.getName().getValue()));
     if (all.empty())
       return {};
-    return llvm::to_vector(forShares(inits, [&](Value share, ValueRange before) {
-      SmallVector<Value> parts = partsOf(share), next(before);
+    return llvm::to_vector(forSplits(inits, [&](Value split, ValueRange before) {
+      SmallVector<Value> parts = partsOf(split), next(before);
       for (auto [statistic, part, value] : llvm::zip(all, parts, next))
         if (statistic.getIsMax())
           value = reduce((statistic.getName().getValue() + "_next").str(), tile::Reduction::Max, part, value);
-      Value base = baseOf(next), weight = rescaled("weight", ofShares, parts, base),
+      Value base = baseOf(next), weight = rescaled("weight", ofSplits, parts, base),
             alpha = rescaled("alpha", copies, before, base);
       for (auto [statistic, part, value] : llvm::zip(all, parts, next))
         if (!statistic.getIsMax()) {
@@ -264,15 +264,15 @@ private:
   Value output(ValueRange ends, Value inverse) {
     Value base = baseOf(ends), start = tile::named(tile::SplatOp::create(builder, loc, column, zero), "acc");
     const bool divides = !op.getDivisor().empty();
-    Value sum = forShares(start, [&](Value share, ValueRange before) -> SmallVector<Value> {
-                  Value weight = rescaled("weight", ofShares, partsOf(share), base);
+    Value sum = forSplits(start, [&](Value split, ValueRange before) -> SmallVector<Value> {
+                  Value weight = rescaled("weight", ofSplits, partsOf(split), base);
                   if (divides)
                     weight = weight ? product("weight", weight, inverse) : broadcast("weight", inverse);
-                  Value part = accumulatorOf(share);
+                  Value part = accumulatorOf(split);
                   if (weight)
                     part = times("part_acc", part, firstOf(weight));
                   return {tile::named(tile::ReduceOp::create(builder, loc, column, tile::Reduction::Sum, part,
-                                                             tile::sharesAxis, before.front(), false),
+                                                             tile::splitsAxis, before.front(), false),
                                       "acc")};
                 }).front();
     return inverse && !divides ? scaledBy("out", sum, inverse) : sum;
@@ -299,12 +299,12 @@ private:
   }
 
   Value broadcast(StringRef name, Value value) {
-    return createMap(builder, loc, name, ofShares, value, [](ValueRange x) { return x[0]; });
+    return createMap(builder, loc, name, ofSplits, value, [](ValueRange x) { return x[0]; });
   }
 
   /// Of equal columns the first: a number for each share.
   Value firstOf(Value tile) {
-    auto map = tile::MapOp::create(builder, loc, ofShares, tile, {{"copy", number(0)}});
+    auto map = tile::MapOp::create(builder, loc, ofSplits, tile, {{"copy", number(0)}});
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToEnd(&map.getBody().front());
@@ -318,21 +318,21 @@ private:
   }
 
   Value reduce(StringRef name, tile::Reduction kind, Value of, Value init) {
-    return tile::named(tile::ReduceOp::create(builder, loc, copies, kind, of, tile::sharesAxis, init, false), name);
+    return tile::named(tile::ReduceOp::create(builder, loc, copies, kind, of, tile::splitsAxis, init, false), name);
   }
 
   /// The statistics of some shares.
-  SmallVector<Value> partsOf(Value share) {
+  SmallVector<Value> partsOf(Value split) {
     SmallVector<Value> parts;
     for (auto [i, statistic] : llvm::enumerate(statistics()))
-      parts.push_back(statisticOf(views[i], statistic, share));
+      parts.push_back(statisticOf(views[i], statistic, split));
     return parts;
   }
 
   /// A share's number of a map; past the last, `none`.
-  Value elementOf(Value from, Value share, ArrayRef<Value> behind, Value none) {
-    Value exists = compare(arith::CmpIPredicate::slt, share, shares);
-    SmallVector<Value> at = placeOf(share);
+  Value elementOf(Value from, Value split, ArrayRef<Value> behind, Value none) {
+    Value exists = compare(arith::CmpIPredicate::slt, split, splits);
+    SmallVector<Value> at = placeOf(split);
     llvm::append_range(at, behind);
     Value element =
         tile::ElementOp::create(builder, loc, f32, from, at, SmallVector<bool>(at.size(), /*in range=*/true));
@@ -340,10 +340,10 @@ private:
   }
 
   /// A statistic of some shares, the same in all columns.
-  Value statisticOf(Value from, attn::RowStatisticAttr statistic, Value share) {
+  Value statisticOf(Value from, attn::RowStatisticAttr statistic, Value split) {
     const StringRef name = statistic.getName().getValue();
     Value none = initialOf(statistic);
-    auto map = tile::MapOp::create(builder, loc, weights, {}, {{"split", share}});
+    auto map = tile::MapOp::create(builder, loc, weights, {}, {{"split", split}});
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToEnd(&map.getBody().front());
@@ -352,10 +352,10 @@ private:
     return broadcast(("part_" + name).str(), tile::named(map.getResult(), ("shares_" + name).str()));
   }
 
-  Value accumulatorOf(Value share) {
+  Value accumulatorOf(Value split) {
     auto map =
-        tile::MapOp::create(builder, loc, shape({{"split", sharesAtOnce}, {"dv", columns}}, f32, MemorySpace::Register),
-                            {}, {{"split", share}, {"dv", firstColumn}});
+        tile::MapOp::create(builder, loc, shape({{"split", splitsAtOnce}, {"dv", columns}}, f32, MemorySpace::Register),
+                            {}, {{"split", split}, {"dv", firstColumn}});
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
     Value at = map.getCoordinate("dv");
@@ -369,17 +369,18 @@ private:
 
   tile::KernelOp partial;
   RowAxes axes;
-  std::optional<BlockRows> pieces; ///< what a block of the partial kernel works on; unset where every share is written
-  TileType copies, ofShares, weights, column;
+  std::optional<BlockRows>
+      workItems; ///< what a block of the partial kernel works on; unset where every share is written
+  TileType copies, ofSplits, weights, column;
   SmallVector<Value, 2> places; ///< sequence and heads, as the shares count them
-  Value row, shares, domain, firstColumn;
-  Value firstPiece, lastPiece, rowOfTile; ///< where shares are pieces
-  SmallVector<Value> views;               ///< of the shares
+  Value row, splits, domain, firstColumn;
+  Value firstItem, lastItem, rowOfTile; ///< where shares are pieces
+  SmallVector<Value> views;             ///< of the shares
 };
 
 } // namespace
 
 tile::KernelOp attune::writeCombineKernel(OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial,
-                                          StringRef name, RowAxes axes, std::optional<BlockRows> pieces) {
-  return CombineWriter(builder, op, partial, axes, pieces).write(name);
+                                          StringRef name, RowAxes axes, std::optional<BlockRows> workItems) {
+  return CombineWriter(builder, op, partial, axes, workItems).write(name);
 }

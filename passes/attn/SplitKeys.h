@@ -29,20 +29,20 @@ struct RowAxes {
 
 /// The workspace operands of shares: one for each statistic of the normaliser, and the accumulator's last. By sequence and
 /// share, or, where memory says how many there are, by piece (SequenceWork.h).
-llvm::SmallVector<tile::OperandAttr> shareOperands(attn::AttentionOp op, RowAxes axes, bool inPieces);
+llvm::SmallVector<tile::OperandAttr> splitOperands(attn::AttentionOp op, RowAxes axes, bool byWorkItems);
 
 /// How many tiles of keys a domain has, and the first of a share among them.
-struct ShareTiles {
+struct SplitTiles {
   mlir::Value all, first;
 };
 
 /// Leaves of the domain's tiles the share `share` (i32) of `shares` (i32): as many as the others have, or fewer in the last. Of
 /// what the domain's `where` leaves out, every share counts the tiles.
-ShareTiles takeShare(mlir::OpBuilder builder, tile::DomainOp domain, mlir::Value share, mlir::Value shares);
+SplitTiles takeSplit(mlir::OpBuilder builder, tile::DomainOp domain, mlir::Value split, mlir::Value splits);
 
 /// Writes, at `builder`, the kernel `name` that combines the shares which `partial` leaves. Where `pieces` is set, what a block
 /// of `partial` works on, shares are pieces, and those without a tile are left out: `partial` does not write them.
 tile::KernelOp writeCombineKernel(mlir::OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial,
-                                  llvm::StringRef name, RowAxes axes, std::optional<BlockRows> pieces);
+                                  llvm::StringRef name, RowAxes axes, std::optional<BlockRows> workItems);
 
 } // namespace attune

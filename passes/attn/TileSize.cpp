@@ -32,7 +32,7 @@ enum Dependence : unsigned { onRow = 1, onColumn = 2, onElement = onRow | onColu
 struct RegionCost {
   double special = 0;
   double alu = 0;
-  int uniformValues = 0, rowVectors = 0, columnVectors = 0, wordColumns = 0, elementLoads = 0, distanceValues = 0,
+  int uniformValues = 0, rowVectors = 0, columnVectors = 0, wordColumns = 0, elementLoads = 0, relativeValues = 0,
       biases = 0, biasBytes = 0;
 };
 } // namespace
@@ -66,7 +66,7 @@ static bool isBias(attn::LoadOp load, Block &body, const llvm::DenseMap<Value, u
 }
 
 /// The ops of a region that remain where values by distance are staged.
-static llvm::DenseSet<Operation *> opsBesideDistances(Block &body, ArrayRef<Value> roots) {
+static llvm::DenseSet<Operation *> opsBesideRelative(Block &body, ArrayRef<Value> roots) {
   llvm::DenseSet<Operation *> needed{body.getTerminator()};
   for (Operation &op : llvm::reverse(body)) {
     if (!needed.contains(&op))
@@ -91,8 +91,8 @@ static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependen
     auto arguments = body.getArguments().take_back(2);
     roots = DistanceValues(body, arguments[0], arguments[1], uniform).roots();
   }
-  const llvm::DenseSet<Operation *> remaining = opsBesideDistances(body, roots);
-  cost.distanceValues = int(roots.size());
+  const llvm::DenseSet<Operation *> remaining = opsBesideRelative(body, roots);
+  cost.relativeValues = int(roots.size());
   llvm::DenseMap<Value, unsigned> dependence;
   for (auto [argument, on] : llvm::zip_equal(region.getArguments(), argumentDependence))
     dependence[argument] = on;
@@ -106,9 +106,9 @@ static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependen
       continue;
     OpCost one = opCost(&op, precise);
     // A lane's fragment has four rows to a column at two row tiles a warp; rows and uniform values leave the loop.
-    const double share = on == onElement ? 1 : on == onColumn ? 0.25 : 0;
-    cost.special += share * one.special;
-    cost.alu += share * one.alu;
+    const double split = on == onElement ? 1 : on == onColumn ? 0.25 : 0;
+    cost.special += split * one.special;
+    cost.alu += split * one.alu;
     if (isa<attn::ScalarOp>(op))
       ++cost.uniformValues;
     if (auto load = dyn_cast<attn::LoadOp>(op); load && staged && isBias(load, body, dependence)) {
@@ -300,7 +300,7 @@ private:
 /// where it is so large that this is coarse.
 static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
   constexpr int64_t mostRows = 2048; // of one pair of lengths: some milliseconds
-  constexpr int64_t mostAsked = 64;  // rows and columns of tiles, each asked: some hundredths of a second
+  constexpr int64_t mostTested = 64; // rows and columns of tiles, each asked: some hundredths of a second
   // Values of the mask's region in all tiles: some tenths of a second. Of a mask of more, tiles of more rows and columns
   // are evaluated.
   constexpr int64_t mostValues = 1 << 19;
@@ -318,9 +318,9 @@ static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
   for (auto [queries, keys] : lengths) {
     MaskRows &rows = all.emplace_back(MaskRows{.queries = queries, .keys = keys});
     int64_t &columns = columnsEach.emplace_back(1);
-    while (tilesOf(queries, rows.rowsEach) > (asks ? mostAsked : mostRows))
+    while (tilesOf(queries, rows.rowsEach) > (asks ? mostTested : mostRows))
       rows.rowsEach *= 2;
-    while (asks && tilesOf(keys, columns) > mostAsked)
+    while (asks && tilesOf(keys, columns) > mostTested)
       columns *= 2;
     tiles += tilesOf(queries, rows.rowsEach) * (asks ? tilesOf(keys, columns) : 1);
   }
@@ -424,7 +424,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     request.rowVectors += cost.rowVectors;
     request.columnVectors += cost.columnVectors;
     request.elementLoads += cost.elementLoads;
-    request.distanceValues += cost.distanceValues;
+    request.relativeValues += cost.relativeValues;
     request.biases += cost.biases;
     request.biasBytes += cost.biasBytes;
   };
@@ -475,8 +475,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
 
 attn::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return attn::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
-                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.copyWarps, plan.persistent,
-                             plan.queryStages, plan.turns, plan.overlap, plan.stageBiases, plan.packGroups,
+                             plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.producerWarps, plan.persistent,
+                             plan.queryStages, plan.pingPong, plan.overlap, plan.stageBiases, plan.packGqa,
                              plan.splitKeys);
 }
 
@@ -490,13 +490,13 @@ Plan attune::planOf(attn::PlanAttr attr) {
   plan.blocksPerSm = int(attr.getBlocksPerSm());
   plan.longestFirst = attr.getLongestFirst();
   plan.dvWarps = int(attr.getDvWarps());
-  plan.copyWarps = int(attr.getCopyWarps());
+  plan.producerWarps = int(attr.getProducerWarps());
   plan.persistent = attr.getPersistent();
   plan.queryStages = int(attr.getQStages());
-  plan.turns = attr.getTurns();
+  plan.pingPong = attr.getPingPong();
   plan.overlap = attr.getOverlap();
   plan.stageBiases = attr.getStageBiases();
-  plan.packGroups = attr.getPackGroups();
+  plan.packGqa = attr.getPackGroups();
   plan.splitKeys = attr.getSplitKeys();
   return plan;
 }
@@ -511,8 +511,8 @@ struct TileSize : attune::impl::TileSizeBase<TileSize> {
   // For visitSchedule.
   using TileSizeBase::tileQ, TileSizeBase::tileK, TileSizeBase::warps, TileSizeBase::stages, TileSizeBase::qRegisters,
       TileSizeBase::dvWarps, TileSizeBase::blocksPerSm, TileSizeBase::longestFirst, TileSizeBase::persistent,
-      TileSizeBase::queryStages, TileSizeBase::turns, TileSizeBase::overlap, TileSizeBase::stageBiases,
-      TileSizeBase::packGroups, TileSizeBase::splitKeys;
+      TileSizeBase::queryStages, TileSizeBase::pingPong, TileSizeBase::overlap, TileSizeBase::stageBiases,
+      TileSizeBase::packGqa, TileSizeBase::splitKeys;
 
   void runOnOperation() override {
     PlanChoice fixed;
@@ -582,9 +582,9 @@ private:
     op->removeAttr(attn::queriesPlanAttr);
     if (chosen->queries != chosen->keys)
       setPlan(attn::queriesPlanAttr, chosen->queries);
-    op->removeAttr(attn::addsQueriesAttr);
-    if (chosen->addsQueries)
-      op->setAttr(attn::addsQueriesAttr, UnitAttr::get(op.getContext()));
+    op->removeAttr(attn::accumulatesDqAttr);
+    if (chosen->accumulatesDq)
+      op->setAttr(attn::accumulatesDqAttr, UnitAttr::get(op.getContext()));
     return success();
   }
 };

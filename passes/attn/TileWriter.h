@@ -42,12 +42,12 @@ protected:
     return mlir::arith::CmpIOp::create(builder, loc, predicate, a, b);
   }
 
-  /// One that copies, by the plan's copy warps, and one that computes.
+  /// One that copies, by the plan's producer warps, and one that computes.
   mlir::ArrayAttr rolesOf(attn::PlanAttr plan) {
     auto role = [&](llvm::StringRef name, int64_t warps) -> mlir::Attribute {
       return sched::RoleAttr::get(builder.getContext(), builder.getStringAttr(name), warps, /*registers=*/0);
     };
-    return builder.getArrayAttr({role("producer", plan.getCopyWarps()), role("consumer", plan.getWarps())});
+    return builder.getArrayAttr({role("producer", plan.getProducerWarps()), role("consumer", plan.getWarps())});
   }
 
   //===--- Tiles ---===//
@@ -177,7 +177,7 @@ protected:
     return false;
   }
   /// Whether x follows from s beside what is saved of the score.
-  bool readsProductBesideSaved() {
+  bool readsProductAndSaved() {
     mlir::Value value = op.getSavedScore();
     if (!value)
       return false;
@@ -195,15 +195,15 @@ protected:
   /// holds; coordinates count from the origins.
   mlir::Value hide(mlir::Value tile, mlir::Value qFrom, mlir::Value kFrom, mlir::Value onlyIf,
                    llvm::function_ref<mlir::Value(mlir::Value q, mlir::Value k)> visible,
-                   float hidden = -std::numeric_limits<float>::infinity()) {
+                   float masked = -std::numeric_limits<float>::infinity()) {
     auto map = tile::MapOp::create(builder, loc, tile.getType(), tile, {{"q", qFrom}, {"k", kFrom}}, onlyIf);
     mlir::OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&map.getBody().front());
     mlir::Value seen = visible(queryPlace(map.getCoordinate("q")).query, map.getCoordinate("k"));
     tile::YieldOp::create(
         builder, loc,
-        mlir::Value(mlir::arith::SelectOp::create(builder, loc, seen, map.getElement(0), constant(hidden))));
-    return tile::named(map.getResult(), hidden == 0 ? "p" : "x");
+        mlir::Value(mlir::arith::SelectOp::create(builder, loc, seen, map.getElement(0), constant(masked))));
+    return tile::named(map.getResult(), masked == 0 ? "p" : "x");
   }
 
   /// The row of a coordinate, without the query offset.

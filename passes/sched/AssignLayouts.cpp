@@ -132,18 +132,18 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
 
   /// Warps that split the last axis of `type`. Warpgroups share out the columns of a tile that has not rows for each.
   int64_t columnWarpsOf(TileType type) {
-    const bool isFlat = copyWarps && type.rank() == 2 && type.getSpace() == MemorySpace::Register &&
+    const bool isFlat = producerWarps && type.rank() == 2 && type.getSpace() == MemorySpace::Register &&
                         type.getShape()[0] < 16 * warps && 16 * warps % type.getShape()[0] == 0;
     return isFlat ? 16 * warps / type.getShape()[0] : type.axis(type.rank() - 1) == "dv" ? dvWarps : 1;
   }
 
-  /// The widest panel that divides a warp's share of a row: its columns then start with a panel. Where the copy engine
+  /// The widest panel that divides a warp's share of a row: its columns then start with a panel. Where TMA
   /// brings tiles, the width that it is quick with.
   Attribute swizzle(TileType type, bool singleRows) {
     int64_t shareBytes =
         type.getShape().back() / columnWarpsOf(type) * type.getElementType().getIntOrFloatBitWidth() / 8;
-    return copyWarps ? sched::SwizzleAttr::forBoxes(&getContext(), shareBytes, singleRows)
-                     : sched::SwizzleAttr::widest(&getContext(), shareBytes);
+    return producerWarps ? sched::SwizzleAttr::forBoxes(&getContext(), shareBytes, singleRows)
+                         : sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
   /// Vectors in shared memory are computed thread by thread, and stored one value after the other.
@@ -211,7 +211,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
                   : fragment(FragmentRole::Columns, columnWarpsOf(type));
   }
 
-  /// Rows that are only added to memory lie one after another, as the copy engine takes them.
+  /// Rows that are only added to memory lie one after another, as TMA takes them.
   static bool isAddedAlone(Value value) {
     return value.getDefiningOp<tile::ConvertOp>() &&
            cast<TileType>(value.getType()).getSpace() == MemorySpace::Shared && !value.use_empty() &&
@@ -269,12 +269,12 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       exchange(reduce.getInitMutable()[0], layout);
   }
 
-  /// What each lane computes for the others: what copy warps store to shared memory, and what lanes load for those of
+  /// What each lane computes for the others: what producer warps store to shared memory, and what lanes load for those of
   /// their warp.
   void assignLanes(tile::MapOp map) {
     TileType type = map.getResult().getType();
     const bool stored =
-        copyWarps && !map.getResult().use_empty() && llvm::all_of(map.getResult().getUsers(), [](Operation *user) {
+        producerWarps && !map.getResult().use_empty() && llvm::all_of(map.getResult().getUsers(), [](Operation *user) {
           auto convert = dyn_cast<tile::ConvertOp>(user);
           return convert && tile::isStaged(convert);
         });
@@ -340,7 +340,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       plan = kernel.getPlan();
       warps = plan.getRowWarps();
       dvWarps = kernel.getPlan().getDvWarps();
-      copyWarps = sched::fillingWarps(kernel);
+      producerWarps = sched::fillingWarps(kernel);
       SmallVector<tile::MmaOp> products;
       kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
       for (tile::MmaOp mma : products)
@@ -361,7 +361,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   }
 
   tile::PlanAttr plan;
-  int64_t warps = 0, dvWarps = 1, copyWarps = 0;
+  int64_t warps = 0, dvWarps = 1, producerWarps = 0;
 };
 
 } // namespace

@@ -22,7 +22,7 @@
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/LeavingTiles.h"
+#include "passes/analysis/StoredTiles.h"
 #include "passes/analysis/cost/CostModel.h"
 
 namespace attune {
@@ -50,7 +50,7 @@ public:
       if (isa<tile::WindowOp>(op))
         windows.push_back(op);
       if (isa<tile::StoreOp, tile::AccumulateOp>(op) && (sched::ringOf(op) || isAddedByEngine(op)))
-        leaving.push_back(op);
+        stored.push_back(op);
       if (auto domain = dyn_cast<tile::DomainOp>(op))
         searches |= domain.skips();
     });
@@ -60,7 +60,7 @@ public:
     for (Operation *load : streamed)
       if (!sched::ringOf(load))
         setRing(load, {}, 0, 1);
-    for (Operation *op : leaving)
+    for (Operation *op : stored)
       if (op->removeAttr(sched::ringAttr))
         tile::remark(kernel,
                      "the ring to " + nameOf(op) + " is not used: without roles lanes take to memory what they hold");
@@ -80,35 +80,35 @@ public:
           setRing(op, filling, first, warps);
     };
     const int64_t warps = sched::fillingWarps(kernel);
-    const llvm::SmallDenseSet<int64_t> taking = warpsOf(leaving); // by the text
+    const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // by the text
     assign(once, 0);
     assign(ArrayRef(streamed).take_front(1), 0);
     assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())),
            searches && computed.empty() && !taking.contains(1) ? 1 : 0);
-    assign(computed, 1, vectors.empty() && leaving.empty() ? warps - 1 : 1);
+    assign(computed, 1, vectors.empty() && stored.empty() ? warps - 1 : 1);
     assign(columns, 0);
     assign(windows, 0);
-    const int64_t freeWarp = warpForLeaving();
+    const int64_t freeWarp = warpForStores();
     // Of the last two warps those that take nothing to memory.
     const bool sharesThird = freeWarp == 2 || taking.contains(2), sharesLast = freeWarp == 3 || taking.contains(3);
     assign(vectors, sharesThird ? 3 : 2, sharesThird || sharesLast ? 1 : warps - 2);
-    for (Operation *op : leaving)
-      if (failed(assignLeaving(op, freeWarp)))
+    for (Operation *op : stored)
+      if (failed(assignStored(op, freeWarp)))
         return failure();
     return success();
   }
 
 private:
-  /// Whether a loop adds a tile to memory in each pass, which the copy engine can.
+  /// Whether a loop adds a tile to memory in each pass, which TMA can.
   bool isAddedByEngine(Operation *op) {
     auto accumulate = dyn_cast<tile::AccumulateOp>(op);
     auto around = dyn_cast<tile::ForBlocksOp>(op->getParentOp());
-    return accumulate && around && around.getWithin().empty() && leavesInBoxes(kernel, accumulate) &&
+    return accumulate && around && around.getWithin().empty() && isStoredInBoxes(kernel, accumulate) &&
            followFromTile(around, op->getOperands().drop_front());
   }
 
-  static std::string nameOf(Operation *leaving) {
-    tile::ParamOp parameter = tile::parameterOf(leaving->getOperand(1));
+  static std::string nameOf(Operation *stored) {
+    tile::ParamOp parameter = tile::parameterOf(stored->getOperand(1));
     return parameter ? parameter.getOwnName().str() : "memory";
   }
 
@@ -123,7 +123,7 @@ private:
   }
 
   /// The second, third or last warp, if it fills no ring; else 0. Vectors that leave their warps to the pass keep the last.
-  int64_t warpForLeaving() {
+  int64_t warpForStores() {
     llvm::SmallDenseSet<int64_t> busy;
     for (const auto &ops : {once, streamed, computed, columns, windows, vectors})
       for (int64_t warp : warpsOf(ops))
@@ -131,13 +131,13 @@ private:
     const bool areOpen =
         llvm::any_of(vectors, [](Operation *op) { return !sched::ringOf(op) || !sched::ringOf(op).getRole(); });
     for (int64_t warp = 1; warp < sched::fillingWarps(kernel) - (areOpen ? 1 : 0); ++warp)
-      if (!leaving.empty() && !busy.contains(warp))
+      if (!stored.empty() && !busy.contains(warp))
         return warp;
     return 0;
   }
 
   /// By the warp that the text names, or else by `freeWarp`; where there is none, by lanes.
-  LogicalResult assignLeaving(Operation *op, int64_t freeWarp) {
+  LogicalResult assignStored(Operation *op, int64_t freeWarp) {
     RingAttr ring = sched::ringOf(op);
     if (ring && ring.getRole())
       return success();
@@ -210,7 +210,7 @@ private:
       return kernel.emitOpError() << "roles take " << registers << " registers, of which a block of " << threads
                                   << " threads has " << atLaunch << "; give a role fewer";
     filling = fills.getName();
-    for (const auto &ops : {once, streamed, computed, columns, vectors, windows, leaving})
+    for (const auto &ops : {once, streamed, computed, columns, vectors, windows, stored})
       for (Operation *op : ops)
         if (failed(checkRing(op, fills)))
           return failure();
@@ -224,7 +224,7 @@ private:
   /// A ring of the text is filled by warps that there are.
   static LogicalResult checkRing(Operation *op, RoleAttr role) {
     if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getResult().getType().rank() == 1)
-      return load.emitOpError("is of single values, which the copy engine of a role does not bring; load the vector to "
+      return load.emitOpError("is of single values, which TMA of a role does not bring; load the vector to "
                               "registers, and convert it");
     RingAttr ring = sched::ringOf(op);
     if (!ring || !ring.getRole())
@@ -245,7 +245,7 @@ private:
   tile::KernelOp kernel;
   tile::PlanAttr plan;
   StringAttr filling;
-  SmallVector<Operation *> once, streamed, computed, columns, vectors, windows, exchanged, leaving;
+  SmallVector<Operation *> once, streamed, computed, columns, vectors, windows, exchanged, stored;
   bool searches = false;
 };
 

@@ -1,6 +1,6 @@
 //===- ChoosePath.cpp - Whether a program can be scheduled as its plan asks ---===//
 //
-// Warps that copy for others, by the copy engine, and warpgroup-level products take programs of one loop over tiles,
+// Warps that copy for others, by TMA, and warpgroup-level products take programs of one loop over tiles,
 // with whatever copies before it and in it and whatever products: their rows are the warpgroups' 64 each, their operands
 // of 16 bits. Any other program runs on the path that takes all: warp-level products, all warps copy.
 //
@@ -16,7 +16,7 @@
 #include "ir/sched/SwizzledLayout.h"
 #include "passes/Passes.h"
 #include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/LeavingTiles.h"
+#include "passes/analysis/StoredTiles.h"
 
 namespace attune {
 #define GEN_PASS_DEF_CHOOSEPATH
@@ -60,7 +60,7 @@ private:
     return "";
   }
 
-  /// Copies, by the copy engine; what is loaded to registers is loaded by its readers.
+  /// Copies, by TMA; what is loaded to registers is loaded by its readers.
   std::string ofLoads() {
     size_t before = 0, inside = 0;
     std::string fault;
@@ -95,12 +95,12 @@ private:
     TileType result = mma.getResult().getType(), rhs = cast<TileType>(mma.getRhs().getType());
     if (result.getShape()[0] == rows)
       return true;
-    const int64_t columns = result.getShape()[1], shares = columnShares(kernel, result);
-    if (!shares)
+    const int64_t columns = result.getShape()[1], splits = columnSplits(kernel, result);
+    if (!splits)
       return false;
     const int64_t bytes = rhs.getElementType().getIntOrFloatBitWidth() / 8,
                   panel = sched::SwizzleAttr::forBoxes(mma.getContext(), rhs.getShape()[1] * bytes).getPanel();
-    return rhs.axis(1) != result.axis(1) || columns / shares * bytes % panel == 0;
+    return rhs.axis(1) != result.axis(1) || columns / splits * bytes % panel == 0;
   }
 
   std::string ofProducts() {
@@ -140,11 +140,11 @@ private:
 };
 
 /// What only the passes write that have found the shape before.
-bool isMadeForCopyWarps(tile::KernelOp kernel) {
+bool isMadeForProducerWarps(tile::KernelOp kernel) {
   return holds<Operation *>(kernel, [](Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
-    return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) ||
-           (convert && tile::isByDistance(convert.getResult().getType()));
+    return isa<tile::ScaleOp, tile::WindowOp, tile::WarpgroupRowOp>(op) ||
+           (convert && tile::isRelative(convert.getResult().getType()));
   });
 }
 
@@ -160,13 +160,14 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
           info && !info->warpgroups ? arch + " has no warpgroup-level products" : Fault(kernel, ordersChosen).find();
       if (fault.empty())
         continue;
-      if (isMadeForCopyWarps(kernel)) {
-        kernel.emitError() << "cannot be scheduled around copy warps, for which some of its ops are: " << fault;
+      if (isMadeForProducerWarps(kernel)) {
+        kernel.emitError() << "cannot be scheduled around producer warps, for which some of its ops are: " << fault;
         return signalPassFailure();
       }
       // Of what a schedule says the depth of copies is left.
-      for (StringRef name : {StringRef(sched::rolesAttr), StringRef(sched::persistentAttr), StringRef(sched::turnsAttr),
-                             StringRef(sched::overlapAttr), StringRef(sched::stageBiasesAttr)})
+      for (StringRef name :
+           {StringRef(sched::rolesAttr), StringRef(sched::persistentAttr), StringRef(sched::pingPongAttr),
+            StringRef(sched::overlapAttr), StringRef(sched::stageBiasesAttr)})
         kernel->removeAttr(name);
       bool saysWhen = false;
       kernel.walk([&](Operation *op) {

@@ -86,7 +86,7 @@ public:
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(&loop.getBody().front());
-      writeTurn(loop.getBody().front());
+      writeIteration(loop.getBody().front());
     }
     for (auto [number, kept] : llvm::zip(carried, loop.getKept().drop_front())) {
       if (number == originResult)
@@ -115,7 +115,7 @@ private:
   Value passGaps(Value tile) { return attune::passGaps(builder, loc, tile, search.getGaps()); }
 
   /// Whether the tile is one that may be visible: before the bound, and in no gap.
-  Value isAsked(Value tile) {
+  Value isSearched(Value tile) {
     Value is = compare(Predicate::slt, tile, bound);
     for (auto gaps = search.getGaps(); !gaps.empty(); gaps = gaps.drop_front(2))
       is = both(is, arith::OrIOp::create(builder, loc, compare(Predicate::slt, tile, gaps[0]),
@@ -165,10 +165,10 @@ private:
   /// What the lane asks of a tile.
   sched::VisibleOp ask(Value asked) { return answersOf(search.getCondition(), smaller(asked, lastTile())); }
 
-  Value askedBy(Value window) { return tile::named(plusLane(window), "asked"); }
+  Value testedBy(Value window) { return tile::named(plusLane(window), "asked"); }
 
   /// Whether the answers are kept.
-  bool asksGroupsFirst() {
+  bool testsGroupsFirst() {
     return !search.getGroups().empty() &&
            llvm::any_of(search.getWindow(), [](Value answer) { return !answer.use_empty(); });
   }
@@ -211,7 +211,7 @@ private:
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(&once.getBody().front());
       Value window = once.getBody().front().getArgument(0);
-      sched::VisibleOp answer = ask(askedBy(window));
+      sched::VisibleOp answer = ask(testedBy(window));
       SmallVector<Value> next{bound};
       // One that the tiles of the window show nothing begins behind it, as nothing has 32 trailing zeros.
       for (Value part : answer.getParts())
@@ -223,14 +223,14 @@ private:
       part.replaceAllUsesWith(kept);
   }
 
-  void writeTurn(Block &body) {
-    const bool groupsFirst = asksGroupsFirst();
+  void writeIteration(Block &body) {
+    const bool groupsFirst = testsGroupsFirst();
     Value window = body.getArgument(0), zero = i32(0);
     if (groupsFirst)
       window = passGaps(passGroups(window));
-    Value asked = askedBy(window);
+    Value asked = testedBy(window);
     sched::VisibleOp answer = ask(asked);
-    Value isVisible = tile::named(both(answer.getVisible(), isAsked(asked)), "is_visible");
+    Value isVisible = tile::named(both(answer.getVisible(), isSearched(asked)), "is_visible");
     Value visible = ballot(isVisible), full = ballot(both(isVisible, answer.getFull()));
     Value found = tile::named(compare(Predicate::ne, visible, zero), "is_found");
     const Value given[results] = {select(found, firstOf(window, visible), bound), select(found, window, bound), visible,

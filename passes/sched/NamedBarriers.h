@@ -13,7 +13,8 @@ namespace attune::barriers {
 inline constexpr int64_t perBlock = 16, mostWarpgroups = 4;
 
 /// Those that follow each other for the warpgroups of a block, and the one of all warps of a role that exchange tiles.
-inline constexpr int64_t ofWarpgroup = 1, ofTurn = ofWarpgroup + mostWarpgroups, ofRole = ofTurn + mostWarpgroups;
+inline constexpr int64_t ofWarpgroup = 1, ofPingPong = ofWarpgroup + mostWarpgroups,
+                         ofRole = ofPingPong + mostWarpgroups;
 static_assert(ofRole < perBlock);
 
 } // namespace attune::barriers

@@ -106,7 +106,7 @@ public:
     for (tile::LoadOp load : once)
       copyOnce(load);
     const bool single = !rings.empty() && rings.front().stages == 1;
-    const bool waits = holdsLoops || (single && !areReadInTurn());
+    const bool waits = holdsLoops || (single && !areReadInOrder());
     if (waits && !(rings.empty() && here.empty()))
       tile::remark(kernel, "nothing runs beside the copies in the loop over " + sequence.domain.getAxis() + ", " +
                                (holdsLoops ? "which holds another loop"
@@ -182,7 +182,7 @@ private:
   }
 
   /// Whether there are two tiles at least, and the last reader of each comes before the first one of the next.
-  bool areReadInTurn() {
+  bool areReadInOrder() {
     for (unsigned r = 0; r + 1 < rings.size(); ++r)
       for (Operation *user : rings[r + 1].load.getResult().getUsers())
         if (!lastReader(rings[r])->isBeforeInBlock(loop.getBody().front().findAncestorOpInBlock(*user)))
@@ -196,7 +196,7 @@ private:
     if (copiesOnce) {
       commit();
       readEarly();
-      waitAndMeet(0);
+      waitAndSynchronize(0);
     }
     sched::ForTilesOp tiles = openLoop(first);
     Value index = tiles.getBody().getArgument(0), zero = i32(0);
@@ -206,7 +206,7 @@ private:
       for (Ring &ring : rings)
         issue(ring, index, zero);
       commit();
-      waitAndMeet(0);
+      waitAndSynchronize(0);
     }
     for (Ring &ring : rings)
       replaceByOwnSlot(ring, zero);
@@ -242,8 +242,8 @@ private:
   void issue(Ring &ring, Value index, Value slot) {
     IRMapping mapping;
     mapping.map(origin, sequence.origin(builder, index));
-    if (round)
-      mapping.map(round, sequence.round(builder, index));
+    if (iteration)
+      mapping.map(iteration, sequence.iteration(builder, index));
     SmallVector<Value> indices = cloneValues(ring.load.getIndices(), ring.load->getBlock(), builder, mapping);
     sched::CopyTileOp::create(builder, ring.load.getLoc(), ring.load.getView(), indices, ring.load.getLimit(),
                               ring.buffer, slot, Value());
@@ -251,7 +251,7 @@ private:
 
   void commit() { sched::CommitCopiesOp::create(builder, loc); }
 
-  void waitAndMeet(int64_t pending) {
+  void waitAndSynchronize(int64_t pending) {
     sched::WaitCopiesOp::create(builder, loc, pending);
     sched::BarrierOp::create(builder, loc);
   }
@@ -260,7 +260,7 @@ private:
   void readEarly() {
     if (earlyReaders.empty())
       return;
-    waitAndMeet(0);
+    waitAndSynchronize(0);
     for (Operation *reader : earlyReaders)
       reader->moveBefore(builder.getInsertionBlock(), builder.getInsertionPoint());
   }
@@ -272,10 +272,10 @@ private:
     loop.getPartial().replaceAllUsesWith(sequence.partial(builder, {tiles.getBody().getArgument(0), {}}));
     origin = sequence.origin(builder, tiles.getBody().getArgument(0));
     loop.getOrigin().replaceAllUsesWith(origin);
-    if (round) {
-      Value own = sequence.round(builder, tiles.getBody().getArgument(0));
-      round.replaceAllUsesWith(own);
-      round = own;
+    if (iteration) {
+      Value own = sequence.iteration(builder, tiles.getBody().getArgument(0));
+      iteration.replaceAllUsesWith(own);
+      iteration = own;
     }
     for (auto [old, argument] : llvm::zip(loop.getCarried(), tiles.getBody().getArguments().drop_front(carried.size())))
       old.replaceAllUsesWith(argument);
@@ -315,7 +315,7 @@ private:
     Value index = tiles.getBody().getArgument(0);
     Value zero = i32(0);
     Value next = sequence.next(builder, {index, {}}).tile;
-    waitAndMeet(0);
+    waitAndSynchronize(0);
     // Ring r + 1 is copied while ring r is read; the first ring's next tile while the last one is.
     for (unsigned r = 0; r < rings.size(); ++r) {
       if (r + 1 < rings.size()) {
@@ -326,7 +326,7 @@ private:
       commit();
       if (r + 1 < rings.size()) {
         builder.setInsertionPointAfter(lastReader(rings[r]));
-        waitAndMeet(0);
+        waitAndSynchronize(0);
       }
     }
     for (Ring &ring : rings)
@@ -384,7 +384,7 @@ private:
         tile = !dense         ? Value(arguments[ring.ahead()])
                : ring.ahead() ? Value(arith::AddIOp::create(builder, loc, index, i32(ring.ahead())))
                               : index;
-    waitAndMeet(pending);
+    waitAndSynchronize(pending);
     for (const Ring &ring : rings)
       if (Value &slot = free[{ring.stages, ring.ahead()}]; !slot)
         slot = ring.ahead() ? neighbour(slotOf(ring), ring.ahead(), ring.stages, "free_slot") : slotOf(ring);
@@ -414,7 +414,7 @@ private:
   }
 
   /// No copy is under way, and no thread reads a shared tile, once the loop is left: its memory may be reused.
-  void finish() { waitAndMeet(0); }
+  void finish() { waitAndSynchronize(0); }
 
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
@@ -423,8 +423,8 @@ private:
   bool copiesOnce = false; ///< what stands before it
   OpBuilder builder;
   Location loc;
-  Value origin = loop.getOrigin(); ///< first row of the tile that the body works on
-  Value round = loop.getRound();   ///< that the tile is in; null where the domain has none
+  Value origin = loop.getOrigin();       ///< first row of the tile that the body works on
+  Value iteration = loop.getIteration(); ///< that the tile is in; null where the domain has none
   SmallVector<Ring> rings;
   SmallVector<int64_t> depths; ///< of these
   SmallVector<Operation *> earlyReaders;

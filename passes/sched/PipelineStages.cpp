@@ -57,7 +57,7 @@ FailureOr<Steady> inOrder(ForTilesOp loop) {
 
 LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
   if (!isPlaced(loop) && !startsProducts(loop)) {
-    pipeline::meetForExchanges(role, loop.getBody().front());
+    pipeline::synchronizeForExchanges(role, loop.getBody().front());
     return success();
   }
   FailureOr<Steady> steady = inOrder(loop);
@@ -66,10 +66,10 @@ LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
   Block *block = &steady->loop.getBody().front();
   for (int64_t i = 0; i <= steady->around; ++i) {
     pipeline::waitForProducts(*block);
-    pipeline::meetForExchanges(role, *block);
+    pipeline::synchronizeForExchanges(role, *block);
     block = block->getParentOp()->getBlock();
   }
-  pipeline::takeTurns(role, steady->loop);
+  pipeline::addPingPongBarriers(role, steady->loop);
   return success();
 }
 
@@ -112,10 +112,10 @@ struct PipelineStages : attune::impl::PipelineStagesBase<PipelineStages> {
 
   /// Where all warps do the same.
   static LogicalResult pipelineAlike(tile::KernelOp kernel) {
-    auto takesTurns = [](Operation *op) {
-      return op->hasAttr(sched::asyncAttr) || (sched::placeOf(op) && sched::placeOf(op).getTurn());
+    auto hasPingPongLoops = [](Operation *op) {
+      return op->hasAttr(sched::asyncAttr) || (sched::placeOf(op) && sched::placeOf(op).getPingPong());
     };
-    if (holds<Operation *>(kernel, takesTurns))
+    if (holds<Operation *>(kernel, hasPingPongLoops))
       tile::remark(kernel, "what sched.async says, and turns, are not followed: they are for kernels with roles");
     SmallVector<ForTilesOp> loops;
     kernel.walk([&](ForTilesOp loop) { loops.push_back(loop); });

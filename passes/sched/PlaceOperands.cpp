@@ -9,8 +9,8 @@
 // Register tiles that maps, products and loops tie together get one order, the one in which fewest products and
 // reductions must exchange elements between lanes. What then does not fit goes to shared memory by a `tile.convert`,
 // from where an operand is read in either order. A tile that is the gradient of a dense tensor, too, lies there as that
-// does, in a kernel with roles: the copy engine takes it from there. Where it cannot, as the tensor's rows lie at no
-// multiples of 16 bytes, another kernel starts (`tile.instead_of`).
+// does, in a kernel with roles: TMA takes it from there. Where it cannot, as the tensor's rows lie at no
+// multiples of 16 bytes, another kernel starts (`tile.fallback_of`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -292,9 +292,9 @@ bool isGradient(Value tile, Type element) {
   });
 }
 
-/// Shared copies have their rows where registers do, but where the copy engine takes them to a dense tensor that has not.
+/// Shared copies have their rows where registers do, but where TMA takes them to a dense tensor that has not.
 void orderShared(tile::KernelOp kernel) {
-  const bool leaveByEngine = kernel->hasAttr(sched::rolesAttr) && tile::hasStandIn(kernel);
+  const bool leaveByEngine = kernel->hasAttr(sched::rolesAttr) && tile::hasFallback(kernel);
   kernel.walk([&](tile::ConvertOp convert) {
     TileType type = convert.getResult().getType();
     if (type.rank() != 2 || type.getSpace() != MemorySpace::Shared || !isRegisterTile(convert.getTile()))

@@ -161,7 +161,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   }
 
   bool computesOfNumber(Operation *op, sched::ForWorkOp work, Operation *loop) {
-    if (!op || !isBefore(op, loop) || !(isa<arith::ArithDialect>(op->getDialect()) || isa<sched::NaturalOp>(op)))
+    if (!op || !isBefore(op, loop) || !(isa<arith::ArithDialect>(op->getDialect()) || isa<sched::NonnegativeOp>(op)))
       return false;
     bool follows = false;
     for (Value operand : op->getOperands()) {
@@ -201,13 +201,13 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     if (value == work.getNumber()) {
       Value again = work.getOrder() == sched::WorkOrder::Grid
                         ? sched::ReadBlockIdOp::create(builder, loop->getLoc(), type).getResult()
-                        : sched::ReadAgainOp::create(builder, loop->getLoc(), type, value).getResult();
+                        : sched::OpaqueOp::create(builder, loop->getLoc(), type, value).getResult();
       renewed.map(value, tile::named(again, work.getOrder() == sched::WorkOrder::Grid ? "block" : "number"));
       return again;
     }
     Operation *op = value.getDefiningOp();
     if (isa<tile::AxisExtentOp>(op)) {
-      Value again = sched::ReadAgainOp::create(builder, loop->getLoc(), type, value);
+      Value again = sched::OpaqueOp::create(builder, loop->getLoc(), type, value);
       renewed.map(value, again);
       return again;
     }

@@ -1,6 +1,6 @@
 //===- SpecializeWarps.cpp - One role copies, the other computes -------------===//
 //
-// The kernel's loads become rings that a producer role fills by the copy engine and a consumer role reads:
+// The kernel's loads become rings that a producer role fills by TMA and a consumer role reads:
 //
 //     producer (4 warps, of which the first copies)      consumers
 //     -------------------------------------------        ------------------------------------
@@ -20,7 +20,7 @@
 // after the other.
 //
 // What a loop stores or adds to memory in each pass leaves by a ring, too: the consumers fill a stage, and a warp of the
-// producer has the copy engine take it to memory, and empties it.
+// producer has TMA take it to memory, and empties it.
 //
 // All walk the same tiles and the same stages; a warpgroup passes over those that show its own rows nothing
 // (tile.for_blocks, within). Where the next tile follows from a search, the producer's first warp searches, ahead of
@@ -43,7 +43,7 @@
 
 #include "ir/NestedOps.h"
 #include "passes/Passes.h"
-#include "passes/analysis/LeavingTiles.h"
+#include "passes/analysis/StoredTiles.h"
 #include "passes/sched/NamedBarriers.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 
@@ -82,9 +82,9 @@ LogicalResult WarpSpecializer::findRings() {
   sharesWindows = !windows.empty() && llvm::none_of(windows, [](const Ring &ring) {
     return followsBatch(cast<tile::WindowOp>(ring.tile));
   });
-  if (failed(findLeaving()))
+  if (failed(findStored()))
     return failure();
-  for (const Ring &ring : llvm::concat<const Ring>(streamed, staged, windows, exchanged, leaving))
+  for (const Ring &ring : llvm::concat<const Ring>(streamed, staged, windows, exchanged, stored))
     if (!llvm::is_contained(depths, ring.stages()))
       depths.push_back(ring.stages());
   if (failed(findOthers()))
@@ -106,33 +106,32 @@ bool WarpSpecializer::isRead(Value view) {
   });
 }
 
-LogicalResult WarpSpecializer::findLeaving() {
+LogicalResult WarpSpecializer::findStored() {
   WalkResult result = kernel.walk([&](Operation *op) {
     if (!isa<tile::StoreOp, tile::AccumulateOp>(op) || !sched::ringOf(op))
       return WalkResult::advance();
     auto store = dyn_cast<tile::StoreOp>(op);
-    const bool fits = store ? leavesInBoxes(kernel, store) : leavesInBoxes(kernel, cast<tile::AccumulateOp>(op));
+    const bool fits = store ? isStoredInBoxes(kernel, store) : isStoredInBoxes(kernel, cast<tile::AccumulateOp>(op));
     StringRef fault;
     if (op->getBlock() != &loop.getBody().front())
       fault = "stands in no loop over tiles, and fills no ring; leave sched.ring out";
     else if (!loop.getWithin().empty())
       fault = "is of a loop whose warpgroups pass over tiles, and would leave stages half filled; leave sched.ring out";
     else if (isRead(op->getOperand(1)))
-      fault =
-          "goes to a tensor that the kernel reads, maybe before the copy engine has written it; leave sched.ring out";
+      fault = "goes to a tensor that the kernel reads, maybe before TMA has written it; leave sched.ring out";
     else if (store && store.getOptional())
       fault = "stores to a tensor that a launch may leave out; leave sched.ring out";
     else if (!followFromTile(loop, op->getOperands().drop_front()))
       fault =
           "goes to a place that follows from what the loop computes, which another role does not; leave sched.ring out";
     else if (!fits)
-      fault = "takes to memory what the copy engine cannot: it takes 64 rows a warpgroup to a tensor of four "
+      fault = "takes to memory what TMA cannot: it takes 64 rows a warpgroup to a tensor of four "
               "dimensions, up to the end of its axis, as floats or, stored, 16 bits; leave sched.ring out";
     if (!fault.empty()) {
       op->emitOpError(fault);
       return WalkResult::interrupt();
     }
-    leaving.emplace_back(op);
+    stored.emplace_back(op);
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());
@@ -153,12 +152,12 @@ LogicalResult WarpSpecializer::findOthers() {
       return ring.tile->emitOpError()
              << "lies in stages beside those of the first copy of the loop, of which there are "
              << streamed.front().stages();
-  for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows, leaving)) {
+  for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows, stored)) {
     if (ring.leaves() && (!ring.is.getFirstWarp() || ring.is.getWarps() > 1))
       return ring.tile->emitOpError("goes to memory by one warp, which waits for it, and is not the first, which "
                                     "copies; name one from warp 1 on");
     if (isa<tile::LoadOp, tile::WindowOp>(ring.tile) && ring.is.getWarps() > 1)
-      return ring.tile->emitOpError("is copied by one warp, of which one lane starts the copy engine");
+      return ring.tile->emitOpError("is copied by one warp, of which one lane starts TMA");
     if (isa<tile::ConvertOp>(ring.tile) && !ring.is.getFirstWarp())
       return ring.tile->emitOpError("is computed by warps from warp 1 on");
     if (!ring.is.getFirstWarp()) {
@@ -208,7 +207,7 @@ LogicalResult WarpSpecializer::run() {
     declare(ring, /*filledBy=*/32 * ring.is.getWarps(), /*emptiedBy=*/32 * warps);
   for (Ring &ring : windows)
     declare(ring, int64_t(ring.copied().size()), warps);
-  for (Ring &ring : leaving)
+  for (Ring &ring : stored)
     declare(ring, /*filledBy=*/32 * warps, /*emptiedBy=*/1);
   for (Ring &ring : columns)
     declare(ring, 0, 0);
@@ -219,7 +218,7 @@ LogicalResult WarpSpecializer::run() {
     ownBegin = loop.getWithin()[0].getDefiningOp<tile::FirstVisibleOp>();
   if (ownBegin && ownBegin.getDomain() == loop.getDomain())
     return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; "
-                              "ask one that follows from tile.part_row");
+                              "ask one that follows from tile.warpgroup_row");
   if (!once.empty() && (persistent || domain.skips()))
     tasks =
         declareMessages("tasks", once.front().stages(), taskPlaceFields() + (domain.skips() ? 1 : 0) + searchedParts());

@@ -40,7 +40,7 @@ Value WorkOrder::count(size_t i, bool again) {
     return constant(llvm::divideCeil(axes[i].getSize(), axes[i].getBy()));
   Value extent = tile::AxisExtentOp::create(builder, loc, builder.getI32Type(), axes[i].getName());
   if (again)
-    extent = sched::ReadAgainOp::create(builder, loc, builder.getI32Type(), extent);
+    extent = sched::OpaqueOp::create(builder, loc, builder.getI32Type(), extent);
   if (axes[i].getBy() == 1)
     return extent;
   return tile::named(make<arith::CeilDivUIOp>(extent, constant(axes[i].getBy())),
@@ -59,7 +59,8 @@ Value WorkOrder::heads() {
 Value WorkOrder::headsTogether() {
   if (together)
     return together;
-  return together = tile::named(options.deal == Deal::Claims ? headsClaimed() : headsStarted(), "heads_together");
+  return together =
+             tile::named(options.assignment == Assignment::Claims ? headsClaimed() : headsStarted(), "heads_together");
 }
 
 Value WorkOrder::headsClaimed() {
@@ -101,22 +102,22 @@ Value WorkOrder::total() {
 void WorkOrder::prepare() {
   total();
   if (inPairs())
-    inOneRound();
+    inOneIteration();
   if (inGroups())
     headsTogether();
 }
 
-Value WorkOrder::inOneRound() {
-  if (!oneRound)
-    oneRound = tile::named(arith::CmpIOp::create(builder, loc, Predicate::ule, total(), gridSize()), "one_round");
-  return oneRound;
+Value WorkOrder::inOneIteration() {
+  if (!oneIteration)
+    oneIteration = tile::named(arith::CmpIOp::create(builder, loc, Predicate::ule, total(), gridSize()), "one_round");
+  return oneIteration;
 }
 
 Value WorkOrder::first() {
   Value block = blockId();
   if (!inPairs())
     return block;
-  return arith::SelectOp::create(builder, loc, inOneRound(), block, make<arith::MulIOp>(block, constant(2)));
+  return arith::SelectOp::create(builder, loc, inOneIteration(), block, make<arith::MulIOp>(block, constant(2)));
 }
 
 Value WorkOrder::next(Value count) {
@@ -126,12 +127,12 @@ Value WorkOrder::next(Value count) {
   Value single = make<arith::AddIOp>(make<arith::MulIOp>(blocks, round), block);
   if (!inPairs())
     return tile::named(single, "next_number");
-  Value two = constant(2), deal = tile::named(make<arith::DivUIOp>(round, two), "deal");
+  Value two = constant(2), assignment = tile::named(make<arith::DivUIOp>(round, two), "deal");
   Value section = make<arith::DivUIOp>(make<arith::MulIOp>(blocks, constant(5)), constant(8));
-  Value shifted = make<arith::RemUIOp>(make<arith::AddIOp>(block, make<arith::MulIOp>(section, deal)), blocks);
-  Value pair = make<arith::AddIOp>(make<arith::MulIOp>(blocks, deal), tile::named(shifted, "shifted_block"));
+  Value shifted = make<arith::RemUIOp>(make<arith::AddIOp>(block, make<arith::MulIOp>(section, assignment)), blocks);
+  Value pair = make<arith::AddIOp>(make<arith::MulIOp>(blocks, assignment), tile::named(shifted, "shifted_block"));
   Value ofPair = make<arith::AddIOp>(make<arith::MulIOp>(pair, two), make<arith::RemUIOp>(round, two));
-  return tile::named(arith::SelectOp::create(builder, loc, inOneRound(), single, ofPair), "next_number");
+  return tile::named(arith::SelectOp::create(builder, loc, inOneIteration(), single, ofPair), "next_number");
 }
 
 Value WorkOrder::alongFirstAxis(Value number) {
@@ -154,11 +155,11 @@ Value WorkOrder::alongFirstAxis(Value number) {
   return tile::named(make<arith::AddIOp>(before, within), "ordered_number");
 }
 
-std::pair<Value, Value> WorkOrder::headAndTurn(Value number) {
+std::pair<Value, Value> WorkOrder::headAndPosition(Value number) {
   if (axes.size() == 1)
     return {Value(), number};
   // The warp that claims has no register for what follows from the number of tiles of a head.
-  Value tiles = tilesOfHead = count(axes.size() - 1, options.deal == Deal::Claims);
+  Value tiles = tilesOfHead = count(axes.size() - 1, options.assignment == Assignment::Claims);
   if (!inGroups())
     return {make<arith::DivUIOp>(number, tiles), make<arith::RemUIOp>(number, tiles)};
   // The last group may have fewer heads.
@@ -174,7 +175,7 @@ Value WorkOrder::tileOf(Value turn) {
     return turn;
   Value tiles = tilesOfHead ? tilesOfHead : count(axes.size() - 1);
   Value last = tile::named(make<arith::SubIOp>(tiles, constant(1)), "last_tile");
-  if (options.deal != Deal::Rounds)
+  if (options.assignment != Assignment::Rounds)
     return make<arith::SubIOp>(last, turn);
   if (axes.size() > 1) // else it is the number itself
     tile::named(turn, "turn");
@@ -189,7 +190,7 @@ SmallVector<Value> WorkOrder::place(Value number) {
   if (options.acrossFirstAxis)
     number = alongFirstAxis(number);
   tilesOfHead = {};
-  auto [head, turn] = headAndTurn(number);
+  auto [head, turn] = headAndPosition(number);
   SmallVector<Value> indices(axes.size());
   indices.back() = tileOf(turn);
   if (axes.size() > 2)
@@ -200,7 +201,7 @@ SmallVector<Value> WorkOrder::place(Value number) {
     indices.front() = head;
   for (auto [index, axis] : llvm::zip(indices, axes)) {
     const int64_t by = axis.getBy();
-    index = sched::NaturalOp::create(builder, loc, builder.getI32Type(), index);
+    index = sched::NonnegativeOp::create(builder, loc, builder.getI32Type(), index);
     if (by > 1) {
       tile::named(index, (axis.getName().getValue() + "_index").str());
       index = arith::MulIOp::create(builder, loc, index, constant(by), arith::IntegerOverflowFlags::nsw);

@@ -45,9 +45,9 @@ int64_t rowsInHalfOfLevel2(mlir::ArrayAttr operands, mlir::ArrayAttr grid);
 
 class WorkOrder {
 public:
-  enum class Deal { Once, Rounds, Claims };
+  enum class Assignment { Once, Rounds, Claims };
   struct Options {
-    Deal deal = Deal::Once;
+    Assignment assignment = Assignment::Once;
     bool longestFirst = false;
     /// Tiles at one place, or pair of places, of all positions of the first axis stand side by side: what they read in
     /// common then comes from L2. Not for claims, and nothing where the grid has fewer than two axes.
@@ -89,17 +89,18 @@ private:
   Value headsClaimed();
   Value headsStarted();
   /// Whether no block has a second tile, so that there are no pairs.
-  Value inOneRound();
+  Value inOneIteration();
   bool inGroups() const {
-    const bool together = options.deal == Deal::Claims || (options.deal == Deal::Once && options.longestFirst &&
-                                                           options.rowsTogether && !options.acrossFirstAxis);
+    const bool together =
+        options.assignment == Assignment::Claims || (options.assignment == Assignment::Once && options.longestFirst &&
+                                                     options.rowsTogether && !options.acrossFirstAxis);
     return together && axes.size() > 1;
   }
-  bool inPairs() const { return options.longestFirst && options.deal == Deal::Rounds; }
+  bool inPairs() const { return options.longestFirst && options.assignment == Assignment::Rounds; }
   /// The number in the order without `acrossFirstAxis`.
   Value alongFirstAxis(Value number);
   /// The head, null where the grid has one axis, and the number of the tile in the head in the order of time.
-  std::pair<Value, Value> headAndTurn(Value number);
+  std::pair<Value, Value> headAndPosition(Value number);
   /// The tile that is `turn` in the order of a head.
   Value tileOf(Value turn);
 
@@ -107,8 +108,8 @@ private:
   mlir::Location loc;
   llvm::SmallVector<tile::AxisAttr> axes;
   Options options;
-  Value totalTiles, allHeads, together, oneRound; ///< once written
-  Value tilesOfHead;                              ///< where place() is writing
+  Value totalTiles, allHeads, together, oneIteration; ///< once written
+  Value tilesOfHead;                                  ///< where place() is writing
 };
 
 } // namespace attune

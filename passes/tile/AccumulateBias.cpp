@@ -35,7 +35,7 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
       if (!sched::fillingWarps(kernel))
         continue;
-      const bool alone = kernel->hasAttr(sched::overlapAttr) && !kernel->hasAttr(sched::turnsAttr);
+      const bool alone = kernel->hasAttr(sched::overlapAttr) && !kernel->hasAttr(sched::pingPongAttr);
       SmallVector<tile::MapOp> maps;
       kernel.walk([&](tile::MapOp map) { maps.push_back(map); });
       for (tile::MapOp map : maps)

@@ -1,7 +1,7 @@
 //===- CancelRowTerms.cpp - A score's row terms leave the softmax -------------===//
 //
 // A term of the score that depends on the query alone cancels in the softmax: exp(x + r - max(x + r)) = exp(x -
-// max(x)). Only the LSE keeps it. So of a bias by distance, u * (column - row) as tile-split-distances leaves it, the
+// max(x)). Only the LSE keeps it. So of a bias by distance, u * (column - row) as tile-split-relative-positions leaves it, the
 // row part moves to the LSE, and an element costs one multiply-add.
 //
 // Where the formula rounds u * (k - q), this rounds u * (k - q0), q0 the tile's first query, and a warpgroup's product

@@ -3,7 +3,7 @@
 //     x / c         ->  x * (1 / c)
 //     (x * a) * b   ->  x * (a * b)
 //     x * a + u * n ->  (x + (u * (1 / a)) * n) * a      n an integer, u the same for all elements, a > 0
-//     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that copy warps stage, a >= 1 or t of f16
+//     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that producer warps stage, a >= 1 or t of f16
 //
 // Each rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula. So the
 // softmax scale and a softcap's divisor become one factor, and a bias by distance, as ALiBi's or a table's, leaves the
@@ -75,7 +75,7 @@ bool staysFinite(Value term, float factor) {
 }
 
 /// A bias that can be divided by `factor` at no cost to its elements: the factor that the block computes of `factor *
-/// integer`, or a value that copy warps bring. The factor is what to divide, null where there is none.
+/// integer`, or a value that producer warps bring. The factor is what to divide, null where there is none.
 Value divisibleFactor(Value term, arith::AddFOp sum, float factor) {
   if (auto bias = term.getDefiningOp<arith::MulFOp>())
     for (auto [u, n] : {std::pair(bias.getLhs(), bias.getRhs()), std::pair(bias.getRhs(), bias.getLhs())})

@@ -11,7 +11,7 @@
 //
 // The difference of two floats that are close is exact, so the exponent is right for every finite a and b. With the
 // factor inside, as one multiply-add with the addend -(b * c * log2(e)) of the row, the addend's rounding, 2^-24 of the
-// logit, would stay in p: beyond 1e9 the row is zero or infinite. Where that multiply-add pays, tile-hold-maxima and
+// logit, would stay in p: beyond 1e9 the row is zero or infinite. Where that multiply-add pays, tile-lazy-rescale and
 // tile-fuse-exponents make it for the rows that it is right for.
 //
 // An exponential of a score alone, as sigmoid's, has one factor too, but in kernels that are precise: it rounds once

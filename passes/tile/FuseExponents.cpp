@@ -27,7 +27,7 @@
 // p = exp2(-inf) = 0.
 //
 // For bf16: f16 has no room for 2^e and more digits than the first way leaves; float32 kernels are bound by their
-// products. Warpgroups that take turns keep their maxima, and have a multiply-add by that (tile-hold-maxima).
+// products. Warpgroups that take turns keep their maxima, and have a multiply-add by that (tile-lazy-rescale).
 //
 //===----------------------------------------------------------------------===//
 
@@ -113,7 +113,7 @@ tile::ReduceOp guardedBy(Value base) {
 
 /// Whether a factor of all exponentials of a row leaves with the sum: not where their sum meets another exponential of
 /// the maximum behind the loop, as that of a sink.
-bool leavesWithSum(tile::ReduceOp maximum) {
+bool isStoredWithSum(tile::ReduceOp maximum) {
   auto loop = cast<tile::ForBlocksOp>(maximum->getParentOp());
   return llvm::none_of(loop.getResult(carriedIndex(maximum)).getUsers(),
                        [](Operation *reader) { return holds<math::ExpOp>(*reader) || holds<math::Exp2Op>(*reader); });
@@ -224,7 +224,7 @@ struct FuseExponents : attune::impl::FuseExponentsBase<FuseExponents> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel.getDtype().isBF16() || kernel.getPrecise() || kernel->hasAttr(sched::turnsAttr))
+      if (!kernel.getDtype().isBF16() || kernel.getPrecise() || kernel->hasAttr(sched::pingPongAttr))
         continue;
       SmallVector<Softmax> all;
       kernel.walk([&](tile::MapOp map) {
@@ -235,7 +235,7 @@ struct FuseExponents : attune::impl::FuseExponentsBase<FuseExponents> {
         if (!sched::fillingWarps(kernel))
           Fuser(softmax).withBranch();
         else if (tile::ReduceOp maximum = guardedBy(softmax.base());
-                 maximum && softmax.factor() <= 3 && leavesWithSum(maximum))
+                 maximum && softmax.factor() <= 3 && isStoredWithSum(maximum))
           Fuser(softmax).withRowFactor(maximum);
       }
     }

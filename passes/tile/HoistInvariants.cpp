@@ -171,7 +171,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
   }
 
   /// Loads of a two-axis map that every pass of the loop around it would do again come from a map of their own, where it
-  /// has any, and no copy warps that bring them.
+  /// has any, and no producer warps that bring them.
   void splitInvariantLoads(tile::MapOp map) {
     auto loop = map->getParentOfType<tile::ForBlocksOp>();
     auto type = cast<TileType>(map.getResult().getType());
@@ -183,11 +183,11 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     const Axes both(type.getAxes().begin(), type.getAxes().end());
     for (tile::ElementOp load : llvm::to_vector(map.getBody().front().getOps<tile::ElementOp>()))
       if (dependence.of(load) == both && followsFromCoordinate(map, load) && !isWindow(load, map))
-        extract(map, load, both.getArrayRef(), hasRounds(loop));
+        extract(map, load, both.getArrayRef(), hasIterations(loop));
   }
 
   /// Whether a domain is visited at all, in front of its loop; null where it says nothing of rounds.
-  static Value hasRounds(tile::ForBlocksOp loop) {
+  static Value hasIterations(tile::ForBlocksOp loop) {
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     Value times = domain ? domain.getTimes() : Value();
     if (!times)

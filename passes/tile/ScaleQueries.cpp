@@ -43,7 +43,7 @@ std::optional<float> factorOn(Operation *op, Value value) {
 }
 
 /// The constant factor of `element`, where the map adds a staged bias to nothing but their product and other terms.
-std::optional<float> factorBesideBias(tile::MapOp map, Value element) {
+std::optional<float> factorOfBiasedScore(tile::MapOp map, Value element) {
   float factor = 1;
   bool isSum = false;
   for (Value value = element; value.hasOneUse();) {
@@ -85,7 +85,7 @@ struct ScaleQueries : attune::impl::ScaleQueriesBase<ScaleQueries> {
     if (!queries || !queries.getResult().hasOneUse() || !map.isWhole() || queries->getBlock() == map->getBlock())
       return;
     BlockArgument element = map.getElement(0);
-    std::optional<float> factor = factorBesideBias(map, element);
+    std::optional<float> factor = factorOfBiasedScore(map, element);
     if (!factor || !(*factor < 1) || *factor < 0x1p-60f)
       return;
     const int exponent = std::ilogb(*factor);

@@ -5,7 +5,7 @@
 //     map(s) at(q, k) { s + bias[h, q, k] }      b = window bias[h, q0, k0]
 //                                                map(s, b) { s + b }
 //
-// A window is copied ahead of its use, by the copy engine, where a lane would load its elements one by one. Where the
+// A window is copied ahead of its use, by TMA, where a lane would load its elements one by one. Where the
 // scores have gradients, its stage is read at the beginning of a tile's five products: one stage is filled beside the
 // rest of them.
 //

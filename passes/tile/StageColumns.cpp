@@ -39,7 +39,7 @@ struct StageColumns : attune::impl::StageColumnsBase<StageColumns> {
   }
 
   /// Whether the tile is computed in any case too, as where the score reads the same.
-  static bool isComputedBeside(tile::MapOp map) {
+  static bool isComputedToo(tile::MapOp map) {
     return llvm::any_of(map->getBlock()->getOps<tile::MapOp>(), [&](tile::MapOp other) {
       return other != map && OperationEquivalence::isEquivalentTo(map, other, OperationEquivalence::IgnoreLocations);
     });
@@ -47,7 +47,7 @@ struct StageColumns : attune::impl::StageColumnsBase<StageColumns> {
 
   static void stage(tile::MapOp map) {
     map.getOnlyIfMutable().clear();
-    if (isComputedBeside(map)) // CSE makes one of both
+    if (isComputedToo(map)) // CSE makes one of both
       return;
     OpBuilder builder(map);
     builder.setInsertionPointAfter(map);

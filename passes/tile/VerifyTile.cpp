@@ -72,9 +72,10 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     for (Type type : op->getResultTypes())
       if (auto tile = dyn_cast<TileType>(type); tile && failed(verifySizes(op, tile, kernel.getPlan())))
         return failure();
-    if (const ArchInfo *info = findArch(arch); info && info->isCpu() && isForCopyWarps(op))
-      return op->emitOpError("is for a GPU's copy warps and what they share, which the CPU target lacks; start from "
-                             "attn text or the variant");
+    if (const ArchInfo *info = findArch(arch); info && info->isCpu() && isForProducerWarps(op))
+      return op->emitOpError(
+          "is for a GPU's producer warps and what they share, which the CPU target lacks; start from "
+          "attn text or the variant");
     if (auto domain = dyn_cast<tile::DomainOp>(op))
       return verifyDomain(domain, kernel.getPlan());
     if (auto loop = dyn_cast<tile::ForBlocksOp>(op); loop && !loop.getDomain().getDefiningOp<tile::DomainOp>())
@@ -88,10 +89,10 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     if (isa<tile::ScaleOp>(op) && !sched::fillingWarps(kernel))
       return op->emitOpError("multiplies in shared memory, which warpgroups do beside a role that fills rings; "
                              "give sched.roles, or multiply the scores");
-    if (auto map = dyn_cast<tile::MapOp>(op); map && (map.getColumns() || map.getPaced()))
+    if (auto map = dyn_cast<tile::MapOp>(op); map && (map.getColumns() || map.getInterleaved()))
       return map.emitOpError("is paced or computes some columns only, which schedules do; at the end of tile a map "
                              "computes all, as they come");
-    if (auto part = dyn_cast<tile::PartRowOp>(op))
+    if (auto part = dyn_cast<tile::WarpgroupRowOp>(op))
       return verifyPart(part, kernel);
     if (auto touches = dyn_cast<tile::TouchesOp>(op))
       return verifyTouches(touches, kernel.getPlan());
@@ -100,12 +101,12 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// What is in a kernel for what its plan's copy warps bring, or because warpgroups hold parts of the rows beside
+  /// What is in a kernel for what its plan's producer warps bring, or because warpgroups hold parts of the rows beside
   /// them.
-  static bool isForCopyWarps(Operation *op) {
+  static bool isForProducerWarps(Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
-    return isa<tile::ScaleOp, tile::WindowOp, tile::PartRowOp>(op) ||
-           (convert && tile::isByDistance(convert.getResult().getType()));
+    return isa<tile::ScaleOp, tile::WindowOp, tile::WarpgroupRowOp>(op) ||
+           (convert && tile::isRelative(convert.getResult().getType()));
   }
 
   /// Sizes stand in the plan and in every op: an edit of one place alone is no other schedule.
@@ -127,15 +128,15 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
     auto map = convert.getTile().getDefiningOp<tile::MapOp>();
     TileType type = convert.getResult().getType();
-    if (!sched::fillingWarps(kernel) && !tile::isByDistance(type)) // all warps make it together
+    if (!sched::fillingWarps(kernel) && !tile::isRelative(type)) // all warps make it together
       return success();
     if (!sched::fillingWarps(kernel))
       return convert.emitOpError(
           "stages values by distance, which a role that fills rings computes; give sched.roles, or "
           "compute them element by element");
-    // Copy warps compute values by distance; of others those that follow from no tile, and all warps that multiply make
+    // Producer warps compute values by distance; of others those that follow from no tile, and all warps that multiply make
     // the rest together.
-    if (tile::isByDistance(type) &&
+    if (tile::isRelative(type) &&
         (!map || !map.getInputs().empty() || map.getOnlyIf() || !isa<tile::ForBlocksOp>(convert->getParentOp())))
       return convert.emitOpError(
           "stages values by distance of what is not a map without inputs and condition, in the loop over tiles");
@@ -152,7 +153,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   }
 
   /// Parts are the rows of warpgroups.
-  static LogicalResult verifyPart(tile::PartRowOp part, tile::KernelOp kernel) {
+  static LogicalResult verifyPart(tile::WarpgroupRowOp part, tile::KernelOp kernel) {
     const int64_t rows = rowsOfWarpgroup(kernel);
     if (!rows)
       return part.emitOpError("names a part of the tile, which warpgroups hold beside a role that fills rings; give "

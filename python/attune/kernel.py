@@ -8,9 +8,9 @@ from .errors import public
 from .expressions import dtype_name, fail
 from .variant import Variant
 
-_SCHEDULE = ("tile_q", "tile_k", "warps", "stages", "q_registers", "dv_warps", "blocks_per_sm", "longest_first", "persistent", "query_stages", "turns",
-             "overlap", "stage_biases", "pack_groups", "split_keys")
-_FLAGS = ("q_registers", "longest_first", "persistent", "turns", "overlap", "stage_biases", "pack_groups", "split_keys")
+_SCHEDULE = ("tile_q", "tile_k", "warps", "stages", "q_registers", "dv_warps", "blocks_per_sm", "longest_first", "persistent", "query_stages", "ping_pong",
+             "overlap", "stage_biases", "pack_gqa", "split_keys")
+_FLAGS = ("q_registers", "longest_first", "persistent", "ping_pong", "overlap", "stage_biases", "pack_gqa", "split_keys")
 
 
 class Gradients(typing.NamedTuple):

@@ -199,7 +199,7 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
     found.push_back("NVRTC says: " + image->log);
 
   const bool spillFree =
-      std::max(point.headDim, point.headDimV) <= spillFreeHeadDim(plan["copyWarps"].get<int>() > 0) &&
+      std::max(point.headDim, point.headDimV) <= spillFreeHeadDim(plan["producerWarps"].get<int>() > 0) &&
       point.dtype != f32;
   if (spillFree && image->main().spillBytes)
     found.push_back(fmt::format("{} bytes of local memory a thread", image->main().spillBytes));
@@ -218,9 +218,9 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
     Expected<CubinKernel> kernel = readCubin(image->binary, entry.symbol);
     if (!kernel)
       return {kernel.error().text()};
-    // One that reads elements in place of the copy engine has the tiles of another, which leave it few registers.
-    constexpr int standInSpills = 64;
-    const int spills = entry.maps.insteadOf ? standInSpills : 0;
+    // One that reads elements in place of TMA has the tiles of another, which leave it few registers.
+    constexpr int fallbackSpills = 64;
+    const int spills = entry.maps.fallbackOf ? fallbackSpills : 0;
     if (&entry != &image->main() && kernel->frameBytes > spills)
       found.push_back(fmt::format("{} bytes of local memory a thread in {}", kernel->frameBytes, entry.symbol));
     if (kernel->staticSharedBytes != 0)
@@ -239,7 +239,7 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   if (image->main().sharedBytes > arch->sharedBytesPerBlock)
     found.push_back(
         fmt::format("{} shared bytes, {} allows {}", image->main().sharedBytes, point.arch, arch->sharedBytesPerBlock));
-  int warps = plan["warps"].get<int>() + plan["copyWarps"].get<int>();
+  int warps = plan["warps"].get<int>() + plan["producerWarps"].get<int>();
   if (image->main().threads != warps * 32)
     found.push_back(fmt::format("{} threads for {} warps", image->main().threads, warps));
   bool warpgroups = point.arch == "sm_90a" && point.dtype != f32;
@@ -251,7 +251,7 @@ std::vector<std::string> faults(const Point &point, std::string &facts) {
   // setmaxnreg waits for ever for registers that the block does not start with.
   if (warpgroups) {
     int64_t taken = 0;
-    for (auto [idiom, warpCount] : {std::pair{"decrease_registers<", plan["copyWarps"].get<int>()},
+    for (auto [idiom, warpCount] : {std::pair{"decrease_registers<", plan["producerWarps"].get<int>()},
                                     std::pair{"increase_registers<", plan["warps"].get<int>()}}) {
       size_t call = image->cudaSource.find(idiom);
       taken += call == std::string::npos

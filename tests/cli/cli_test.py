@@ -253,7 +253,7 @@ class Cli(unittest.TestCase):
         self.assertNotIn("IR Dump", out)
         dumps = re.findall(r"IR Dump After \w+ \(([a-z-]+)\)", self.err)
         self.assertEqual(dumps.count("attn-tile-size"), 1)
-        self.assertEqual(dumps[-1], "tile-place-work")
+        self.assertEqual(dumps[-1], "tile-schedule-blocks")
         self.assertIn("attn.attention @causal", self.err)
         self.assertIn("tile.kernel @causal", self.err)
         tile = self.attune(*compiling, "--arch", "sm_80", "--emit", "tile")
@@ -485,9 +485,9 @@ class Cli(unittest.TestCase):
         self.json("run", "--mask", "table[q, k]", "--tensor", "table=bool[256,256]:random", "--target", "cpu", "--shape", "1,1,1,256,256,64,64", "--keep-tables")
 
     def test_explain_names_shares(self):
-        explain = ["explain", "--arch", "sm_90a", "--pack-groups", "true", "--split-keys", "true", "--tile-k", 64, "--blocks-per-sm", 2, "--shape", "8,32,8,1,8192,128,128"]
+        explain = ["explain", "--arch", "sm_90a", "--pack-gqa", "true", "--split-keys", "true", "--tile-k", 64, "--blocks-per-sm", 2, "--shape", "8,32,8,1,8192,128,128"]
         # 64 tiles of rows and 264 places for blocks.
-        self.assertEqual(self.json(*explain)["plan"]["traffic"]["keyShares"], 4)
+        self.assertEqual(self.json(*explain)["plan"]["traffic"]["keySplits"], 4)
         self.attune(*explain)
         self.assertIn("  shares         4 blocks share the keys of a tile of rows\n", self.out)
         self.attune(*explain, "--lengths")
@@ -1166,14 +1166,14 @@ class Cli(unittest.TestCase):
         load = re.search(r"\n *%q_tile = tile\.load .*", text).group(0)
         other = load.replace("%q_tile =", "%other =")
         refused(re.sub(r"(\n *tile\.store )", lambda store: other + store.group(0), text, count=1),
-                "cannot be scheduled around copy warps, for which some of its ops are: it copies a tile neither before its loop nor in it")
+                "cannot be scheduled around producer warps, for which some of its ops are: it copies a tile neither before its loop nor in it")
         # A tile that nothing reads is copied, waited for and released.
         file = self.write("two.tile.mlir", text.replace(load, load + other, 1))
         self.attune("run", file, "--arch", "sm_90a", "--simulate", 1, "--shape", "1,1,1,200,200,64,64")
         text = self.attune("compile", "documents", "--arch", "sm_90a", "--head-dim", 64, "--emit", "tile")
         domain = re.search(r"tile\.for_blocks \(.*?\) in (%\w+)", text).group(1)
         refused(re.sub(r"tile\.first_visible %\w+", "tile.first_visible " + domain, text),
-                "asks the domain of the block's tiles, which says nothing about a part of the rows; ask one that follows from tile.part_row")
+                "asks the domain of the block's tiles, which says nothing about a part of the rows; ask one that follows from tile.warpgroup_row")
 
     def test_text_whose_maxima_move_in_every_tile(self):
         # The product with V starts among the ops that follow from the maximum.
@@ -1681,17 +1681,17 @@ class Cli(unittest.TestCase):
     def test_schedule_fields(self):
         hopper = ["explain", "causal", "--arch", "sm_90a", "--head-dim", 64]
         free = self.json(*hopper)["plan"]
-        for flag, name, other in (("--turns", "turns", not free["turns"]), ("--overlap", "overlap", not free["overlap"]),
+        for flag, name, other in (("--ping-pong", "pingPong", not free["pingPong"]), ("--overlap", "overlap", not free["overlap"]),
                                   ("--persistent", "persistent", not free["persistent"]), ("--query-stages", "queryStages", 1),
                                   ("--longest-first", "longestFirst", not free["longestFirst"])):
             self.assertNotEqual(free[name], other)
             self.assertEqual(self.json(*hopper, flag, str(other).lower())["plan"][name], other)
-        marks = self.attune("compile", "causal", "--arch", "sm_90a", "--head-dim", 64, "--turns", "false", "--longest-first", "false", "--emit", "tile")
-        self.assertNotIn("sched.turns", marks)
+        marks = self.attune("compile", "causal", "--arch", "sm_90a", "--head-dim", 64, "--ping-pong", "false", "--longest-first", "false", "--emit", "tile")
+        self.assertNotIn("sched.ping_pong", marks)
         self.assertNotIn("sched.longest_first", marks)
         self.assertIn("sched.persistent", marks)
         self.assertEqual(self.json("explain", "--arch", "sm_80", "--head-dim", 64, "--blocks-per-sm", 1)["plan"]["blocksPerSm"], 1)
-        self.attune("explain", "--arch", "sm_80", "--head-dim", 64, "--turns", "true", code=1)
+        self.attune("explain", "--arch", "sm_80", "--head-dim", 64, "--ping-pong", "true", code=1)
         self.assertIn("turns is not available for these inputs on sm_80", self.err)
 
     def test_cache(self):

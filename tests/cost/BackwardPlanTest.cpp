@@ -112,10 +112,10 @@ TEST_CASE("with warp-level products dQ is added up in memory where elements are 
   auto adds = [](const PlanRequest &request) {
     Expected<BackwardPlans> plans = chooseBackwardPlans(request);
     REQUIRE(plans);
-    CHECK(plans->keys.copyWarps == 0);
+    CHECK(plans->keys.producerWarps == 0);
     if (plans->keys != plans->queries)
-      CHECK((plans->text().find("dQ") == std::string::npos) == plans->addsQueries);
-    return plans->addsQueries;
+      CHECK((plans->text().find("dQ") == std::string::npos) == plans->accumulatesDq);
+    return plans->accumulatesDq;
   };
   PlanRequest plain = makeRequest("sm_90", 64, 64), dropout = plain;
   CHECK_FALSE(adds(plain));
@@ -150,8 +150,8 @@ TEST_CASE("with warp-level products dQ is added up in memory where elements are 
 TEST_CASE("beside warpgroup-level products loops over keys have the plan of warp-level ones", "[backward-plan]") {
   Expected<BackwardPlans> plans = chooseBackwardPlans(makeRequest("sm_90a", 64, 64));
   REQUIRE(plans);
-  CHECK(plans->keys.copyWarps == 4);
-  CHECK(plans->queries.copyWarps == 0);
+  CHECK(plans->keys.producerWarps == 4);
+  CHECK(plans->queries.producerWarps == 0);
   CHECK(plans->queries.tileQ == 128);
   CHECK(plans->text() == plans->keys.text());
 }
@@ -162,7 +162,7 @@ TEST_CASE("beside warpgroup-level products what captured tensors are given has t
   CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 128, 8 warps, 2 stages");
   Expected<BackwardPlans> plans = chooseBackwardPlans(request);
   REQUIRE(plans);
-  CHECK(plans->queries.copyWarps == 4);
+  CHECK(plans->queries.producerWarps == 4);
   // A dense tensor's elements take registers beside S, dP and their sum.
   request.denseGradients = true;
   CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 64 x 64, 4 warps, 2 stages");
@@ -179,23 +179,23 @@ TEST_CASE("beside warpgroup-level products what captured tensors are given has t
   request.scatteredGradients = true;
   plans = chooseBackwardPlans(request);
   REQUIRE(plans);
-  CHECK(plans->queries.copyWarps == 0);
+  CHECK(plans->queries.producerWarps == 0);
   request.scatteredGradients = false;
   // Blocks of 64 rows see other tiles.
   request.patternRows = request.patternColumns = 64;
   plans = chooseBackwardPlans(request);
   REQUIRE(plans);
-  CHECK(plans->queries.copyWarps == 0);
+  CHECK(plans->queries.producerWarps == 0);
 }
 
-TEST_CASE("the copy engine brings dense biases where shared memory has room for them", "[backward-plan]") {
+TEST_CASE("TMA brings dense biases where shared memory has room for them", "[backward-plan]") {
   PlanRequest request = makeRequest("sm_90a", 64, 64);
   request.elementLoads = request.biases = 1;
   request.biasBytes = 2;
   auto stages = [&] {
     Expected<BackwardPlans> plans = chooseBackwardPlans(request);
     REQUIRE(plans);
-    CHECK(plans->keys.copyWarps == 4);
+    CHECK(plans->keys.producerWarps == 4);
     return std::pair(plans->keys.stageBiases, plans->queries.stageBiases);
   };
   // All that a block has, but for 512 bytes.
@@ -223,6 +223,6 @@ TEST_CASE("head dims whose columns of dQ are no whole panels for each warpgroup 
   for (int headDim : {136, 256}) {
     Expected<BackwardPlans> plans = chooseBackwardPlans(makeRequest("sm_90a", headDim, headDim));
     REQUIRE(plans);
-    CHECK(plans->keys.copyWarps == 0);
+    CHECK(plans->keys.producerWarps == 0);
   }
 }

@@ -150,7 +150,7 @@ TEST_CASE("masks known by their rows are counted tile by tile") {
   CHECK(costOfTiles(request, 128, 128).visitedTiles == Approx(4 * known).epsilon(0.15));
 }
 
-TEST_CASE("panels for the copy engine are as wide as their waste allows") {
+TEST_CASE("panels for TMA are as wide as their waste allows") {
   // Columns of bf16, the panel, and the bytes of a row: the table of SwizzledLayout.h.
   const int table[][3] = {{16, 32, 32},   {32, 64, 64},   {48, 128, 128},  {64, 128, 128},
                           {80, 64, 192},  {96, 64, 192},  {112, 128, 256}, {128, 128, 256},
@@ -366,14 +366,14 @@ static void checkLimits(const PlanRequest &request, const RankedPlan &ranked) {
   REQUIRE(cost.trafficBytes > 0);
   if (arch.isCpu())
     return;
-  if (plan.copyWarps) {
-    REQUIRE((arch.warpgroups && request.elementBytes == 2 && plan.copyWarps == 4));
+  if (plan.producerWarps) {
+    REQUIRE((arch.warpgroups && request.elementBytes == 2 && plan.producerWarps == 4));
     REQUIRE((plan.warps == 4 || plan.warps == 8 || plan.warps == 12 || plan.warps == 16));
     REQUIRE(plan.tileQ == 16 * plan.warps);
     REQUIRE(plan.tileK <= 256);
     REQUIRE(plan.blocksPerSm == 1);
     REQUIRE(cost.registers <= cost.registerLimit);
-    REQUIRE(cost.registerLimit * plan.warps * 32 + 24 * plan.copyWarps * 32 <= 65536);
+    REQUIRE(cost.registerLimit * plan.warps * 32 + 24 * plan.producerWarps * 32 <= 65536);
     REQUIRE(bytes <= int64_t(arch.sharedBytesPerBlock));
     // S, P and O alone.
     REQUIRE(cost.registers > plan.tileK * 3 / 4 + request.headDimV / 2);
@@ -419,7 +419,7 @@ TEST_CASE("every head dim has a plan within the limits, on every architecture") 
             if (rejected)
               continue;
             checkLimits(request, ranked);
-            if (headDim <= spillFreeHeadDim(ranked.plan.copyWarps > 0) &&
+            if (headDim <= spillFreeHeadDim(ranked.plan.producerWarps > 0) &&
                 ranked.cost.spills != spills) { // those that spill come second
               REQUIRE(ranked.cost.spills);
               REQUIRE((previous > 0 || elementBytes == 4)); // and not alone
@@ -615,9 +615,9 @@ TEST_CASE("fields that the model would choose otherwise") {
   PlanRequest request = makeRequest(64);
   request.arch = "sm_90a";
   const Plan free = choosePlan(request)->plan;
-  REQUIRE((free.turns && free.persistent && free.queryStages == 2 && !free.longestFirst));
-  request.fixed.turns = false;
-  CHECK(!choosePlan(request)->plan.turns);
+  REQUIRE((free.pingPong && free.persistent && free.queryStages == 2 && !free.longestFirst));
+  request.fixed.ping_pong = false;
+  CHECK(!choosePlan(request)->plan.pingPong);
   request.fixed = {.overlap = true};
   CHECK(choosePlan(request)->plan.overlap);
   request.fixed = {.longestFirst = true};
@@ -665,18 +665,17 @@ TEST_CASE("errors of fixed fields") {
   CHECK(with({.queryStages = 3}, "sm_90a") == "query-stages 3 is not 1 or 2");
   CHECK(with({.persistent = false, .queryStages = 2}, "sm_90a") ==
         "query-stages 2 needs persistent blocks, which are false; use 1");
-  CHECK(
-      with({.stageBiases = true}, "sm_90a") ==
-      "stage-biases has no bias to stage: the score adds no floats of a captured tensor at [.., q, k] that copy warps "
-      "can bring; leave it out");
+  CHECK(with({.stageBiases = true}, "sm_90a") == "stage-biases has no bias to stage: the score adds no floats of a "
+                                                 "captured tensor at [.., q, k] that producer warps "
+                                                 "can bring; leave it out");
   const std::pair<const char *, PlanChoice> ofWarpgroups[] = {{"persistent", {.persistent = true}},
                                                               {"query-stages 2", {.queryStages = 2}},
-                                                              {"turns", {.turns = true}},
+                                                              {"pingPong", {.ping_pong = true}},
                                                               {"overlap", {.overlap = true}}};
   for (const auto &[name, fixed] : ofWarpgroups)
     for (auto [arch, where] : {std::pair("sm_80", "sm_80"), std::pair("cpu", "the cpu target")})
       CHECK(with(fixed, arch) ==
-            fmt::format("{} is not available for these inputs on {}: only kernels with copy warps, "
+            fmt::format("{} is not available for these inputs on {}: only kernels with producer warps, "
                         "of 16-bit inputs on sm_90a, have it; leave it out",
                         name, where));
   CHECK(with({.stages = 9}) == "stages 9 is not between 1 and 8");
@@ -802,7 +801,7 @@ TEST_CASE("values by distance have rings, and cost less than loads by element") 
   PlanRequest plain = makeRequest(128);
   plain.arch = "sm_90a";
   PlanRequest staged = plain, loaded = plain;
-  staged.distanceValues = 1;
+  staged.relativeValues = 1;
   loaded.elementLoads = 1;
   loaded.aluPerElement = 8;
   for (PlanRequest *request : {&plain, &staged, &loaded})
@@ -824,7 +823,7 @@ TEST_CASE("values by distance have rings, and cost less than loads by element") 
 TEST_CASE("values by distance cost three warpgroups less than two") {
   auto slower = [](int tileQ) {
     PlanRequest without = makeRequest(128), with = without;
-    with.distanceValues = 1;
+    with.relativeValues = 1;
     for (PlanRequest *request : {&without, &with}) {
       request->arch = "sm_90a";
       request->fixed = {.tileQ = tileQ, .tileK = 80};
@@ -863,7 +862,7 @@ TEST_CASE("four warpgroups are for narrow heads whose tiles have 64 keys, and fo
   CHECK(std::get<2>(planOf(72)) < 16); // not with fewer keys
   CHECK(planOf(128) == std::tuple(128, 128, 8));
   CHECK(std::get<2>(planOf(64, true)) < 16);
-  // Copy warps that search take 40 registers at least; beside 112 they have 32.
+  // Producer warps that search take 40 registers at least; beside 112 they have 32.
   CHECK(roleRegisters(16, 4, false, 0, 0).consumer == 112);
   CHECK(roleRegisters(16, 4, true, 0, 0).consumer == 104);
   CHECK(roleRegisters(16, 4, true, 0, 0).producer >= 40);
@@ -1016,23 +1015,23 @@ TEST_CASE("warpgroups take turns unless arithmetic rules the softmax") {
     request.fixed = {.tileQ = tileQ, .tileK = 64, .stages = 2};
     return best(request).plan;
   };
-  CHECK(planOf(64).turns);
+  CHECK(planOf(64).pingPong);
   CHECK(planOf(64).text().find(", in turn") != std::string::npos);
   CHECK_FALSE(planOf(64).overlap);
   // One warpgroup; two; dropout.
-  CHECK_FALSE(planOf(64, "sm_90a", 64).turns);
+  CHECK_FALSE(planOf(64, "sm_90a", 64).pingPong);
   CHECK(planOf(64, "sm_90a", 64).overlap);
-  CHECK(planOf(64, "sm_90a", 128).turns);
+  CHECK(planOf(64, "sm_90a", 128).pingPong);
   CHECK_FALSE(planOf(64, "sm_90a", 128).overlap);
-  CHECK(planOf(128, "sm_90a", 128).turns);
+  CHECK(planOf(128, "sm_90a", 128).pingPong);
   // Beside its own product too, a softmax that takes between half as long as the products and as long.
   CHECK(planOf(128, "sm_90a", 128).overlap);
   CHECK(planOf(128, "sm_90a", 128).text().find(", in turn, overlapped") != std::string::npos);
   CHECK_FALSE(planOf(128, "sm_90a", 192).overlap);
   CHECK_FALSE(planOf(256, "sm_90a", 128).overlap);
-  CHECK_FALSE(planOf(64, "sm_90a", 192, true).turns);
+  CHECK_FALSE(planOf(64, "sm_90a", 192, true).pingPong);
   CHECK_FALSE(planOf(64, "sm_90a", 192, true).overlap);
-  CHECK_FALSE(planOf(64, "sm_90", 128).turns);
+  CHECK_FALSE(planOf(64, "sm_90", 128).pingPong);
   CHECK_FALSE(planOf(64, "sm_90", 128).overlap);
 }
 
@@ -1041,11 +1040,11 @@ TEST_CASE("warpgroups take turns where rows have no statistics, whatever the ari
   request.arch = "sm_90a";
   request.fixed = {.tileQ = 192, .tileK = 64, .stages = 2};
   request.aluPerElement = 5;
-  CHECK_FALSE(best(request).plan.turns);
+  CHECK_FALSE(best(request).plan.pingPong);
   request.rowStatistics = false;
-  CHECK(best(request).plan.turns);
+  CHECK(best(request).plan.pingPong);
   request.dropout = true;
-  CHECK_FALSE(best(request).plan.turns);
+  CHECK_FALSE(best(request).plan.pingPong);
 }
 
 TEST_CASE("few queries over many keys pack groups and split keys") {
@@ -1061,20 +1060,20 @@ TEST_CASE("few queries over many keys pack groups and split keys") {
     return of;
   };
   const Plan step = best(request(8, 32, 8, 1, 8192)).plan;
-  CHECK(step.packGroups);
+  CHECK(step.packGqa);
   CHECK(step.splitKeys);
   CHECK(step.text().ends_with("groups packed, keys split"));
   // Blocks enough without shares; one head for each key head.
-  CHECK(best(request(64, 32, 8, 1, 4096)).plan.packGroups);
+  CHECK(best(request(64, 32, 8, 1, 4096)).plan.packGqa);
   CHECK_FALSE(best(request(64, 32, 8, 1, 4096)).plan.splitKeys);
-  CHECK_FALSE(best(request(8, 8, 8, 1, 8192)).plan.packGroups);
+  CHECK_FALSE(best(request(8, 8, 8, 1, 8192)).plan.packGqa);
   CHECK(best(request(8, 8, 8, 1, 8192)).plan.splitKeys);
   // Many queries fill the device; a plan for all sizes serves these, too.
   const Plan prefill = best(request(4, 16, 16, 4096, 4096)).plan;
-  CHECK_FALSE((prefill.packGroups || prefill.splitKeys));
+  CHECK_FALSE((prefill.packGqa || prefill.splitKeys));
   PlanRequest any = request(8, 32, 8, 1, 8192);
   any.theseSizes = false;
-  CHECK_FALSE((best(any).plan.packGroups || best(any).plan.splitKeys));
+  CHECK_FALSE((best(any).plan.packGqa || best(any).plan.splitKeys));
   // K and V are read once for a group, and the shares of a row written and read again.
   const PlanCost cost = best(request(8, 32, 8, 1, 8192)).cost;
   const double keys = 8.0 * 8 * 8192 * 256 * 2;
@@ -1083,20 +1082,20 @@ TEST_CASE("few queries over many keys pack groups and split keys") {
 
   PlanRequest asked = request(8, 32, 8, 1, 8192);
   asked.packFault = "dropout draws numbers for 16 queries of a head at a time";
-  CHECK_FALSE(best(asked).plan.packGroups);
-  asked.fixed.packGroups = true;
-  CHECK(rankPlans(asked).error().message == "pack-groups is not available: dropout draws numbers for 16 queries of a "
+  CHECK_FALSE(best(asked).plan.packGqa);
+  asked.fixed.packGqa = true;
+  CHECK(rankPlans(asked).error().message == "pack-gqa is not available: dropout draws numbers for 16 queries of a "
                                             "head at a time; leave it out");
   asked.packFault = "";
   asked.fixed.persistent = true;
   CHECK(rankPlans(asked).error().message ==
         "persistent blocks take no packed groups and no shares of keys; leave it out");
   // On warp-level products, too, rows of several heads are in registers.
-  asked.fixed = {.qRegisters = true, .packGroups = true};
+  asked.fixed = {.qRegisters = true, .packGqa = true};
   asked.arch = "sm_90";
-  CHECK(best(asked).plan.packGroups);
+  CHECK(best(asked).plan.packGqa);
   asked.arch = "sm_90a";
-  asked.fixed = {.tileQ = 128, .packGroups = true};
+  asked.fixed = {.tileQ = 128, .packGqa = true};
   CHECK(best(asked).plan.warps == 8);
   // Two blocks begin with 128 registers a thread, of which a product with 256 columns of V takes more.
   asked.fixed = {.blocksPerSm = 2, .splitKeys = true};

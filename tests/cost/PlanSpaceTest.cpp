@@ -57,20 +57,20 @@ TEST_CASE("neighbours differ in turns, overlap, persistent blocks and the order 
   const std::vector<RankedPlan> space = spaceOf(hopper(64, MaskShape::causal()));
   auto has = [&](auto &&which) { return std::ranges::any_of(space, which, &RankedPlan::plan); };
   for (bool flag : {false, true}) {
-    CHECK(has([&](const Plan &plan) { return plan.warps == 8 && plan.turns == flag && plan.overlap; }));
-    CHECK(has([&](const Plan &plan) { return plan.warps == 8 && plan.turns == flag && !plan.overlap; }));
+    CHECK(has([&](const Plan &plan) { return plan.warps == 8 && plan.pingPong == flag && plan.overlap; }));
+    CHECK(has([&](const Plan &plan) { return plan.warps == 8 && plan.pingPong == flag && !plan.overlap; }));
     CHECK(has([&](const Plan &plan) { return plan.persistent == flag; }));
     CHECK(has([&](const Plan &plan) { return plan.longestFirst == flag; }));
   }
   // One warpgroup has nobody to take turns with; rows that all see every key have no order.
-  CHECK_FALSE(has([](const Plan &plan) { return plan.warps == 4 && plan.turns; }));
+  CHECK_FALSE(has([](const Plan &plan) { return plan.warps == 4 && plan.pingPong; }));
   for (const RankedPlan &plan : spaceOf(hopper(64)))
     CHECK_FALSE(plan.plan.longestFirst);
 }
 
 TEST_CASE("what is fixed stays fixed in the space") {
   PlanRequest request = hopper(128, MaskShape::causal());
-  request.fixed.turns = true;
+  request.fixed.ping_pong = true;
   request.fixed.persistent = true;
   request.fixed.tileK = 64;
   const std::vector<RankedPlan> space = spaceOf(request);
@@ -78,7 +78,7 @@ TEST_CASE("what is fixed stays fixed in the space") {
   for (const RankedPlan &plan : space) {
     CHECK(plan.plan.tileK == 64);
     CHECK(plan.plan.persistent);
-    CHECK(plan.plan.turns);
+    CHECK(plan.plan.pingPong);
   }
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("features tell programs apart, and not sizes") {
       [](PlanRequest &r) { r.elementLoads = 1; },
       [](PlanRequest &r) { r.biases = 1; },
       [](PlanRequest &r) { r.biasBytes = 2; },
-      [](PlanRequest &r) { r.distanceValues = 1; },
+      [](PlanRequest &r) { r.relativeValues = 1; },
       [](PlanRequest &r) { r.maskLoadsByKey = true; },
       [](PlanRequest &r) { r.maskAluPerElement = 3; },
       [](PlanRequest &r) { r.mask = MaskShape::causal(); },

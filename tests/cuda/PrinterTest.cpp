@@ -236,7 +236,7 @@ TEST_CASE("a persistent block takes tiles of work, and carries values from one t
     %f = arith.sitofp %sum : i32 to f32
     %two = arith.constant 2 : i32
     %tile_bits = arith.remui %number, %two : i32
-    %tile = sched.natural %tile_bits {tile.name = "q_index"} : i32
+    %tile = sched.nonnegative %tile_bits {tile.name = "q_index"} : i32
     sched.store_element %f, %L[%c0, %c0, %tile] : f32, !tile.view<3, f32>
     %a1 = arith.addi %a, %c1 overflow<nsw> : i32
     %same = sched.uniform %d {tile.name = "same"} : i32
@@ -271,7 +271,7 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
     %f = arith.sitofp %more : i32 to f32
     %two = arith.constant 2 : i32
     %b_bits = arith.divui %number, %two : i32
-    %b = sched.natural %b_bits {tile.name = "b"} : i32
+    %b = sched.nonnegative %b_bits {tile.name = "b"} : i32
     sched.store_element %f, %L[%b, %c0, %c0] : f32, !tile.view<3, f32>
     %ids = tile.param "ids.k" : !tile.view<1, i32>
     %id = tile.element %ids[%c0] in_range [true] : !tile.view<1, i32> (i32) -> i32

@@ -91,9 +91,9 @@ sched.kernel @softcap_causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64]
     %from_last = arith.subi %last_tile, %work_turn : i32
     %b_bits = arith.divui %work_place, %work_heads : i32
     %h_bits = arith.remui %work_place, %work_heads : i32
-    %b = sched.natural %b_bits {tile.name = "b"} : i32
-    %h = sched.natural %h_bits {tile.name = "h"} : i32
-    %row_tile = sched.natural %from_last : i32
+    %b = sched.nonnegative %b_bits {tile.name = "b"} : i32
+    %h = sched.nonnegative %h_bits {tile.name = "h"} : i32
+    %row_tile = sched.nonnegative %from_last : i32
     %q0 = arith.muli %row_tile, %tile_rows overflow<nsw> {tile.name = "q0"} : i32
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32

@@ -50,8 +50,8 @@ sched.kernel @scalars(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arc
     %work_place = arith.divui %number, %work_tiles {tile.name = "head"} : i32
     %b_bits = arith.divui %work_place, %work_heads : i32
     %h_bits = arith.remui %work_place, %work_heads : i32
-    %b = sched.natural %b_bits {tile.name = "b"} : i32
-    %h = sched.natural %h_bits {tile.name = "h"} : i32
+    %b = sched.nonnegative %b_bits {tile.name = "b"} : i32
+    %h = sched.nonnegative %h_bits {tile.name = "h"} : i32
     %t = sched.thread_id : i32
     %c0 = arith.constant 0 : i32
     // ALL: const float x = load_f32(p.x + thread * p.x_stride[0]);

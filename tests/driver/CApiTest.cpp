@@ -276,7 +276,7 @@ TEST_CASE("variants, stages, plans and kernels have their texts in C") {
   CHECK(givenText(attune_explain(variant.get(), &options, "sm_90a", &text), text).find("\"candidates\"") !=
         std::string::npos);
   attune_options ordered = options;
-  ordered.turns = 0;
+  ordered.pingPong = 0;
   ordered.query_stages = 1;
   const std::string plan = givenText(attune_explain(variant.get(), &ordered, "sm_90a", &text), text);
   CHECK(plan.find("\"turns\": false") != std::string::npos);

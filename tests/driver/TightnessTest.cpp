@@ -28,13 +28,13 @@ std::vector<uint8_t> elements(const Variant &variant, const reference::Problem &
 }
 
 /// The shares of empty tiles that are left out at least, and of full ones that are not masked.
-struct Shares {
+struct Splits {
   double skippedBy192 = 0.99; ///< by tiles of 192 queries; of other tiles 0.99
   double unmasked = 0.99;
 };
 
 /// `scalars` are i32.
-void check(const std::string &mask, const std::map<std::string, int32_t> &scalars = {}, const Shares &shares = {}) {
+void check(const std::string &mask, const std::map<std::string, int32_t> &scalars = {}, const Splits &shares = {}) {
   INFO(mask);
   TextVariant text{.mask = mask, .tensors = {{"ids", i32, 1}}};
   for (const auto &[name, value] : scalars)
@@ -73,9 +73,9 @@ void check(const std::string &mask, const std::map<std::string, int32_t> &scalar
 
 // A tile of the sinks is masked where the window holds it too: one for each row of tiles within the window's reach of
 // the first key, of all rows less than 1% where sequences are longer than 13,000.
-const Shares withSinks = {.unmasked = 0.94};
+const Splits withSinks = {.unmasked = 0.94};
 // Rows that cross the end of a period of q count as all of it.
-const Shares withPeriods = {.skippedBy192 = 0.92};
+const Splits withPeriods = {.skippedBy192 = 0.92};
 
 } // namespace
 

@@ -125,10 +125,10 @@ TEST_CASE("tune times candidates, and keeps their times") {
 TEST_CASE("a plan that left the race is compared with what the winner took meanwhile") {
   // 6% behind at first; then the GPU comes to its power limit.
   const std::vector<double> winner = {69, 69, 70, 69, 69, 77, 77, 77, 77, 77, 77}, left = {73, 73, 74, 73, 73};
-  CHECK(timeBeside(left, winner) == Approx(77.0 * 73 / 69));
-  CHECK(timeBeside(winner, winner) == 77);
+  CHECK(timeAgainst(left, winner) == Approx(77.0 * 73 / 69));
+  CHECK(timeAgainst(winner, winner) == 77);
   // Ended in the middle of a round.
-  CHECK(timeBeside(std::vector<double>{2, 3, 4}, std::vector<double>{2, 2}) == 3);
+  CHECK(timeAgainst(std::vector<double>{2, 3, 4}, std::vector<double>{2, 2}) == 3);
 }
 
 TEST_CASE("compile takes the measured plan for its class of sizes, and for no other") {

@@ -39,7 +39,7 @@ struct Params {
   void *workspace;
   int group, q_offset, drop_threshold;
   float keep_scale;
-  int mapped;  // bit n: the copy engine can read by the n-th tensor map
+  int mapped;  // bit n: TMA can read by the n-th tensor map
   alignas(8) int batch;
   alignas(8) int heads;
   alignas(8) int query_length;
@@ -109,7 +109,7 @@ __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
 }
 
 /// The same number, which the compiler takes for another: it does not keep what follows from both.
-__device__ __forceinline__ unsigned read_again(unsigned number) {
+__device__ __forceinline__ unsigned opaque(unsigned number) {
   unsigned same;
   asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
   return same;
@@ -571,14 +571,14 @@ causal(const __grid_constant__ Params p) {
     slot = (int)next_slot;
   }
   const unsigned block = read_block_id();
-  const unsigned bits = read_again(p.query_length);
+  const unsigned bits = opaque(p.query_length);
   const unsigned q_tiles2 = (bits + 127u) / 128u;
   const int n2 = q_tiles2 <= 16u ? 16 : (q_tiles2 <= 32u ? 8 : (q_tiles2 <= 64u ? 4 : (q_tiles2 <= 128u ? 2 : 1)));
   const int heads_together2 = q_tiles2 < 8u ? 1 : (q_tiles2 <= 8u ? 32 : n2);
   const unsigned first_head2 = block / (q_tiles2 * (unsigned)heads_together2) * (unsigned)heads_together2;
   const unsigned number_in_group2 = block - q_tiles2 * first_head2;
-  const unsigned bits2 = read_again(p.batch);
-  const unsigned bits3 = read_again(p.heads);
+  const unsigned bits2 = opaque(p.batch);
+  const unsigned bits3 = opaque(p.heads);
   const unsigned all_heads2 = bits2 * bits3;
   const unsigned group_heads2 = min((unsigned)heads_together2, all_heads2 - first_head2);
   const unsigned head2 = first_head2 + number_in_group2 % group_heads2;

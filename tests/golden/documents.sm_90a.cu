@@ -100,7 +100,7 @@
 
 typedef unsigned short bf16; // bits in memory
 
-/// What the launch tells the copy engine about a tensor. PTX 5.5.8, tensor maps.
+/// What the launch tells TMA about a tensor. PTX 5.5.8, tensor maps.
 struct alignas(64) TensorMap {
   unsigned long long words[16];
 };
@@ -112,7 +112,7 @@ struct Params {
   void *workspace;
   int group, q_offset, drop_threshold;
   float keep_scale;
-  int mapped;  // bit n: the copy engine can read by the n-th tensor map
+  int mapped;  // bit n: TMA can read by the n-th tensor map
   alignas(8) int batch;
   alignas(8) int heads;
   alignas(8) int query_length;
@@ -303,7 +303,7 @@ template <int Fields> __device__ __forceinline__ Message<Fields> receive(unsigne
 }
 
 /// The same number, which the compiler takes for another: it does not keep what follows from both.
-__device__ __forceinline__ unsigned read_again(unsigned number) {
+__device__ __forceinline__ unsigned opaque(unsigned number) {
   unsigned same;
   asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
   return same;
@@ -417,7 +417,7 @@ template <int stages> __device__ __forceinline__ void init_ring(unsigned barrier
   }
 }
 
-/// Barriers initialised before are there for the copy engine. PTX 9.7.13.4, fence.mbarrier_init.
+/// Barriers initialised before are there for TMA. PTX 9.7.13.4, fence.mbarrier_init.
 __device__ __forceinline__ void fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 /// Waits until the barrier's phase of the given parity is complete. PTX 9.7.13.15.16, mbarrier.try_wait.parity.
@@ -483,7 +483,7 @@ template <int pending> __device__ __forceinline__ void wait_boxes() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
 
-/// The thread's stores to shared memory are there for the copy engine and wgmma. PTX 9.7.13.4, fence.proxy.async.
+/// The thread's stores to shared memory are there for TMA and wgmma. PTX 9.7.13.4, fence.proxy.async.
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /// A matrix `offset` bytes into a tile in shared memory, both multiples of 16, in panels of `panel` bytes a row: `leading` bytes from panel
@@ -1167,7 +1167,7 @@ documents(const __grid_constant__ Params p) {
       #pragma unroll 1
       for (int count = 0, first_stage = 0, first_phase = 0; number < work_tiles; ++count) {
         const int claimed = claim_work(p.work_counter);
-        const unsigned bits = read_again(p.query_length);
+        const unsigned bits = opaque(p.query_length);
         const unsigned q_tiles2 = (bits + 127u) / 128u;
         const unsigned first_head = number / (q_tiles2 * heads_together) * heads_together;
         const unsigned group_heads = min(heads_together, (unsigned)all_heads - first_head);
@@ -1346,11 +1346,11 @@ documents(const __grid_constant__ Params p) {
     increase_registers<232>();
     const int thread2 = threadIdx.x - 128;
     const int warpgroup = uniform(thread2 / 128);
-    const int own_turn = warpgroup + 5;
+    const int own_ping_pong = warpgroup + 5;
     const int n = warpgroup + 1;
-    const int next_turn = (int)((unsigned)n % 2u) + 5;
+    const int next_ping_pong = (int)((unsigned)n % 2u) + 5;
     if (warpgroup == 1) {
-      arrive_warps(next_turn, 256);
+      arrive_warps(next_ping_pong, 256);
     }
     #pragma unroll 1
     for (int count = 0, first_stage = 0, first_phase = 0;; ++count) {
@@ -1412,8 +1412,8 @@ documents(const __grid_constant__ Params p) {
         const Message<2> visits_message = receive<2>(visits + stage * 8);
         const int next_tile = uniform(visits_message.field[0]);
         if (next_tile < tiles_end) {
-          sync_warps(own_turn, 256);
-          arrive_warps(next_turn, 256);
+          sync_warps(own_ping_pong, 256);
+          arrive_warps(next_ping_pong, 256);
         }
         arrive(k_barriers + 16 + stage * 8);
         wait_barrier(v_barriers + stage * 8, phase);
@@ -1567,7 +1567,7 @@ documents(const __grid_constant__ Params p) {
         for (; tile2 < own_end2;) {
           const int k0_2 = wrap_mul(tile2, 128);
           wait_barrier(k_barriers + stage2 * 8, phase2);
-          sync_warps(own_turn, 256);
+          sync_warps(own_ping_pong, 256);
 
           // S = Q K^T
           float s2[1][16][4];  // q 128 x k 128 f32
@@ -1592,7 +1592,7 @@ documents(const __grid_constant__ Params p) {
                 true);
           }
           mma_commit();
-          arrive_warps(next_turn, 256);
+          arrive_warps(next_ping_pong, 256);
           const Message<2> visits_message2 = receive<2>(visits + stage2 * 8);
           const int next_tile2 = uniform(visits_message2.field[0]);
           const int partial3 = uniform(visits_message2.field[1]);
@@ -1859,8 +1859,8 @@ documents(const __grid_constant__ Params p) {
         const Message<2> visits_message = receive<2>(visits + stage2 * 8);
         const int next_tile = uniform(visits_message.field[0]);
         if (flag || (next_tile < tiles_end2)) {
-          sync_warps(own_turn, 256);
-          arrive_warps(next_turn, 256);
+          sync_warps(own_ping_pong, 256);
+          arrive_warps(next_ping_pong, 256);
         }
         arrive(k_barriers + 16 + stage2 * 8);
         wait_barrier(v_barriers + stage2 * 8, phase2);

@@ -40,7 +40,7 @@ struct Params {
   void *workspace;
   int group, q_offset, drop_threshold;
   float keep_scale;
-  int mapped;  // bit n: the copy engine can read by the n-th tensor map
+  int mapped;  // bit n: TMA can read by the n-th tensor map
   alignas(8) int batch;
   alignas(8) int heads;
   alignas(8) int query_length;
@@ -135,7 +135,7 @@ __device__ __forceinline__ long long clamp_index(long long index, long long exte
 }
 
 /// The same number, which the compiler takes for another: it does not keep what follows from both.
-__device__ __forceinline__ unsigned read_again(unsigned number) {
+__device__ __forceinline__ unsigned opaque(unsigned number) {
   unsigned same;
   asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
   return same;
@@ -704,7 +704,7 @@ gemma_local(const __grid_constant__ Params p) {
   const int lane2 = thread2 % 32;
   const int lane_row2 = lane2 / 4;
   const unsigned block = read_block_id();
-  const unsigned bits = read_again(p.query_length);
+  const unsigned bits = opaque(p.query_length);
   const unsigned q_tiles2 = (bits + 127u) / 128u;
   const unsigned head3 = block / q_tiles2;
   const int b2 = (int)(head3 / (unsigned)p.heads);

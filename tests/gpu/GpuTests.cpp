@@ -74,7 +74,7 @@ void addBackward(std::vector<Job> &jobs) {
       jobs.push_back({"backward",
                       [make](const Target &target) {
                         Case test = alone(make());
-                        test.options.packGroups = test.options.splitKeys = {}; // the forward pass's alone
+                        test.options.packGqa = test.options.splitKeys = {}; // the forward pass's alone
                         if (test.variant->keyLengths() || test.variant->queryLengths() || test.variant->keyPages())
                           return Verdict{true, test.describe() + ": of the forward pass alone", 0};
                         return test.reference ? Verdict{true, test.describe() + ": no gradient of its normaliser", 0}
@@ -92,7 +92,7 @@ void addBackward(std::vector<Job> &jobs) {
   for (const Reader &reader : scatteredReaders())
     for (const Shape &shape : gradientShapes())
       jobs.push_back({"backward", [=](const Target &target) {
-                        Asked asked = askedOf(reader, Variant("ordered").score(reader.score), bf16, shape, 7);
+                        Asked asked = testOf(reader, Variant("ordered").score(reader.score), bf16, shape, 7);
                         asked.gradients.deterministic = true;
                         return checkBackward(alone(asked.test), target, asked.gradients);
                       }});
@@ -290,7 +290,7 @@ void addRepeats(std::vector<Job> &jobs) {
     jobs.push_back({"repeats", [=](const Target &target) {
                       const Shape shape{
                           .batch = 2, .heads = 6, .headsKv = 2, .queries = 380, .keys = 390, .headDim = 64};
-                      const Asked asked = askedOf(reader, Variant("repeats").score(reader.score), bf16, shape, 9);
+                      const Asked asked = testOf(reader, Variant("repeats").score(reader.score), bf16, shape, 9);
                       return checkRepeats(alone(asked.test), target, 20, asked.gradients.tensors);
                     }});
 }

@@ -279,37 +279,37 @@ func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k
 
 // -----
 
-// expected-error @+1 {{with copy warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp}}
-func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 8>}
+// expected-error @+1 {{with producer warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp}}
+func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, producer_warps = 8>}
 
 // -----
 
-// expected-error @+1 {{persistent blocks need copy warps, which run ahead to the next query tile}}
+// expected-error @+1 {{persistent blocks need producer warps, which run ahead to the next query tile}}
 func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, persistent = true>}
 
 // -----
 
 // expected-error @+1 {{q_stages 0 is not 1; only persistent blocks have more}}
-func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, q_stages = 0>}
+func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, producer_warps = 4, q_stages = 0>}
 
 // -----
 
 // expected-error @+1 {{q_stages 2 is not 1; only persistent blocks have more}}
-func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, copy_warps = 4, q_stages = 2>}
+func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, producer_warps = 4, q_stages = 2>}
 
 // -----
 
-// expected-error @+1 {{turns are for warpgroups beside copy warps; give copy_warps}}
-func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, turns = true>}
+// expected-error @+1 {{turns are for warpgroups beside producer warps; give producer_warps}}
+func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, ping_pong = true>}
 
 // -----
 
-// expected-error @+1 {{overlap is for warpgroups beside copy warps; give copy_warps}}
+// expected-error @+1 {{overlap is for warpgroups beside producer warps; give producer_warps}}
 func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, overlap = true>}
 
 // -----
 
-// expected-error @+1 {{biases are staged by copy warps; give copy_warps, or leave out stage_biases}}
+// expected-error @+1 {{biases are staged by producer warps; give producer_warps, or leave out stage_biases}}
 func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, stage_biases = true>}
 
 // -----

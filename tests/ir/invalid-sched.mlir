@@ -1193,8 +1193,8 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 1
 
 // -----
 
-// expected-error @+1 {{has "sched.turns", which is for a role that computes beside one that fills rings; give sched.roles}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.turns} {
+// expected-error @+1 {{has "sched.ping_pong", which is for a role that computes beside one that fills rings; give sched.roles}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.ping_pong} {
 }
 
 // -----
@@ -1317,7 +1317,7 @@ tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype
   %DQ = tile.param "dq" : !tile.view<4, f32>
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 96 x d 64, f32, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.write_tile' op writes swizzled stages of 64 rows a warpgroup, got '!tile.tile<stage 1 x q 96 x d 64, f32, shared, #sched.swizzle<128>>'}}
-  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 shares 1 adds : !tile.tile<stage 1 x q 96 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 column_splits 1 adds : !tile.tile<stage 1 x q 96 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
 }
 
 // -----
@@ -1327,7 +1327,7 @@ tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype
   %DQ = tile.param "dq" : !tile.view<4, f32>
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.write_tile' op 3 shares of columns are not those of 2 warpgroups}}
-  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 shares 3 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 column_splits 3 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
 }
 
 // -----
@@ -1337,7 +1337,7 @@ tile.kernel @bad(dq: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <t
   %DQ = tile.param "dq" : !tile.view<3, f32>
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.write_tile' op writes to a view of four dimensions at three indices, got '!tile.view<3, f32>' at 2}}
-  sched.write_tile %s[%c0] to %DQ[%c0, %c0] limit %c0 shares 1 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<3, f32>
+  sched.write_tile %s[%c0] to %DQ[%c0, %c0] limit %c0 column_splits 1 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<3, f32>
 }
 
 // -----
@@ -1346,8 +1346,8 @@ tile.kernel @bad(dq: out [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 
   %c0 = arith.constant 0 : i32
   %DQ = tile.param "dq" : !tile.view<4, bf16>
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
-  // expected-error @+1 {{'sched.write_tile' op writes 'f32' to '!tile.view<4, bf16>'; the copy engine converts nothing}}
-  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 shares 1 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.write_tile' op writes 'f32' to '!tile.view<4, bf16>'; TMA converts nothing}}
+  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 column_splits 1 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
 }
 
 // -----
@@ -1356,6 +1356,6 @@ tile.kernel @bad(dq: out [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 
   %c0 = arith.constant 0 : i32
   %DQ = tile.param "dq" : !tile.view<4, bf16>
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>
-  // expected-error @+1 {{'sched.write_tile' op adds 'bf16', where the copy engine adds f32}}
-  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 shares 1 adds : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.write_tile' op adds 'bf16', where TMA adds f32}}
+  sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 column_splits 1 adds : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
 }

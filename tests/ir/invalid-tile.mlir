@@ -940,48 +940,48 @@ tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_
 
 // expected-error @+1 {{'tile.launch' op its kernels derive axis "split" in two ways}}
 tile.launch @pair [@first, @second]
-tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "shares", by = 64>]} {
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "splits", by = 64>]} {
 }
-tile.kernel @second(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "shares", by = 32>]} {
+tile.kernel @second(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "splits", by = 32>]} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op is left out by the extent of axis "h", which no operand has; declare an operand with it}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.left_out_if = [#tile.bound<"b">, #tile.bound<"k" most "h">]} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.skipped_if = [#tile.bound<"b">, #tile.bound<"k" most "h">]} {
 }
 
 // -----
 
-// expected-error @+1 {{'tile.kernel' op has tile.left_out_if, which is no list of #tile.bound}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.left_out_if = []} {
+// expected-error @+1 {{'tile.kernel' op has tile.skipped_if, which is no list of #tile.bound}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.skipped_if = []} {
 }
 
 // -----
 
-// expected-error @+1 {{'tile.kernel' op has tile.instead_of, which names no kernel}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.instead_of = "other"} {
+// expected-error @+1 {{'tile.kernel' op has tile.fallback_of, which names no kernel}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.fallback_of = "other"} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.launch' op starts "first" in place of @other, which is no kernel of it}}
 tile.launch @pair [@first]
-tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.instead_of = @other} {
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.fallback_of = @other} {
 }
 tile.kernel @other(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
-// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "shares", "pages", "slots", "pieces" or "tile_rows"}}
+// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "splits", "pages", "slots", "work_items" or "tile_rows"}}
 tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "halves">]} {
 }
 
 // -----
 
 // expected-error @+1 {{axis "split" is derived by tiles of 0 and 1 blocks a multiprocessor; both are positive}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "shares", by = 0>]} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "splits", by = 0>]} {
 }
 
 // -----
@@ -1023,8 +1023,8 @@ tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q 
 
 // -----
 
-// expected-error @+1 {{axis "piece" is derived by "pieces", which is `of` an axis of rows}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "piece", rule = "pieces", of = "tensors.t.1">]} {
+// expected-error @+1 {{axis "piece" is derived by "work_items", which is `of` an axis of rows}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "piece", rule = "work_items", of = "tensors.t.1">]} {
 }
 
 // -----

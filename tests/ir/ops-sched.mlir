@@ -43,8 +43,8 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
 
   // CHECK: sched.for_work grid (%[[NUMBER:.*]]) {
   sched.for_work grid (%number) {
-    // CHECK: %[[BATCH:.*]] = sched.natural %[[NUMBER]] : i32
-    %batch = sched.natural %number : i32
+    // CHECK: %[[BATCH:.*]] = sched.nonnegative %[[NUMBER]] : i32
+    %batch = sched.nonnegative %number : i32
     // CHECK: %[[HEAD:.*]] = sched.block_id : i32
     %head = sched.block_id : i32
     // CHECK: %[[Q0:.*]] = sched.grid_size : i32
@@ -56,8 +56,8 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
     %votes = sched.ballot %low_half : i32
     // CHECK: sched.read_block_id : i32
     %block = sched.read_block_id : i32
-    // CHECK: sched.read_again %[[NUMBER]] : i32
-    %again = sched.read_again %number : i32
+    // CHECK: sched.opaque %[[NUMBER]] : i32
+    %again = sched.opaque %number : i32
     // CHECK: %[[KH:.*]] = sched.slice %{{.*}}[%[[BATCH]], %[[HEAD]]] : <4, bf16> -> <2, bf16>
     %kh = sched.slice %K[%batch, %head] : !tile.view<4, bf16> -> !tile.view<2, bf16>
     %row = sched.slice %LSE[%batch, %head] : !tile.view<3, f32> -> !tile.view<1, f32>
@@ -119,8 +119,8 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
       %below = sched.columns_below %n
       // CHECK: sched.test_bit %[[BELOW]][%[[N]]]
       %bit = sched.test_bit %below[%n]
-      // CHECK: sched.behind %[[CAP:.*]], %[[CAP]]
-      %behind = sched.behind %cap, %cap
+      // CHECK: sched.after %[[CAP:.*]], %[[CAP]]
+      %behind = sched.after %cap, %cap
       // CHECK: sched.commit_copies
       sched.commit_copies
       // CHECK: sched.wait_copies pending 1
@@ -188,7 +188,7 @@ sched.kernel @counts(counts: workspace [word 4, n] i64) grid [n by 32] arch "sm_
   sched.add_integer %lane to %C[%lane, %lane] : !tile.view<2, i64>
 }
 
-// Roles, rings, the copy engine, asynchronous matrix instructions.
+// Roles, rings, TMA, asynchronous matrix instructions.
 // CHECK-LABEL: sched.kernel @hopper
 sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 64] f32, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32, counter: workspace [counters 1] i32, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1>
@@ -224,8 +224,8 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
     %one = sched.elect
     // CHECK: sched.for_work persistent from %[[FIRST:.*]] below %[[BOUND:.*]] (%[[B:.*]], %[[H:.*]]) {
     sched.for_work persistent from %zero below %Sk (%b, %h) {
-      // CHECK: %[[Q0:.*]] = sched.natural %[[B]] : i32
-      %q0 = sched.natural %b : i32
+      // CHECK: %[[Q0:.*]] = sched.nonnegative %[[B]] : i32
+      %q0 = sched.nonnegative %b : i32
       // CHECK: sched.send %[[B]], %[[H]] to %{{.*}}[%{{.*}}] : <stage 2 x message 1 x field 4, i32, shared>
       sched.send %b, %h to %tasks[%zero] : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
       // CHECK: sched.acquire %[[KR]][%{{.*}}] phase %{{.*}} : <2>
@@ -300,17 +300,17 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
     %sums = sched.shared "sums" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
     %SUMS = tile.param "sums" : !tile.view<4, f32>
     // CHECK: sched.write_tile %{{.*}}[%{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} shares 1 adds : <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, <4, f32>
-    sched.write_tile %sums[%zero] to %SUMS[%zero, %zero, %zero] limit %Sk shares 1 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+    sched.write_tile %sums[%zero] to %SUMS[%zero, %zero, %zero] limit %Sk column_splits 1 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
     // CHECK: sched.write_tile %{{.*}}[%{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} shares 2 : <stage 1 x q 128
-    sched.write_tile %sums[%zero] to %SUMS[%zero, %zero, %zero] limit %Sk shares 2 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+    sched.write_tile %sums[%zero] to %SUMS[%zero, %zero, %zero] limit %Sk column_splits 2 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
     %wide = sched.registers "wide" : !tile.tile<q 64 x d 128, f32, register, #sched.fragment<c, warps 4 x 2>>
     // CHECK: sched.store_tile %{{.*}} to %{{.*}}[%{{.*}}] : <q 64 x d 128, f32, register, #sched.fragment<c, warps 4 x 2>>, <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
     sched.store_tile %wide to %sums[%zero] : !tile.tile<q 64 x d 128, f32, register, #sched.fragment<c, warps 4 x 2>>, !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
     %float = arith.constant 1.0 : f32
     // CHECK: sched.for_work grid (
     sched.for_work grid (%b) {
-      %h = sched.natural %b : i32
-      %q0 = sched.natural %b : i32
+      %h = sched.nonnegative %b : i32
+      %q0 = sched.nonnegative %b : i32
       // CHECK: sched.wait %[[KR]][%{{.*}}] phase %{{.*}} : <2>
       sched.wait %kr[%zero] phase %zero : !sched.ring<2>
       // CHECK: sched.mma_fence
@@ -339,8 +339,8 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       %slot = sched.slot %k[%zero] {sched.at = #sched.at<order 0, stage 0>} : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.release %[[KR]][%{{.*}}] {sched.at = #sched.at<order 2, stage 1>} : <2> reads %[[SLOT]] : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       sched.release %kr[%zero] {sched.at = #sched.at<stage 1, order 2>} : !sched.ring<2> reads %slot : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
-      // CHECK: sched.release %[[KR]][%{{.*}}] by_lanes {sched.at = #sched.at<order 3, stage 1, turn "products">} : <2> reads %[[SLOT]], %[[SLOT]] :
-      sched.release %kr[%zero] by_lanes {sched.at = #sched.at<turn "products", order 3, stage 1>} : !sched.ring<2> reads %slot, %slot : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      // CHECK: sched.release %[[KR]][%{{.*}}] by_lanes {sched.at = #sched.at<order 3, stage 1, ping_pong "products">} : <2> reads %[[SLOT]], %[[SLOT]] :
+      sched.release %kr[%zero] by_lanes {sched.at = #sched.at<ping_pong "products", order 3, stage 1>} : !sched.ring<2> reads %slot, %slot : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       // CHECK: sched.sync_warps %{{.*}} threads 256
       sched.sync_warps %zero threads 256
       // CHECK: sched.arrive_warps %{{.*}} threads 256

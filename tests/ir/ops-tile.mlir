@@ -211,8 +211,8 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
     %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
   }
 
-  // CHECK: %[[OWN:.*]] = tile.part_row %{{.*}} by 64 : i32
-  %own = tile.part_row %q0 by 64 : i32
+  // CHECK: %[[OWN:.*]] = tile.warpgroup_row %{{.*}} by 64 : i32
+  %own = tile.warpgroup_row %q0 by 64 : i32
   // CHECK: tile.first_visible %{{.*}} : i32
   %first_own = tile.first_visible %reverse : i32
   // CHECK: tile.for_blocks (%{{.*}}, %{{.*}}) in %{{.*}} within [%{{.*}}, %[[OWN]]) {

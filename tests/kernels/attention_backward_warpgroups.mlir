@@ -96,7 +96,7 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
       %y = arith.mulf %e, %scale : f32
       tile.yield %y : f32
     }
-    // By a warp that does nothing else: the others go on while it waits for the copy engine.
+    // By a warp that does nothing else: the others go on while it waits for TMA.
     tile.accumulate %dqs, %DQ[%b, %h, %q0] limit %Sq {sched.ring = #sched.ring<stages 1, "producer" warp 1>} : !tile.tile<q 128 x d 64, f32, register>, !tile.view<4, f32>
     tile.yield %dk1, %dv1 : !keys, !values
   }

@@ -40,7 +40,7 @@ def scheduled(text, rng, roles):
         elif inside and OP.match(line) and rng.random() < share:
             stage = next((stage for name, stage in deferred.items() if name + " = " in line), 0) if deferred else int(rng.random() < 0.2)
             product = "tile.mma" in line
-            place = f"order {rng.randrange(8)}" + (f", stage {stage}" if stage else "") + (', turn "products"' if turns and product else "")
+            place = f"order {rng.randrange(8)}" + (f", stage {stage}" if stage else "") + (', ping_pong "products"' if turns and product else "")
             starts = "sched.async, " if product and rng.random() < 0.8 else ""
             at = line.rindex("tile.name")
             line = line[:at] + starts + f"sched.at = #sched.at<{place}>, " + line[at:]

@@ -11,7 +11,7 @@ tile.launch @split_keys [@partial, @combine dependent]
 
 tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16,
                      part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: workspace [split 4, b, h, q] f32)
-    grid [b, h, q by 256, split 4] dtype bf16 plan <tile_q = 256, tile_k = 64, warps = 16, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 16>], sched.turns} {
+    grid [b, h, q by 256, split 4] dtype bf16 plan <tile_q = 256, tile_k = 64, warps = 16, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 16>], sched.ping_pong} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -51,7 +51,7 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
   %a0 = tile.splat %zero : f32 -> !output
   %r:3 = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !rows, %l = %l0 : !rows, %acc = %a0 : !output) {
     %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 4>} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
-    %s = tile.mma %q, %k : !tile.tile<q 256 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0, turn "products">}
+    %s = tile.mma %q, %k : !tile.tile<q 256 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !scores {sched.async, sched.at = #sched.at<order 0, ping_pong "products">}
     %x = tile.map(%s : !scores) at(k = %k0) only_if %partial -> !scores {
     ^bb0(%e: f32, %key: i32):
       %seen = arith.cmpi slt, %key, %Sk : i32
@@ -92,7 +92,7 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
     } {sched.at = #sched.at<order 3>}
     %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 4>, sched.at = #sched.at<order 1, stage 1>} : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
     %p16 = tile.convert %p {sched.at = #sched.at<order 4>} : !scores -> !rounded
-    %acc2 = tile.mma %p16, %v add %acc1 : !output, !rounded, !tile.tile<k 64 x dv 64, bf16, shared> -> !output {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">}
+    %acc2 = tile.mma %p16, %v add %acc1 : !output, !rounded, !tile.tile<k 64 x dv 64, bf16, shared> -> !output {sched.async, sched.at = #sched.at<order 1, stage 1, ping_pong "products">}
     tile.yield %m1, %l2, %acc2 : !rows, !rows, !output
   }
   // A share without keys has l = 0 and LSE = -inf.

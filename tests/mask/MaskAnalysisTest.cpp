@@ -87,7 +87,7 @@ public:
     // A hull is of rows that follow from an op.
     BlockValues part = begin(hullBlock);
     part.part = true;
-    part.mayLieBehind = true;
+    part.mayFollow = true;
     (keysFixed ? part.k0 : part.q0) =
         mlir::arith::MaxSIOp::create(builder, builder.getUnknownLoc(), part.first(), part.first());
     hull = emitHull(builder, op, part);

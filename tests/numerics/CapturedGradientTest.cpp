@@ -26,7 +26,7 @@ void check(const Asked &asked) {
 
 /// Where a difference is left, of the loss sum(dO * O), it has that slope.
 void checkDifferences(const Reader &reader, const Shape &shape) {
-  const Asked asked = askedOf(reader, Variant("differences").score(reader.score).mask(causal()), f32, shape, 5);
+  const Asked asked = testOf(reader, Variant("differences").score(reader.score).mask(causal()), f32, shape, 5);
   const reference::BackwardProblem problem = backwardProblem(asked.test, asked.gradients);
   const Expected<reference::GradientValues> exact = reference::gradients(problem);
   REQUIRE(exact);
@@ -86,8 +86,8 @@ TEST_CASE("gradients with an offset of queries, in any layout") {
         for (Learned &tensor : longer.tensors)
           for (int64_t &dim : tensor.dims)
             dim = dim == -3 ? 200 : dim;
-        Asked asked = askedOf(longer, Variant("offset").qOffset().score(reader.score).mask(causal()), f32,
-                              gradientShapes().front(), 11);
+        Asked asked = testOf(longer, Variant("offset").qOffset().score(reader.score).mask(causal()), f32,
+                             gradientShapes().front(), 11);
         asked.test.problem.qOffset = offset;
         asked.test.layout = {.rowsBeforeHeads = true, .padColumns = 8, .reversedTensors = true};
         check(asked);
@@ -129,7 +129,7 @@ TEST_CASE("hidden and infinite elements give nothing to a gradient") {
 TEST_CASE("rows past the end of the queries give nothing to a gradient, however great their weights") {
   for (const std::vector<Reader> &readers : {orderedReaders(), scatteredReaders()})
     for (const Reader &reader : readers) {
-      Asked asked = askedOf(reader, Variant("great").score(reader.score), f32, gradientShapes().front(), 12);
+      Asked asked = testOf(reader, Variant("great").score(reader.score), f32, gradientShapes().front(), 12);
       // exp(s) overflows where LSE is taken as 0.
       for (const std::string &name : asked.gradients.tensors) {
         HostTensor &values = asked.test.problem.tensors.at(name);
@@ -148,7 +148,7 @@ TEST_CASE("gradients of empty sequences and of no batches are zeros") {
         continue;
       for (auto [batch, queries, keys] : {std::tuple(2, 0, 50), std::tuple(2, 50, 0), std::tuple(0, 50, 50)}) {
         const Shape shape{.batch = batch, .heads = 2, .headsKv = 1, .queries = queries, .keys = keys, .headDim = 16};
-        check(askedOf(reader, Variant("empty").score(reader.score), f32, shape, 3));
+        check(testOf(reader, Variant("empty").score(reader.score), f32, shape, 3));
       }
     }
 }
@@ -174,7 +174,7 @@ TEST_CASE("gradients of tables have the same bits in every launch") {
   for (const Reader &reader : scatteredReaders()) {
     const DType dtype = dtypes[++seed % 3];
     const Variant variant = Variant("v").score(reader.score).dropout(0.1f);
-    const Asked asked = askedOf(reader, variant, dtype, shape, seed);
+    const Asked asked = testOf(reader, variant, dtype, shape, seed);
     Verdict verdict = checkRepeats(asked.test, Target::cpu(), 8, asked.gradients.tensors);
     INFO(verdict.text);
     CHECK(verdict.pass);
@@ -186,7 +186,7 @@ TEST_CASE("deterministic gradients of tables") {
   for (const Reader &reader : scatteredReaders())
     for (const Shape &shape : gradientShapes()) {
       ++seed;
-      Asked asked = askedOf(reader, Variant("plain").score(reader.score).mask(causal()), dtypes[seed % 3], shape, seed);
+      Asked asked = testOf(reader, Variant("plain").score(reader.score).mask(causal()), dtypes[seed % 3], shape, seed);
       asked.gradients.deterministic = true;
       check(asked);
     }
@@ -243,7 +243,7 @@ TEST_CASE("what is infinite or NaN of a deterministic gradient is so by the form
 
 TEST_CASE("what is added to in the workspace is cleared in every launch") {
   const Shape shape{.batch = 1, .heads = 2, .headsKv = 2, .queries = 64, .keys = 64, .headDim = 16};
-  const Asked asked = askedOf(scatteredReaders()[2], Variant("v").score(scatteredReaders()[2].score), f32, shape, 3);
+  const Asked asked = testOf(scatteredReaders()[2], Variant("v").score(scatteredReaders()[2].score), f32, shape, 3);
   CompileOptions options = optionsOf(asked.test);
   options.gradients = asked.gradients;
   options.backward = true;

@@ -213,7 +213,7 @@ Group layoutGroup() {
   return b.group;
 }
 
-Group hiddenGroup() {
+Group maskedGroup() {
   Builder b{{"hidden", {}}};
   Shape shape{.batch = 2, .heads = 2, .headsKv = 2, .queries = 150, .keys = 140, .headDim = 32};
   for (DType dtype : dtypes) {
@@ -872,7 +872,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(wideHeadGroup(gpu));
   all.push_back(groupedHeadGroup());
   all.push_back(layoutGroup());
-  all.push_back(hiddenGroup());
+  all.push_back(maskedGroup());
   all.push_back(hardInputGroup());
   all.push_back(largeScoreGroup());
   all.push_back(patternGroup());

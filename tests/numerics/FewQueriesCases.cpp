@@ -27,7 +27,7 @@ struct FewQueriesGrid {
     const DType dtype = of.value_or(dtypes[(seed / 3) % 3]);
     group.cases.push_back([=] {
       Case test = makeCase(label, variant, dtype, shape, seed);
-      test.options.packGroups = way != 1;
+      test.options.packGqa = way != 1;
       test.options.splitKeys = way != 2;
       if (way != 1 && seed % 2)
         test.options.qRegisters = false;

@@ -99,7 +99,7 @@ std::vector<Reader> attune::tests::scatteredReaders() {
   };
 }
 
-Asked attune::tests::askedOf(const Reader &reader, Variant variant, DType dtype, const Shape &shape, uint64_t seed) {
+Asked attune::tests::testOf(const Reader &reader, Variant variant, DType dtype, const Shape &shape, uint64_t seed) {
   Asked asked{makeCase(reader.label, std::move(variant), dtype, shape, seed), {}};
   const int64_t extents[] = {shape.batch, shape.heads, shape.queries, shape.keys};
   uint64_t number = seed * 10;
@@ -148,10 +148,10 @@ std::vector<std::function<Asked()>> attune::tests::gradientCases() {
     for (const Reader &reader : readers)
       for (const Shape &shape : gradientShapes()) {
         cases.push_back(
-            [=] { return askedOf(reader, Variant("plain").score(reader.score), dtypes[seed % 3], shape, seed); });
+            [=] { return testOf(reader, Variant("plain").score(reader.score), dtypes[seed % 3], shape, seed); });
         cases.push_back([=] {
           const Variant masked = Variant("masked").score(reader.score).mask(causal() && slidingWindow(50, 0));
-          return askedOf(reader, Variant(masked).dropout(0.2f), dtypes[(seed + 1) % 3], shape, seed);
+          return testOf(reader, Variant(masked).dropout(0.2f), dtypes[(seed + 1) % 3], shape, seed);
         });
         ++seed;
       }

@@ -32,7 +32,7 @@ struct Asked {
   Gradients gradients;
 };
 /// `variant`, which has the reader's score, with random tensors.
-Asked askedOf(const Reader &reader, Variant variant, DType dtype, const Shape &shape, uint64_t seed);
+Asked testOf(const Reader &reader, Variant variant, DType dtype, const Shape &shape, uint64_t seed);
 /// With a sink, whose logits are normal ones times `scale`.
 Asked sinkCase(DType dtype, double scale);
 

@@ -32,7 +32,7 @@ struct Pages {
     group.cases.push_back([=] {
       Case test = makeCase(fmt::format("{} pages {}", label, pageSize), variant, dtype, shape, seed);
       if (seed % 3 == 0)
-        test.options.packGroups = packs;
+        test.options.packGqa = packs;
       if (seed % 4 < 2)
         test.options.splitKeys = true;
       test.layout.rowsBeforeHeads = seed % 5 == 0;

@@ -114,7 +114,7 @@ Case attune::tests::makeCase(std::string label, Variant variant, DType dtype, co
   const HostTensor *ofKeys = lengths ? &problem.tensors.at(lengths->name) : nullptr;
   if (ofKeys)
     for (HostTensor *rows : {&problem.k, &problem.v})
-      reference::poisonBehind(*rows, *ofKeys);
+      reference::poisonAfter(*rows, *ofKeys);
   if (const std::optional<KeyPages> &pages = shared->keyPages()) {
     HostTensor &table = problem.tensors[pages->tensor.name];
     table = reference::pageTable(shape.batch, shape.keys, pages->size, ofKeys, seed * 100 + 8);

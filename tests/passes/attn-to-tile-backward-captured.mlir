@@ -76,7 +76,7 @@ attn.attention @columns dtype bf16 head_dim 64 x 64 scale 0.125
 // CHECK:         tile.scatter %zeros, %{{.*}}[%[[AT]], %rows, %columns]
 // CHECK-LABEL: tile.kernel @dense_grad_t(
 // CHECK-SAME:    grads.t: out [tensors.t.0, tensors.t.1, tensors.t.2] bf16) grid [tensors.t.0, q by 64, k by 64]
-// CHECK-SAME:    tile.left_out_if = [#tile.bound<"b">, #tile.bound<"h" most "tensors.t.0">]
+// CHECK-SAME:    tile.skipped_if = [#tile.bound<"b">, #tile.bound<"h" most "tensors.t.0">]
 // CHECK:         %[[TILE:.*]] = tile.domain k by 64 [%{{.*}}, %{{.*}}) full times %{{.*}}
 // CHECK:         tile.for_blocks (%{{.*}}, %{{.*}}, %[[ROUND:.*]]) in %[[TILE]]
 // CHECK:           arith.divsi %[[ROUND]]

@@ -5,7 +5,7 @@
 // With warp-level products, too, one loop has all five where elements are dear: dropout's random numbers are drawn once. It adds dQ to a workspace that the
 // kernel of rows clears; dS goes by way of shared memory, without a ring, as no roles are apart. sm_80 adds floats one by one.
 // PLAN: attn.attention @dropout
-// PLAN-SAME: attn.adds_queries
+// PLAN-SAME: attn.accumulates_dq
 // CHECK:         tile.launch @dropout [@dropout_rows, @dropout_keys, @dropout_queries]
 // CHECK-LABEL: tile.kernel @dropout_rows(dq_sums: workspace [b, h, q, d 64] f32
 // CHECK:         tile.store %{{.*}}, %DQ_SUMS
@@ -54,7 +54,7 @@ attn.attention @score dtype bf16 head_dim 64 x 64 scale 0.125 attributes {gradie
 
 // The order of additions is the same in each launch.
 // PLAN: attn.attention @deterministic
-// PLAN-NOT: attn.adds_queries
+// PLAN-NOT: attn.accumulates_dq
 // CHECK-LABEL: tile.kernel @deterministic_rows(
 // CHECK-NOT:   dq_sums
 // CHECK-NOT:   tile.accumulate

@@ -1,10 +1,10 @@
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=64 tile-k=64 stages=3 blocks-per-sm=2 pack-groups=true split-keys=true" -attn-to-tile=granularity=16 -canonicalize -cse | FileCheck %s
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=64 tile-k=64 stages=3 blocks-per-sm=2 pack-gqa=true split-keys=true" -attn-to-tile=granularity=16 -canonicalize -cse | FileCheck %s
 
 // K and V are views of pages; the extent of k follows from the table, and a sequence's own keys end its loads. Blocks
 // are pieces of what the lengths of all sequences say: a loop sums that up and another finds the block's, in both kernels.
 // CHECK-LABEL: tile.kernel @pages_shares(q: in [b, h, q, d 64] bf16, k: in [page, hkv, slot 32, d 64] bf16, v: in [page, hkv, slot 32, dv 64] bf16,
 // CHECK-SAME:    part_m: workspace [piece, hkv, row_of_tile] f32, {{.*}}part_acc: workspace [piece, hkv, row_of_tile, dv 64] f32) grid [piece, hkv]
-// CHECK-SAME:    tile.derived = [#tile.derived<name = "k", rule = "pages", by = 32, of = "tensors.table.1">, #tile.derived<name = "row", rule = "rows">, #tile.derived<name = "piece", rule = "pieces", by = 64, blocks_per_sm = 2, of = "row">, #tile.derived<name = "row_of_tile", rule = "tile_rows", by = 64, of = "row">, #tile.derived<name = "slot_of_device", rule = "slots", blocks_per_sm = 2>]
+// CHECK-SAME:    tile.derived = [#tile.derived<name = "k", rule = "pages", by = 32, of = "tensors.table.1">, #tile.derived<name = "row", rule = "rows">, #tile.derived<name = "piece", rule = "work_items", by = 64, blocks_per_sm = 2, of = "row">, #tile.derived<name = "row_of_tile", rule = "tile_rows", by = 64, of = "row">, #tile.derived<name = "slot_of_device", rule = "slots", blocks_per_sm = 2>]
 // CHECK-DAG:     %[[SK:.*]] = tile.axis_extent "k"
 // CHECK-DAG:     %[[LENGTHS:.*]] = tile.param "tensors.lengths"
 // CHECK-DAG:     %[[PIECE:.*]] = tile.block_index "piece"

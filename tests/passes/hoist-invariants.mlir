@@ -194,7 +194,7 @@ tile.kernel @rounds(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f32
 
 // -----
 
-// What copy warps bring as a window stays where it is read.
+// What producer warps bring as a window stays where it is read.
 // CHECK-LABEL: tile.kernel @windows
 // CHECK-NOT:     tile.map
 // CHECK:         tile.for_blocks

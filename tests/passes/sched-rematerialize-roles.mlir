@@ -10,9 +10,9 @@
 // CHECK: sched.next
 // CHECK: %[[BLOCK:.*]] = sched.read_block_id
 // CHECK-NEXT: %[[BBITS:.*]] = arith.divui %[[BLOCK]], %[[HEADS:.*]] : i32
-// CHECK-NEXT: %[[B:.*]] = sched.natural %[[BBITS]]
+// CHECK-NEXT: %[[B:.*]] = sched.nonnegative %[[BBITS]]
 // CHECK-NEXT: %[[HBITS:.*]] = arith.remui %[[BLOCK]], %[[HEADS]] : i32
-// CHECK-NEXT: %[[H:.*]] = sched.natural %[[HBITS]]
+// CHECK-NEXT: %[[H:.*]] = sched.nonnegative %[[HBITS]]
 // CHECK: sched.read_thread_id
 // CHECK: sched.store_element %{{.*}}, %{{.*}}[%[[B]], %[[H]], %
 sched.kernel @role(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
@@ -27,8 +27,8 @@ sched.kernel @role(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "s
         %heads = tile.axis_extent "h" : i32
         %b_bits = arith.divui %number, %heads : i32
         %h_bits = arith.remui %number, %heads : i32
-        %b = sched.natural %b_bits : i32
-        %h = sched.natural %h_bits : i32
+        %b = sched.nonnegative %b_bits : i32
+        %h = sched.nonnegative %h_bits : i32
         %thread = sched.thread_id in_role : i32
         %lane = arith.remui %thread, %c32 : i32
         sched.for_tiles (%n) = (%c0) below %c32 {
@@ -51,11 +51,11 @@ sched.kernel @role(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "s
 // CHECK: sched.for_work persistent from %{{.*}} below %{{.*}} (%[[NUMBER:.*]], %[[COUNT:.*]]) {
 // CHECK: %[[MIXED:.*]] = arith.addi
 // CHECK: sched.store_element %{{.*}}, %{{.*}}[%[[MIXED]], %{{.*}}
-// CHECK: %[[AGAIN:.*]] = sched.read_again %[[NUMBER]]
+// CHECK: %[[AGAIN:.*]] = sched.opaque %[[NUMBER]]
 // CHECK-NEXT: %[[BBITS:.*]] = arith.divui %[[AGAIN]], %[[HEADS:.*]] : i32
-// CHECK-NEXT: %[[B:.*]] = sched.natural %[[BBITS]]
+// CHECK-NEXT: %[[B:.*]] = sched.nonnegative %[[BBITS]]
 // CHECK-NEXT: %[[HBITS:.*]] = arith.remui %[[AGAIN]], %[[HEADS]] : i32
-// CHECK-NEXT: %[[H:.*]] = sched.natural %[[HBITS]]
+// CHECK-NEXT: %[[H:.*]] = sched.nonnegative %[[HBITS]]
 // CHECK-NEXT: sched.store_element %{{.*}}, %{{.*}}[%[[B]], %[[H]], %[[COUNT]]]
 sched.kernel @persistent(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
@@ -66,8 +66,8 @@ sched.kernel @persistent(lse: optional out [b, h, q] f32) grid [b, h, q by 64] a
     %heads = tile.axis_extent "h" : i32
     %b_bits = arith.divui %number, %heads : i32
     %h_bits = arith.remui %number, %heads : i32
-    %b = sched.natural %b_bits : i32
-    %h = sched.natural %h_bits : i32
+    %b = sched.nonnegative %b_bits : i32
+    %h = sched.nonnegative %h_bits : i32
     %thread = sched.thread_id : i32
     %mixed = arith.addi %b, %thread : i32
     sched.store_element %x, %lse[%mixed, %c0, %c0] : f32, !tile.view<3, f32>

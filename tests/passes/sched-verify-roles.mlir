@@ -970,7 +970,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
 
 // -----
 
-// The copy engine; first as it should be.
+// TMA; first as it should be.
 
 sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
@@ -1025,7 +1025,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     scf.if %one {
       sched.acquire %ring[%c0] phase %c0 : !sched.ring<2>
       sched.expect_bytes 4096 on %ring[%c0] : !sched.ring<2>
-      // expected-error @below {{'sched.load_box' op signals ring, which the copy engine may not see; sched.fence_init must follow its init_ring}}
+      // expected-error @below {{'sched.load_box' op signals ring, which TMA may not see; sched.fence_init must follow its init_ring}}
       // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
       sched.load_box %map[%c0, %c0, %c0, %c0] to %tile[%c0] signal %ring : !sched.tensor_map<32 x 64, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
     }

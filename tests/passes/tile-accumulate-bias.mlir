@@ -4,7 +4,7 @@
 // CHECK-LABEL: tile.kernel @turns
 // CHECK: %[[BIAS:.*]] = tile.map(%{{.*}} : !tile.tile<q 128 x k 64, bf16, shared>
 // CHECK: tile.mma %{{.*}} add %[[BIAS]]
-attn.attention @turns dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, stage_biases = true>} score {
+attn.attention @turns dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32
@@ -17,7 +17,7 @@ attn.attention @turns dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes 
 // CHECK-LABEL: tile.kernel @both
 // CHECK: %[[BIAS:.*]] = tile.map(%{{.*}} : !tile.tile<q 128 x k 64, bf16, shared>
 // CHECK: tile.mma %{{.*}} add %[[BIAS]]
-attn.attention @both dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, overlap = true, stage_biases = true>} score {
+attn.attention @both dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, overlap = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32
@@ -30,7 +30,7 @@ attn.attention @both dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {
 // CHECK-LABEL: tile.kernel @neither
 // CHECK: %[[BIAS:.*]] = tile.map(%{{.*}} : !tile.tile<q 128 x k 64, bf16, shared>
 // CHECK: tile.mma %{{.*}} add %[[BIAS]]
-attn.attention @neither dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, stage_biases = true>} score {
+attn.attention @neither dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32
@@ -45,7 +45,7 @@ attn.attention @neither dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attribute
 // CHECK: %[[S:.*]] = tile.mma
 // CHECK-NOT: add
 // CHECK: tile.map(%[[S]], %{{.*}} : {{.*}}, !tile.tile<q 128 x k 64, bf16, shared>
-attn.attention @alone dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, overlap = true, stage_biases = true>} score {
+attn.attention @alone dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, overlap = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32

@@ -223,7 +223,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [
   %dom = tile.domain k by 64 [%c0, %Sk) full
   tile.for_blocks (%k0, %partial) in %dom {
       %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
-    // expected-error @below {{'tile.load' op is copied by one warp, of which one lane starts the copy engine}}
+    // expected-error @below {{'tile.load' op is copied by one warp, of which one lane starts TMA}}
     %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "a" warps 1 to 2>} : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
     tile.yield
   }
@@ -296,7 +296,7 @@ tile.kernel @bad(lse: in [b, h, k] f32, k: in [b, h, k, d 64] bf16) grid [b, h, 
   %LSE = tile.param "lse" : !tile.view<3, f32>
   %dom = tile.domain k by 64 [%c0, %Sk) full
   tile.for_blocks (%k0, %partial) in %dom {
-    // expected-error @below {{'tile.load' op is of single values, which the copy engine of a role does not bring; load the vector to registers, and convert it}}
+    // expected-error @below {{'tile.load' op is of single values, which TMA of a role does not bring; load the vector to registers, and convert it}}
     %l = tile.load %LSE[%b, %h, %k0] limit %Sk : !tile.view<3, f32> -> !tile.tile<k 64, f32, shared>
     tile.yield
   }

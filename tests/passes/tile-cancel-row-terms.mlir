@@ -1,4 +1,4 @@
-// RUN: attune-opt %s --attn-tile-size --attn-to-tile=granularity=16 --tile-fold-softmax-scale --canonicalize --tile-hoist-invariants --tile-split-distances --tile-cancel-row-terms --canonicalize | FileCheck %s
+// RUN: attune-opt %s --attn-tile-size --attn-to-tile=granularity=16 --tile-fold-softmax-scale --canonicalize --tile-hoist-invariants --tile-split-relative-positions --tile-cancel-row-terms --canonicalize | FileCheck %s
 
 // The score adds slope * column; the LSE takes slope * row off again.
 // CHECK-LABEL: tile.kernel @alibi

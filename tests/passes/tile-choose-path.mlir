@@ -7,11 +7,11 @@
 
 // One loop, a copy before it and one in it; a product of 64 rows a warpgroup and 16-bit operands. The plan stays on an architecture that has warpgroups.
 // CHECK-LABEL: tile.kernel @taken
-// CHECK-SAME:    sched.overlap, sched.persistent, sched.roles = [{{.*}}], sched.turns} {
+// CHECK-SAME:    sched.overlap, sched.persistent, sched.roles = [{{.*}}], sched.ping_pong} {
 // OTHER-LABEL: tile.kernel @taken
 // OTHER-SAME:    blocks_per_sm = 1> attributes {tile.remarks = ["products are warp-level and all warps copy: sm_90 has no warpgroup-level products"]}
 tile.kernel @taken(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.turns} {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -25,11 +25,11 @@ tile.kernel @taken(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 
 // -----
 
-// What the plan says of copy warps, and of what goes with them, is gone.
+// What the plan says of producer warps, and of what goes with them, is gone.
 // CHECK-LABEL: tile.kernel @no_loop
 // CHECK-SAME:    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {tile.remarks = ["products are warp-level and all warps copy: it has 0 loops over tiles, not one"]}
 tile.kernel @no_loop(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.stage_biases, sched.turns} {
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.stage_biases, sched.ping_pong} {
 }
 
 // -----
@@ -139,7 +139,7 @@ tile.kernel @no_copy_inside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 !queries = !tile.tile<q 64 x d 64, bf16, shared>
 !keys = !tile.tile<k 32 x d 64, bf16, shared>
 
-// The copy engine takes boxes of four dimensions.
+// TMA takes boxes of four dimensions.
 // CHECK-LABEL: tile.kernel @three_dimensions
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile of a tensor that has not four dimensions, the last of a fixed extent"]
 tile.kernel @three_dimensions(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: in [h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
@@ -392,7 +392,7 @@ tile.kernel @accumulated(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16,
 
 // -----
 
-// Without copy warps there is nothing to choose.
+// Without producer warps there is nothing to choose.
 // CHECK-LABEL: tile.kernel @plain
 // CHECK-NOT:     tile.remarks
 tile.kernel @plain(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16

@@ -1,6 +1,6 @@
 // RUN: attune-opt %s --attn-tile-size=arch=sm_90a --attn-to-tile=granularity=16 --canonicalize --tile-place-operands --tile-choose-path=arch=sm_90a --tile-assign-roles --tile-assign-layouts --tile-fold-rectifiers | FileCheck %s
 // RUN: attune-opt %s --attn-tile-size=arch=sm_80 --attn-to-tile=granularity=16 --canonicalize --tile-place-operands --tile-choose-path=arch=sm_80 --tile-assign-roles --tile-assign-layouts --tile-fold-rectifiers | FileCheck %s
-// RUN: attune-opt %s --attn-tile-size=arch=sm_80 --attn-to-tile=granularity=16 --canonicalize --tile-place-operands --tile-choose-path=arch=sm_80 --tile-assign-roles --tile-assign-layouts --tile-fold-rectifiers --tile-overlap-products --tile-alternate-warpgroups --tile-pipeline-copies --tile-specialize-warps --tile-pipeline-stages --tile-to-sched=arch=sm_80 | FileCheck %s --check-prefix=SCHED
+// RUN: attune-opt %s --attn-tile-size=arch=sm_80 --attn-to-tile=granularity=16 --canonicalize --tile-place-operands --tile-choose-path=arch=sm_80 --tile-assign-roles --tile-assign-layouts --tile-fold-rectifiers --tile-overlap-products --tile-ping-pong --tile-pipeline-copies --tile-specialize-warps --tile-pipeline-stages --tile-to-sched=arch=sm_80 | FileCheck %s --check-prefix=SCHED
 
 // CHECK-LABEL: tile.kernel @relu
 // CHECK-NOT:     arith.maximumf

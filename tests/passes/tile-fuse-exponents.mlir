@@ -55,7 +55,7 @@ attn.attention @warps dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.p
 // CHECK:             %[[EXPONENT:.*]] = math.fma
 // CHECK-NEXT:        math.exp2 %[[EXPONENT]]
 // CHECK:           tile.yield %[[M]], %{{.*}}, %{{.*}}, %[[ADDEND]] :
-attn.attention @warpgroups dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout, attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+attn.attention @warpgroups dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout, attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4>} score {
 } mask {
 }
 
@@ -67,16 +67,16 @@ attn.attention @warpgroups dtype bf16 head_dim 64 x 64 scale 0.125 attributes {d
 // CHECK-DAG:     %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
 // CHECK:         arith.select %{{.*}}, %[[ONE]], %[[FACTOR]] : f32
 // CHECK:         math.fma
-attn.attention @unscaled dtype bf16 head_dim 64 x 64 scale 1.0 attributes {dropout, attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+attn.attention @unscaled dtype bf16 head_dim 64 x 64 scale 1.0 attributes {dropout, attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4>} score {
 } mask {
 }
 
 // -----
 
-// Above 3 the next smaller score would be too near; f16 has no room for what is rounded; with turns tile-hold-maxima makes the multiply-add.
+// Above 3 the next smaller score would be too near; f16 has no room for what is rounded; with turns tile-lazy-rescale makes the multiply-add.
 // CHECK-LABEL: tile.kernel @upscaled
 // CHECK-NOT:     math.fma
-attn.attention @upscaled dtype bf16 head_dim 64 x 64 scale 4.0 attributes {dropout, attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+attn.attention @upscaled dtype bf16 head_dim 64 x 64 scale 4.0 attributes {dropout, attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4>} score {
 } mask {
 }
 
@@ -92,7 +92,7 @@ attn.attention @half dtype f16 head_dim 64 x 64 scale 0.125 attributes {attn.pla
 
 // CHECK-LABEL: tile.kernel @turns
 // CHECK-NOT:     math.fma
-attn.attention @turns dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true>} score {
+attn.attention @turns dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true>} score {
 } mask {
 }
 
@@ -115,7 +115,7 @@ attn.attention @precise dtype bf16 head_dim 64 x 64 scale 0.125 attributes {prec
 attn.attention @sink dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {dropout, normaliser = "softmax_sink", statistics = [#attn.statistic<m, max, 0xFF800000 : f32>, #attn.statistic<l, sum, 0.0 : f32>],
                 tensors = [#attn.tensor<sinks, f32, rank 1>],
-                attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+                attn.plan = #attn.plan<tile_q = 128, tile_k = 128, warps = 8, stages = 3, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4>} score {
 } mask {
 } base {
 ^bb0(%b: i32, %h: i32, %m: f32, %l: f32):

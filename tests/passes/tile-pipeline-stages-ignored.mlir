@@ -1,7 +1,7 @@
 // RUN: attune-opt %S/../kernels/attention_backward_warpgroups.mlir -tile-place-operands -tile-choose-path=arch=sm_90 -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-pipeline-copies -tile-specialize-warps -tile-pipeline-stages | FileCheck %s
 // RUN: attune-opt %s -split-input-file -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-pipeline-stages | FileCheck %s --check-prefix=ALIKE
 
-// Where an architecture has no warpgroups a program loses its copy warps, and with them what its text says of when ops run.
+// Where an architecture has no warpgroups a program loses its producer warps, and with them what its text says of when ops run.
 // CHECK: tile.kernel @attention_backward_warpgroups
 // CHECK: tile.remarks = [{{.*}}"products are warp-level and all warps copy: sm_90 has no warpgroup-level products; when ops run, which the text says for roles, is left out"
 // CHECK-NOT: sched.at
@@ -23,7 +23,7 @@ tile.kernel @alike(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
   %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>
   tile.for_blocks (%k0, %partial) in %dom {
     %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
-    %s = tile.mma %q, %k : !tile.tile<q 64 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 64 x k 64, f32, register> {sched.async, sched.at = #sched.at<order 0, turn "products">}
+    %s = tile.mma %q, %k : !tile.tile<q 64 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 64 x k 64, f32, register> {sched.async, sched.at = #sched.at<order 0, ping_pong "products">}
     tile.yield
   }
 }

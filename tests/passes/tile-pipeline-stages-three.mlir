@@ -15,19 +15,19 @@
 // CHECK-NEXT:        %[[P0:.*]] = tile.convert
 // CHECK-NEXT:        sched.wait %[[KR]][%second_stage]
 // CHECK-NEXT:        sched.slot
-// CHECK-NEXT:        sched.sync_warps %own_turn
+// CHECK-NEXT:        sched.sync_warps %own_ping_pong
 // CHECK-NEXT:        %[[S1:.*]] = tile.mma %q,
-// CHECK-NEXT:        sched.arrive_warps %next_turn
+// CHECK-NEXT:        sched.arrive_warps %next_ping_pong
 // CHECK:             %[[ENDS:.*]]:3, {{.*}}, %[[BEFORE_END:.*]] = sched.for_tiles (%tile, %stage, %phase, %phase_before, %phase_before_before) = ({{.*}}, %second_phase, %second_phase_before) {{.*}} tiles(%[[ACC:.*]] = {{.*}}, %[[S:.*]] = %[[S1]] : {{.*}}, %[[P:.*]] = %[[P0]] : {{.*}} keeps {
 // CHECK-NEXT:          %[[NEXT_P:.*]] = tile.convert %[[S]]
 // CHECK-NEXT:          sched.wait %[[KR]][%stage]
 // CHECK-NEXT:          sched.slot
-// CHECK-NEXT:          sched.sync_warps %own_turn
+// CHECK-NEXT:          sched.sync_warps %own_ping_pong
 // CHECK-NEXT:          %[[NEXT_S:.*]] = tile.mma %q,
 // CHECK-NEXT:          sched.wait %[[VR:.*]][%phase_before_before]
 // CHECK-NEXT:          sched.slot %{{.*}}[%phase_before_before]
 // CHECK-NEXT:          %[[SUM:.*]] = tile.mma %[[P]], %{{.*}} add %[[ACC]]
-// CHECK-NEXT:          sched.arrive_warps %next_turn
+// CHECK-NEXT:          sched.arrive_warps %next_ping_pong
 // CHECK:               sched.release %[[VR]][%phase_before_before]
 // CHECK-NEXT:          sched.next %{{.*}}, %{{.*}}, %{{.*}}, %phase, %phase_before, %[[SUM]], %[[NEXT_S]], %[[NEXT_P]]
 // CHECK-NEXT:        } {tile.names = ["tile", "stage", "phase", "phase_before", "phase_before_before"]}
@@ -67,12 +67,12 @@ tile.kernel @three_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16
       %r = sched.for_tiles (%tile, %k_stage, %v_stage) = (%i, %i, %i) below %n tiles(%acc = %none : !sums) {
         sched.wait %kr[%k_stage] phase %i {sched.at = #sched.at<order 1>} : !sched.ring<2>
         %k = sched.slot %k_ring[%k_stage] {sched.at = #sched.at<order 1>} : !key_ring -> !keys
-        %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 1, turn "products">}
+        %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 1, ping_pong "products">}
         sched.release %kr[%k_stage] : !sched.ring<2> reads %k : !keys
         %p = tile.convert %s {sched.at = #sched.at<order 0, stage 1>} : !scores -> !rounded
         sched.wait %vr[%v_stage] phase %i {sched.at = #sched.at<order 2, stage 2>} : !sched.ring<3>
         %v = sched.slot %v_ring[%v_stage] {sched.at = #sched.at<order 2, stage 2>} : !value_ring -> !values
-        %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 2, stage 2, turn "products">}
+        %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 2, stage 2, ping_pong "products">}
         sched.release %vr[%v_stage] {sched.at = #sched.at<order 2, stage 2>} : !sched.ring<3> reads %v : !values
         %next = arith.addi %tile, %one : i32
         %next_k = arith.xori %k_stage, %one : i32

@@ -353,9 +353,9 @@ tile.kernel @only_async(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) 
 // CHECK:           %[[THREAD:.*]] = sched.thread_id in_role : i32
 // CHECK:           %[[DIV:.*]] = arith.divui %[[THREAD]], %c128_i32
 // CHECK:           %[[GROUP:.*]] = sched.uniform %[[DIV]] {tile.name = "warpgroup"}
-// CHECK:           %[[OWN:.*]] = arith.addi %[[GROUP]], %c5_i32{{.*}} overflow<nsw> {tile.name = "own_turn"}
+// CHECK:           %[[OWN:.*]] = arith.addi %[[GROUP]], %c5_i32{{.*}} overflow<nsw> {tile.name = "own_ping_pong"}
 // CHECK:           %[[AFTER:.*]] = arith.remui %{{.*}}, %c2_i32
-// CHECK:           %[[NEXT:.*]] = arith.addi %[[AFTER]], %c5_i32{{.*}} {tile.name = "next_turn"}
+// CHECK:           %[[NEXT:.*]] = arith.addi %[[AFTER]], %c5_i32{{.*}} {tile.name = "next_ping_pong"}
 // CHECK:           %[[LAST:.*]] = arith.cmpi eq, %[[GROUP]], %c1_i32{{.*}}
 // CHECK:           scf.if %[[LAST]] {
 // CHECK-NEXT:        sched.arrive_warps %[[NEXT]] threads 256
@@ -390,7 +390,7 @@ tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
       %r:2 = sched.for_tiles (%tile, %stage, %phase) = (%i, %i, %i) below %n tiles(%acc = %none : !sums, %m = %low : !rows) {
         sched.wait %kr[%stage] phase %phase {sched.at = #sched.at<order 0>} : !sched.ring<2>
         %k = sched.slot %k_ring[%stage] {sched.at = #sched.at<order 0>} : !key_ring -> !keys
-        %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0, turn "products">}
+        %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0, ping_pong "products">}
         sched.release %kr[%stage] : !sched.ring<2> reads %k : !keys
         %m1 = tile.reduce max %s over "k" init %m : !rows, !scores -> !rows {sched.at = #sched.at<order 3>}
         %scaled = tile.map(%acc, %m1 : !sums, !rows) -> !sums {
@@ -401,7 +401,7 @@ tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
         %p = tile.convert %s {sched.at = #sched.at<order 6>} : !scores -> !rounded
         sched.wait %vr[%stage] phase %phase {sched.at = #sched.at<order 1, stage 1>} : !sched.ring<2>
         %v = sched.slot %v_ring[%stage] {sched.at = #sched.at<order 1, stage 1>} : !value_ring -> !values
-        %acc1 = tile.mma %p, %v add %scaled : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">}
+        %acc1 = tile.mma %p, %v add %scaled : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1, ping_pong "products">}
         sched.release %vr[%stage] {sched.at = #sched.at<order 1, stage 1>} : !sched.ring<2> reads %v : !values
         %next = arith.addi %tile, %one : i32
         %next_stage = arith.xori %stage, %one : i32
@@ -463,7 +463,7 @@ tile.kernel @passes_over(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
       %r:5 = sched.for_tiles (%tile, %stage, %phase) = (%b#0, %b#1, %b#2) below %half tiles(%acc = %none : !sums, %m = %low : !rows) keeps {
         sched.wait %kr[%stage] phase %phase {sched.at = #sched.at<order 0>} : !sched.ring<2>
         %k = sched.slot %k_ring[%stage] {sched.at = #sched.at<order 0>} : !key_ring -> !keys
-        %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0, turn "products">}
+        %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0, ping_pong "products">}
         sched.release %kr[%stage] : !sched.ring<2> reads %k : !keys
         %m1 = tile.reduce max %s over "k" init %m : !rows, !scores -> !rows {sched.at = #sched.at<order 3>}
         %scaled = tile.map(%acc, %m1 : !sums, !rows) -> !sums {
@@ -474,7 +474,7 @@ tile.kernel @passes_over(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
         %p = tile.convert %s {sched.at = #sched.at<order 6>} : !scores -> !rounded
         sched.wait %vr[%stage] phase %phase {sched.at = #sched.at<order 1, stage 1>} : !sched.ring<2>
         %v = sched.slot %v_ring[%stage] {sched.at = #sched.at<order 1, stage 1>} : !value_ring -> !values
-        %acc1 = tile.mma %p, %v add %scaled : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">}
+        %acc1 = tile.mma %p, %v add %scaled : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1, ping_pong "products">}
         sched.release %vr[%stage] {sched.at = #sched.at<order 1, stage 1>} : !sched.ring<2> reads %v : !values
         %next = arith.addi %tile, %one : i32
         %next_stage = arith.xori %stage, %one : i32
@@ -533,11 +533,11 @@ tile.kernel @passes_over_one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d
       %r = sched.for_tiles (%tile, %stage, %phase) = (%b#0, %b#1, %b#2) below %n tiles(%m = %low : !rows) {
         sched.wait %kr[%stage] phase %phase : !sched.ring<2>
         %k = sched.slot %k_ring[%stage] : !key_ring -> !keys
-        %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 1, turn "products">}
+        %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 1, ping_pong "products">}
         sched.release %kr[%stage] : !sched.ring<2> reads %k : !keys
         %m1 = tile.reduce max %s over "k" init %m : !rows, !scores -> !rows {sched.at = #sched.at<order 2>}
         sched.wait %vr[%stage] phase %phase {sched.at = #sched.at<order 0>} : !sched.ring<2>
-        %t = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 1, turn "products">}
+        %t = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 1, ping_pong "products">}
         %m2 = tile.reduce max %t over "k" init %m1 : !rows, !scores -> !rows {sched.at = #sched.at<order 4>}
         %m3 = tile.map(%m1, %m2 : !rows, !rows) -> !rows {
         ^bb0(%e: f32, %f: f32):

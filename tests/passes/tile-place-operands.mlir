@@ -96,7 +96,7 @@ tile.kernel @dense(x: in [b, h, q, d 64] bf16, y: in [b, h, k, d 64] bf16, out: 
 }
 
 tile.kernel @dense_elements(x: in [b, h, q, d 64] bf16, y: in [b, h, k, d 64] bf16, out: out [h, q, k] bf16) grid [b, h, k by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], tile.instead_of = @dense} {
+    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], tile.fallback_of = @dense} {
   %zero = arith.constant 0 : i32
   %k0 = tile.block_index "k" : i32
   %X = tile.param "x" : !tile.view<4, bf16>

@@ -12,7 +12,7 @@
 // CHECK: %[[T:.*]] = tile.element
 // CHECK-NEXT: %[[X:.*]] = arith.addf %[[S]], %[[T]] : f32
 // CHECK-NEXT: tile.yield %[[X]]
-attn.attention @whole dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, stage_biases = true>} score {
+attn.attention @whole dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32
@@ -32,7 +32,7 @@ attn.attention @whole dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes 
 // CHECK: %[[DIVIDED:.*]] = arith.mulf %[[T]], %[[INVERSE]] : f32
 // CHECK: %[[SUM:.*]] = arith.addf %{{.*}}, %[[DIVIDED]] : f32
 // CHECK: arith.mulf %[[SUM]], %[[LEFT]] : f32
-attn.attention @part dtype bf16 head_dim 128 x 128 scale 0.0883883461 attributes {tensors = [#attn.tensor<bias, f32, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, stage_biases = true>} score {
+attn.attention @part dtype bf16 head_dim 128 x 128 scale 0.0883883461 attributes {tensors = [#attn.tensor<bias, f32, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32
@@ -45,7 +45,7 @@ attn.attention @part dtype bf16 head_dim 128 x 128 scale 0.0883883461 attributes
 // By distance; a divisor and another term beside it.
 // SCALED-LABEL: tile.kernel @table
 // SCALED: tile.scale %{{.*}} exponent -5
-attn.attention @table dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<t, f32, rank 2>, #attn.tensor<slopes, f32, rank 1>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, stage_biases = true>} score {
+attn.attention @table dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<t, f32, rank 2>, #attn.tensor<slopes, f32, rank 1>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %c4 = arith.constant 4.0 : f32
   %0 = arith.divf %s, %c4 : f32
@@ -66,7 +66,7 @@ attn.attention @table dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes 
 // CHECK-LABEL: tile.kernel @half
 // CHECK: %[[T:.*]] = tile.element %{{.*}} : <3, f32>
 // CHECK-NEXT: arith.addf %{{.*}}, %[[T]] : f32
-attn.attention @half dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, f32, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, stage_biases = true>} score {
+attn.attention @half dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, f32, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32
@@ -80,7 +80,7 @@ attn.attention @half dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {t
 // CHECK-DAG: %[[INVERSE:.*]] = arith.constant 8.000000e+00 : f32
 // CHECK: %[[T:.*]] = tile.element %{{.*}} : <3, f16>
 // CHECK: arith.mulf %[[T]], %[[INVERSE]] : f32
-attn.attention @half_bias dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, f16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, stage_biases = true>} score {
+attn.attention @half_bias dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, f16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32
@@ -93,7 +93,7 @@ attn.attention @half_bias dtype f16 head_dim 64 x 64 scale 1.250000e-01 attribut
 // A factor of 1 or more; a function between the product and the bias; no bias; `precise`.
 // SCALED-LABEL: tile.kernel @large
 // SCALED-NOT: tile.scale
-attn.attention @large dtype bf16 head_dim 64 x 64 scale 1.000000e+00 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, stage_biases = true>} score {
+attn.attention @large dtype bf16 head_dim 64 x 64 scale 1.000000e+00 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32
@@ -105,7 +105,7 @@ attn.attention @large dtype bf16 head_dim 64 x 64 scale 1.000000e+00 attributes 
 
 // SCALED-LABEL: tile.kernel @function
 // SCALED-NOT: tile.scale
-attn.attention @function dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, stage_biases = true>} score {
+attn.attention @function dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = math.tanh %s : f32
@@ -118,7 +118,7 @@ attn.attention @function dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attribut
 
 // SCALED-LABEL: tile.kernel @none
 // SCALED-NOT: tile.scale
-attn.attention @none dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, stage_biases = true>} score {
+attn.attention @none dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   attn.yield %s : f32
 } mask {
@@ -128,7 +128,7 @@ attn.attention @none dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {
 
 // SCALED-LABEL: tile.kernel @precise
 // SCALED-NOT: tile.scale
-attn.attention @precise dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {precise, tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, turns = true, stage_biases = true>} score {
+attn.attention @precise dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {precise, tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, ping_pong = true, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32

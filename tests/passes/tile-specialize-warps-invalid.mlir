@@ -131,7 +131,7 @@ tile.kernel @short(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: ac
   %x = tile.splat %zero : f32 -> !tile.tile<k 128 x e 128, f32, register>
   tile.for_blocks (%k0, %partial) in %dom {
     %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
-    // expected-error @below {{'tile.accumulate' op takes to memory what the copy engine cannot: it takes 64 rows a warpgroup to a tensor of four dimensions, up to the end of its axis, as floats or, stored, 16 bits; leave sched.ring out}}
+    // expected-error @below {{'tile.accumulate' op takes to memory what TMA cannot: it takes 64 rows a warpgroup to a tensor of four dimensions, up to the end of its axis, as floats or, stored, 16 bits; leave sched.ring out}}
     tile.accumulate %x, %X[%b, %h, %k0] limit %c0 {sched.ring = #sched.ring<stages 1, "copy" warp 1>} : !tile.tile<k 128 x e 128, f32, register>, !tile.view<4, f32>
     tile.yield
   }
@@ -183,7 +183,7 @@ tile.kernel @reads_too(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x
   tile.for_blocks (%k0, %partial) in %dom {
     %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
     %before = tile.load %X[%b, %h, %k0] limit %Sk : !tile.view<4, f32> -> !tile.tile<k 128 x e 128, f32, shared>
-    // expected-error @below {{'tile.accumulate' op goes to a tensor that the kernel reads, maybe before the copy engine has written it; leave sched.ring out}}
+    // expected-error @below {{'tile.accumulate' op goes to a tensor that the kernel reads, maybe before TMA has written it; leave sched.ring out}}
     tile.accumulate %x, %X[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 1, "copy" warp 1>} : !tile.tile<k 128 x e 128, f32, register>, !tile.view<4, f32>
     tile.yield
   }
@@ -210,7 +210,7 @@ tile.kernel @grouped(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: 
   %x = tile.splat %zero : f32 -> !tile.tile<k 128 x e 128, f32, register>
   tile.for_blocks (%k0, %partial) in %dom {
     %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
-    // expected-error @below {{'tile.accumulate' op takes to memory what the copy engine cannot: it takes 64 rows a warpgroup to a tensor of four dimensions, up to the end of its axis, as floats or, stored, 16 bits; leave sched.ring out}}
+    // expected-error @below {{'tile.accumulate' op takes to memory what TMA cannot: it takes 64 rows a warpgroup to a tensor of four dimensions, up to the end of its axis, as floats or, stored, 16 bits; leave sched.ring out}}
     tile.accumulate %x, %G[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 1, "copy" warp 1>} : !tile.tile<k 128 x e 128, f32, register>, !tile.view<4, f32>
     tile.yield
   }

@@ -12,7 +12,7 @@
 // OTHERS:        %[[DELTA:.*]] = sched.ring {{.*}} filled_by 64 emptied_by 256
 // OTHERS:        %[[DQ:.*]] = sched.shared "dq_tile" at 0 : <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
 // OTHERS:        %[[OF_DQ:.*]] = sched.ring "dq_barriers" {{.*}} filled_by 256 emptied_by 1
-// What goes to memory: a warp awaits a stage, has the copy engine take it, and empties it.
+// What goes to memory: a warp awaits a stage, has TMA take it, and empties it.
 // OTHERS:        sched.role "producer"
 // OTHERS:          %[[SECOND:.*]] = arith.constant 1 : i32
 // OTHERS-NEXT:     arith.cmpi eq, %{{.*}}, %[[SECOND]]
@@ -53,7 +53,7 @@
 // The load's order is that of the wait for its ring, a slot has its first reader's, and neither has a turn. Behind a product that only starts a release has none of its own.
 // CHECK:           sched.wait %[[KR:.*]][%stage] phase %phase {sched.at = #sched.at<order 2>}
 // CHECK:           %[[K:.*]] = sched.slot %{{.*}}[%stage] {sched.at = #sched.at<order 3>}
-// CHECK:           tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 3, turn "products">}
+// CHECK:           tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 3, ping_pong "products">}
 // CHECK:           sched.slot %{{.*}}[%stage] {sched.at = #sched.at<order 5, stage 1>}
 // CHECK:           tile.map
 // CHECK:           } {sched.at = #sched.at<order 5, stage 1>}
@@ -74,7 +74,7 @@ tile.kernel @staged(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid
       tile.yield %zero : f32
     } {sched.at = #sched.at<order 0>}
     %staged = tile.convert %columns {sched.ring = #sched.ring<stages 2, "producer" warp 0>} : !tile.tile<k 64, f32, register, #sched.fragment<threads, warps 1>> -> !tile.tile<k 64, f32, shared>
-    %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 3, turn "products">}
+    %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 3, ping_pong "products">}
     %acc1 = tile.map(%acc, %s, %staged : !scores, !scores, !tile.tile<k 64, f32, shared>) -> !scores {
     ^bb0(%a: f32, %e: f32, %c: f32):
       %x = arith.addf %a, %e : f32

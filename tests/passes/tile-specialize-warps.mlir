@@ -1,12 +1,12 @@
 // RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-specialize-warps -canonicalize -cse | FileCheck %s --check-prefix=ROLES
 // RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -canonicalize -cse | FileCheck %s --check-prefix=OVERLAP
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-alternate-warpgroups -tile-specialize-warps -tile-pipeline-stages -canonicalize -cse | FileCheck %s --check-prefix=TURNS
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-alternate-warpgroups -tile-pipeline-copies -tile-specialize-warps -tile-pipeline-stages -tile-to-sched=arch=sm_90a -sched-expand-searches -canonicalize -cse -sched-assign-shared-memory -sched-verify | FileCheck %s --check-prefix=SCHED
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-ping-pong -tile-specialize-warps -tile-pipeline-stages -canonicalize -cse | FileCheck %s --check-prefix=TURNS
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-ping-pong -tile-pipeline-copies -tile-specialize-warps -tile-pipeline-stages -tile-to-sched=arch=sm_90a -sched-expand-searches -canonicalize -cse -sched-assign-shared-memory -sched-verify | FileCheck %s --check-prefix=SCHED
 
 // Every load is a ring, which one role fills and the other reads. Each role runs the loop over work; a tile of it takes the rings of K
 // and V where the one before left them, and the stage and phase of Q's ring from its number.
 // ROLES-LABEL: tile.kernel @full
-// ROLES-SAME:  sched.persistent, sched.roles = [#sched.role<"producer", warps 4, registers {{[0-9]+}}>, #sched.role<"consumer", warps {{[0-9]+}}, registers {{[0-9]+}}>], sched.turns}
+// ROLES-SAME:  sched.persistent, sched.roles = [#sched.role<"producer", warps 4, registers {{[0-9]+}}>, #sched.role<"consumer", warps {{[0-9]+}}, registers {{[0-9]+}}>], sched.ping_pong}
 // ROLES-NOT:     tile.load
 // ROLES-DAG:     %[[Q:.*]] = sched.shared "q_ring" at 0 : <stage 2 x q 128 x d 64
 // ROLES-DAG:     %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <2>
@@ -108,7 +108,7 @@
 // SCHED:           sched.next
 // SCHED:         scf.if
 // SCHED-NEXT:      sched.wait_boxes pending 0
-attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true>} score {
+attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, persistent = true, q_stages = 2, ping_pong = true>} score {
 } mask {
 }
 
@@ -116,14 +116,14 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.pl
 // comes first: the n-th in place is the n-th from the end, for both roles.
 // ROLES-LABEL: tile.kernel @window
 // ROLES:         sched.role "producer"
-// ROLES-NOT:       tile.part_row
+// ROLES-NOT:       tile.warpgroup_row
 // ROLES:           sched.for_tiles (%[[PLACE:[A-Za-z0-9_.]+]], {{.*}}) = (%[[FIRST:[A-Za-z0-9_.]+]], {{.*}}) below %[[END:[A-Za-z0-9_.]+]] keeps {
 // ROLES:             %[[SUM:.*]] = arith.addi %[[FIRST]], %[[END]]
 // ROLES:             %[[MIRRORED:.*]] = arith.subi %[[SUM]], %[[PLACE]]
 // ROLES:             %[[TILE:.*]] = arith.subi %[[MIRRORED]], %c1_i32
 // ROLES:             arith.muli %[[TILE]], %c64_i32 {tile.name = "k0"}
 // ROLES:         sched.role "consumer"
-// ROLES:           tile.part_row %{{.*}} by 64
+// ROLES:           tile.warpgroup_row %{{.*}} by 64
 // ROLES:           %[[OWN_END:.*]] = arith.minsi {{.*}} {tile.name = "own_end"}
 // ROLES:           %[[OWN_BEGIN:.*]] = arith.minsi %{{.*}}, %[[OWN_END]]
 // ROLES:           %[[BEFORE0:.*]], %[[BEFORE1:.*]], %[[BEFORE2:.*]] = sched.for_tiles {{.*}} below %[[OWN_BEGIN]] keeps {
@@ -139,7 +139,7 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.pl
 // ROLES-NEXT:        sched.release %[[KR]]
 // Each warpgroup has a turn for each of the block's tiles but one: the first that it works on, or, if it works on none, the last.
 // TURNS-LABEL: tile.kernel @window
-// TURNS:         tile.part_row
+// TURNS:         tile.warpgroup_row
 // TURNS:         %[[WORK_BEFORE:[^,]*]], %{{.*}}, %{{.*}} = sched.for_tiles {{.*}} keeps {
 // TURNS:           sched.wait
 // TURNS:           %[[MORE:.*]] = arith.cmpi slt, %{{.*}}, %[[END:.*]] : i32
@@ -158,7 +158,7 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.pl
 // TURNS:           %[[MORE:.*]] = arith.cmpi slt
 // TURNS:           %[[TURN:.*]] = arith.ori %[[WORKED]], %[[MORE]]
 // TURNS-NEXT:      scf.if %[[TURN]]
-attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, q_stages = 2, turns = true>} score {
+attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, persistent = true, q_stages = 2, ping_pong = true>} score {
 } mask {
 ^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
   %0 = arith.cmpi sge, %q, %k : i32
@@ -197,13 +197,13 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 attributes {attn.
 // TURNS-LABEL: tile.kernel @wide
 // TURNS-NOT:     sched.arrive_warps
 // TURNS-LABEL: tile.kernel @widest
-attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, persistent = true, overlap = true>} score {
+attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, persistent = true, overlap = true>} score {
 } mask {
 }
 
 // No room for O beside Q: a block has one tile of work, and stores O over Q, which is filled once and not released.
 // ROLES-LABEL: tile.kernel @widest
-// ROLES-SAME:    sched.roles = {{.*}}, sched.turns}
+// ROLES-SAME:    sched.roles = {{.*}}, sched.ping_pong}
 // ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
 // ROLES:         sched.for_work grid (
 // ROLES-NOT:     sched.acquire %[[QR]]
@@ -245,8 +245,8 @@ attn.attention @blocks dtype bf16 head_dim 64 x 64 scale 0.125 attributes {patte
 // ROLES:           sched.for_work persistent from %{{.*}} below %[[TILES:.*]] carries (%c0_i32, %c0_i32) (%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {
 // ROLES-NEXT:        %[[COUNTER:.*]] = tile.param "work_counter"
 // ROLES-NEXT:        %[[CLAIMED:.*]] = sched.claim_work %[[COUNTER]]
-// ROLES:             %[[B:.*]] = sched.natural %{{.*}} {tile.name = "b"}
-// ROLES:             %[[H:.*]] = sched.natural %{{.*}} {tile.name = "h"}
+// ROLES:             %[[B:.*]] = sched.nonnegative %{{.*}} {tile.name = "b"}
+// ROLES:             %[[H:.*]] = sched.nonnegative %{{.*}} {tile.name = "h"}
 // ROLES:             %[[Q0:.*]] = arith.muli %{{.*}}, %c128_i32 overflow<nsw> {tile.name = "q0"}
 // With the first tile it finds that of each warpgroup's rows.
 // ROLES:           %[[FIRST:[^ ,]*]], {{.*}}, %[[BEGINS:[^ ,]*]]:2 = sched.next_visible from %{{.*}} below %{{.*}} parts i32, i32

@@ -43,7 +43,7 @@
 // SCHED:           sched.get %[[F]]
 // SCHED:           sched.unpack {{.*}} : f16
 // SCHED:           sched.load_shared %[[B]]
-attn.attention @two dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, f16, rank 3>, #attn.tensor<b, f32, rank 2>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, stage_biases = true>} score {
+attn.attention @two dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, f16, rank 3>, #attn.tensor<b, f32, rank 2>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %c2 = arith.constant 2 : i32
   %pair = arith.divsi %h, %c2 : i32
@@ -62,7 +62,7 @@ attn.attention @two dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {te
 // SCHED:         sched.for_work grid (
 // SCHED:         sched.role "consumer"
 // SCHED:         sched.for_work grid (
-attn.attention @of_batch dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, f16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, stage_biases = true>} score {
+attn.attention @of_batch dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, f16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "a"[%b, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32

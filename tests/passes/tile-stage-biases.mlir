@@ -12,7 +12,7 @@
 // CHECK: arith.addf %{{.*}}, %[[ELEMENT]]
 // CHECK-NOT: tile.element
 // CHECK: tile.store
-attn.attention @dense dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, stage_biases = true>} score {
+attn.attention @dense dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32
@@ -28,7 +28,7 @@ attn.attention @dense dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes 
 // CHECK: tile.window %{{.*}}[%{{.*}}, %{{.*}}] {{.*}} : <2, f32> -> <q 128 x k 64, f32, shared>
 // CHECK-NOT: tile.element
 // CHECK: tile.store
-attn.attention @two dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, f16, rank 3>, #attn.tensor<b, f32, rank 2>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, stage_biases = true>} score {
+attn.attention @two dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, f16, rank 3>, #attn.tensor<b, f32, rank 2>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %c2 = arith.constant 2 : i32
   %pair = arith.divsi %h, %c2 : i32
@@ -46,7 +46,7 @@ attn.attention @two dtype f16 head_dim 64 x 64 scale 1.250000e-01 attributes {te
 // CHECK-LABEL: tile.kernel @others
 // CHECK-NOT: tile.window
 // CHECK: tile.store
-attn.attention @others dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, bf16, rank 2>, #attn.tensor<c, i32, rank 2>, #attn.tensor<d, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4, stage_biases = true>} score {
+attn.attention @others dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<a, bf16, rank 2>, #attn.tensor<c, i32, rank 2>, #attn.tensor<d, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, stage_biases = true>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %c1 = arith.constant 1 : i32
   %next = arith.addi %k, %c1 : i32
@@ -69,7 +69,7 @@ attn.attention @others dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes
 // CHECK-LABEL: tile.kernel @by_lane
 // CHECK-NOT: tile.window
 // CHECK: tile.element
-attn.attention @by_lane dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, copy_warps = 4>} score {
+attn.attention @by_lane dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>], attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4>} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32
   %1 = arith.addf %s, %0 : f32

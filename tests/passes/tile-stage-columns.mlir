@@ -2,7 +2,7 @@
 // RUN: attune-opt %s --attn-tile-size="arch=sm_90 tile-q=128 tile-k=64 stages=2" --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants=conditional-columns --tile-stage-columns --canonicalize --cse | FileCheck %s --check-prefix=WARPS
 // RUN: attune-opt %s --attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants=conditional-columns --tile-stage-columns --canonicalize --cse --tile-assign-roles -tile-assign-layouts --tile-overlap-products --tile-pipeline-copies --tile-specialize-warps --tile-pipeline-stages --tile-to-sched=arch=sm_90a --canonicalize --cse | FileCheck %s --check-prefix=SCHED
 
-// A copy warp loads for all tiles what the mask reads in partial ones. Words alone: others stay a vector that lanes load for each other.
+// A producer warp loads for all tiles what the mask reads in partial ones. Words alone: others stay a vector that lanes load for each other.
 // CHECK-LABEL: tile.kernel @documents
 // CHECK:         tile.for_blocks (%[[K0:.*]], %[[PARTIAL:.*]]) in
 // CHECK:           %[[IDS:.*]] = tile.map() at(k = %[[K0]]) -> !tile.tile<k 64, i32, register> {
@@ -11,7 +11,7 @@
 // CHECK-NOT:       tile.convert %[[LONG]]
 // CHECK:           tile.map(%{{.*}}, %{{.*}}, %{{.*}}, %[[STAGED]], %[[LONG]] : {{.*}} only_if %[[PARTIAL]]
 
-// Without copy warps lanes load all of them.
+// Without producer warps lanes load all of them.
 // WARPS-LABEL: tile.kernel @documents
 // WARPS:         tile.map() at({{.*}}) only_if %{{.*}} -> !tile.tile<k 64, i32, register> {
 // WARPS-NOT:     -> <k 64, i32, shared>

@@ -70,7 +70,7 @@ tile.kernel @vectors(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse
   tile.store %r, %OUT[%b, %h, %k0] limit %Sq : !rows, !tile.view<3, f32>
 }
 
-// Without copy warps what is loaded is copied, and tiles compute what follows from it. What is stored stays in registers.
+// Without producer warps what is loaded is copied, and tiles compute what follows from it. What is stored stays in registers.
 // CHECK-LABEL: tile.kernel @copied
 // CHECK:         tile.for_blocks (%[[Q0:.*]], %{{.*}}) in
 // CHECK:           %[[COPY:.*]] = tile.load %LSE[%{{.*}}, %{{.*}}, %[[Q0]]] limit %{{.*}} {tile.name = "lse"} : <3, f32> -> <q 128, f32, shared>

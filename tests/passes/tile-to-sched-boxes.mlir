@@ -56,7 +56,7 @@
 // TWICE-COUNT-8: sched.store_box {{.*}} adds
 // TWICE-NOT:     adds
 
-// What the copy engine does not store, warpgroups of persistent blocks store each for itself: none waits for another's rows.
+// What TMA does not store, warpgroups of persistent blocks store each for itself: none waits for another's rows.
 // OWN-LABEL:     sched.kernel @partial
 // OWN:           %[[PART:.*]] = sched.shared "part_o_tile"
 // OWN:           sched.role "consumer"

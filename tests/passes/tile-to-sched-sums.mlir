@@ -2,7 +2,7 @@
 // RUN: attune-opt %s -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_90 -canonicalize -cse | FileCheck %s
 // RUN: attune-opt %s -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse | FileCheck %s --check-prefix=SCALAR
 
-// Rows that lie side by side in both: the copy engine adds them, a lane of each warp asks for a row at a time and waits until they are read.
+// Rows that lie side by side in both: TMA adds them, a lane of each warp asks for a row at a time and waits until they are read.
 // CHECK-LABEL: sched.kernel @sums
 // CHECK:         sched.store_shared %{{.*}}, %[[ROWS:.*]][{{.*}}] : f32, <stage 1 x k 32 x d 64, f32, shared>
 // CHECK:         sched.fence_async

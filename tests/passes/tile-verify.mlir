@@ -230,16 +230,16 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %q0 = tile.block_index "q" : i32
-  // expected-error @below {{'tile.part_row' op names a part of the tile, which warpgroups hold beside a role that fills rings; give sched.roles, or use the tile's own rows}}
-  %row = tile.part_row %q0 by 64 : i32
+  // expected-error @below {{'tile.warpgroup_row' op names a part of the tile, which warpgroups hold beside a role that fills rings; give sched.roles, or use the tile's own rows}}
+  %row = tile.warpgroup_row %q0 by 64 : i32
 }
 
 // -----
 
 tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %q0 = tile.block_index "q" : i32
-  // expected-error @below {{'tile.part_row' op has parts of 32 rows, a warpgroup of the plan holds 64}}
-  %row = tile.part_row %q0 by 32 : i32
+  // expected-error @below {{'tile.warpgroup_row' op has parts of 32 rows, a warpgroup of the plan holds 64}}
+  %row = tile.warpgroup_row %q0 by 32 : i32
 }
 
 // -----

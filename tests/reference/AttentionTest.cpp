@@ -162,9 +162,9 @@ TEST_CASE("NaN and infinities at visible keys spread, at hidden keys they do not
 }
 
 TEST_CASE("the score is float32: finite values of any size have one right result") {
-  Variant shifted("shifted"), hiddenByLowest("hidden"), half("half"), plain("plain");
+  Variant shifted("shifted"), maskedByLowest("hidden"), half("half"), plain("plain");
   shifted.score([](Score s, Index, Index, Index, Index) { return s + 1e10f; });
-  hiddenByLowest.score(
+  maskedByLowest.score(
       [](Score s, Index, Index, Index q, Index) { return select(q == 1, std::numeric_limits<float>::lowest(), s); });
   half.score(
       [](Score s, Index, Index, Index, Index k) { return select(k < 3, std::numeric_limits<float>::lowest(), s); });
@@ -179,7 +179,7 @@ TEST_CASE("the score is float32: finite values of any size have one right result
       for (size_t d = 0; d < 8; ++d)
         CHECK(output.o[q * 8 + d] == Approx(mean[d]).epsilon(1e-5));
     }
-  problem.variant = &hiddenByLowest;
+  problem.variant = &maskedByLowest;
   Output masked = solve(problem);
   CHECK(masked.lse[1] == double(std::numeric_limits<float>::lowest()));
   CHECK(masked.o[8] == Approx(mean[0]).epsilon(1e-12));

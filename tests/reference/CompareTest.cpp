@@ -318,7 +318,7 @@ TEST_CASE("losing the newest key fails in every row that it weighs something in,
       row.headDimV = 64;
       row.o.assign(all.o.begin() + q * 64, all.o.begin() + (q + 1) * 64);
       row.lse = {all.lse[size_t(q)]};
-      row.hiddenNonFinite = {0};
+      row.maskedNonFinite = {0};
       return row;
     };
     Output one = rowOf(exact);

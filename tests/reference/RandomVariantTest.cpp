@@ -88,15 +88,15 @@ TEST_CASE("random variants are well conditioned: float32 sums are near float64's
     REQUIRE(exact);
     REQUIRE(plain);
     double largest = 0;
-    bool sameHidden = true;
+    bool sameMasked = true;
     for (size_t i = 0; i < exact->o.size(); ++i) {
       REQUIRE(std::isfinite(exact->o[i]));
       largest = std::max(largest, std::fabs(exact->o[i] - plain->o[i]));
     }
     for (size_t i = 0; i < exact->lse.size(); ++i)
-      sameHidden &= std::isfinite(exact->lse[i]) == std::isfinite(plain->lse[i]);
+      sameMasked &= std::isfinite(exact->lse[i]) == std::isfinite(plain->lse[i]);
     CHECK(largest < 2e-4);
-    CHECK(sameHidden);
+    CHECK(sameMasked);
     CHECK(compareO(
               HostTensor::fromDoubles(f32, {exact->batch, exact->heads, exact->queryLength, exact->headDimV}, plain->o),
               *exact, *plain)

@@ -296,7 +296,7 @@ TEST_CASE("fake: a kernel is left out where sizes leave it nothing to do", "[fak
   FakeSetup s; // B 2, H 4
   addBoundsKernel(s.image);
   auto launches = [&](std::vector<ExtentBound> bounds) {
-    s.image.entries.front().leftOutIf = std::move(bounds);
+    s.image.entries.front().skippedIf = std::move(bounds);
     const Kernel kernel = loadWithTables(s);
     int stream = 0;
     s.fake.all.clear();
@@ -477,7 +477,7 @@ TEST_CASE("fake: tensor maps follow the arguments and are encoded once", "[fake]
   s.fake.encodeResult = 1;
   s.args.k.strides[0] = -64;
   CHECK(kernel->launch(nullptr, s.args).error().message ==
-        "k with row, head and batch strides of 128, 8960 and -128 bytes cannot be described to the copy engine; make "
+        "k with row, head and batch strides of 128, 8960 and -128 bytes cannot be described to TMA; make "
         "it contiguous, or "
         "compile for sm_90: CUDA_ERROR_INVALID_VALUE (invalid argument)");
 }
@@ -540,7 +540,7 @@ TEST_CASE("fake: a kernel of elements starts where a captured tensor has no map"
   KernelEntry elements = s.image.main(), behind = s.image.main();
   elements.symbol += "_elements", behind.symbol += "_bounds";
   elements.threads = 256, behind.threads = 512;
-  elements.maps.insteadOf = s.image.main().maps.reads = 1 << 4;
+  elements.maps.fallbackOf = s.image.main().maps.reads = 1 << 4;
   elements.dependent = s.image.main().dependent = behind.dependent = true;
   s.image.entries.insert(s.image.entries.begin(), elements);
   s.image.entries.push_back(behind);
@@ -591,9 +591,9 @@ TEST_CASE("fake: a kernel of elements starts where a captured tensor has no map"
   s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}, {"bias", bias}};
   CHECK(alone->launch(&stream, s.args));
   const std::string refusal =
-      "captured tensor 'bias' is read by the copy engine alone, which needs columns side by side, an address and "
+      "captured tensor 'bias' is read by TMA alone, which needs columns side by side, an address and "
       "strides of multiples of 16 bytes, and an element for each query and key; pad its rows, or add a kernel with "
-      "tile.instead_of";
+      "tile.fallback_of";
   auto isRefused = [&] {
     s.args.tensors = {{"slopes", Tensor::contiguous(s.memory, f32, {4}, Device::cuda(0))}, {"bias", bias}};
     CHECK(alone->launch(&stream, s.args).error().message == refusal);

@@ -184,21 +184,21 @@ TEST_CASE("workspace operands lie side by side in the workspace", "[launch]") {
 
 TEST_CASE("keys are divided into as many shares as are done first", "[launch]") {
   // A tile of rows on a device of 132 blocks: every block a share, as long as shares have tiles.
-  CHECK(keyShares(1, 1, 132) == 1);
-  CHECK(keyShares(1, 8, 132) == 8);
-  CHECK(keyShares(1, 1024, 132) == 128); // 8 tiles each, as 132 shares would have
+  CHECK(keySplits(1, 1, 132) == 1);
+  CHECK(keySplits(1, 8, 132) == 8);
+  CHECK(keySplits(1, 1024, 132) == 128); // 8 tiles each, as 132 shares would have
   // 64 tiles of rows: two shares each in one wave; of 100 of them halves would take a second wave. 140 take two waves in
   // any case, and three of halves.
-  CHECK(keyShares(64, 128, 132) == 2);
-  CHECK(keyShares(100, 128, 132) == 1);
-  CHECK(keyShares(140, 128, 132) == 2);
-  CHECK(keyShares(132, 128, 132) == 1);
-  CHECK(keyShares(1024, 128, 132) == 1);
-  CHECK(keyShares(0, 128, 132) == 1);
-  CHECK(keyShares(5, 0, 132) == 1);
+  CHECK(keySplits(64, 128, 132) == 2);
+  CHECK(keySplits(100, 128, 132) == 1);
+  CHECK(keySplits(140, 128, 132) == 2);
+  CHECK(keySplits(132, 128, 132) == 1);
+  CHECK(keySplits(1024, 128, 132) == 1);
+  CHECK(keySplits(0, 128, 132) == 1);
+  CHECK(keySplits(5, 0, 132) == 1);
   for (int64_t rows : {1, 7, 100, 1000})
     for (int64_t keys : {1, 5, 1000}) {
-      const int64_t shares = keyShares(rows, keys, 264);
+      const int64_t shares = keySplits(rows, keys, 264);
       CHECK((shares >= 1 && shares <= keys));
     }
 }
@@ -240,13 +240,13 @@ TEST_CASE("a launch counts keys by the table of their pages", "[launch]") {
 
 TEST_CASE("a launch derives the axes of packed groups and of shares", "[launch]") {
   Setup s;
-  s.image.signature.derived = {{"row", DerivedAxis::Rule::Rows}, {"split", DerivedAxis::Rule::Shares, 16, 1}};
+  s.image.signature.derived = {{"row", DerivedAxis::Rule::Rows}, {"split", DerivedAxis::Rule::Splits, 16, 1}};
   s.image.signature.operands.push_back(
       {"part", f32, OperandRole::Workspace, false, {{"b"}, {"hkv"}, {"split"}, {"row"}, {"dv", 32}}});
   s.image.main().grid = {{"b"}, {"hkv"}, {"row", 0, 256}, {"split"}};
   s.build();
   // 4 heads over 2 of keys: 200 rows. As many slots as threads; 5 tiles of keys.
-  const int64_t shares = keyShares(2 * 2 * 1, 5, int64_t(ThreadPool::process().threads()));
+  const int64_t shares = keySplits(2 * 2 * 1, 5, int64_t(ThreadPool::process().threads()));
   const size_t bytes = size_t(2 * 2 * shares * 200 * 32 * 4);
   CHECK(s.kernel.workspaceBytes(s.args) == bytes);
   std::vector<std::byte> workspace(bytes + 16);
@@ -277,7 +277,7 @@ TEST_CASE("a launch derives the axes of packed groups and of shares", "[launch]"
 TEST_CASE("a launch has room for the pieces of sequences of any lengths", "[launch]") {
   Setup s;
   s.image.signature.derived = {{"row", DerivedAxis::Rule::Rows},
-                               {"piece", DerivedAxis::Rule::Pieces, 64, 3, "row"},
+                               {"piece", DerivedAxis::Rule::WorkItems, 64, 3, "row"},
                                {"row_of_tile", DerivedAxis::Rule::TileRows, 64, 1, "row"}};
   s.image.signature.operands.push_back(
       {"part", f32, OperandRole::Workspace, false, {{"piece"}, {"hkv"}, {"row_of_tile"}, {"dv", 32}}});

@@ -167,7 +167,7 @@ TEST_CASE("tensor maps of captured tensors", "[tensor-maps]") {
   CHECK(TensorMapPlace::of(signature, 1).dtype == f16);
   CHECK(TensorMapPlace::of(signature, 2).dtype == f32);
 
-  // k is always mapped, as the first; each change takes the bias, the second, from the copy engine, and its end gives
+  // k is always mapped, as the first; each change takes the bias, the second, from TMA, and its end gives
   // it back.
   CHECK(mappedTensors(signature, params, sizes) == 7);
   auto without = [&](auto &field, std::remove_reference_t<decltype(field)> value) {

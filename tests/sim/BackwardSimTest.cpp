@@ -218,7 +218,7 @@ TEST_CASE("deterministic gradients of tables beside the backward pass", "[backwa
   for (const Reader &reader : scatteredReaders()) {
     const bool isHopper = next % 2;
     const Variant variant = Variant("table").score(reader.score).mask(causal());
-    Asked asked = askedOf(reader, variant, isHopper ? bf16 : next % 4 ? f16 : f32, gradientShapes()[next % 4], next);
+    Asked asked = testOf(reader, variant, isHopper ? bf16 : next % 4 ? f16 : f32, gradientShapes()[next % 4], next);
     asked.gradients.deterministic = true;
     CHECK(!hasRoles(simulateBackward(asked.test, isHopper ? "sm_90a" : "sm_80", asked.gradients)));
     ++next;
@@ -242,7 +242,7 @@ TEST_CASE("gradients of tables by distance are sums along diagonals", "[backward
           variant = Variant(variant).qOffset();
         if (next % 2)
           variant = Variant(variant).mask(causal());
-        Asked asked = askedOf(reader, variant, next % 4 ? bf16 : f16, shape, next);
+        Asked asked = testOf(reader, variant, next % 4 ? bf16 : f16, shape, next);
         asked.test.problem.qOffset = hasOffset ? 37 : 0;
         const std::string text = simulateBackward(asked.test, arch, asked.gradients);
         INFO(reader.label << ", " << arch);
@@ -297,7 +297,7 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time, a
         const std::string text = simulateBackward(test, arch, asked);
         const std::string without = withoutLines(text, "sched.store_elements");
         CHECK(without != text);
-        // From shared memory by the copy engine: the loop over queries, whose rows are keys, on warpgroup-level products.
+        // From shared memory by TMA: the loop over queries, whose rows are keys, on warpgroup-level products.
         const bool isInBoxes = arch == "sm_90a" && batch == 1 && each.inEights;
         const std::string withoutBoxes = withoutLines(text, "to %grads.bias_map[");
         CHECK((withoutBoxes != text) == (arch == "sm_90a" && each.type == bf16));

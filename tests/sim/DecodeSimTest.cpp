@@ -19,18 +19,17 @@ using namespace attune::tests;
 namespace {
 
 struct Sharing {
-  bool packGroups, splitKeys;
+  bool packGqa, splitKeys;
 };
 
 /// Runs the case under `seeds` orders of events, each with another number of multiprocessors and so of shares.
 void runShared(Case test, const std::string &arch, Sharing sharing, std::initializer_list<uint64_t> seeds) {
   test.problem.threads = 1;
-  test.options.packGroups = sharing.packGroups;
+  test.options.packGqa = sharing.packGqa;
   test.options.splitKeys = sharing.splitKeys;
-  if (!test.options.tileQ && (sharing.packGroups || sharing.splitKeys))
+  if (!test.options.tileQ && (sharing.packGqa || sharing.splitKeys))
     test.options.tileQ = 64;
-  INFO(arch << ", " << test.describe() << (sharing.packGroups ? ", packed" : "")
-            << (sharing.splitKeys ? ", split" : ""));
+  INFO(arch << ", " << test.describe() << (sharing.packGqa ? ", packed" : "") << (sharing.splitKeys ? ", split" : ""));
   Expected<std::string> text = emit(*test.variant, optionsOf(test), Target::cuda(arch), Stage::Sched);
   if (!text)
     FAIL(text.error().text());

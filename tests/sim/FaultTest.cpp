@@ -213,9 +213,9 @@ TEST_CASE("rings", "[faults]") {
         found = each;
     CHECK(found.find("'sched.") == 0);
   }
-  SECTION("initialised, and not shown to the copy engine") {
+  SECTION("initialised, and not shown to TMA") {
     CHECK(kernel.find("sched.fence_init.*", "") ==
-          "'sched.load_box' op signals q_barriers, whose init_ring no fence_init has shown to the copy engine");
+          "'sched.load_box' op signals q_barriers, whose init_ring no fence_init has shown to TMA");
   }
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("asynchronous MMAs", "[faults]") {
   }
 }
 
-TEST_CASE("stores by the copy engine", "[faults]") {
+TEST_CASE("stores by TMA", "[faults]") {
   const Sound &kernel = warpgroupLevel();
   SECTION("no fence between the proxies") {
     CHECK(kernel.find("sched.fence_async.*", "") ==

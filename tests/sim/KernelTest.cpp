@@ -321,26 +321,26 @@ TEST_CASE("sums in global memory", "[kernels]") {
       sched.store_shared %column, %tile[%c0, %t, %c] : f32, !tile.tile<stage 1 x q 64 x d 8, f32, shared>
     }
 )",
-                    fence = "sched.fence_async\n", meet = "sched.barrier\n", add = R"(
+                    fence = "sched.fence_async\n", synchronize = "sched.barrier\n", add = R"(
     scf.if %first {
       sched.add_rows 64 of %tile[%c0, %c0] to %o_rows[%c0] : !tile.tile<stage 1 x q 64 x d 8, f32, shared>, !tile.view<2, f32>
       sched.commit_boxes
 )",
                     wait = "sched.wait_boxes pending 0\n", end = "}\n";
-  Run run(fill + fence + meet + add + wait + end);
+  Run run(fill + fence + synchronize + add + wait + end);
   CHECK(run.finding == "");
   for (int i = 0; i < 512; ++i)
     CHECK(run.o[i] == float(i % 8));
-  CHECK(Run(fill + meet + add + wait + end).finding ==
+  CHECK(Run(fill + synchronize + add + wait + end).finding ==
         "'sched.add_rows' op reads tile, which the asynchronous proxy does not see; a fence_async of the threads that "
         "wrote it is missing");
   // A fence of the thread that copies is not one of the threads that wrote.
-  CHECK(Run(fill + meet + "scf.if %first {\nsched.fence_async\n}\n" + add + wait + end).finding ==
+  CHECK(Run(fill + synchronize + "scf.if %first {\nsched.fence_async\n}\n" + add + wait + end).finding ==
         "'sched.add_rows' op reads tile, which the asynchronous proxy does not see; a fence_async of the threads that "
         "wrote it is missing");
   // Either warp may be the one that comes too early.
-  CHECK(
-      Run(fill + fence + meet + add + wait + end + fill.substr(fill.find("scf.for"))).finding.find("orders the two") !=
-      std::string::npos);
-  CHECK(Run(fill + fence + meet + add + wait + end + meet + fill.substr(fill.find("scf.for"))).finding == "");
+  CHECK(Run(fill + fence + synchronize + add + wait + end + fill.substr(fill.find("scf.for")))
+            .finding.find("orders the two") != std::string::npos);
+  CHECK(Run(fill + fence + synchronize + add + wait + end + synchronize + fill.substr(fill.find("scf.for"))).finding ==
+        "");
 }

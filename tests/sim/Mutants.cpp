@@ -47,7 +47,8 @@ const std::vector<Change> &changes() {
 
 /// Whether the line gives the number of a tile of work along q.
 bool isQueryTile(const std::string &line) {
-  return line.find("sched.natural ") != std::string::npos && line.find("tile.name = \"q_index\"") != std::string::npos;
+  return line.find("sched.nonnegative ") != std::string::npos &&
+         line.find("tile.name = \"q_index\"") != std::string::npos;
 }
 
 /// How many rows a tile of the kernel has.
@@ -225,9 +226,9 @@ std::string attune::tests::withoutKernels(const std::string &text,
   return join(kept);
 }
 
-std::string attune::tests::withoutStandIns(const std::string &text) {
+std::string attune::tests::withoutFallbacks(const std::string &text) {
   return withoutKernels(text,
-                        [](const std::string &line) { return line.find("tile.instead_of") != std::string::npos; });
+                        [](const std::string &line) { return line.find("tile.fallback_of") != std::string::npos; });
 }
 
 std::vector<Subject> attune::tests::mutationSubjects() {
@@ -238,9 +239,9 @@ std::vector<Subject> attune::tests::mutationSubjects() {
     for (bool qRegisters : {false, true})
       all.push_back({"causal", masked, {"sm_80", 64, 32, 4, stages, qRegisters}});
   all.push_back({"blocks", sparse, {"sm_80", 64, 32, 4, 2, false}});
-  for (bool turns : {false, true})
+  for (bool pingPong : {false, true})
     for (int stages : {2, 3})
-      all.push_back({"causal", masked, {"sm_90a", 128, 32, 8, stages, false, 1, 0, turns, !turns}});
+      all.push_back({"causal", masked, {"sm_90a", 128, 32, 8, stages, false, 1, 0, pingPong, !pingPong}});
   all.push_back({"plain", plain, {"sm_90a", 64, 32, 4, 2, false, 1, 0, false, true}});
   all.push_back({"blocks", sparse, {"sm_90a", 128, 32, 8, 2, false, 1, 0, true}});
   // Tiles of queries that see no key, two tiles, five, and the last one.

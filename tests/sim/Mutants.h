@@ -30,8 +30,8 @@ std::vector<Mutant> mutantsOf(const std::string &text);
 
 /// A module without the kernels whose first line is one of those, of which one is left.
 std::string withoutKernels(const std::string &text, const std::function<bool(const std::string &)> &isOne);
-/// A module without the kernels that start where the copy engine cannot read a tensor (`tile.instead_of`).
-std::string withoutStandIns(const std::string &text);
+/// A module without the kernels that start where TMA cannot read a tensor (`tile.fallback_of`).
+std::string withoutFallbacks(const std::string &text);
 
 struct Subject {
   std::string name;

@@ -77,7 +77,7 @@ const std::vector<Survivor> &survivors() {
       {"wait 3 after sync_warps", ".*sm_90a.*in turn", "both stand before the first read"},
       {"wait 4 after sync_warps", "moving, .*", "the same"},
       {"init_ring 4 after fence_init", "(relative|documents), .*sm_90a.*",
-       "the ring that other warps fill is none of the copy engine's"},
+       "the ring that other warps fill is none of TMA's"},
       {"send 1 of field 1 as 0", ".*sm_90a.*persistent.*", "there is one batch"},
       {"(wait 4|release 2) of stage 0", "(relative|dense), .*stages, overlapping",
        "the first tile's V, and its biases, are in stage 0"},
@@ -187,7 +187,7 @@ TEST_CASE("the simulator finds mutants", "[mutants]") {
     Expected<std::string> text = schedText(cases[0], subject.schedule);
     if (!text)
       FAIL(text.error().text());
-    *text = withoutStandIns(*text);
+    *text = withoutFallbacks(*text);
     enum class Outcome { NotLoaded, Found, Survived };
     auto outcomeOf = [&](const std::string &mutant) {
       Expected<Simulation> simulation = Simulation::load({mutant, "mutant.mlir"});

@@ -12,8 +12,8 @@ using namespace attune::tests;
 std::string Schedule::describe() const {
   return fmt::format("{}: {} x {}, {} warps, {} stages{}{}{}{}{}", arch, tileQ, tileK, warps, stages,
                      qRegisters ? ", Q in registers" : "", dvWarps > 1 ? fmt::format(", {} split dv", dvWarps) : "",
-                     queryStages ? fmt::format(", persistent with {} of Q", queryStages) : "", turns ? ", in turn" : "",
-                     overlap ? ", overlapping" : "");
+                     queryStages ? fmt::format(", persistent with {} of Q", queryStages) : "",
+                     pingPong ? ", in turn" : "", overlap ? ", overlapping" : "");
 }
 
 void Schedule::applyTo(CompileOptions &options) const {
@@ -59,7 +59,8 @@ Expected<std::string> attune::tests::schedText(const Case &test, const Schedule 
   static const std::regex chosen(", sched\\.(persistent|turns|overlap)\\b|sched\\.(persistent|turns|overlap), "),
       roles("sched\\.roles = "), queryRing("(= tile\\.load %Q\\[[^{]*\\{sched\\.ring = #sched\\.ring<stages )[0-9]+");
   const std::string marks = std::string(schedule.queryStages ? "sched.persistent, " : "") +
-                            (schedule.turns ? "sched.turns, " : "") + (schedule.overlap ? "sched.overlap, " : "");
+                            (schedule.pingPong ? "sched.ping_pong, " : "") +
+                            (schedule.overlap ? "sched.overlap, " : "");
   std::string text = std::regex_replace(*tile, chosen, "");
   if (std::regex_search(text, roles)) {
     text = std::regex_replace(text, roles, marks + "sched.roles = ");

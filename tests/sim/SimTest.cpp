@@ -382,7 +382,7 @@ TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", 
   CHECK(ran.size() == all.size());
 }
 
-TEST_CASE("dense biases, by the copy engine and by elements", "[biases]") {
+TEST_CASE("dense biases, by TMA and by elements", "[biases]") {
   using reference::HostTensor;
   struct Dense {
     std::string label;
@@ -394,7 +394,7 @@ TEST_CASE("dense biases, by the copy engine and by elements", "[biases]") {
                           {"bias[h, q, k]", f32, {3}},      {"bias[b, h, q, k]", bf16, {2, 3}},
                           {"bias[q, k]", bf16, {}},         {"bias[h, q, k], clamped", f16, {2}, 24},
                           {"bias[h / 2, q, k]", bf16, {2}}, {"bias[h, q, k], clamped", f32, {3}, 7}};
-  // Rows of the tensor that start at multiples of 16 bytes, which the copy engine needs, and such that do not.
+  // Rows of the tensor that start at multiples of 16 bytes, which TMA needs, and such that do not.
   const std::tuple<int64_t, int64_t, int> shapes[] = {{150, 176, 64}, {70, 301, 64}, {130, 128, 96}, {200, 104, 32}};
   const std::vector<Schedule> all = schedulesFor("sm_90a");
   std::set<size_t> ran;
@@ -509,7 +509,7 @@ TEST_CASE("which dense biases are read two columns at a time", "[biases]") {
     }
 }
 
-TEST_CASE("which dense biases the copy engine copies", "[biases]") {
+TEST_CASE("which dense biases TMA copies", "[biases]") {
   using reference::HostTensor;
   struct Dense {
     std::string label;
@@ -635,7 +635,7 @@ TEST_CASE("a persistent grid by hand", "[numerics]") {
       "%own_block = sched.block_id : i32\n%all_blocks = sched.grid_size : i32\n%all_tiles = arith.constant " + tiles +
           " : i32\n$1sched.for_work persistent from %own_block below %all_tiles (%number, %count) $2\n"
           "%following = arith.addi %number, %all_blocks : i32\nsched.next %following : i32\n$1}");
-  loop = std::regex_replace(loop, std::regex("sched.read_block_id"), "sched.read_again %number");
+  loop = std::regex_replace(loop, std::regex("sched.read_block_id"), "sched.opaque %number");
   Expected<Expectation> expected = expect(test);
   REQUIRE(expected);
   auto verdictOf = [&](const std::string &kernel, int64_t blocks) {

@@ -180,7 +180,7 @@ const std::vector<Passing> &passing() {
       {"expect_bytes [1234] after load_box", ".*",
        "a phase waits for its arrival, so that bytes may come before they are expected"},
       {"mma_fence 3 removed", ".*", "nothing touches the registers of PV between the fence before QK and here"},
-      {"init_ring 4 after fence_init", "relative, .*", "the ring that other warps fill is none of the copy engine's"},
+      {"init_ring 4 after fence_init", "relative, .*", "the ring that other warps fill is none of TMA's"},
       {"ring 1 emptied by one (more|fewer)", ".*stages(, in turn|, overlapping)?",
        "Q fills its stage once, and nobody waits for it to be empty"},
       {"(wait 2|release 1) of stage 0", "(causal|plain|relative|dense), .*stages(, in turn|, overlapping)?",
@@ -215,7 +215,7 @@ const std::vector<Passing> &passing() {
       {"acquire [456] (removed|for the other phase|of stage 0)", "head_products",
        "behind the loop nothing lies over the rings that tiles leave by"},
       {"acquire 6 (removed|for the other phase)", "attention_backward_warpgroups", "the same"},
-      {"init_ring 4 after fence_init", "head_products", "what warps fill and empty is none of the copy engine's"},
+      {"init_ring 4 after fence_init", "head_products", "what warps fill and empty is none of TMA's"},
       {"init_ring 7 after fence_init", "(attention_backward_warpgroups|dense gradient)", "the same"},
       {"ring 1 emptied by one (more|fewer)", "head_products", "W fills its stage once"},
       {"ring [12] emptied by one (more|fewer)", "(attention_backward_warpgroups|dense gradient)", "so do K and V"},
@@ -281,14 +281,14 @@ const std::regex &refusalInRoles() {
       "arrived)?; .*|whose stores the asynchronous proxy may not see; .*|which an asynchronous op "
       "may still read; .*)|"
       "uses [a-z_0-9]+, (whose sched.init_ring no barrier orders before|which ordinary instructions have touched); .*|"
-      "signals [a-z_0-9]+, which the copy engine may not see; .*|arrives in one lane for what other lanes have stored; "
+      "signals [a-z_0-9]+, which TMA may not see; .*|arrives in one lane for what other lanes have stored; "
       ".*|touches [a-z_0-9]+(,| while) .*|reaches barrier [0-9]+ .*|is in no group; sched.commit_boxes must follow it|"
       "reads shared memory until the block has ended; .*|is for tile [0-9]+ along [a-z]+, where .*|stores the box at "
       ".*|takes tile of work [0-9]+ [0-9]+ times; .*|goes from tile [0-9]+ to tile [0-9]+ and never ends)");
   return all;
 }
 
-/// The loop over queries of a dense bias: rings share barriers, and the bias's gradient leaves by the copy engine.
+/// The loop over queries of a dense bias: rings share barriers, and the bias's gradient leaves by TMA.
 std::string denseGradient(const Target &target) {
   const Variant variant = Variant("dense").score(bias(captured("bias", bf16, rank(3))));
   CompileOptions options;
@@ -344,7 +344,7 @@ TEST_CASE("sched-verify rejects kernels with roles in which an op of synchronisa
     subject.schedule.applyTo(test.options);
     Expected<std::string> text = tests::schedText(test, subject.schedule);
     REQUIRE(text);
-    change(fmt::format("{}, {}", subject.name, subject.schedule.describe()), tests::withoutStandIns(*text));
+    change(fmt::format("{}, {}", subject.name, subject.schedule.describe()), tests::withoutFallbacks(*text));
   }
   // Loops whose tiles leave by rings.
   for (const char *name : {"head_products", "attention_backward_warpgroups"}) {

@@ -74,8 +74,8 @@ private:
         .Case([&](tile::AxisExtentOp axis) { return launch.extents.at(axis.getAxis().str()); })
         .Case([&](sched::BlockIdOp) { return launch.block; })
         .Case([&](sched::GridSizeOp) { return launch.blocks; })
-        .Case([&](sched::ReadAgainOp) { return of(0); })
-        .Case([&](sched::NaturalOp) {
+        .Case([&](sched::OpaqueOp) { return of(0); })
+        .Case([&](sched::NonnegativeOp) {
           CHECK(int32_t(of(0)) >= 0);
           return of(0);
         })
@@ -144,17 +144,17 @@ std::vector<Grid> grids() {
 
 std::vector<WorkOrder::Options> allOptions() {
   std::vector<WorkOrder::Options> all;
-  for (auto deal : {WorkOrder::Deal::Once, WorkOrder::Deal::Rounds, WorkOrder::Deal::Claims})
+  for (auto deal : {WorkOrder::Assignment::Once, WorkOrder::Assignment::Rounds, WorkOrder::Assignment::Claims})
     for (bool longestFirst : {false, true})
       for (bool across : {false, true})
-        if (!across || deal != WorkOrder::Deal::Claims)
+        if (!across || deal != WorkOrder::Assignment::Claims)
           for (int64_t rows : {0, 64, 1024, 1 << 20})
             all.push_back({deal, longestFirst, across, rows});
   return all;
 }
 
 /// The numbers of (head, tile) in turn, of a grid with two axes.
-std::vector<std::pair<uint32_t, uint32_t>> inTurn(WorkOrders &orders, const Grid &grid, WorkOrder::Options options) {
+std::vector<std::pair<uint32_t, uint32_t>> pingPong(WorkOrders &orders, const Grid &grid, WorkOrder::Options options) {
   const Arithmetic work = orders.of(grid, options);
   std::vector<std::pair<uint32_t, uint32_t>> places;
   for (uint32_t number = 0; number < tilesOf(grid); ++number) {
@@ -193,7 +193,7 @@ TEST_CASE("each tile is in one round of one block") {
     for (bool longestFirst : {false, true})
       for (uint32_t blocks = 1; blocks <= tilesOf(grid) + 1; ++blocks) {
         grid.launch.blocks = blocks;
-        const Arithmetic work = orders.of(grid, {WorkOrder::Deal::Rounds, longestFirst});
+        const Arithmetic work = orders.of(grid, {WorkOrder::Assignment::Rounds, longestFirst});
         std::set<uint32_t> numbers;
         for (uint32_t block = 0; block < blocks; ++block) {
           grid.launch.block = block;
@@ -212,16 +212,18 @@ TEST_CASE("the orders of the header's table") {
   WorkOrders orders;
   using Places = std::vector<std::pair<uint32_t, uint32_t>>;
   const Grid grid{{{"h", 1}, {"q", 128}}, {{{"h", 2}, {"q", 300}}, /*blocks=*/6}};
-  using Deal = WorkOrder::Deal;
-  CHECK(inTurn(orders, grid, {}) == Places{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}});
-  CHECK(inTurn(orders, grid, {Deal::Once, true}) == Places{{0, 2}, {0, 1}, {0, 0}, {1, 2}, {1, 1}, {1, 0}});
-  CHECK(inTurn(orders, grid, {Deal::Rounds, true}) == Places{{0, 2}, {0, 0}, {0, 1}, {1, 2}, {1, 0}, {1, 1}});
-  CHECK(inTurn(orders, grid, {Deal::Claims, true}) == Places{{0, 2}, {1, 2}, {0, 1}, {1, 1}, {0, 0}, {1, 0}});
+  using Assignment = WorkOrder::Assignment;
+  CHECK(pingPong(orders, grid, {}) == Places{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}});
+  CHECK(pingPong(orders, grid, {Assignment::Once, true}) == Places{{0, 2}, {0, 1}, {0, 0}, {1, 2}, {1, 1}, {1, 0}});
+  CHECK(pingPong(orders, grid, {Assignment::Rounds, true}) == Places{{0, 2}, {0, 0}, {0, 1}, {1, 2}, {1, 0}, {1, 1}});
+  CHECK(pingPong(orders, grid, {Assignment::Claims, true}) == Places{{0, 2}, {1, 2}, {0, 1}, {1, 1}, {0, 0}, {1, 0}});
   // Of the first axis' places side by side: single tiles, as pairs would be of two of them, or pairs.
-  CHECK(inTurn(orders, grid, {Deal::Once, false, true}) == Places{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 2}});
-  CHECK(inTurn(orders, grid, {Deal::Rounds, true, true}) == Places{{0, 2}, {1, 2}, {0, 0}, {1, 0}, {0, 1}, {1, 1}});
+  CHECK(pingPong(orders, grid, {Assignment::Once, false, true}) ==
+        Places{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 2}});
+  CHECK(pingPong(orders, grid, {Assignment::Rounds, true, true}) ==
+        Places{{0, 2}, {1, 2}, {0, 0}, {1, 0}, {0, 1}, {1, 1}});
   const Grid even{{{"h", 1}, {"q", 128}}, {{{"h", 2}, {"q", 512}}}};
-  CHECK(inTurn(orders, even, {Deal::Rounds, true, true}) ==
+  CHECK(pingPong(orders, even, {Assignment::Rounds, true, true}) ==
         Places{{0, 3}, {0, 0}, {1, 3}, {1, 0}, {0, 2}, {0, 1}, {1, 2}, {1, 1}});
 }
 
@@ -232,19 +234,19 @@ TEST_CASE("heads whose rows fit together start together, longest first") {
   const WorkOrder::Options two{.longestFirst = true, .rowsTogether = 300},
       all{.longestFirst = true, .rowsTogether = 1 << 20}, unordered{.rowsTogether = 300},
       across{.longestFirst = true, .acrossFirstAxis = true, .rowsTogether = 300};
-  const auto places = inTurn(orders, grid, two);
+  const auto places = pingPong(orders, grid, two);
   CHECK(std::vector(places.begin(), places.begin() + 5) ==
         std::vector<std::pair<uint32_t, uint32_t>>{{0, 7}, {1, 7}, {0, 6}, {1, 6}, {0, 5}});
   CHECK(places[16] == std::pair(2u, 7u));
   CHECK(places[32] == std::pair(4u, 7u));
   CHECK(places[33] == std::pair(4u, 6u));
-  CHECK(inTurn(orders, grid, all)[4] == std::pair(4u, 7u));
+  CHECK(pingPong(orders, grid, all)[4] == std::pair(4u, 7u));
   // Not in order of rows, nor where tiles of the first axis' places stand side by side already.
-  CHECK(inTurn(orders, grid, unordered) == inTurn(orders, grid, {}));
-  CHECK(inTurn(orders, grid, across) == inTurn(orders, grid, {.longestFirst = true, .acrossFirstAxis = true}));
+  CHECK(pingPong(orders, grid, unordered) == pingPong(orders, grid, {}));
+  CHECK(pingPong(orders, grid, across) == pingPong(orders, grid, {.longestFirst = true, .acrossFirstAxis = true}));
   // Heads of 7 tiles stand alone.
   const Grid few{{{"h", 1}, {"q", 16}}, {{{"h", 5}, {"q", 112}}}};
-  CHECK(inTurn(orders, few, all) == inTurn(orders, few, {.longestFirst = true}));
+  CHECK(pingPong(orders, few, all) == pingPong(orders, few, {.longestFirst = true}));
 }
 
 TEST_CASE("what half of level 2 holds follows from the operands that are streamed") {
@@ -268,14 +270,14 @@ TEST_CASE("three blocks of 128 rows claim tiles of one head at a time") {
   // 5 heads in groups of at most 6 * 128 / 384 = 2: 2, 2 and 1.
   const Grid grid{{{"h", 1}, {"q", 128}}, {{{"h", 5}, {"q", 256}}, /*blocks=*/6}};
   using Places = std::vector<std::pair<uint32_t, uint32_t>>;
-  CHECK(inTurn(orders, grid, {WorkOrder::Deal::Claims, false}) ==
+  CHECK(pingPong(orders, grid, {WorkOrder::Assignment::Claims, false}) ==
         Places{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {3, 0}, {2, 1}, {3, 1}, {4, 0}, {4, 1}});
 }
 
 TEST_CASE("pairs of rounds are neighbours, shifted by the golden section") {
   WorkOrders orders;
   Grid grid{{{"h", 1}, {"q", 128}}, {{{"h", 8}, {"q", 1024}}, /*blocks=*/8}};
-  const Arithmetic work = orders.of(grid, {WorkOrder::Deal::Rounds, true});
+  const Arithmetic work = orders.of(grid, {WorkOrder::Assignment::Rounds, true});
   // Block 1: pair 1 of the first 8 pairs; then 1 + 5 of the next.
   grid.launch.block = 1;
   CHECK(work.firstOf(grid.launch) == 2);

@@ -98,7 +98,7 @@ struct Flags {
   std::string arch, target;
   size_t sramBudget = 0;
   std::optional<int> tileQ, tileK, warps, stages, dvWarps, blocksPerSm, queryStages;
-  std::optional<bool> qRegisters, longestFirst, persistent, turns, overlap, stageBiases, packGroups, splitKeys;
+  std::optional<bool> qRegisters, longestFirst, persistent, pingPong, overlap, stageBiases, packGqa, splitKeys;
   std::string shape;
   std::string cuda;
   bool backward = false, gradLse = false, deterministic = false;

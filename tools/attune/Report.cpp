@@ -60,8 +60,8 @@ std::string attune::cli::planText(const ordered_json &plan) {
     const ordered_json sizes = traffic.value("sizes", ordered_json::object());
     line("tiles", fmt::format("visits {:.0f} of {:.0f}, {:.0f} masked", traffic.value("visitedTiles", 0.0),
                               traffic.value("allTiles", 0.0), traffic.value("maskedTiles", 0.0)));
-    if (const int64_t shares = traffic.value("keyShares", int64_t(1)); shares > 1)
-      line("shares", byLengths ? "blocks share the keys of all sequences evenly, by the lengths that a launch finds"
+    if (const int64_t shares = traffic.value("keySplits", int64_t(1)); shares > 1)
+      line("splits", byLengths ? "blocks share the keys of all sequences evenly, by the lengths that a launch finds"
                                : fmt::format("{} blocks share the keys of a tile of rows", shares));
     line("traffic", fmt::format("{} between {}, {:.1f}x less than the {} of standard attention (B {} H {} Sq {} Sk {})",
                                 bytesText(traffic.value("bytes", 0.0)),

@@ -200,7 +200,7 @@ Expected<void> placeKeys(const RunFlags &flags, const Request &request, Data &da
                              fmt::join(ofKeys->shape, ", "), data.shape.batch)};
   if (ofKeys)
     for (HostTensor *rows : {&data.k, &data.v})
-      reference::poisonBehind(*rows, *ofKeys);
+      reference::poisonAfter(*rows, *ofKeys);
   const std::optional<KeyPages> &pages = request.variant->keyPages();
   if (!pages)
     return {};

@@ -155,13 +155,13 @@ struct Part {
 };
 
 /// What is visited, and what is full, of a part of the map, as shares.
-struct Shares {
+struct Splits {
   double visited = 0, full = 0;
 };
 } // namespace
 
-static Shares sharesOf(const TileMapHead &head, Part rows, Part columns) {
-  Shares shares;
+static Splits splitsOf(const TileMapHead &head, Part rows, Part columns) {
+  Splits shares;
   for (int64_t row = rows.first; row < rows.last; ++row)
     for (int64_t column = columns.first; column < columns.last; ++column) {
       shares.visited += head.at(row, column) != TileClass::Empty;
@@ -185,7 +185,7 @@ std::string attune::cli::tileMapText(const TileMapHead &head) {
     const Part of(row, rows, head.map.rows);
     std::string line;
     for (int64_t column = 0; column < columns; ++column) {
-      const Shares shares = sharesOf(head, of, Part(column, columns, head.map.columns));
+      const Splits shares = splitsOf(head, of, Part(column, columns, head.map.columns));
       line += shares.visited == 0 ? '.' : shares.full == 1 ? '#' : '+';
     }
     double visited = 0;
@@ -198,7 +198,7 @@ std::string attune::cli::tileMapText(const TileMapHead &head) {
 }
 
 /// Grey of a share of visited tiles, darker where they are full: 255 is white.
-static int greyOf(const Shares &shares) { return int(255 - 110 * shares.visited - 115 * shares.full); }
+static int greyOf(const Splits &shares) { return int(255 - 110 * shares.visited - 115 * shares.full); }
 
 std::string attune::cli::tileMapSvg(const TileMapHead &head, const std::string &title) {
   const int64_t rows = std::min<int64_t>(head.map.rows, 512), columns = std::min<int64_t>(head.map.columns, 512);
@@ -214,7 +214,7 @@ std::string attune::cli::tileMapSvg(const TileMapHead &head, const std::string &
     for (int64_t column = 0, first = 0, grey = -1; column <= columns; ++column) {
       const int64_t next =
           column < columns
-              ? greyOf(sharesOf(head, Part(row, rows, head.map.rows), Part(column, columns, head.map.columns)))
+              ? greyOf(splitsOf(head, Part(row, rows, head.map.rows), Part(column, columns, head.map.columns)))
               : -1;
       if (next == grey)
         continue;
@@ -277,7 +277,7 @@ std::string attune::cli::tileMapPng(const TileMapHead &head) {
   for (int64_t row = 0; row < rows; ++row) {
     std::string line(1, '\0'); // the line's filter: none
     for (int64_t column = 0; column < columns; ++column)
-      line.append(size_t(square), char(greyOf(sharesOf(head, Part(row, rows, head.map.rows),
+      line.append(size_t(square), char(greyOf(splitsOf(head, Part(row, rows, head.map.rows),
                                                        Part(column, columns, head.map.columns)))));
     for (int64_t i = 0; i < square; ++i)
       pixels += line;

@@ -74,7 +74,7 @@ private:
       if (std::isfinite(right) && std::isfinite(value)) {
         mine.add(value - right);
         result.maxError = std::max(result.maxError, std::fabs(value - right));
-      } else if (!std::isfinite(value) && (output.hiddenNonFinite[size_t(row)] & reachedFrom)) {
+      } else if (!std::isfinite(value) && (output.maskedNonFinite[size_t(row)] & reachedFrom)) {
         unchecked = true;
       } else if (!isRightSpecial(value, right, plain[size_t(i)]) && wrong.empty()) {
         wrong = indexText(indexOf(i)) + " is " + number(value) + ", the reference has " + number(right);

@@ -48,7 +48,7 @@ HostTensor toPages(HostTensor &rows, const HostTensor &table, int64_t size, cons
   return pages;
 }
 
-void poisonBehind(HostTensor &rows, const HostTensor &lengths) {
+void poisonAfter(HostTensor &rows, const HostTensor &lengths) {
   const int64_t heads = rows.shape[1], keys = rows.shape[2];
   const size_t row = size_t(rows.shape[3]) * byteSize(rows.dtype);
   for (int64_t plane = 0; plane < rows.shape[0] * heads; ++plane) {

@@ -20,6 +20,6 @@ HostTensor pageTable(int64_t batch, int64_t keys, int64_t size, const HostTensor
 HostTensor toPages(HostTensor &rows, const HostTensor &table, int64_t size, const HostTensor *lengths);
 
 /// NaN in all rows [B, H, S, D] behind the sequences' lengths.
-void poisonBehind(HostTensor &rows, const HostTensor &lengths);
+void poisonAfter(HostTensor &rows, const HostTensor &lengths);
 
 } // namespace attune::reference

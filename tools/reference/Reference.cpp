@@ -288,11 +288,11 @@ private:
     Real keepScale = Real(65536.0 / (65536.0 - prepared.threshold));
     const Real *value = values.data() + row.kvPlane * prepared.keyLength * prepared.headDimV;
     for (int64_t k = 0; k < prepared.keyLength; ++k, value += prepared.headDimV) {
-      bool isHidden = scratch.x[size_t(k)] == hidden;
-      bool keep = prepared.threshold == 0 || ((problem.wantKeep || !isHidden) && keeps(row, k));
+      bool isMaskedOut = scratch.x[size_t(k)] == hidden;
+      bool keep = prepared.threshold == 0 || ((problem.wantKeep || !isMaskedOut) && keeps(row, k));
       if (problem.wantKeep)
         output.keep[size_t(row.index * prepared.keyLength + k)] = keep;
-      if (isHidden)
+      if (isMaskedOut)
         continue;
       Real weight = keep ? scratch.p[size_t(k)] / l : 0;
       if (prepared.threshold != 0)
@@ -364,7 +364,7 @@ private:
     // of D.
     const double truncated = 0x1p-18 * (fast ? std::max(1.0, double(prepared.headDim) / 64) : 1);
     // l is rescaled at each tile, of 64 keys say, by exp2 of a difference that is rounded where m is.
-    output.hiddenNonFinite[at] = hiddenNonFinite(row, scratch);
+    output.maskedNonFinite[at] = maskedNonFinite(row, scratch);
     if (output.lse.empty())
       return;
     output.lseError[at] = lseShift + 0x1p-20 * spread + 0x1p-25 * std::fabs(m) * visible / 64 +
@@ -372,7 +372,7 @@ private:
   }
 
   /// Where NaN or infinities stand at keys that the row does not see.
-  uint8_t hiddenNonFinite(const Row &row, const Scratch &scratch) const {
+  uint8_t maskedNonFinite(const Row &row, const Scratch &scratch) const {
     int64_t first = row.kvPlane * prepared.keyLength, last = first + prepared.keysOf(row.b);
     uint8_t found = 0;
     for (auto each = std::lower_bound(nonFiniteKeys.begin(), nonFiniteKeys.end(), std::pair(first, uint8_t(0)));
@@ -416,7 +416,7 @@ template <typename Real> Expected<Output> compute(const Problem &problem) {
   if (std::is_same_v<Real, double>) {
     output.oError.resize(size_t(rows));
     output.lseError.resize(lses);
-    output.hiddenNonFinite.resize(size_t(rows));
+    output.maskedNonFinite.resize(size_t(rows));
   }
   if (problem.wantKeep)
     output.keep.resize(size_t(rows * prepared->keyLength));

@@ -72,7 +72,7 @@ struct Output {
   std::vector<double> oError;           ///< expected error of O, RMS over Dv, of a kernel that rounds P' and O to the
                                         ///< dtype, sums in float32 and has functions as accurate as docs/design.md asks
   std::vector<double> lseError;         ///< the same of LSE
-  std::vector<uint8_t> hiddenNonFinite; ///< of InKeys and InValues: NaN or infinities stand at keys that the
+  std::vector<uint8_t> maskedNonFinite; ///< of InKeys and InValues: NaN or infinities stand at keys that the
                                         ///< row does not see
   enum : uint8_t { InKeys = 1, InValues = 2 };
 };

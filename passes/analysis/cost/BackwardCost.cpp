@@ -74,8 +74,8 @@ class Counter {
 public:
   Counter(const BackwardRequest &request, const BackwardPlans &plans, SavedValues saved)
       : request(request.plan), score(saved.score ? request.withSavedScore : request.score), plans(plans), saved(saved),
-        arch(**archInfo(request.plan.arch)), adds(plans.addsQueries),
-        calibration(plans.keys.copyWarps ? ofWarpgroups : ofWarps) {
+        arch(**archInfo(request.plan.arch)), adds(plans.accumulatesDq),
+        calibration(plans.keys.producerWarps ? ofWarpgroups : ofWarps) {
     const double e = this->request.elementBytes, d = this->request.headDim, dv = this->request.headDimV;
     const double rows = double(this->request.batch * this->request.heads) * double(this->request.queries);
     const double keys = double(this->request.batch * this->request.headsKv) * double(this->request.keys);
@@ -160,8 +160,8 @@ double attune::savingSeconds(const BackwardRequest &request, double seconds, dou
   const double alu = (saved.dropout ? saveDropoutAlu : 0) + (saved.score ? saveScoreAlu : 0);
   const double busy = seconds + elements * alu / (arch.fmaPerClockPerSM * arch.smCount * arch.clockGHz * 1e9);
   const double all = double(request.plan.queries) * double(request.plan.keys);
-  const double share = all > 0 ? std::min(1.0, tiles.visited * 128 * 128 / all) : 0;
-  const double bytes = hbmBytes + share * savedBytes(request.plan, saved);
+  const double split = all > 0 ? std::min(1.0, tiles.visited * 128 * 128 / all) : 0;
+  const double bytes = hbmBytes + split * savedBytes(request.plan, saved);
   return std::max(busy, bytes / ((saved.score ? storeShare : hbmShare) * arch.memoryBytesPerSecond)) - seconds;
 }
 

@@ -154,17 +154,17 @@ static int64_t boxRowBytesOf(const LoopColumns &of, int64_t elementBytes, bool s
   return boxRowBytes(of.d, elementBytes, singleRows) + boxRowBytes(of.dv, elementBytes, singleRows);
 }
 
-LoopColumns attune::columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granularity, int64_t shares) {
+LoopColumns attune::columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granularity, int64_t splits) {
   constexpr int64_t panel = 64; // columns of 16 bits in a swizzled row of 128 bytes
-  if (shares == 1)
+  if (splits == 1)
     return {roundUp(headDim, granularity), roundUp(headDimV, granularity)};
-  return {roundUp(headDim, panel * shares), roundUp(headDimV, headDimV > panel ? panel * shares : granularity)};
+  return {roundUp(headDim, panel * splits), roundUp(headDimV, headDimV > panel ? panel * splits : granularity)};
 }
 
-int64_t attune::sharesOfColumns(int64_t tileQ, int64_t warps) { return std::max<int64_t>(1, 16 * warps / tileQ); }
+int64_t attune::columnSplitsOf(int64_t tileQ, int64_t warps) { return std::max<int64_t>(1, 16 * warps / tileQ); }
 
 static LoopColumns columnsOf(const PlanRequest &request, const Plan &plan) {
-  return columnsOfQueryLoop(request.headDim, request.headDimV, 16, sharesOfColumns(plan.tileQ, plan.warps));
+  return columnsOfQueryLoop(request.headDim, request.headDimV, 16, columnSplitsOf(plan.tileQ, plan.warps));
 }
 
 /// Next to a window, and with values by relative position, what a mask adds in vectors.
@@ -178,7 +178,7 @@ static int64_t windowBytes(const PlanRequest &request, const Plan &plan, int64_t
 /// A stage's vectors: of rows, staged columns, and values by relative position.
 static int64_t vectorBytes(const PlanRequest &request, const Plan &plan) {
   const int64_t vectors = 2 + request.rowVectors + request.stagedColumns; // LSE and delta
-  return 4 * (vectors * plan.tileQ + request.distanceValues * (plan.tileQ + plan.tileK));
+  return 4 * (vectors * plan.tileQ + request.relativeValues * (plan.tileQ + plan.tileK));
 }
 
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
@@ -193,11 +193,11 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
   };
   const bool dkOverV = isSame && panel(of.dv, e, request.keyLengths) == panel(of.d, e),
              dvOverDq = isSame && panel(of.d, 4) == panel(of.dv, e);
-  const int64_t leavingRow = (dkOverV ? 0 : boxRowBytes(of.d, e)) + (dvOverDq ? 0 : boxRowBytes(of.dv, e));
+  const int64_t storedRow = (dkOverV ? 0 : boxRowBytes(of.d, e)) + (dvOverDq ? 0 : boxRowBytes(of.dv, e));
   const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(of.d, 4);
-  return plan.tileK * (ofKeys + leavingRow) + plan.stages * plan.tileQ * ofQueries + exchanged + added +
+  return plan.tileK * (ofKeys + storedRow) + plan.stages * plan.tileQ * ofQueries + exchanged + added +
          windowBytes(request, plan, /*stages=*/1) +
-         (plan.stageBiases && request.distanceValues ? windowSlackBytes : 0) +
+         (plan.stageBiases && request.relativeValues ? windowSlackBytes : 0) +
          plan.stages * vectorBytes(request, plan) + barrierBytes;
 }
 
@@ -216,7 +216,7 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
   plan.warps = tiles.warps;
   plan.stages = tiles.stages;
   plan.blocksPerSm = tiles.blocksPerSm;
-  plan.copyWarps = 4;
+  plan.producerWarps = 4;
   return plan;
 }
 
@@ -259,7 +259,7 @@ static double elementRegisters(const PlanRequest &request, const Plan &plan) {
                ofScore = request.gradientReadsScore;
   if (!request.denseGradients)
     return 3 * tile;
-  return (3 + ofTensors + ofScore) * tile + request.distanceValues * (plan.tileK / 4 + 2);
+  return (3 + ofTensors + ofScore) * tile + request.relativeValues * (plan.tileK / 4 + 2);
 }
 
 /// Tiles and vectors, and of biases a window of each stage.
@@ -279,7 +279,7 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
   // gradient has not: each iteration brings its own Q.
   if (request.denseGradients && !request.denseInOneLoop)
     return std::nullopt;
-  // Where each tile of a tensor is a block's beginning, biases that the copy engine brings are worth their shared memory.
+  // Where each tile of a tensor is a block's beginning, biases that TMA brings are worth their shared memory.
   for (bool stageBiases : {true, false})
     for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
       std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
@@ -333,10 +333,10 @@ static bool mayAddQueries(const PlanRequest &request, const ArchInfo &arch) {
 }
 
 std::string BackwardPlans::text() const {
-  if (keys.copyWarps || keys == queries)
+  if (keys.producerWarps || keys == queries)
     return keys.text();
-  return addsQueries ? fmt::format("{}; by rows {}", keys.text(), queries.text())
-                     : fmt::format("dK, dV {}; dQ {}", keys.text(), queries.text());
+  return accumulatesDq ? fmt::format("{}; by rows {}", keys.text(), queries.text())
+                       : fmt::format("dK, dV {}; dQ {}", keys.text(), queries.text());
 }
 
 Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
@@ -360,7 +360,7 @@ Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
   const PlanChoice &fixedOfQueries = ofQueries ? *ofQueries : request.fixed;
   if (ofWarpgroups)
     if (const std::optional<Plan> elements = warpgroupElementPlan(request, arch, fixedOfQueries, budget))
-      return BackwardPlans{*keys, *elements, /*addsQueries=*/true};
+      return BackwardPlans{*keys, *elements, /*accumulatesDq=*/true};
   Expected<Plan> queries = Loop(request, arch, budget, Loop::Queries, fixedOfQueries).choose();
   if (!queries)
     return queries.error();

@@ -16,18 +16,18 @@
 //
 // Warps of 32 rows read half as much of the looped tiles from shared memory for each product as warps of 16. Where these
 // have dK and dV, elements are dear (random numbers of dropout, functions of a score) and the order of additions is free,
-// the loop over queries has all five products and adds dQ up in memory (addsQueries); tileQ * tileK * e bytes more are of
+// the loop over queries has all five products and adds dQ up in memory (accumulatesDq); tileQ * tileK * e bytes more are of
 // dS, by which warps exchange it.
 //
-// A plan with copy warps has that one loop in any case, on warpgroup-level products. Beside the first row, in whole panels
-// of the copy engine, it holds two stages of dS, by which the warpgroups exchange it, the tile's share of dQ, LSE, delta and
+// A plan with producer warps has that one loop in any case, on warpgroup-level products. Beside the first row, in whole panels
+// of TMA, it holds two stages of dS, by which the warpgroups exchange it, the tile's share of dQ, LSE, delta and
 // other vectors of each stage, dK and dV on their way to memory where these do not lie over V and that share (D != Dv), and
-// if that fits (stageBiases) one stage of each dense bias, which the copy engine brings:
+// if that fits (stageBiases) one stage of each dense bias, which TMA brings:
 //
 //     2 * tileQ * tileK * e + tileQ * pad16(D) * 4 + stages * vectors * tileQ * 4 + tileK * (pad16(D) + pad16(Dv)) * e
 //     + tileQ * tileK * biasBytes
 //
-// Where tiles of queries have fewer rows than the warpgroups, these share out dQ by columns, each a panel of the copy engine
+// Where tiles of queries have fewer rows than the warpgroups, these share out dQ by columns, each a panel of TMA
 // at least: head dims of 72 to 120 are computed as 128, of which the rest is zeros (columnsOfQueryLoop). Loops over keys, for what
 // captured tensors are given, then are on warpgroup-level products too, 16 rows of S a warp.
 //
@@ -43,7 +43,7 @@ namespace attune {
 struct BackwardPlans {
   Plan keys;    ///< of the loop over queries: dK, dV, and all five products where it adds up dQ
   Plan queries; ///< of loops over keys: dQ else, and what captured tensors are given by row; of rows without a loop
-  bool addsQueries = false; ///< the loop over queries adds dQ up in memory, in no particular order
+  bool accumulatesDq = false; ///< the loop over queries adds dQ up in memory, in no particular order
   /// "dK, dV 32 x 64, 2 warps, ...; dQ 128 x 64, 4 warps, ..."
   std::string text() const;
 };
@@ -53,9 +53,9 @@ struct BackwardPlans {
 struct LoopColumns {
   int64_t d, dv;
 };
-LoopColumns columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granularity, int64_t shares);
+LoopColumns columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granularity, int64_t splits);
 /// How many warpgroups share out dQ by columns: those for which a tile of queries has no 64 rows.
-int64_t sharesOfColumns(int64_t tileQ, int64_t warps);
+int64_t columnSplitsOf(int64_t tileQ, int64_t warps);
 
 /// Warpgroup-level products where the architecture has them, the order of additions is free, the heads of a group are
 /// rounds of one loop, and their tiles fit: one loop then has all five products, and one plan. Else for each loop, one of

@@ -38,8 +38,8 @@ static constexpr int tf32RegistersAbove64Columns = 26, tf32RegistersOfNarrowPane
 static constexpr int tf32RegistersOfSecondKeys = 14; // of the fragments for keys beyond 16
 static constexpr int tf32PlaceRegisters = 10;        // where rows lie in pages, or end
 static constexpr int tf32DropoutRegistersOfSecondRows = 6;
-static constexpr int distanceRegisters = 1;        // a value by distance on its way from shared memory, and its address
-static constexpr int furtherDistanceRegisters = 6; // the same of each further value
+static constexpr int relativeRegisters = 1;        // a value by distance on its way from shared memory, and its address
+static constexpr int furtherRelativeRegisters = 6; // the same of each further value
 // The same where a plan is given: what leaves it worth running, with a few spills.
 static constexpr int leastAddressRegisters = 24;
 static constexpr int leastDropoutRegisters = 16;
@@ -53,18 +53,18 @@ static constexpr int wideHeadDim = 256;
 // Bytes
 //===----------------------------------------------------------------------===//
 
-/// Bytes of dense biases that one tile of S takes: whole tiles where copy warps bring them, as the copy engine counts
+/// Bytes of dense biases that one tile of S takes: whole tiles where producer warps bring them, as TMA counts
 /// what lies outside.
 static double biasBytesOfTile(const PlanRequest &request, const Plan &plan) {
   return double(plan.tileQ) * plan.tileK * request.biasBytes;
 }
 
-int64_t attune::sharesOf(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
+int64_t attune::splitsOf(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   if (!plan.splitKeys)
     return 1;
   const int64_t rowTiles = request.batch * request.rowHeads(plan) * request.rowTiles(plan);
   // A launch counts the tiles of all keys, whatever the mask leaves.
-  return keyShares(rowTiles, ceilDiv(request.keys, plan.tileK), int64_t(arch.smCount) * std::max(plan.blocksPerSm, 1));
+  return keySplits(rowTiles, ceilDiv(request.keys, plan.tileK), int64_t(arch.smCount) * std::max(plan.blocksPerSm, 1));
 }
 
 static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
@@ -78,7 +78,7 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   cost.writtenBytes = B * H * Sq * (request.headDimV * e + 4);
   if (plan.splitKeys) {
     // Each share's accumulator and statistics are written, and read again.
-    const double bytes = B * H * Sq * double(sharesOf(request, plan, arch)) * (request.headDimV + 2) * 4;
+    const double bytes = B * H * Sq * double(splitsOf(request, plan, arch)) * (request.headDimV + 2) * 4;
     cost.readBytes += bytes;
     cost.writtenBytes += bytes;
   }
@@ -90,7 +90,7 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   const double room = 0.6 * arch.l2Bytes; // that K and V of running heads may fill
   const double queryTiles = double(request.rowTiles(plan));
   const double running = double(arch.smCount) * std::max(plan.blocksPerSm, 1);
-  const double group = plan.packGroups ? 1 : std::max(1.0, H / Hkv);
+  const double group = plan.packGqa ? 1 : std::max(1.0, H / Hkv);
   const double headBytes = tiles.distinctKeys.value_or(Sk) * columns * e;
   const double runningHeads = std::min(B * Hkv, std::ceil(running / (queryTiles * group)) + 1);
   double waves = std::max(1.0, std::ceil(queryTiles * group / running));
@@ -113,7 +113,7 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
 /// Registers of a variant in float32; `most` is what it takes in 16 bits. A float32 product is three TF32 products, and these
 /// set the peak of the loop, where the variant's values are mostly dead. With one stage the copies start while S is alive, so
 /// that the variant's values add to the peak. Dropout's random numbers are alive at the peak in every plan.
-static int besideTf32(const PlanRequest &request, const Plan &plan, int most) {
+static int apartFromTf32(const PlanRequest &request, const Plan &plan, int most) {
   if (request.dropout)
     return (plan.tileK > 32 ? plan.tileK - 4 : 0) + tf32DropoutRegistersOfSecondRows * (plan.rowTilesPerWarp() - 1);
   if (plan.stages > 1)
@@ -138,7 +138,7 @@ static int variantRegisters(const PlanRequest &request, const Plan &plan, bool n
   if (request.elementLoads)
     most = std::max(most, elementLoadRegisters + underWay + plan.tileK / 4);
   if (request.elementBytes == 4)
-    most = besideTf32(request, plan, most);
+    most = apartFromTf32(request, plan, most);
   return most + request.uniformValues + 2 * plan.rowTilesPerWarp() * request.rowVectors;
 }
 
@@ -146,9 +146,9 @@ static int variantRegisters(const PlanRequest &request, const Plan &plan, bool n
 static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   const int rowTiles = plan.rowTilesPerWarp();
   const int d = int(roundUp(request.headDim, 16)), dv = int(request.paddedHeadDimV(plan)) / plan.dvWarps;
-  if (plan.copyWarps)
-    return warpgroupTileRegisters(plan.tileK, request.headDimV) + (plan.turns && plan.overlap ? plan.tileK / 4 : 0) +
-           (plan.packGroups ? d / 4 : 0) + (request.precise ? 4 : 0);
+  if (plan.producerWarps)
+    return warpgroupTileRegisters(plan.tileK, request.headDimV) + (plan.pingPong && plan.overlap ? plan.tileK / 4 : 0) +
+           (plan.packGqa ? d / 4 : 0) + (request.precise ? 4 : 0);
   const int split = request.elementBytes == 4 ? 2 : 1;  // 3xTF32 holds a high and a low part
   int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, then P in its place; O
   if (plan.qRegisters)
@@ -158,22 +158,22 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   return registers + (request.precise ? 4 : 0);
 }
 
-RoleRegisters attune::roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles,
+RoleRegisters attune::roleRegisters(int consumerWarps, int producerWarps, bool searches, int values, int tiles,
                                     int blocksPerSm) {
   constexpr int most = 256;
-  const int consumers = consumerWarps / 4, producers = copyWarps / 4;
-  const int atLaunch = 65536 / ((consumerWarps + copyWarps) * 32 * blocksPerSm) / 8 * 8,
+  const int consumers = consumerWarps / 4, producers = producerWarps / 4;
+  const int atLaunch = 65536 / ((consumerWarps + producerWarps) * 32 * blocksPerSm) / 8 * 8,
             all = atLaunch * (consumers + producers);
-  auto share = [&](int least) -> RoleRegisters {
+  auto split = [&](int least) -> RoleRegisters {
     const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
     return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
   };
   // Searching tables of one tensor for three warpgroups, 32 spill two, and any tables for four spill more; what
   // computes beside them holds two more, a row's words.
-  if (const RoleRegisters roles = share(40);
+  if (const RoleRegisters roles = split(40);
       searches && values <= 1 && (consumers > 3 || tiles + leastWarpgroupRegisters + 2 <= roles.consumer))
     return roles;
-  return share(values > 1 ? 56 : values || searches ? 32 : 24);
+  return split(values > 1 ? 56 : values || searches ? 32 : 24);
 }
 
 int attune::warpgroupTileRegisters(int64_t tileK, int64_t headDimV) {
@@ -181,8 +181,9 @@ int attune::warpgroupTileRegisters(int64_t tileK, int64_t headDimV) {
 }
 
 static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
-  return roleRegisters(plan.warps, plan.copyWarps, request.searches() || request.findsRows(), request.distanceValues,
-                       warpgroupTileRegisters(plan.tileK, request.headDimV), std::max(plan.blocksPerSm, 1))
+  return roleRegisters(plan.warps, plan.producerWarps, request.searches() || request.findsRows(),
+                       request.relativeValues, warpgroupTileRegisters(plan.tileK, request.headDimV),
+                       std::max(plan.blocksPerSm, 1))
       .consumer;
 }
 
@@ -202,10 +203,10 @@ static int warpgroupRegisters(const PlanRequest &request, const Plan &plan) {
 /// What the kernel takes without spilling.
 static int registersNeeded(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   const bool narrow = roundUp(request.headDim, 16) * request.elementBytes % 128 != 0;
-  if (plan.copyWarps)
+  if (plan.producerWarps)
     return tileRegisters(request, plan) + warpgroupRegisters(request, plan) + (request.dropout ? dropoutRegisters : 0) +
            request.uniformValues + request.rowVectors +
-           (request.distanceValues ? distanceRegisters + furtherDistanceRegisters * (request.distanceValues - 1) : 0) +
+           (request.relativeValues ? relativeRegisters + furtherRelativeRegisters * (request.relativeValues - 1) : 0) +
            (request.columnVectors || request.elementLoads ? elementLoadRegisters : 0);
   int registers = tileRegisters(request, plan) + addressRegisters + int(roundUp(request.headDimV, 16)) / 40;
   if (plan.qRegisters)
@@ -236,39 +237,39 @@ int64_t attune::biasRowBytes(const PlanRequest &request, const Plan &plan) {
 /// As `sched-assign-shared-memory` places them, or up to an alignment more.
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t e = request.elementBytes;
-  // The copy engine takes whole panels.
+  // TMA takes whole panels.
   auto columns = [&](int64_t padded, bool singleRows = false) {
-    return plan.copyWarps ? sched::boxRowBytes(padded * e, singleRows) / e : padded;
+    return plan.producerWarps ? sched::boxRowBytes(padded * e, singleRows) / e : padded;
   };
   const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(request.paddedHeadDimV(plan)),
                 columnsOfV = columns(request.paddedHeadDimV(plan), request.keyLengths);
   // Rows of several heads that are in registers are loaded there.
-  const bool loadsQ = plan.packGroups && (plan.copyWarps || plan.qRegisters);
+  const bool loadsQ = plan.packGqa && (plan.producerWarps || plan.qRegisters);
   const int64_t queryBytes = loadsQ ? 0 : plan.queryStages * plan.tileQ * d * e;
   std::vector<SharedBuffer> buffers = {
       {"Q", queryBytes},
       {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
       {"V", roundUp(plan.stages * plan.tileK * columnsOfV * e, sched::swizzledAlignment)}};
-  if (plan.copyWarps) // two barriers a stage of each ring, and what the producer says with a stage; of a search it says
-                      // more
+  if (plan.producerWarps) // two barriers a stage of each ring, and what the producer says with a stage; of a search it says
+                          // more
     buffers.push_back({"barriers", (request.searches() ? 128 : 0) +
                                        16 * (2 * plan.queryStages +
-                                             plan.stages * (3 + request.stagedColumns + request.distanceValues +
+                                             plan.stages * (3 + request.stagedColumns + request.relativeValues +
                                                             (plan.stageBiases ? request.biases : 0)))});
-  // With copy warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive. Of shares
+  // With producer warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive. Of shares
   // pairs of float32 go from registers to memory, or take the place of what is no longer alive.
-  const bool hasOwnO = plan.persistent || plan.packGroups ||
-                       (plan.copyWarps && (dv > d || sched::panelForBoxes(dv * e) != sched::panelForBoxes(d * e)));
+  const bool hasOwnO = plan.persistent || plan.packGqa ||
+                       (plan.producerWarps && (dv > d || sched::panelForBoxes(dv * e) != sched::panelForBoxes(d * e)));
   if (hasOwnO && !plan.splitKeys)
     buffers.push_back({"O", plan.tileQ * dv * e});
   else if (dv > d && !plan.splitKeys)
     buffers.push_back({"O beyond Q", plan.tileQ * (dv - d) * e});
   if (plan.stageBiases)
     buffers.push_back({"biases", int64_t(plan.stages) * plan.tileQ * biasRowBytes(request, plan)});
-  if (request.distanceValues) {
-    const int64_t bytes = plan.turns ? (plan.tileQ + plan.tileK) * 8 : (plan.tileQ + plan.tileK - 1) * 4;
+  if (request.relativeValues) {
+    const int64_t bytes = plan.pingPong ? (plan.tileQ + plan.tileK) * 8 : (plan.tileQ + plan.tileK - 1) * 4;
     buffers.push_back(
-        {"values by distance", request.distanceValues * roundUp(plan.stages * bytes, sched::swizzledAlignment)});
+        {"values by distance", request.relativeValues * roundUp(plan.stages * bytes, sched::swizzledAlignment)});
   }
   if (request.stagedColumns)
     buffers.push_back(
@@ -298,13 +299,13 @@ static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Pl
 /// Measured: that pays where the softmax takes between a half and the whole of a tile's products; it needs registers
 /// for half of the exponentials, as many as P has.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
-  if (!plan.copyWarps)
+  if (!plan.producerWarps)
     return;
   const WarpgroupCycles of = warpgroupCycles(request, plan, arch);
   plan.overlap = plan.warps == 4;
-  plan.turns =
+  plan.pingPong =
       !plan.overlap && !request.dropout && (of.softmax() <= of.mma || of.alu <= of.special || !request.rowStatistics);
-  if (plan.turns && plan.warps == 8 && of.softmax() > 0.5 * of.mma && of.softmax() <= of.mma) {
+  if (plan.pingPong && plan.warps == 8 && of.softmax() > 0.5 * of.mma && of.softmax() <= of.mma) {
     Plan both = plan;
     both.overlap = true;
     plan.overlap = registersNeeded(request, both, arch) <= consumerRegisters(request, both);
@@ -368,14 +369,14 @@ static std::optional<Error> checkForms(const PlanRequest &request, const ArchInf
     return Error{fmt::format("query-stages {} is not 1 or 2", *fixed.queryStages)};
   if (fixed.stageBiases.value_or(false) && !request.biases)
     return Error{"stage-biases has no bias to stage: the score adds no floats of a captured tensor at [.., q, k] that "
-                 "copy warps can bring; leave it out"};
+                 "producer warps can bring; leave it out"};
   const bool warpgroups = usesWarpgroups(request, arch);
-  const bool shares = fixed.packGroups.value_or(false) || fixed.splitKeys.value_or(false);
-  if (fixed.packGroups.value_or(false) && !request.packFault.empty())
-    return Error{fmt::format("pack-groups is not available: {}; leave it out", request.packFault)};
-  if (shares && fixed.persistent.value_or(false))
+  const bool splits = fixed.packGqa.value_or(false) || fixed.splitKeys.value_or(false);
+  if (fixed.packGqa.value_or(false) && !request.packFault.empty())
+    return Error{fmt::format("pack-gqa is not available: {}; leave it out", request.packFault)};
+  if (splits && fixed.persistent.value_or(false))
     return Error{"persistent blocks take no packed groups and no shares of keys; leave it out"};
-  if (warpgroups && fixed.blocksPerSm.value_or(1) != 1 && !(shares && *fixed.blocksPerSm == 2))
+  if (warpgroups && fixed.blocksPerSm.value_or(1) != 1 && !(splits && *fixed.blocksPerSm == 2))
     return Error{fmt::format("blocks-per-sm {} is not available on {}, where one block fills a multiprocessor; use 1",
                              *fixed.blocksPerSm, arch.name)};
   if (warpgroups && fixed.queryStages.value_or(1) == 2 && !fixed.persistent.value_or(true))
@@ -384,14 +385,15 @@ static std::optional<Error> checkForms(const PlanRequest &request, const ArchInf
     return std::nullopt;
   const std::pair<const char *, bool> ofWarpgroups[] = {{"persistent", fixed.persistent.value_or(false)},
                                                         {"query-stages 2", fixed.queryStages.value_or(1) == 2},
-                                                        {"turns", fixed.turns.value_or(false)},
+                                                        {"pingPong", fixed.pingPong.value_or(false)},
                                                         {"overlap", fixed.overlap.value_or(false)},
                                                         {"stage-biases", fixed.stageBiases.value_or(false)}};
   for (auto [name, isFixed] : ofWarpgroups)
     if (isFixed)
-      return Error{fmt::format("{} is not available for these inputs on {}: only kernels with copy warps, of 16-bit "
-                               "inputs on sm_90a, have it; leave it out",
-                               name, arch.isCpu() ? std::string_view("the cpu target") : arch.name)};
+      return Error{
+          fmt::format("{} is not available for these inputs on {}: only kernels with producer warps, of 16-bit "
+                      "inputs on sm_90a, have it; leave it out",
+                      name, arch.isCpu() ? std::string_view("the cpu target") : arch.name)};
   if (arch.isCpu() && fixed.blocksPerSm.value_or(1) != 1)
     return Error{fmt::format("blocks-per-sm {} is not available on the cpu target; use 1", *fixed.blocksPerSm)};
   return std::nullopt;
@@ -491,15 +493,15 @@ static int patternMisses(const PlanRequest &request, const Plan &plan) {
 
 /// How the heads of a group and blocks share rows and keys.
 struct Sharing {
-  bool packGroups, splitKeys;
+  bool packGqa, splitKeys;
 };
 
 /// Sharing is for launches whose tiles of rows leave multiprocessors idle: it is looked at for given sizes alone.
 static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo &arch) {
   const PlanChoice &fixed = request.fixed;
-  const bool asked = fixed.packGroups || fixed.splitKeys;
+  const bool asked = fixed.packGqa || fixed.splitKeys;
   std::vector<Sharing> result;
-  if (!fixed.packGroups.value_or(false) && !fixed.splitKeys.value_or(false))
+  if (!fixed.packGqa.value_or(false) && !fixed.splitKeys.value_or(false))
     result.push_back({false, false});
   constexpr int64_t rows = 64; // of a warpgroup, and of four warps
   const int64_t blocks = request.batch * request.heads * ceilDiv(request.queries, rows);
@@ -507,8 +509,8 @@ static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo 
                    (request.queries * request.group() <= 2 * rows || blocks < int64_t(arch.smCount));
   if (!few && !asked)
     return result;
-  const bool packs = request.packFault.empty() && (request.group() > 1 || fixed.packGroups.value_or(false));
-  for (bool pack : choices(fixed.packGroups, packs ? std::vector{true, false} : std::vector{false}))
+  const bool packs = request.packFault.empty() && (request.group() > 1 || fixed.packGqa.value_or(false));
+  for (bool pack : choices(fixed.packGqa, packs ? std::vector{true, false} : std::vector{false}))
     for (bool split : choices(fixed.splitKeys, {true, false}))
       if (pack || split)
         result.push_back({pack, split});
@@ -531,8 +533,8 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
   const PlanChoice &fixed = request.fixed;
   const bool longestFirst = fixed.longestFirst.value_or(lastRowsSeeMost(request.mask));
   std::vector<Plan> plans;
-  const bool shares = sharing.packGroups || sharing.splitKeys;
-  if (usesWarpgroups(request, arch) && shares) {
+  const bool splits = sharing.packGqa || sharing.splitKeys;
+  if (usesWarpgroups(request, arch) && splits) {
     addSharing(plans, request, longestFirst);
     return plans;
   }
@@ -609,7 +611,7 @@ static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &
   return std::exp(logarithms / double(lengths.size()));
 }
 
-/// What is left of a request where copy warps bring its dense biases.
+/// What is left of a request where producer warps bring its dense biases.
 static PlanRequest withStagedBiases(PlanRequest request) {
   constexpr double
       loadAlu = 4,
@@ -633,11 +635,11 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   };
   const PlanChoice &fixed = request.fixed;
   chooseOverlap(request, plan, arch);
-  plan.turns = fixed.turns.value_or(plan.turns);
+  plan.pingPong = fixed.pingPong.value_or(plan.pingPong);
   plan.overlap = fixed.overlap.value_or(plan.overlap);
   // Persistent where O has room beside Q, with Q copied ahead where that has room twice.
-  const bool shares = plan.packGroups || plan.splitKeys;
-  plan.persistent = plan.copyWarps && !shares && fixed.persistent.value_or(true);
+  const bool splits = plan.packGqa || plan.splitKeys;
+  plan.persistent = plan.producerWarps && !splits && fixed.persistent.value_or(true);
   plan.queryStages = plan.persistent ? fixed.queryStages.value_or(2) : 1;
   count();
   if (plan.persistent && !fixed.queryStages && cost.sharedBytes > budget) {
@@ -651,7 +653,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   if (cost.sharedBytes > budget)
     ranked.rejected = fmt::format("{} bytes of shared memory, above the budget of {}", cost.sharedBytes, budget);
   if (!arch.isCpu()) {
-    const int limit = plan.copyWarps ? consumerRegisters(request, plan) : arch.maxRegistersPerThread;
+    const int limit = plan.producerWarps ? consumerRegisters(request, plan) : arch.maxRegistersPerThread;
     const int least = leastRegisters(request, plan), needed = registersNeeded(request, plan, arch);
     if (ranked.accepted() && least > limit)
       ranked.rejected = fmt::format("about {} registers per thread, above {}", least, limit);
@@ -659,17 +661,17 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
     cost.registers = cost.spills ? limit : needed;
   }
   if (ranked.accepted()) {
-    // With copy warps registers are shared out by the plan's number of blocks.
-    const int most = arch.isCpu() || (plan.copyWarps && !shares) ? 1
-                     : plan.copyWarps
+    // With producer warps registers are shared out by the plan's number of blocks.
+    const int most = arch.isCpu() || (plan.producerWarps && !splits) ? 1
+                     : plan.producerWarps
                          ? std::min(plan.blocksPerSm, arch.blocksPerSM(plan.threads(), 1, size_t(cost.sharedBytes)))
                          : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
     // One instruction holds a warpgroup's part of O, and what it takes beside that, within the registers of the launch.
     const int64_t ofProduct = roundUp(request.headDimV, 16) / 2 + leastWarpgroupRegisters;
-    if (shares && plan.copyWarps && ofProduct > arch.registersPerSM / (plan.blocksPerSm * plan.threads()))
+    if (splits && plan.producerWarps && ofProduct > arch.registersPerSM / (plan.blocksPerSm * plan.threads()))
       ranked.rejected = fmt::format("a product takes {} registers, above what {} blocks of {} threads begin with",
                                     ofProduct, plan.blocksPerSm, plan.threads());
-    else if (shares && plan.copyWarps && most < plan.blocksPerSm)
+    else if (splits && plan.producerWarps && most < plan.blocksPerSm)
       ranked.rejected = fmt::format("{} bytes of shared memory leave no room for {} blocks on a multiprocessor",
                                     cost.sharedBytes, plan.blocksPerSm);
     else if (most == 0)
@@ -684,7 +686,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   ranked.plan = plan;
   if (!ranked.accepted())
     return ranked;
-  if (plan.copyWarps)
+  if (plan.producerWarps)
     cost.registerLimit = consumerRegisters(request, plan);
   else if (!arch.isCpu())
     cost.registerLimit =
@@ -692,7 +694,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   TileCount tiles = countTiles(request, int(request.tileQueries(plan)), plan.tileK);
   const double heads = double(request.batch * request.rowHeads(plan));
   cost.visitedTiles = heads * tiles.visited;
-  cost.keyShares = sharesOf(request, plan, arch);
+  cost.keySplits = splitsOf(request, plan, arch);
   cost.partialTiles = heads * tiles.partial;
   cost.allTiles =
       heads * double(ceilDiv(request.queries, request.tileQueries(plan)) * ceilDiv(request.keys, plan.tileK));
@@ -700,7 +702,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   PlanRequest these = request;
   these.theseSizes = true;
   setSeconds(cost, these, plan, tiles, arch);
-  cost.mixSeconds = plan.copyWarps && !request.theseSizes ? mixSeconds(request, plan, arch) : cost.totalSeconds;
+  cost.mixSeconds = plan.producerWarps && !request.theseSizes ? mixSeconds(request, plan, arch) : cost.totalSeconds;
   return ranked;
 }
 
@@ -725,9 +727,9 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
   RankedPlan leanest = least([&](const RankedPlan &p) { return leastRegisters(request, p.plan) * p.plan.warps; });
   return Error{fmt::format("tile {} x {} with {} warps does not fit: {}; {}", leanest.plan.tileQ, leanest.plan.tileK,
                            leanest.plan.warps, leanest.rejected,
-                           leanest.plan.copyWarps ? "use a smaller tile-k"
-                           : fixed.blocksPerSm    ? "use fewer blocks or smaller tiles"
-                                                  : "use smaller tiles or more warps")};
+                           leanest.plan.producerWarps ? "use a smaller tile-k"
+                           : fixed.blocksPerSm        ? "use fewer blocks or smaller tiles"
+                                                      : "use smaller tiles or more warps")};
 }
 
 //===----------------------------------------------------------------------===//
@@ -735,10 +737,10 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 //===----------------------------------------------------------------------===//
 
 std::string Plan::text() const {
-  const std::string sharing = std::string(packGroups ? ", groups packed" : "") + (splitKeys ? ", keys split" : "");
-  if (copyWarps)
-    return fmt::format("{} x {}, {} warpgroup{} and a copy warp, {} stages{}{}{}", tileQ, tileK, warps / 4,
-                       warps == 4 ? "" : "s", stages, turns ? ", in turn" : "", overlap ? ", overlapped" : "",
+  const std::string sharing = std::string(packGqa ? ", groups packed" : "") + (splitKeys ? ", keys split" : "");
+  if (producerWarps)
+    return fmt::format("{} x {}, {} warpgroup{} and a producer warp, {} stages{}{}{}", tileQ, tileK, warps / 4,
+                       warps == 4 ? "" : "s", stages, pingPong ? ", in turn" : "", overlap ? ", overlapped" : "",
                        persistent ? ", persistent" : "") +
            (stageBiases ? ", biases staged" : "") +
            (blocksPerSm > 1 ? fmt::format(", {} blocks per SM", blocksPerSm) : "") + sharing;
@@ -774,7 +776,7 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
   std::vector<RankedPlan> plans;
   for (Sharing sharing : sharings(request, arch))
     for (Plan plan : candidates(request, arch, sharing)) {
-      plan.packGroups = sharing.packGroups;
+      plan.packGqa = sharing.packGqa;
       plan.splitKeys = sharing.splitKeys;
       plans.push_back(evaluate(request, plan, arch, budget));
     }
@@ -784,7 +786,7 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
     return nothingFits(request, plans, arch, budget);
   const int headDim = std::max(request.headDim, request.headDimV);
   auto expectedToSpill = [&](const RankedPlan &p) {
-    return headDim <= spillFreeHeadDim(p.plan.copyWarps > 0) && p.cost.spills;
+    return headDim <= spillFreeHeadDim(p.plan.producerWarps > 0) && p.cost.spills;
   };
   for (RankedPlan &p : plans) {
     if (!p.accepted())

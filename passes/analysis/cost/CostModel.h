@@ -21,7 +21,7 @@
 //     Q  tileQ * pad16(D) * e               O is staged over Q; "O beyond Q" is what Dv > D adds
 //     K  stages * tileK * pad16(D) * e
 //     V  stages * tileK * pad16(Dv) * e
-// With copy warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent
+// With producer warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent
 // where O fits beside Q, with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
 //
 // With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy
@@ -84,16 +84,16 @@ struct Plan {
   int blocksPerSm = 0;     ///< the register budget is 65536 / (blocksPerSm * threads)
   bool longestFirst = false;
   int dvWarps = 1;          ///< warps that share the same rows and split the columns of V and O
-  int copyWarps = 0;        ///< more warps, which copy for the others; products are warpgroup-level then
+  int producerWarps = 0;    ///< more warps, which copy for the others; products are warpgroup-level then
   bool persistent = false;  ///< blocks take one query tile after another; O has a place of its own
   int queryStages = 1;      ///< stages of Q's ring in persistent blocks
-  bool turns = false;       ///< warpgroups start their products in turn
+  bool ping_pong = false;   ///< warpgroups start their products in turn
   bool overlap = false;     ///< the product with V of a tile runs beside the softmax of the next
-  bool stageBiases = false; ///< copy warps bring dense biases to shared memory; else lanes load their elements
-  bool packGroups = false;  ///< rows are those of all query heads of a key head
+  bool stageBiases = false; ///< producer warps bring dense biases to shared memory; else lanes load their elements
+  bool packGqa = false;     ///< rows are those of all query heads of a key head
   bool splitKeys = false;   ///< blocks share the keys of a tile of rows; a second kernel combines their parts
 
-  int threads() const { return (warps + copyWarps) * 32; }
+  int threads() const { return (warps + producerWarps) * 32; }
   /// Warps that split the rows.
   int rowWarps() const { return warps / dvWarps; }
   /// Tiles of 16 rows that each warp owns.
@@ -105,13 +105,13 @@ struct Plan {
 };
 
 /// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out
-/// what the block has at its launch, and waits for ever for more. Copy warps that search the tiles to visit, or rows in pages and their end, take more,
+/// what the block has at its launch, and waits for ever for more. Producer warps that search the tiles to visit, or rows in pages and their end, take more,
 /// most where the `tiles` of the others, registers of S, P and O, leave it; so do those that compute `values` by
 /// distance for the others.
 struct RoleRegisters {
   int producer, consumer;
 };
-RoleRegisters roleRegisters(int consumerWarps, int copyWarps, bool searches, int values, int tiles,
+RoleRegisters roleRegisters(int consumerWarps, int producerWarps, bool searches, int values, int tiles,
                             int blocksPerSm = 1);
 /// Registers of S, P beside it, and O, without those of the exponentials that `turns` with `overlap` keep beside P.
 int warpgroupTileRegisters(int64_t tileK, int64_t headDimV);
@@ -123,7 +123,7 @@ struct PlanChoice {
   std::optional<int> dvWarps = {}, blocksPerSm = {};
   std::optional<bool> longestFirst = {}, persistent = {};
   std::optional<int> queryStages = {};
-  std::optional<bool> turns = {}, overlap = {}, stageBiases = {}, packGroups = {}, splitKeys = {};
+  std::optional<bool> pingPong = {}, overlap = {}, stageBiases = {}, packGqa = {}, splitKeys = {};
 
   /// What `other` fixes stands in the place of what was fixed.
   template <typename Structure> void overrule(const Structure &other) {
@@ -219,11 +219,12 @@ struct PlanRequest {
   int uniformValues = 0;           ///< values of score and mask that the whole block shares: run-time scalars, loads
   int rowVectors = 0;              ///< vectors over rows that the loop keeps: loads indexed by q
   int columnVectors = 0;           ///< vectors over the keys of a tile: loads indexed by k
-  int stagedColumns = 0;  ///< of the mask's, those of four bytes that a copy warp loads: not among columnVectors
-  int elementLoads = 0;   ///< loads indexed by q and k
-  int biases = 0;         ///< of elementLoads, those of floats at [.., q, k], which plans with stageBiases copy
-  int biasBytes = 0;      ///< of an element of each
-  int distanceValues = 0; ///< values by q - k that the copy warps compute for the others: not among the counts above
+  int stagedColumns = 0; ///< of the mask's, those of four bytes that a producer warp loads: not among columnVectors
+  int elementLoads = 0;  ///< loads indexed by q and k
+  int biases = 0;        ///< of elementLoads, those of floats at [.., q, k], which plans with stageBiases copy
+  int biasBytes = 0;     ///< of an element of each
+  int relativeValues =
+      0; ///< values by q - k that the producer warps compute for the others: not among the counts above
   bool maskLoadsByKey = false;  ///< the mask decides tile by tile
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
   MaskShape mask;
@@ -242,13 +243,13 @@ struct PlanRequest {
   /// Query heads for each key head.
   int64_t group() const { return headsKv > 0 ? std::max<int64_t>(1, heads / headsKv) : 1; }
   /// Heads of a batch whose rows a plan's tiles hold, and queries of a tile.
-  int64_t rowHeads(const Plan &plan) const { return plan.packGroups ? headsKv : heads; }
+  int64_t rowHeads(const Plan &plan) const { return plan.packGqa ? headsKv : heads; }
   int64_t tileQueries(const Plan &plan) const {
-    return plan.packGroups ? std::max<int64_t>(1, plan.tileQ / group()) : plan.tileQ;
+    return plan.packGqa ? std::max<int64_t>(1, plan.tileQ / group()) : plan.tileQ;
   }
   /// Tiles of rows of such a head.
   int64_t rowTiles(const Plan &plan) const {
-    const int64_t rows = queries * (plan.packGroups ? group() : 1);
+    const int64_t rows = queries * (plan.packGqa ? group() : 1);
     return (rows + plan.tileQ - 1) / plan.tileQ;
   }
   /// Special-function results for each element of S, the normaliser's included.
@@ -268,7 +269,7 @@ struct PlanRequest {
 /// twice the one before.
 std::vector<std::pair<int64_t, int64_t>> rankedLengths(const PlanRequest &request);
 
-/// Whether its plans have copy warps and warpgroup-level products: 16-bit inputs and head dims of one instruction, on
+/// Whether its plans have producer warps and warpgroup-level products: 16-bit inputs and head dims of one instruction, on
 /// an architecture that has them.
 bool usesWarpgroups(const PlanRequest &request);
 
@@ -292,12 +293,12 @@ struct PlanCost {
   double sharedSeconds = 0;
   double hbmSeconds = 0; ///< of hbmBytes
   double totalSeconds = 0;
-  double mixSeconds = 0;   ///< with copy warps, the geometric mean over rankedLengths;
+  double mixSeconds = 0;   ///< with producer warps, the geometric mean over rankedLengths;
                            ///< totalSeconds without, and where only the request's sizes count
   double visitedTiles = 0; ///< tiles of S over all heads
   double partialTiles = 0; ///< of these, those that evaluate the mask
   double allTiles = 0;     ///< with those that are not visited
-  int64_t keyShares = 1;   ///< blocks that share the keys of a tile of rows
+  int64_t keySplits = 1;   ///< blocks that share the keys of a tile of rows
   int registers = 0;       ///< taken per thread
   bool spills = false;     ///< takes all there are and more: the device compiler is expected to spill some
   int registerLimit = 0;   ///< what blocksPerSm leaves for each thread
@@ -327,7 +328,7 @@ struct RankedPlan {
 /// dim or field out of range, or no candidate that fits.
 Expected<std::vector<RankedPlan>> rankPlans(const PlanRequest &request);
 
-/// Bytes of a row of a window of each bias, in panels as the copy engine takes them.
+/// Bytes of a row of a window of each bias, in panels as TMA takes them.
 int64_t biasRowBytes(const PlanRequest &request, const Plan &plan);
 
 /// The first of rankPlans.

@@ -40,21 +40,21 @@ struct Calibration {
   double launchSeconds;
   double memoryLatency;  ///< seconds from a copy's start to its bytes, under load
   double combineSeconds; ///< of the kernel that combines shares of keys
-  double sharesSeconds;  ///< of it, for those that it reads at once
+  double splitsSeconds;  ///< of it, for those that it reads at once
 };
-/// The same with copy warps.
+/// The same with producer warps.
 struct WarpgroupCalibration {
   double softmaxAlu;   ///< instructions of an element beside those that `warpgroupCycles` counts: maxima, packs, moves
   double aluShare;     ///< of those: what wgmma and special functions do not hide
   double specialShare; ///< the same of special functions
   double scoreCycles;  ///< of a warpgroup's tile, for each instruction that its score has for an element: parts of rows
-  double distanceCycles;   ///< for each key, of a value that a warpgroup reads by distance in front of its products
+  double relativeCycles;   ///< for each key, of a value that a warpgroup reads by distance in front of its products
   double tileCycles;       ///< of a warpgroup's tile: latencies of products, rows' lanes and barriers
-  double meetingCycles;    ///< more for each other warpgroup
+  double barrierCycles;    ///< more for each other warpgroup
   double ownOverlap;       ///< part of the shorter of products and softmax that one warpgroup alone hides
-  double turnsOverlap;     ///< the same of two in turn, whose softmax begins beside their own product with V
-  double outOfTurn;        ///< of each other warpgroup's products, what it waits for without turns
-  double boxRowCycles;     ///< of the copy engine, for a row of a box
+  double pingPongOverlap;  ///< the same of two in turn, whose softmax begins beside their own product with V
+  double withoutPingPong;  ///< of each other warpgroup's products, what it waits for without turns
+  double boxRowCycles;     ///< of TMA, for a row of a box
   double unalignedFactor;  ///< on it
   double wideTile;         ///< tiles of more than 128 keys: longer code and more live registers
   double stageCycles;      ///< of a tile: rings pass on
@@ -93,7 +93,7 @@ static constexpr Calibration calibration = {
     .launchSeconds = 3e-6,
     .memoryLatency = 2e-6,
     .combineSeconds = 6e-6,
-    .sharesSeconds = 0.8e-6,
+    .splitsSeconds = 0.8e-6,
 };
 
 // A random search over timings of one H200: 41 cases with all their plans (odd lengths, D 40 to 256, masks, biases,
@@ -106,12 +106,12 @@ static constexpr WarpgroupCalibration warpgroupCalibration = {
     .aluShare = 0.52,
     .specialShare = 0.33,
     .scoreCycles = 18.5,
-    .distanceCycles = 1.6,
+    .relativeCycles = 1.6,
     .tileCycles = 310,
-    .meetingCycles = 108,
+    .barrierCycles = 108,
     .ownOverlap = 0.28,
-    .turnsOverlap = 0.52,
-    .outOfTurn = 1.56,
+    .pingPongOverlap = 0.52,
+    .withoutPingPong = 1.56,
     .boxRowCycles = 2.3,
     .unalignedFactor = 1.85,
     .wideTile = 1.075,
@@ -159,32 +159,32 @@ struct TileCycles {
 static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const TileCount &tiles) {
   const bool passes =
       request.tiles || request.mask.kind == MaskShape::Kind::Band || request.mask.kind == MaskShape::Kind::Rows;
-  if (!plan.copyWarps || plan.warps <= 4 || !passes)
+  if (!plan.producerWarps || plan.warps <= 4 || !passes)
     return tiles;
   const TileCount rows = countTiles(request, 64, plan.tileK);
-  const double warpgroups = plan.warps / 4.0, share = warpgroupCalibration.ownTiles;
+  const double warpgroups = plan.warps / 4.0, split = warpgroupCalibration.ownTiles;
   TileCount own = tiles;
-  own.visited = share * rows.visited / warpgroups + (1 - share) * tiles.visited;
-  own.partial = share * rows.partial / warpgroups + (1 - share) * tiles.partial;
+  own.visited = split * rows.visited / warpgroups + (1 - split) * tiles.visited;
+  own.partial = split * rows.partial / warpgroups + (1 - split) * tiles.partial;
   return own;
 }
 
-/// The same of blocks that share rows and keys, in waves. Blocks of one multiprocessor with copy warps hide each other's
+/// The same of blocks that share rows and keys, in waves. Blocks of one multiprocessor with producer warps hide each other's
 /// latencies, of which a tile's time mostly is; without, a tile's time counts those that share the multiprocessor.
 static double sharedCycles(const PlanRequest &request, const Plan &plan, const TileCount &tiles, const ArchInfo &arch,
                            const TileCycles &of) {
   const double rows = double(request.batch * request.rowHeads(plan) * request.rowTiles(plan));
   const double keyTiles = tiles.visited / double(ceilDiv(request.queries, request.tileQueries(plan)));
-  const double shares = double(sharesOf(request, plan, arch)), beside = std::max(plan.blocksPerSm, 1);
-  const double waves = std::ceil(rows * shares / (arch.smCount * beside));
-  const double atOnce = plan.copyWarps ? 1 : std::min(beside, std::ceil(rows * shares / arch.smCount));
-  return waves * (std::ceil(keyTiles / shares) * of.tile * atOnce + of.block * beside);
+  const double splits = double(splitsOf(request, plan, arch)), beside = std::max(plan.blocksPerSm, 1);
+  const double waves = std::ceil(rows * splits / (arch.smCount * beside));
+  const double atOnce = plan.producerWarps ? 1 : std::min(beside, std::ceil(rows * splits / arch.smCount));
+  return waves * (std::ceil(keyTiles / splits) * of.tile * atOnce + of.block * beside);
 }
 
 /// Cycles that the busiest multiprocessor takes for the tiles of all blocks, each given as cycles of one multiprocessor.
 static double busiestCycles(const PlanRequest &request, const Plan &plan, const TileCount &tiles, const ArchInfo &arch,
                             const TileCycles &of) {
-  if (plan.packGroups || plan.splitKeys)
+  if (plan.packGqa || plan.splitKeys)
     return sharedCycles(request, plan, tiles, arch, of);
   const double heads = double(request.batch) * request.heads, rows = double(ceilDiv(request.queries, plan.tileQ));
   const double blocks = heads * rows, sms = arch.smCount;
@@ -192,26 +192,26 @@ static double busiestCycles(const PlanRequest &request, const Plan &plan, const 
   const double work = heads * (own.visited * of.tile + own.partial * of.maskOfTile) + blocks * of.block;
   const double block = work / blocks, longest = tiles.longest * of.tile + of.block;
   // Blocks that start late share their multiprocessor with fewer others, which wins back half.
-  if (!plan.copyWarps && request.mask.kind == MaskShape::Kind::Full)
+  if (!plan.producerWarps && request.mask.kind == MaskShape::Kind::Full)
     return block * (std::ceil(blocks / sms) + blocks / sms) / 2;
   // The expected number of rounds where the sizes are not these alone.
-  auto rounds = [&](double tilesOfRows) {
+  auto iterations = [&](double tilesOfRows) {
     const double each = tilesOfRows / sms;
     return request.theseSizes ? std::ceil(each) : std::max(1.0, each + 0.5);
   };
   // Who is free takes the next tile of rows, the long ones first: short ones fill the gaps.
-  const double last = plan.copyWarps ? warpgroupCalibration.lastRows : calibration.lastRows;
+  const double last = plan.producerWarps ? warpgroupCalibration.lastRows : calibration.lastRows;
   const double filled = std::max(work / sms + last * block, longest);
-  if (!plan.copyWarps || (plan.persistent && request.searches()))
+  if (!plan.producerWarps || (plan.persistent && request.searches()))
     return filled;
   if (tiles.longest * rows < 1.3 * tiles.visited) // all about equally long
-    return block * rounds(blocks);
+    return block * iterations(blocks);
   if (!plan.persistent)
     return filled;
   // Rounds (passes/sched/WorkOrder.h): of pairs, each as long as the others.
   if (blocks <= sms)
     return longest;
-  return plan.longestFirst ? std::max(longest, 2 * block * rounds(blocks / 2)) : work / sms + longest;
+  return plan.longestFirst ? std::max(longest, 2 * block * iterations(blocks / 2)) : work / sms + longest;
 }
 
 /// Seconds of each unit, and of all.
@@ -226,7 +226,7 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   cost.hbmSeconds = cost.hbmBytes / arch.memoryBytesPerSecond;
   const double cycles = busiestCycles(request, plan, tiles, arch, of);
   double seconds = std::max(cycles / clock, cost.hbmSeconds);
-  if (plan.copyWarps && (plan.packGroups || plan.splitKeys)) {
+  if (plan.producerWarps && (plan.packGqa || plan.splitKeys)) {
     // Memory is as quick as the bytes that are on their way are many, and softmax hides behind it but for a part.
     const double tileBytes = double(plan.tileK) * (request.headDim + request.headDimV) * request.elementBytes;
     const double onTheirWay = arch.smCount * std::max(plan.blocksPerSm, 1) * plan.stages * tileBytes;
@@ -236,11 +236,11 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   cost.totalSeconds = seconds + calibration.launchSeconds;
   if (plan.splitKeys)
     cost.totalSeconds += calibration.combineSeconds +
-                         calibration.sharesSeconds * double(ceilDiv(sharesOf(request, plan, arch), sharesAtOnce));
+                         calibration.splitsSeconds * double(ceilDiv(splitsOf(request, plan, arch), splitsAtOnce));
   setBusy(cost, arch);
 }
 
-/// Without copy warps: all warps of a block do all of the work.
+/// Without producer warps: all warps of a block do all of the work.
 static void setWarpSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                            const ArchInfo &arch) {
   const Calibration &c = calibration;
@@ -307,7 +307,7 @@ WarpgroupCycles attune::warpgroupCycles(const PlanRequest &request, const Plan &
   const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
   const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
   // A value by distance serves two rows of a lane. Loads by element wait for their addresses, and for memory.
-  const double perElement = 4 + request.aluPerElement + 0.6 * request.distanceValues + 6 * request.elementLoads +
+  const double perElement = 4 + request.aluPerElement + 0.6 * request.relativeValues + 6 * request.elementLoads +
                             (request.dropout ? calibration.dropoutAlu : 0) +
                             (request.precise ? calibration.preciseAlu : 0);
   // A warpgroup's product reads all of B for 64 rows, and its rows of Q.
@@ -319,18 +319,18 @@ WarpgroupCycles attune::warpgroupCycles(const PlanRequest &request, const Plan &
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// The boxes that a row is cut into for the copy engine.
+/// The boxes that a row is cut into for TMA.
 static double boxesOfRow(int64_t rowBytes, bool singleRows = false) {
   return double(ceilDiv(rowBytes, sched::panelForBoxes(rowBytes, singleRows)));
 }
 
-/// Cycles of the copy engine for a row of a tensor. Rows that start within a sector of 32 bytes take twice as long.
+/// Cycles of TMA for a row of a tensor. Rows that start within a sector of 32 bytes take twice as long.
 static double copyCycles(int64_t columns, int64_t elementBytes, const WarpgroupCalibration &c) {
   return c.boxRowCycles * boxesOfRow(roundUp(columns, 16) * elementBytes) *
          (columns * elementBytes % 32 ? c.unalignedFactor : 1);
 }
 
-/// Time of a block with copy warps. A tile takes as long as the busiest of what its warpgroups share, or as one of them
+/// Time of a block with producer warps. A tile takes as long as the busiest of what its warpgroups share, or as one of them
 /// needs from its first product to the next tile's, and something more where several of these are nearly as long.
 static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                                 const ArchInfo &arch) {
@@ -343,12 +343,12 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
                          c.specialShare * of.special;
 
   const double ownProducts = of.mma / warpgroups, ownSoftmax = softmax / warpgroups;
-  double own = ownProducts + ownSoftmax + c.tileCycles + c.meetingCycles * (warpgroups - 1);
-  own += c.distanceCycles * request.distanceValues * plan.tileK;
-  if (plan.overlap && (warpgroups == 1 || (warpgroups == 2 && plan.turns)))
-    own -= (warpgroups == 1 ? c.ownOverlap : c.turnsOverlap) * std::min(ownProducts, ownSoftmax);
-  if (!plan.turns) // it waits for the others' products
-    own += c.outOfTurn * ownProducts * (warpgroups - 1);
+  double own = ownProducts + ownSoftmax + c.tileCycles + c.barrierCycles * (warpgroups - 1);
+  own += c.relativeCycles * request.relativeValues * plan.tileK;
+  if (plan.overlap && (warpgroups == 1 || (warpgroups == 2 && plan.pingPong)))
+    own -= (warpgroups == 1 ? c.ownOverlap : c.pingPongOverlap) * std::min(ownProducts, ownSoftmax);
+  if (!plan.pingPong) // it waits for the others' products
+    own += c.withoutPingPong * ownProducts * (warpgroups - 1);
 
   double copies = plan.tileK * (copyCycles(request.headDim, request.elementBytes, c) +
                                 copyCycles(request.headDimV, request.elementBytes, c));
@@ -356,10 +356,10 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
     copies +=
         plan.tileQ * request.biases * c.boxRowCycles * boxesOfRow(plan.tileK * request.biasBytes / request.biases);
 
-  const auto shares = {of.mma, softmax, own, of.shared, copies};
-  const double most = std::max(shares);
+  const auto splits = {of.mma, softmax, own, of.shared, copies};
+  const double most = std::max(splits);
   double sum = 0;
-  for (double each : shares)
+  for (double each : splits)
     sum += std::pow(each / most, 4);
   const double tile = (plan.tileK > 128 ? c.wideTile : 1) * most * std::pow(sum, 0.25) + c.stageCycles -
                       (plan.stages > 2 ? c.thirdStageCycles : 0);
@@ -409,7 +409,7 @@ void attune::setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &
                         const ArchInfo &arch) {
   if (arch.isCpu())
     setCpuSeconds(cost, request, plan, tiles, arch);
-  else if (plan.copyWarps)
+  else if (plan.producerWarps)
     setWarpgroupSeconds(cost, request, plan, tiles, arch);
   else
     setWarpSeconds(cost, request, plan, tiles, arch);

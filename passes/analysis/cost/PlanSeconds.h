@@ -14,12 +14,12 @@ void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, co
                 const ArchInfo &arch);
 
 /// Into how many shares a launch divides the keys of a tile of rows.
-int64_t sharesOf(const PlanRequest &request, const Plan &plan, const ArchInfo &arch);
+int64_t splitsOf(const PlanRequest &request, const Plan &plan, const ArchInfo &arch);
 
 /// How many of them the kernel that combines them reads at a time.
-inline constexpr int64_t sharesAtOnce = 16;
+inline constexpr int64_t splitsAtOnce = 16;
 
-/// Cycles of each unit for a tile, with copy warps.
+/// Cycles of each unit for a tile, with producer warps.
 struct WarpgroupCycles {
   double mma, special, alu, shared;
   /// A warpgroup's softmax alone: half of the shorter unit's time hides behind the longer's.

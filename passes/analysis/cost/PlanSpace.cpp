@@ -26,11 +26,11 @@ static std::vector<PlanChoice> departures(const PlanRequest &request) {
       add([&](PlanChoice &choice) { choice.longestFirst = value; });
   if (!usesWarpgroups(request))
     return result;
-  for (bool turns : {false, true})
+  for (bool pingPong : {false, true})
     for (bool overlap : {false, true})
-      if (fixed.turns.value_or(turns) == turns && fixed.overlap.value_or(overlap) == overlap)
+      if (fixed.pingPong.value_or(pingPong) == pingPong && fixed.overlap.value_or(overlap) == overlap)
         add([&](PlanChoice &choice) {
-          choice.turns = turns;
+          choice.pingPong = pingPong;
           choice.overlap = overlap;
         });
   if (!fixed.persistent)
@@ -41,7 +41,7 @@ static std::vector<PlanChoice> departures(const PlanRequest &request) {
 }
 
 /// A single warpgroup has nobody to take turns with: the kernel is the same with and without.
-static bool repeatsAnother(const Plan &plan) { return plan.copyWarps && plan.warps == 4 && plan.turns; }
+static bool repeatsAnother(const Plan &plan) { return plan.producerWarps && plan.warps == 4 && plan.pingPong; }
 
 Expected<std::vector<RankedPlan>> attune::planSpace(const PlanRequest &request) {
   Expected<std::vector<RankedPlan>> ranked = rankPlans(request);
@@ -82,7 +82,7 @@ std::string attune::planFeatures(const PlanRequest &request) {
                                            : std::to_string(keys);
   };
   // Masks that only their rows tell count by the share of the keys that they leave.
-  auto share = [&] {
+  auto split = [&] {
     double keys = 0;
     const MaskRows &rows = mask.rows->front();
     for (const std::vector<MaskRows::Keys> &parts : rows.rows)
@@ -91,7 +91,7 @@ std::string attune::planFeatures(const PlanRequest &request) {
     return keys / std::max(1.0, double(rows.rows.size()) * double(rows.keys));
   };
   const std::string shape = mask.kind == MaskShape::Kind::Full   ? "full"
-                            : mask.kind == MaskShape::Kind::Rows ? fmt::format("rows {:.4f}", share())
+                            : mask.kind == MaskShape::Kind::Rows ? fmt::format("rows {:.4f}", split())
                             : mask.kind == MaskShape::Kind::Fraction
                                 ? fmt::format("fraction {:g}", mask.fraction)
                                 : fmt::format("band {} {} prefix {}", bound(mask.left), bound(mask.right), mask.prefix);
@@ -103,7 +103,7 @@ std::string attune::planFeatures(const PlanRequest &request) {
                      request.elementBytes, request.headDim, request.headDimV, request.dropout, request.precise,
                      request.specialPerElement, request.normaliserSpecial, request.aluPerElement, request.rowStatistics,
                      request.uniformValues, request.rowVectors, request.columnVectors, request.stagedColumns,
-                     request.elementLoads, request.biases, request.biasBytes, request.distanceValues,
+                     request.elementLoads, request.biases, request.biasBytes, request.relativeValues,
                      request.maskLoadsByKey, request.maskAluPerElement, shape, request.patternRows,
                      request.patternColumns, keys);
 }

@@ -97,8 +97,8 @@ private:
   std::pair<Value, BlockValues> ask(Region &region, BlockValues values) {
     Value index = builder.createBlock(&region, {}, builder.getI32Type(), loc)->getArgument(0);
     if (values.firstHead) {
-      Value round = region.addArgument(builder.getI32Type(), loc);
-      values.h = tile::named(arith::AddIOp::create(builder, loc, values.firstHead, round), "h");
+      Value iteration = region.addArgument(builder.getI32Type(), loc);
+      values.h = tile::named(arith::AddIOp::create(builder, loc, values.firstHead, iteration), "h");
     }
     return {index, values};
   }
@@ -107,28 +107,26 @@ private:
   void chooseByTile(ArrayRef<Conjunct> loose) {
     OpBuilder::InsertionGuard guard(builder);
     Region scratch;
-    const auto [tile, ofRound] = ask(scratch, values);
+    const auto [tile, ofIteration] = ask(scratch, values);
     SmallVector<BoundsTable> tablesOfScratch;
-    Visibility probe(op, builder, ofRound, &tablesOfScratch, tile);
+    Visibility probe(op, builder, ofIteration, &tablesOfScratch, tile);
     SmallVector<Value> counted;
     auto asks = [&](const Conjunct &conjunct) {
       Visibility::Unfollowed unfollowed = probe.unfollowed(conjunct);
       const std::string condition = "the condition" + placeOf(conjunct.first.getLoc());
-      auto leavesOutNone = [&](const Twine &why) {
-        remarks.push_back((condition + " leaves out no tile: " + why).str());
-      };
+      auto skipsNone = [&](const Twine &why) { remarks.push_back((condition + " leaves out no tile: " + why).str()); };
       if (unfollowed == Visibility::Unfollowed::HidesSome && counted.size() == mostCounted) {
-        leavesOutNone("a kernel in front evaluates " + Twine(mostCounted) + " others already, which is the most");
+        skipsNone("a kernel in front evaluates " + Twine(mostCounted) + " others already, which is the most");
         unfollowed = Visibility::Unfollowed::Untried;
       } else if (unfollowed == Visibility::Unfollowed::Untried) {
-        leavesOutNone("the mask is too large to try elements of this one, too");
+        skipsNone("the mask is too large to try elements of this one, too");
       } else if (unfollowed == Visibility::Unfollowed::HidesNone) {
-        leavesOutNone("of a few, each has elements for which it holds");
+        skipsNone("of a few, each has elements for which it holds");
       } else if (unfollowed == Visibility::Unfollowed::HidesFew) {
-        leavesOutNone("it holds for all but a few, which are visited");
+        skipsNone("it holds for all but a few, which are visited");
       }
       if (unfollowed != Visibility::Unfollowed::HidesSome)
-        return analysis.isByRound(conjunct) ? probe.decidesByTile(conjunct) : probe.skipsByTile(conjunct);
+        return analysis.dependsOnIteration(conjunct) ? probe.decidesByTile(conjunct) : probe.skipsByTile(conjunct);
       remarks.push_back(condition + " is of queries and keys in a way that intervals do not follow: a kernel in front "
                                     "evaluates each of its elements and keeps, for each tile, whether it holds for any "
                                     "and for all");
@@ -150,9 +148,9 @@ private:
       return;
     OpBuilder::InsertionGuard guard(builder);
     Value visible, full;
-    const auto [tile, ofRound] = ask(where, values);
+    const auto [tile, ofIteration] = ask(where, values);
     if (byTile) {
-      Visibility ofTile(op, builder, ofRound, &tables, tile);
+      Visibility ofTile(op, builder, ofIteration, &tables, tile);
       ofTile.judgeByTile(llvm::to_vector(analysis.judgedByTile()), llvm::to_vector(analysis.countedByTile()));
       Verdict verdict = ofTile.verdict();
       analysis.lacksTables |= ofTile.lacksTables;
@@ -162,7 +160,7 @@ private:
       visible = full = arith::ConstantIntOp::create(builder, loc, 1, 1);
     }
     if (pattern)
-      visible = builder.createOrFold<arith::AndIOp>(loc, touchesPattern(pattern, tile, ofRound.h), visible);
+      visible = builder.createOrFold<arith::AndIOp>(loc, touchesPattern(pattern, tile, ofIteration.h), visible);
     hasFull &= !matchPattern(full, m_Zero());
     if (matchPattern(visible, m_One()) && !hasFull)
       return where.getBlocks().clear();
@@ -175,10 +173,10 @@ private:
   void writeGroups() {
     if (values.part)
       return;
-    const auto [group, ofRound] = ask(groups, values.byGroups());
-    Visibility ofGroup(op, builder, ofRound, &tables, group);
+    const auto [group, ofIteration] = ask(groups, values.byGroups());
+    Visibility ofGroup(op, builder, ofIteration, &tables, group);
     const SmallVector<Conjunct> asked = llvm::filter_to_vector(analysis.judgedByTile(), [&](const Conjunct &conjunct) {
-      return !llvm::is_contained(analysis.countedByTile(), conjunct.first) && ofGroup.asksByTile(conjunct);
+      return !llvm::is_contained(analysis.countedByTile(), conjunct.first) && ofGroup.testsTiles(conjunct);
     });
     Value visible = ofGroup.toI1(ofGroup.verdictOf(asked).possible);
     if (matchPattern(visible, m_One()))

@@ -455,7 +455,8 @@ Form RegionForms::choiceForm(Operation *select) {
   const Form x = form(select->getOperand(1)), y = form(select->getOperand(2));
   Range range = {std::min(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)};
   // One table in place of those of the sides, as of a quotient by a run-time scalar, which is a select.
-  if (isUniform(value) || (dependsOnOneAxis(value) && (asksMemory(value, fixedAxis) || asksMemory(value, loopedAxis))))
+  if (isUniform(value) ||
+      (dependsOnOneAxis(value) && (readsMemory(value, fixedAxis) || readsMemory(value, loopedAxis))))
     return opaque(value, range);
   const Choice choice = choiceOf(select->getOperand(0));
   auto chosen = [&](const Linear &a, const Linear &b, const Linear &either) {

@@ -74,7 +74,7 @@ protected:
   bool dependsOnOneAxis(Value value) { return dependsOn(value, fixedAxis) != dependsOn(value, loopedAxis); }
   bool isUniform(Value value) { return !dependsOn(value, fixedAxis) && !dependsOn(value, loopedAxis); }
   /// Whether the value depends on the head, where that is one of the rounds of the domain and not known.
-  bool differsByRound(Value value) { return values.firstHead && !values.h && (argumentsOf(value) >> 1 & 1); }
+  bool differsByIteration(Value value) { return values.firstHead && !values.h && (argumentsOf(value) >> 1 & 1); }
 
   /// What is known of a condition in the tile: whether it holds everywhere, and whether nowhere.
   struct Choice {
@@ -106,7 +106,7 @@ protected:
   /// constant in a few parts of the tile: the element of each is read. Nothing where the parts are too many.
   std::optional<std::pair<Value, Value>> partEnds(Value value);
   /// Whether what is known of the value so far is by a table, or an element of the tile, that depends on the axis.
-  bool asksMemory(Value value, const Axis &axis);
+  bool readsMemory(Value value, const Axis &axis);
   /// Tables of one axis, each made by every launch and read for every tile, or every block.
   static constexpr size_t mostTables = 32;
   bool lacksTables = false; ///< tabledEnds left out some for that
@@ -166,7 +166,7 @@ private:
   llvm::DenseMap<Value, unsigned> dependence; // argumentsOf
   llvm::DenseSet<Value> asked;                // by tabledEnds and partEnds
   llvm::DenseMap<Value, std::pair<Value, std::string>> canonicals;
-  std::array<llvm::DenseMap<Value, size_t>, 2> withoutMemory; // asksMemory, by axis: the size of `asked` by then
+  std::array<llvm::DenseMap<Value, size_t>, 2> withoutMemory; // readsMemory, by axis: the size of `asked` by then
   llvm::DenseMap<Value, Form> forms;
 };
 

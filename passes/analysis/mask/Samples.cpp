@@ -59,17 +59,17 @@ Visibility::Hides Visibility::hidesTiles(const Conjunct &conjunct) {
   const int64_t tileQ = axisOf(2).tile, tileK = axisOf(3).tile;
   for (int tile = 0; tile < tiles; ++tile) {
     const int64_t q0 = below(most / tileQ) * tileQ, k0 = below(most / tileK) * tileK;
-    bool isHidden = true;
-    for (int element = 0; element < elements && isHidden; ++element) {
+    bool isMaskedOut = true;
+    for (int element = 0; element < elements && isMaskedOut; ++element) {
       if (valuesLeft <= 0)
         return Hides::Untried;
       auto value = dyn_cast_or_null<IntegerAttr>(
           Element(region, q0 + below(tileQ), k0 + below(tileK), valuesLeft).get(conjunct.first));
       if (!value)
         return Hides::Some;
-      isHidden = value.getValue().isZero() != conjunct.second;
+      isMaskedOut = value.getValue().isZero() != conjunct.second;
     }
-    if (isHidden)
+    if (isMaskedOut)
       return Hides::Some;
   }
   return Hides::None;

@@ -92,7 +92,7 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
       const bool isFixed = argument == fixedAxis.argument;
       if (argument == 2 ? ofQueries : ofKeys) {
         indices.push_back(toI32(isFixed ? divide(fixedBegin, axis.tile) : *loopedTile, (axis.name() + "_tile").str()));
-        inRange.push_back(!isFixed || !values.mayLieBehind);
+        inRange.push_back(!isFixed || !values.mayFollow);
       }
     }
     Value element = tile::ElementOp::create(*builder, value.getLoc(), attn::valueType(view.getElementType()), bounds,
@@ -113,7 +113,7 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
   return std::pair(least, read(1, isBool ? "any" : "max"));
 }
 
-bool RegionForms::asksMemory(Value value, const Axis &axis) {
+bool RegionForms::readsMemory(Value value, const Axis &axis) {
   // What did not, does not until something more has asked: of nested choices each is followed to the one within it.
   llvm::DenseMap<Value, size_t> &without = withoutMemory[axis.argument - 2];
   SmallVector<Value> pending = {value};

@@ -50,7 +50,7 @@ SmallVector<Conjunct> Visibility::conjuncts() {
 std::optional<Linear> Visibility::endForAll() {
   std::optional<Linear> end;
   for (const Conjunct &conjunct : conjuncts()) {
-    if (!dependsOn(conjunct.first, loopedAxis) || dependsOn(conjunct.first, fixedAxis) || isByRound(conjunct))
+    if (!dependsOn(conjunct.first, loopedAxis) || dependsOn(conjunct.first, fixedAxis) || dependsOnIteration(conjunct))
       continue;
     const Intervals hull = hullOfConjunct(conjunct);
     if (hull.empty() || llvm::any_of(hull, [](const Interval &interval) { return !interval.hi; }))
@@ -80,7 +80,7 @@ bool Visibility::skipsByTile(const Conjunct &conjunct) {
   const Condition possible = visit<Verdict>(conjunct.first, conjunct.second).possible;
   // Tables of the fixed axis alone bound the loop, unless they hold what bounds can't be solved for.
   const bool boundsLoop =
-      asksMemory(conjunct.first, fixedAxis) && !asksMemory(conjunct.first, loopedAxis) &&
+      readsMemory(conjunct.first, fixedAxis) && !readsMemory(conjunct.first, loopedAxis) &&
       llvm::none_of(visit<Bounds>(conjunct.first, conjunct.second).hull, [](const Interval &x) { return x.isAll(); });
   return !boundsLoop && !matchPattern(toI1(possible), m_One());
 }
@@ -90,9 +90,9 @@ bool Visibility::decidesByTile(const Conjunct &conjunct) {
   return !matchPattern(toI1(verdict.possible), m_One()) || !matchPattern(toI1(verdict.certain), m_Zero());
 }
 
-bool Visibility::asksByTile(const Conjunct &conjunct) {
+bool Visibility::testsTiles(const Conjunct &conjunct) {
   visit<Verdict>(conjunct.first, conjunct.second);
-  return asksMemory(conjunct.first, loopedAxis);
+  return readsMemory(conjunct.first, loopedAxis);
 }
 
 bool Visibility::holdsUnfollowed(Value value) {
@@ -147,10 +147,10 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   if (!definition)
     return unknown<Set>();
   // Of what one head sees, each round is asked; all heads together see what the parts of the mask say that are for all.
-  const bool isByRound = differsByRound(value);
-  if (isByRound && !isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SelectOp>(definition))
+  const bool dependsOnIteration = differsByIteration(value);
+  if (dependsOnIteration && !isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SelectOp>(definition))
     return unknown<Set>();
-  bool uniform = isUniform(value) && !isByRound;
+  bool uniform = isUniform(value) && !dependsOnIteration;
   if (builder && uniform) {
     Condition condition{{}, atBlock(value)};
     if constexpr (std::is_same_v<Set, Verdict>)

@@ -91,9 +91,9 @@ public:
   /// Whether looped tiles may be left out, or known to be full, by what is known of each.
   bool decidesByTile(const Conjunct &conjunct);
   /// Whether the heads that it depends on are rounds of the domain.
-  bool isByRound(const Conjunct &conjunct) { return differsByRound(conjunct.first); }
+  bool dependsOnIteration(const Conjunct &conjunct) { return differsByIteration(conjunct.first); }
   /// Whether its verdict reads tables of the looped axis.
-  bool asksByTile(const Conjunct &conjunct);
+  bool testsTiles(const Conjunct &conjunct);
   /// Whether something of both axes in it is not followed, and then whether it may hide whole tiles, which only a table
   /// of all tiles tells: HidesFew where the rest holds for all but a few tiles at an end, no more than a table is worth;
   /// Untried where the conjuncts asked about before took all the elements that the analysis tries.

@@ -146,7 +146,7 @@ Machine::Go Machine::loadBox(Warp &warp, const Step &step) {
   StringRef name = sched::RingOp(program.rings[size_t(step.ring)]).getName();
   if (!ring.fenced)
     return fail(&warp, step.op,
-                "signals " + name + ", which the copy engine may not see; sched.fence_init must follow its init_ring");
+                "signals " + name + ", which TMA may not see; sched.fence_init must follow its init_ring");
   std::optional<Place> at = place(warp, step, step.shared, step.in[0], Slot(), 1);
   if (!at)
     return Go::Stop;

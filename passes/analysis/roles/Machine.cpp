@@ -23,7 +23,7 @@ int64_t Launch::extentOf(StringRef axis) const {
       .Case("k", keys)
       .Case("h", heads)
       .Case("b", batches)
-      .Case(tile::piecesAxis, pieces)
+      .Case(tile::workItemsAxis, workItems)
       .Default(1);
 }
 

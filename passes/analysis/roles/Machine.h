@@ -17,7 +17,7 @@ namespace attune::roles {
 
 /// One run: extents, a block of how many, and how values from memory are taken.
 struct Launch {
-  int64_t queries = 0, keys = 0, heads = 1, batches = 1, pieces = 1, tiles = 0, block = 0, blocks = 1;
+  int64_t queries = 0, keys = 0, heads = 1, batches = 1, workItems = 1, tiles = 0, block = 0, blocks = 1;
   enum class Values { Zero, Most, Mixed, Few, FewOthers, FewMore } values = Values::Zero;
   bool backwards = false; ///< the last warp first
 
@@ -146,11 +146,11 @@ private:
   Go waitFor(Warp &warp, const Step &step, bool full);
   Go arrive(Warp &warp, const Step &step, bool full, int64_t count);
   Go completeIfDone(Warp &warp, const Step &step, Phase &phase, unsigned component);
-  Go meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits);
+  Go synchronize(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits);
   Go checkRing(Warp &warp, const Step &step, int64_t stage);
   Clock handOn(Warp &warp, uint32_t lanes);
   void learn(Warp &warp, const Clock &what);
-  void meetLanes(Warp &warp);
+  void synchronizeLanes(Warp &warp);
 
   // Shared memory and products: Accesses.cpp.
   Go access(Warp &warp, const Step &step);

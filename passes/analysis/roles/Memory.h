@@ -8,7 +8,7 @@
 //     | read by instructions            | every write; the bytes are those of the same buffer                   |
 //     | read by the tensor cores, boxes | the same, and a fence_async after stores                              |
 //     | write by instructions           | every read and copy, and writes but for those of other warps' parts   |
-//     | write by the copy engine        | every read and write, and a fence_async after stores                  |
+//     | write by TMA        | every read and write, and a fence_async after stores                  |
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -48,7 +48,7 @@ public:
   using Result = std::optional<Fault>;
   Result read(const Accessor &by, const Place &place);
   Result write(const Accessor &by, const Place &place);
-  /// By the copy engine: complete where a clock has `phase` in `component`.
+  /// By TMA: complete where a clock has `phase` in `component`.
   Result copy(const Accessor &by, const Place &place, unsigned component, uint32_t phase);
   /// By cp.async of a warp's lanes, until `endCopy`.
   Result startCopy(const Accessor &by, const Place &place);

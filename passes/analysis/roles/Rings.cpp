@@ -52,7 +52,7 @@ void Machine::learn(Warp &warp, const Clock &what) {
 }
 
 /// All lanes know what each has waited for and done.
-void Machine::meetLanes(Warp &warp) {
+void Machine::synchronizeLanes(Warp &warp) {
   warp.all.join(handOn(warp, ~0u));
   warp.someMask = warp.apart = warp.stored = 0;
 }
@@ -79,12 +79,12 @@ Machine::Go Machine::ring(Warp &warp, const Step &step) {
   case Action::Release:
     return arrive(warp, step, false, step.number);
   case Action::SyncLanes:
-    meetLanes(warp);
+    synchronizeLanes(warp);
     return Go::Next;
   case Action::Barrier:
-    return meet(warp, step, 0, 32 * int64_t(warps.size()), true);
+    return synchronize(warp, step, 0, 32 * int64_t(warps.size()), true);
   default:
-    return meet(warp, step, warp.get(step.in[0], warp.first()), step.number, step.action == Action::SyncWarps);
+    return synchronize(warp, step, warp.get(step.in[0], warp.first()), step.number, step.action == Action::SyncWarps);
   }
 }
 
@@ -207,7 +207,7 @@ Machine::Go Machine::completeIfDone(Warp &warp, const Step &step, Phase &phase, 
 //===----------------------------------------------------------------------===//
 
 /// Arrives, and with `waits` blocks until all have.
-Machine::Go Machine::meet(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits) {
+Machine::Go Machine::synchronize(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits) {
   if (id < (step.action == Action::Barrier ? 0 : 1) || id >= int64_t(barriers.size()))
     return fail(&warp, step.op, "names barrier " + Twine(id) + "; those of warps are 1 to 15");
   NamedBarrier &barrier = barriers[size_t(id)];
@@ -225,7 +225,7 @@ Machine::Go Machine::meet(Warp &warp, const Step &step, int64_t id, int64_t thre
                     " threads have once",
                 barrier.op);
   if (waits)
-    meetLanes(warp);
+    synchronizeLanes(warp);
   barrier.gathered.join(handOn(warp, ~0u));
   barrier.warps |= 1u << warp.index;
   barrier.arrived += 32;

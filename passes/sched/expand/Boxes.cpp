@@ -1,4 +1,4 @@
-//===- Boxes.cpp - To shared memory by the copy engine, and from there to dense tensors ---===//
+//===- Boxes.cpp - To shared memory by TMA, and from there to dense tensors ---===//
 //
 // A tile is boxes of rows x a panel. One box a panel where the tile's rows lie in one piece and end where the tensor does, as
 // the engine fills what lies outside with zeros. Pages break the rows into pieces, and a limit before the tensor's end is
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/analysis/LeavingTiles.h"
+#include "passes/analysis/StoredTiles.h"
 #include "passes/analysis/TilesInEights.h"
 #include "passes/sched/expand/KernelExpander.h"
 
@@ -92,7 +92,7 @@ LogicalResult KernelExpander::copyByEngine(sched::CopyTileOp op, Value buffer, V
   return success();
 }
 
-void KernelExpander::forPieces(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body) {
+void KernelExpander::forSteps(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body) {
   if (end == size)
     return body(i32(0));
   auto loop = scf::ForOp::create(builder, loc, i32(0), i32(end), i32(size));
@@ -113,13 +113,13 @@ void KernelExpander::copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int
       tile.sizes.push_back(size);
   for (int64_t size : tile.sizes)
     tile.maps.push_back(tensorMap(op.getView(), size, cast<sched::SwizzleAttr>(type.getLayout())));
-  forPieces(type.getShape()[1], together, "tile_row", [&](Value tileRow) {
+  forSteps(type.getShape()[1], together, "tile_row", [&](Value tileRow) {
     Value row = add(row0, tileRow);
-    copyPiece(tile, 0, boxPlace(op, row), tileRow, row);
+    copyBoxes(tile, 0, boxPlace(op, row), tileRow, row);
   });
 }
 
-void KernelExpander::copyPiece(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row) {
+void KernelExpander::copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row) {
   const int64_t size = tile.sizes[level];
   Value inside = below(row, tile.limit);
   auto whole = [&] {
@@ -129,13 +129,12 @@ void KernelExpander::copyPiece(LastTile &tile, size_t level, const BoxPlace &at,
   if (level + 1 == tile.sizes.size())
     return whole();
   Value crossed = arith::AndIOp::create(builder, loc, inside, below(tile.limit, add(row, size)));
-  auto inPieces = [&] {
-    forPieces(size, tile.sizes[level + 1], "piece_row", [&](Value pieceRow) {
-      copyPiece(tile, level + 1, {at.batch, at.head, add(at.row, pieceRow)}, add(tileRow, pieceRow),
-                add(row, pieceRow));
+  auto byWorkItems = [&] {
+    forSteps(size, tile.sizes[level + 1], "piece_row", [&](Value boxRow) {
+      copyBoxes(tile, level + 1, {at.batch, at.head, add(at.row, boxRow)}, add(tileRow, boxRow), add(row, boxRow));
     });
   };
-  either(crossed, inPieces, whole);
+  either(crossed, byWorkItems, whole);
 }
 
 bool KernelExpander::isTakenByEngine(sched::ExchangeOp exchange) {
@@ -160,7 +159,7 @@ void KernelExpander::scatterBoxes(tile::ScatterOp op) {
     sched::StoreBoxOp::create(builder, loc, ring, stage, i32(0), map, at[0], at[1], at[2], i32(column),
                               add(at[3], column), /*adds=*/false);
   sched::CommitBoxesOp::create(builder, loc);
-  leavesBoxes = true;
+  storesBoxes = true;
 }
 
 } // namespace attune::expansion

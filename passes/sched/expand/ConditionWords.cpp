@@ -30,7 +30,7 @@ bool KernelExpander::hasRunTimePlace(tile::MapOp op, BlockArgument argument) {
     return true;
   Value input = op.getInputs()[index];
   if (inShared(input))
-    return !tile::isByDistance(cast<TileType>(input.getType()));
+    return !tile::isRelative(cast<TileType>(input.getType()));
   const FragmentRole role = layoutOf(buffers.lookup(input)).getRole();
   return role == FragmentRole::Rows || role == FragmentRole::Columns;
 }

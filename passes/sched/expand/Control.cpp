@@ -16,10 +16,10 @@ LogicalResult KernelExpander::run() {
   // From sm_90 on a kernel may start beside the one that its launch starts before it, and waits for it when its own
   // preparations are done.
   const ArchInfo *info = findArch(arch);
-  const bool startsBeside = info && info->computeMajor >= 9;
-  if (startsBeside && tile::precedesDependent(kernel))
+  const bool startsEarly = info && info->computeMajor >= 9;
+  if (startsEarly && tile::precedesDependent(kernel))
     sched::StartNextLaunchOp::create(builder, loc);
-  bool waits = startsBeside && tile::isDependent(kernel);
+  bool waits = startsEarly && tile::isDependent(kernel);
   auto waitForLaunch = [&] {
     if (std::exchange(waits, false))
       sched::WaitLaunchOp::create(builder, loc);
@@ -40,8 +40,8 @@ LogicalResult KernelExpander::run() {
   target.setSharedBytes(bytes);
   for (StringRef name :
        {StringRef(tile::remarksAttr), StringRef(tile::derivedAttr), StringRef(tile::leftOutAttr),
-        StringRef(tile::insteadOfAttr), StringRef(sched::persistentAttr), StringRef(sched::longestFirstAttr),
-        StringRef(sched::turnsAttr), StringRef(sched::overlapAttr)})
+        StringRef(tile::fallbackOfAttr), StringRef(sched::persistentAttr), StringRef(sched::longestFirstAttr),
+        StringRef(sched::pingPongAttr), StringRef(sched::overlapAttr)})
     if (Attribute mark = kernel->getAttr(name))
       target->setAttr(name, mark);
   kernel.erase();
@@ -79,7 +79,7 @@ LogicalResult KernelExpander::expandOp(sched::RoleOp op) {
     if (failed(expand(&inner)))
       return failure();
   // Shared memory is the block's until the last boxes have been read.
-  if (std::exchange(leavesBoxes, false))
+  if (std::exchange(storesBoxes, false))
     waitForBoxes(sched::ThreadIdOp::create(builder, loc));
   return success();
 }
@@ -163,7 +163,7 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         buffer->getResult(0).setType(inPairs(shared.getResult().getType()));
         buffers.map(shared.getResult(), buffer->getResult(0));
         if (llvm::any_of(shared->getUsers(), llvm::IsaPred<sched::WriteTileOp>))
-          leavingBuffers.push_back(buffer->getResult(0));
+          storedBuffers.push_back(buffer->getResult(0));
         return success();
       })
       .Case<sched::ThreadIdOp>([&](auto id) {
@@ -175,7 +175,7 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         mapping.map(rows.getResult(), mapping.lookup(rows.getView()));
         return success();
       })
-      .Case<tile::PartRowOp>([&](auto part) {
+      .Case<tile::WarpgroupRowOp>([&](auto part) {
         mapping.map(part.getResult(),
                     tile::named(add(mapping.lookup(part.getOrigin()), mul(group, part.getRows())), "own_row"));
         return success();
@@ -249,10 +249,10 @@ LogicalResult KernelExpander::expandOp(sched::ForTilesOp op) {
   for (auto [result, buffer] : llvm::zip(op.getResults().take_front(carried.size()), carried))
     buffers.map(result, buffer);
   // Where the last boxes lay other tiles may, but for those of persistent blocks, which no other tile takes the place of.
-  if (leavesBoxes && !kernel->hasAttr(sched::persistentAttr)) {
+  if (storesBoxes && !kernel->hasAttr(sched::persistentAttr)) {
     waitForBoxes(thread);
-    meetAll();
-    leavesBoxes = false;
+    synchronizeAll();
+    storesBoxes = false;
   }
   return success();
 }

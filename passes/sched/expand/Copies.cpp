@@ -210,7 +210,7 @@ LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
   auto type = cast<TileType>(ring.getType());
   if (op.getRing())
     return copyByEngine(op, ring, stage);
-  meetReaders();
+  waitForReaders();
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
   const int64_t rows = type.getShape()[1];
   // Where all rows of the tile are in one head, it and the place of its first row are found once.
@@ -289,7 +289,7 @@ LogicalResult KernelExpander::expandOp(tile::ScaleOp op) {
                                  op.getExponent());
   });
   sched::FenceAsyncOp::create(builder, loc);
-  meetWarpgroup();
+  synchronizeWarpgroup();
   return success();
 }
 

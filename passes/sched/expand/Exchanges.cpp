@@ -29,38 +29,38 @@ static Operation *opBefore(OpBuilder &builder) {
   return block->empty() ? nullptr : &block->back();
 }
 
-void KernelExpander::meetAll() {
+void KernelExpander::synchronizeAll() {
   if (roleWarps)
     sched::SyncWarpsOp::create(builder, loc, i32(barriers::ofRole), 32 * roleWarps);
   else
     sched::BarrierOp::create(builder, loc);
 }
 
-void KernelExpander::meetWarpgroup() { sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128); }
+void KernelExpander::synchronizeWarpgroup() { sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128); }
 
 /// Whether `op` is a barrier of all threads that exchange tiles.
-static bool isMeeting(Operation *op) {
+static bool isBarrier(Operation *op) {
   if (auto sync = dyn_cast<sched::SyncWarpsOp>(op))
     return getConstantIntValue(sync.getId()) == barriers::ofRole;
   return isa<sched::BarrierOp>(op);
 }
 
-void KernelExpander::meet() {
+void KernelExpander::synchronize() {
   for (Operation *before = opBefore(builder); before; before = before->getPrevNode()) {
-    if (isMeeting(before))
+    if (isBarrier(before))
       return;
     if (touchesShared(before))
       break;
   }
-  meetAll();
+  synchronizeAll();
 }
 
-void KernelExpander::meetReaders() {
+void KernelExpander::waitForReaders() {
   OpBuilder::InsertionGuard guard(builder);
   while (auto branch = dyn_cast<scf::IfOp>(builder.getInsertionBlock()->getParentOp()))
     builder.setInsertionPoint(branch);
   for (Operation *before = opBefore(builder); before; before = before->getPrevNode()) {
-    if (isMeeting(before))
+    if (isBarrier(before))
       return;
     const bool reads = before
                            ->walk([](Operation *inner) {
@@ -71,7 +71,7 @@ void KernelExpander::meetReaders() {
                            })
                            .wasInterrupted();
     if (reads) {
-      meetAll();
+      synchronizeAll();
       return;
     }
   }
@@ -156,13 +156,13 @@ LogicalResult KernelExpander::exchange(tile::ConvertOp op) {
   Value source = fromShared ? Value() : buffers.lookup(op.getTile()), shared;
   if (!fromShared && (from.getLayout() != to.getLayout() || from.getAxes() != to.getAxes())) {
     shared = exchangeBuffer(from, to.getElementType(), ((name.empty() ? "exchanged" : name) + "_tile").str());
-    if (toShared && !to.getLayout()) // as a vector, or the rows that the copy engine adds
+    if (toShared && !to.getLayout()) // as a vector, or the rows that TMA adds
       shared.setType(cast<TileType>(shared.getType()).withLayout({}));
-    meet();
+    synchronize();
     writeToShared(source, shared, i32(0));
     if (isReadAsynchronously(op.getResult()))
       sched::FenceAsyncOp::create(builder, loc);
-    meetAll();
+    synchronizeAll();
   }
   if (toShared) {
     exchanged[op.getResult()] = shared;

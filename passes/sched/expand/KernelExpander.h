@@ -14,7 +14,7 @@
 //     Exchanges.cpp           from lane to lane by way of shared memory
 //     ProbabilityChain.cpp    exp, its sum, dropout and the conversion, block by block
 //     Products.cpp            mma.sync, tf32, wgmma, and their left operands
-//     Copies.cpp              global to shared memory, by threads and by the copy engine
+//     Copies.cpp              global to shared memory, by threads and by TMA
 //     Stores.cpp              results to global memory
 //     Blocks.cpp              tiles in memory as lanes hold them, to it and from it
 //
@@ -58,8 +58,8 @@ struct Line {
 
 /// What a paced map's elements follow from beside themselves, in registers: a value for each row, or one for all, in
 /// the place of the first.
-struct Pacing {
-  PacedOperand operand;
+struct Interleaving {
+  InterleavedOperand operand;
   Value values;
 };
 
@@ -114,7 +114,7 @@ private:
   /// quadratic in a mask's terms.
   IRMapping mappingFor(Region &region);
   /// The elements of `op`, those of them in pairs that are marked so, or each by itself.
-  void writeElements(tile::MapOp op, Value buffer, const std::optional<PacedOperand> &paced, bool inPairs);
+  void writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved, bool inPairs);
   /// What the coordinates of `op` are at place (i, r, j, c).
   void mapCoordinates(tile::MapOp op, IRMapping &inner, Value i, Value r, Value j, Value c);
   /// The element of `op` at place (i, r, j, c).
@@ -247,11 +247,11 @@ private:
   IRMapping rowOf(tile::MapOp op, Value i, Value r);
   /// The words of the cuts of `op` for row (i, r), and of conditions of several of them.
   void openCuts(tile::MapOp op, Value i, Value r);
-  SmallVector<Value> pacedAt(Value i, Value r);
-  void forEachPaced(function_ref<void(Value i, Value r)> body);
-  void openPacing(tile::MapOp op, const PacedOperand &operand);
+  SmallVector<Value> interleavedAt(Value i, Value r);
+  void forEachInterleaved(function_ref<void(Value i, Value r)> body);
+  void openPacing(tile::MapOp op, const InterleavedOperand &operand);
   /// The next 16 columns behind the first element of columns 16 jj and on, or the first of each row.
-  void pace(Value buffer, Value jj);
+  void interleave(Value buffer, Value jj);
 
   // Reductions.cpp
   /// Flags are or-ed over a lane's share, then voted on by the warp.
@@ -319,7 +319,7 @@ private:
   static bool isStoredByColumns(Value tile, Value fragment);
   /// Row and column in shared memory that a lane gives of four 8 x 8 matrices that are read or written transposed: the
   /// quarters of a fragment whose first row is column `row0` there.
-  std::pair<Value, Value> turnedPlace(Value row0);
+  std::pair<Value, Value> transposedPlace(Value row0);
   /// The float of a shared left operand at place (i, kk, e) of the `a` fragment.
   Value leftFloat(Value tile, Value fragment, Value i, Value kk, Value e);
   void loadLeftFloats(Value tile, Value fragment);
@@ -345,7 +345,7 @@ private:
   LogicalResult exchange(tile::ConvertOp op);
   /// To a stage of shared memory.
   LogicalResult expandOp(sched::ExchangeOp op);
-  /// Whether the copy engine or a warpgroup's product reads the shared tile.
+  /// Whether TMA or a warpgroup's product reads the shared tile.
   bool isReadAsynchronously(Value tile);
   /// Room in shared memory for what the lanes exchange of `type`.
   Value exchangeBuffer(TileType type, Type element, StringRef name);
@@ -358,13 +358,13 @@ private:
   /// Calls `body`, by the writers of `buffer` alone.
   void byWriters(Value buffer, function_ref<void()> body);
   /// All threads that exchange tiles wait for each other: those of the role, or of the block.
-  void meetAll();
+  void synchronizeAll();
   /// A barrier of the warpgroup's threads.
-  void meetWarpgroup();
+  void synchronizeWarpgroup();
   /// The same, unless nothing in shared memory has been touched since they did.
-  void meet();
+  void synchronize();
   /// The same before copies, where something has been read since: a copy may take the place of what is read no more.
-  void meetReaders();
+  void waitForReaders();
 
   // Copies.cpp
   LogicalResult expandOp(sched::SlotOp op);
@@ -393,9 +393,9 @@ private:
   void forEachPair(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                    function_ref<void(Value head, ValueRange place, const PairAt &at)> body);
   LogicalResult expandOp(sched::CopyTileOp op);
-  /// By the copy engine; leading indices are clamped.
+  /// By TMA; leading indices are clamped.
   LogicalResult expandOp(sched::CopyWindowOp op);
-  /// A vector that the threads of copy warps hold, or a `c` fragment of those that compute.
+  /// A vector that the threads of producer warps hold, or a `c` fragment of those that compute.
   LogicalResult expandOp(sched::StoreTileOp op);
   /// In place, each warpgroup the rows that its products read.
   LogicalResult expandOp(tile::ScaleOp op);
@@ -418,7 +418,7 @@ private:
   // Boxes.cpp
   /// The launch's description of `view`, once a kernel: boxes of `rows` x a panel of `swizzle`.
   Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle);
-  /// A tile of shared memory to a dense tensor, by the copy engine, which one thread asks for it.
+  /// A tile of shared memory to a dense tensor, by TMA, which one thread asks for it.
   void scatterBoxes(tile::ScatterOp op);
   static bool isTakenByEngine(sched::ExchangeOp exchange);
   /// Writes `body`, which reads `index`, in front of the wait for the ring's stage where it has just been written: what it asks
@@ -444,9 +444,9 @@ private:
     Value outside, limit;
   };
   /// `sizes[level]` rows from `row` on, which lie from `at` on.
-  void copyPiece(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row);
+  void copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row);
   /// Calls `body(first)` for each piece of `size` rows before `end`, in a loop where there are several.
-  void forPieces(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body);
+  void forSteps(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body);
   /// Where the engine finds row `row` of what is copied.
   BoxPlace boxPlace(sched::CopyTileOp op, Value row);
   /// A row that the tensor does not have, in any of its batches or pages.
@@ -465,11 +465,11 @@ private:
   }
   /// The thread of a warpgroup that copies boxes waits until they have been read.
   void waitForBoxes(Value threadId);
-  /// Whether the copy engine stores the tile: 16-bit elements.
+  /// Whether TMA stores the tile: 16-bit elements.
   bool isStoredByEngine(tile::StoreOp op);
-  /// A `c` fragment of the warpgroups into a stage, for the copy engine.
+  /// A `c` fragment of the warpgroups into a stage, for TMA.
   void writeStage(Value buffer, Value shared, Value stage);
-  /// Boxes that the copy engine takes from a stage.
+  /// Boxes that TMA takes from a stage.
   struct StagedBoxes {
     Value shared, stage, map;
     int64_t columns; ///< of the view
@@ -479,7 +479,7 @@ private:
   /// A warpgroup's 64 rows, from `sharedRow` of the stage to row `at[2]` of the view; from column `ownColumn` where it has a
   /// share of the columns.
   void storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn);
-  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where the copy engine stores them. Where that is
+  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where TMA stores them. Where that is
   /// repeated, the boxes of the time before are awaited first, and the last ones at the role's end.
   void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices);
   LogicalResult expandOp(sched::WriteTileOp op);
@@ -516,7 +516,7 @@ private:
   void scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents);
   /// `known`, if that is not null, and that an index is at least 0 and below `extent`.
   Value within(Value known, Value index, Value extent);
-  /// A tile in shared memory: by the copy engine, a lane of each warp its rows, or element by element.
+  /// A tile in shared memory: by TMA, a lane of each warp its rows, or element by element.
   void addShared(tile::AccumulateOp op);
   /// Whether `op` adds whole rows of a shared tile, side by side in both memories, from sm_90 on.
   bool addsByRows(Operation *op);
@@ -536,12 +536,12 @@ private:
   Block *workBlock = nullptr;
   SmallVector<Value> place;           ///< of the tile of work along each axis of the grid, in a kernel without roles
   int64_t roleWarps = 0;              ///< of the role at hand; 0 where all warps of the block do the same
-  bool leavesBoxes = false;           ///< the role at hand has started boxes that it has not awaited
+  bool storesBoxes = false;           ///< the role at hand has started boxes that it has not awaited
   Value leftBuffer;                   ///< shared memory of a left operand, once a warpgroup's product has read it
   llvm::DenseSet<Value> rightBuffers; ///< of their right operands
   IRMapping mapping;                  ///< scalars and views
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
-  std::optional<Pacing> pacing;                      ///< of the map at hand
+  std::optional<Interleaving> interleaving;          ///< of the map at hand
   llvm::DenseMap<Operation *, Value> columnsBelow;   ///< comparisons of columns, to the word of the row that is at hand
   llvm::DenseMap<Operation *, Value> columnsOf;      ///< what holds of a column by such comparisons, the same
   llvm::DenseMap<Operation *, Value> conditionWords; ///< large conditions, to their words of all elements
@@ -551,7 +551,7 @@ private:
   llvm::DenseMap<Value, Value> windows;              ///< of 16-bit elements, to the fragments that they are read by
   llvm::DenseMap<Value, Value> exchanged;            ///< shared tiles that the kernel itself makes, to their buffers
   SmallVector<Value>
-      leavingBuffers; ///< rings whose tiles another role takes to memory; null where an output lies over one
+      storedBuffers; ///< rings whose tiles another role takes to memory; null where an output lies over one
   llvm::DenseMap<Operation *, ProbabilityChain> chains; ///< by the op that ends them
 };
 

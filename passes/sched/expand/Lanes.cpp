@@ -35,7 +35,7 @@ Value Lanes::firstRowOf(TileType type) {
   return row;
 }
 
-Value Lanes::distanceInPart(Value i) {
+Value Lanes::relativeInPart(Value i) {
   if (!laneDistance) {
     OpBuilder::InsertionGuard guard(builder); // once, before any loop
     builder.setInsertionPointAfter(lastOfLane);
@@ -50,7 +50,7 @@ Value Lanes::isDistance(Value buffer, Value i) {
   auto type = cast<TileType>(buffer.getType());
   if (!tile::isByPart(type) || type.getShape()[1] % 32 == 0)
     return {};
-  return below(distanceInPart(i), i32(type.getShape()[1]));
+  return below(relativeInPart(i), i32(type.getShape()[1]));
 }
 
 /// Warpgroups that split the rows.
@@ -62,17 +62,17 @@ Value Lanes::warpgroupRow(TileType type) {
 }
 
 Value Lanes::warpgroupColumn(TileType type) {
-  const int64_t shares = cast<FragmentAttr>(type.getLayout()).getColumnWarps();
-  if (shares == 1)
+  const int64_t splits = cast<FragmentAttr>(type.getLayout()).getColumnWarps();
+  if (splits == 1)
     return {};
-  return tile::named(mul(div(group, rowGroups(type)), type.getShape().back() / shares), "warpgroup_column");
+  return tile::named(mul(div(group, rowGroups(type)), type.getShape().back() / splits), "warpgroup_column");
 }
 
 TileType Lanes::stacked(TileType type) {
   auto layout = cast<FragmentAttr>(type.getLayout());
-  const int64_t shares = layout.getColumnWarps();
-  auto own = FragmentAttr::get(type.getContext(), layout.getRole(), layout.getWarps() * shares, 1);
-  return TileType::get(type.getContext(), type.getAxes(), {type.getShape()[0] * shares, type.getShape()[1] / shares},
+  const int64_t splits = layout.getColumnWarps();
+  auto own = FragmentAttr::get(type.getContext(), layout.getRole(), layout.getWarps() * splits, 1);
+  return TileType::get(type.getContext(), type.getAxes(), {type.getShape()[0] * splits, type.getShape()[1] / splits},
                        type.getElementType(), type.getSpace(), own);
 }
 
@@ -89,7 +89,7 @@ Value Lanes::isFirstHolder(TileType type) {
 
 Value Lanes::columnInTile(TileType type, Value j, Value c) {
   Value first = firstColumn(type);
-  return first ? add(first, columnInShare(j, c)) : columnInShare(j, c);
+  return first ? add(first, columnInSplit(j, c)) : columnInSplit(j, c);
 }
 
 Value Lanes::firstColumn(TileType type) {

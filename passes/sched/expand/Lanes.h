@@ -46,11 +46,11 @@ public:
   /// Whether the warp is the first that holds its share of the register tile; null where no other holds it.
   Value isFirstHolder(TileType type);
   /// The distance of element i of a tile of them, in the warp's part: 32 i + 8 c + (g - 2 c) mod 8.
-  Value distanceInPart(Value i);
+  Value relativeInPart(Value i);
   /// Whether element i of such a tile is one of its distances; null where all are.
   Value isDistance(Value buffer, Value i);
   /// Column within the warp's share of fragment j, element c: 8 j + 2 (lane % 4) + c.
-  Value columnInShare(Value j, Value c) { return add(add(laneColumn, mul(j, 8)), c); }
+  Value columnInSplit(Value j, Value c) { return add(add(laneColumn, mul(j, 8)), c); }
   /// The same within the tile that `layout` holds.
   Value columnInTile(TileType type, Value j, Value c);
   /// First column of the warp's share of a register tile; null where each warp has all columns.

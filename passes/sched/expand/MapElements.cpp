@@ -35,7 +35,7 @@ bool KernelExpander::isRowAxis(Value tile, StringRef axis) {
 
 Value KernelExpander::coordinateInTile(Value tile, StringRef axis, Value i, Value r, Value j, Value c) {
   if (auto type = cast<TileType>(tile.getType()); tile::isByPart(type))
-    return axis == tile::distanceAxis ? distanceInPart(i) : firstRowOf(type);
+    return axis == tile::distanceAxis ? relativeInPart(i) : firstRowOf(type);
   return isRowAxis(tile, axis) ? rowInTile(tile, i, r) : columnInTile(cast<TileType>(tile.getType()), j, c);
 }
 
@@ -52,7 +52,7 @@ Value KernelExpander::sharedElement(Value input, Value of, Value i, Value r, Val
 
 Value KernelExpander::inputElement(tile::MapOp op, Value input, Value i, Value r, Value j, Value c) {
   auto type = cast<TileType>(input.getType());
-  if (!inShared(input) || tile::isByDistance(type))
+  if (!inShared(input) || tile::isRelative(type))
     return element(input, i, r, j, c);
   if (Value pair = columnPairs.lookup(input))
     return get(pair, {i32(0), c});
@@ -103,10 +103,10 @@ Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Valu
     return inner.lookupOrDefault(op.getYield().getValues().front());
   }
   mapCoordinates(op, inner, i, r, j, c);
-  if (pacing)
-    inner.map(pacing->operand.value, get(pacing->values, pacedAt(i, r)));
+  if (interleaving)
+    inner.map(interleaving->operand.value, get(interleaving->values, interleavedAt(i, r)));
   for (Operation &nested : op.getBody().front().without_terminator()) {
-    if ((pacing && pacing->operand.value.getDefiningOp() == &nested) || inWords.contains(&nested))
+    if ((interleaving && interleaving->operand.value.getDefiningOp() == &nested) || inWords.contains(&nested))
       continue;
     if (Value pairs = elementPairs.lookup(&nested))
       inner.map(nested.getResult(0), get(pairs, {i, i32(0), add(mul(r, 2), c)}));
@@ -196,20 +196,20 @@ bool KernelExpander::readsColumns(tile::MapOp op) {
   });
 }
 
-void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::optional<PacedOperand> &paced,
+void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved,
                                    bool inPairs) {
   // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay
   // alive. So does what a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts
   // row by row to better use. What lanes exchange serves four rows too.
   const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
   const bool readsShared = llvm::any_of(op.getInputs(), inShared);
-  const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || paced ||
+  const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || interleaved ||
                               ((specialized || readsShared) && readsColumns(op));
   openWords(op);
-  if (paced)
-    openPacing(op, *paced);
+  if (interleaved)
+    openPacing(op, *interleaved);
   SmallVector<ElementPairs> pairs = inPairs ? openPairs(op) : SmallVector<ElementPairs>();
-  SmallVector<Diagonals> byDistance = openDiagonals(op);
+  SmallVector<Diagonals> isRelative = openDiagonals(op);
   SmallVector<ColumnPair> byColumn = openColumns(op);
   SmallVector<Window> read = openWindows(op);
   auto loadWindows = [&](Value jj) {
@@ -221,7 +221,7 @@ void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::opti
       loadPairs(op, one, j);
     for (const ColumnPair &one : byColumn)
       loadColumns(one, j);
-    for (const Diagonals &one : byDistance) {
+    for (const Diagonals &one : isRelative) {
       const int64_t before = laneShape(one.buffer)[0] - columnsOfLane(one.buffer);
       loadDiagonal(one, add(j, before), before);
     }
@@ -229,10 +229,10 @@ void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::opti
   auto element = [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
     set(mapElement(op, i, r, j, c), buffer, at);
   };
-  auto paceNext = [&](Value jj) { pace(buffer, jj); };
+  auto interleaveNext = [&](Value jj) { interleave(buffer, jj); };
   if (columnsOutside && layoutOf(buffer).getRole() == FragmentRole::C)
     forEachColumn(buffer, pairsOf(op), element, loadColumn, read.empty() ? function_ref<void(Value)>() : loadWindows,
-                  pacing ? paceNext : function_ref<void(Value)>());
+                  interleaving ? interleaveNext : function_ref<void(Value)>());
   else
     forEachPlace(buffer, element, [&](Value i, Value r) { openCuts(op, i, r); }, pairsOf(op));
   columnsBelow.clear();
@@ -242,7 +242,7 @@ void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::opti
   elementPairs.clear();
   columnPairs.clear();
   windows.clear();
-  pacing.reset();
+  interleaving.reset();
 }
 
 LogicalResult KernelExpander::expandOp(tile::MapOp op) {
@@ -256,8 +256,8 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   }
   if (givesPlaces(op))
     return success();
-  const std::optional<PacedOperand> paced = op.getPaced() ? pacedOperand(op) : std::nullopt;
-  if (op.getPaced() && !paced)
+  const std::optional<InterleavedOperand> interleaved = op.getInterleaved() ? interleavedOperand(op) : std::nullopt;
+  if (op.getInterleaved() && !interleaved)
     return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and "
                         "of what is the same along a row, and a multiple of 16 columns");
   // What it leaves as it is comes from the first input, which another one's place is not free for.
@@ -270,9 +270,10 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   auto write = [&] {
     if (Value inPairs = liesInPairs(op))
       either(
-          inPairs, [&] { writeElements(op, buffer, paced, true); }, [&] { writeElements(op, buffer, paced, false); });
+          inPairs, [&] { writeElements(op, buffer, interleaved, true); },
+          [&] { writeElements(op, buffer, interleaved, false); });
     else
-      writeElements(op, buffer, paced, false);
+      writeElements(op, buffer, interleaved, false);
   };
   if (op.getOnlyIf())
     onlyIf(mapping.lookup(op.getOnlyIf()), write);

@@ -5,7 +5,7 @@
 namespace attune::expansion {
 
 TileType KernelExpander::inPairs(TileType type) {
-  if (!type.hasAxis(tile::distanceAxis) || !kernel->hasAttr(sched::turnsAttr))
+  if (!type.hasAxis(tile::distanceAxis) || !kernel->hasAttr(sched::pingPongAttr))
     return type;
   return TileType::make(
       type.getContext(),
@@ -17,7 +17,7 @@ SmallVector<Diagonals> KernelExpander::openDiagonals(tile::MapOp op) {
   SmallVector<Diagonals> all;
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
     auto type = cast<TileType>(input.getType());
-    if (!tile::isByDistance(type) || argument.use_empty())
+    if (!tile::isRelative(type) || argument.use_empty())
       continue;
     auto result = cast<TileType>(op.getResult().getType());
     auto [ring, stage] = slotOf(input);
@@ -62,7 +62,7 @@ SmallVector<ColumnPair> KernelExpander::openColumns(tile::MapOp op) {
   SmallVector<ColumnPair> all;
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
     auto type = cast<TileType>(input.getType());
-    if (!inShared(input) || type.rank() != 1 || tile::isByDistance(type) || argument.use_empty() ||
+    if (!inShared(input) || type.rank() != 1 || tile::isRelative(type) || argument.use_empty() ||
         type.getElementType().getIntOrFloatBitWidth() != 32 || layoutOf(op.getResult()).getRole() != FragmentRole::C ||
         isRowAxis(op.getResult(), type.axis(0)))
       continue;
@@ -78,12 +78,12 @@ SmallVector<ColumnPair> KernelExpander::openColumns(tile::MapOp op) {
 }
 
 void KernelExpander::loadColumns(const ColumnPair &of, Value j) {
-  loadPair(of.ring, of.stage, i32(0), columnInShare(j, i32(0)), of.buffer, i32(0));
+  loadPair(of.ring, of.stage, i32(0), columnInSplit(j, i32(0)), of.buffer, i32(0));
 }
 
 bool KernelExpander::isWindow(tile::MapOp op, Value input) {
   auto type = cast<TileType>(input.getType());
-  return inShared(input) && type.rank() == 2 && !tile::isByDistance(type) && op.getResult().getType().rank() == 2 &&
+  return inShared(input) && type.rank() == 2 && !tile::isRelative(type) && op.getResult().getType().rank() == 2 &&
          layoutOf(op.getResult()).getColumnWarps() == 1 &&
          isa_and_nonnull<sched::SwizzleAttr>(cast<TileType>(slotOf(input).first.getType()).getLayout());
 }

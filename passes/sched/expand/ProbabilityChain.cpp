@@ -7,7 +7,7 @@ namespace attune::expansion {
 std::optional<ProbabilityChain> KernelExpander::chainFrom(tile::MapOp map) {
   ProbabilityChain chain{map, {}, {}, {}};
   auto type = cast<TileType>(map.getResult().getType());
-  if (type.rank() != 2 || map.getOnlyIf() || map.getPaced() ||
+  if (type.rank() != 2 || map.getOnlyIf() || map.getInterleaved() ||
       cast<FragmentAttr>(type.getLayout()).getRole() != FragmentRole::C)
     return std::nullopt;
   for (Operation *user : map.getResult().getUsers()) {

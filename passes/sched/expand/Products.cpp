@@ -60,7 +60,7 @@ void KernelExpander::loadLeftFragments(Value tile, Value fragment, Value kk, Val
     // The four matrices: rows and columns of the fragment's quarters, transposed one by one. A warp's rows start
     // anywhere in a panel, so that no step can be taken from the lane's own address.
     Value along, across;
-    std::tie(along, across) = turnedPlace(row0);
+    std::tie(along, across) = transposedPlace(row0);
     repeat(laneShape(fragment)[0], "i", [&](Value i) {
       sched::LoadMatrixOp::create(builder, loc, ring, stage, add(along, mul(kk, 16)), add(across, mul(i, 16)), Value(),
                                   Value(), fragment, i, to, true);
@@ -74,7 +74,7 @@ void KernelExpander::loadLeftFragments(Value tile, Value fragment, Value kk, Val
   });
 }
 
-std::pair<Value, Value> KernelExpander::turnedPlace(Value row0) {
+std::pair<Value, Value> KernelExpander::transposedPlace(Value row0) {
   Value along = add(rem(lane, 8), mul(div(lane, 16), 8)), across = add(row0, mul(rem(div(lane, 8), 2), 8));
   return {along, across};
 }

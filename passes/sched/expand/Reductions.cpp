@@ -123,7 +123,7 @@ void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
                                      {{"stage", 1}, {"warp", split}, {type.axis(0), type.getShape()[0] * words}},
                                      words > 1 ? Type(builder.getI32Type()) : element, MemorySpace::Shared);
     parts = sched::SharedOp::create(builder, loc, stored, "column_parts");
-    meet();
+    synchronize();
   }
   auto init = [&](ArrayRef<Value> at) { return op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value(); };
   Value column = registers("column_part", fragmentType({{type.axis(0), 8}}, element, FragmentRole::Columns, warps));
@@ -145,7 +145,7 @@ void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
   });
   if (!parts)
     return;
-  meetAll();
+  synchronizeAll();
   forEachPlace(buffer, [&](Value, Value, Value j, Value c, SmallVector<Value> at) {
     Value total = init(at), place = columnInTile(type, j, c);
     for (int64_t of = 0; of < split; ++of) {

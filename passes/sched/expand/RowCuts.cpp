@@ -109,33 +109,34 @@ void KernelExpander::openCuts(tile::MapOp op, Value i, Value r) {
   }
 }
 
-SmallVector<Value> KernelExpander::pacedAt(Value i, Value r) {
-  return pacing->operand.byRow ? SmallVector<Value>{i, r} : SmallVector<Value>{i32(0), i32(0)};
+SmallVector<Value> KernelExpander::interleavedAt(Value i, Value r) {
+  return interleaving->operand.byRow ? SmallVector<Value>{i, r} : SmallVector<Value>{i32(0), i32(0)};
 }
 
-void KernelExpander::forEachPaced(function_ref<void(Value i, Value r)> body) {
-  if (!pacing->operand.byRow)
+void KernelExpander::forEachInterleaved(function_ref<void(Value i, Value r)> body) {
+  if (!interleaving->operand.byRow)
     return body(i32(0), i32(0));
-  forEachPlace(pacing->values, [&](Value i, Value r, Value, Value, SmallVector<Value>) { body(i, r); });
+  forEachPlace(interleaving->values, [&](Value i, Value r, Value, Value, SmallVector<Value>) { body(i, r); });
 }
 
-void KernelExpander::openPacing(tile::MapOp op, const PacedOperand &operand) {
+void KernelExpander::openPacing(tile::MapOp op, const InterleavedOperand &operand) {
   TileType type = op.getResult().getType();
-  pacing = Pacing{operand, registers("paced", fragmentType({{type.axis(0), type.getShape()[0]}}, builder.getF32Type(),
-                                                           FragmentRole::Rows, rowWarps))};
-  forEachPaced([&](Value i, Value r) {
+  interleaving =
+      Interleaving{operand, registers("paced", fragmentType({{type.axis(0), type.getShape()[0]}}, builder.getF32Type(),
+                                                            FragmentRole::Rows, rowWarps))};
+  forEachInterleaved([&](Value i, Value r) {
     IRMapping inner = rowOf(op, i, r);
     if (Operation *producer = operand.value.getDefiningOp())
       cloneWithOperands(producer, &op.getBody().front(), builder, inner);
-    set(inner.lookupOrDefault(operand.value), pacing->values, {i, r});
+    set(inner.lookupOrDefault(operand.value), interleaving->values, {i, r});
   });
 }
 
-void KernelExpander::pace(Value buffer, Value jj) {
-  forEachPaced([&](Value i, Value r) {
+void KernelExpander::interleave(Value buffer, Value jj) {
+  forEachInterleaved([&](Value i, Value r) {
     Value first = get(buffer, {i, mul(jj, 2), mul(r, 2)});
-    set(sched::BehindOp::create(builder, loc, builder.getF32Type(), get(pacing->values, {i, r}), first), pacing->values,
-        {i, r});
+    set(sched::AfterOp::create(builder, loc, builder.getF32Type(), get(interleaving->values, {i, r}), first),
+        interleaving->values, {i, r});
   });
 }
 

@@ -1,7 +1,7 @@
 //===- Stores.cpp - Results to global memory ---------------------------------===//
 
 #include "arch/ArchInfo.h"
-#include "passes/analysis/LeavingTiles.h"
+#include "passes/analysis/StoredTiles.h"
 #include "passes/analysis/TilesInEights.h"
 #include "passes/sched/expand/KernelExpander.h"
 
@@ -36,12 +36,12 @@ bool KernelExpander::isStoredInPairs(tile::StoreOp op) {
 }
 
 bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
-  if (!specialized || inShared(op.getTile()) || !leavesInBoxes(kernel, op) ||
+  if (!specialized || inShared(op.getTile()) || !isStoredInBoxes(kernel, op) ||
       op.getView().getType().getElementType().getIntOrFloatBitWidth() != 16)
     return false;
   FragmentAttr layout = layoutOf(buffers.lookup(op.getTile()));
   return layout.getRole() == FragmentRole::C &&
-         layout.getColumnWarps() == columnShares(kernel, cast<TileType>(op.getTile().getType()));
+         layout.getColumnWarps() == columnSplits(kernel, cast<TileType>(op.getTile().getType()));
 }
 
 bool KernelExpander::isRepeated() {
@@ -60,7 +60,7 @@ Value KernelExpander::takeFreeBuffer(TileType output) {
   };
   if (isFree(leftBuffer))
     return std::exchange(leftBuffer, {});
-  for (Value &buffer : leavingBuffers)
+  for (Value &buffer : storedBuffers)
     if (isFree(buffer))
       return std::exchange(buffer, {});
   return {};
@@ -112,7 +112,7 @@ void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRan
   if (again) {
     waitForBoxes(thread);
     sched::SyncWarpsOp::create(builder, loc, barrier, 128);
-    leavesBoxes = true;
+    storesBoxes = true;
   }
   writeStage(buffer, shared, i32(0));
   sched::SyncWarpsOp::create(builder, loc, barrier, 128);
@@ -133,7 +133,7 @@ void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRan
 
 LogicalResult KernelExpander::expandOp(sched::WriteTileOp op) {
   auto type = cast<TileType>(op.getShared().getType());
-  const int64_t groups = type.getShape()[1] / 64, rowGroups = groups / int64_t(op.getShares());
+  const int64_t groups = type.getShape()[1] / 64, rowGroups = groups / int64_t(op.getColumnSplits());
   const StagedBoxes boxes = stagedBoxes(buffers.lookup(op.getShared()), mapping.lookup(op.getStage()), op.getView(),
                                         /*adds=*/op.getAdds());
   SmallVector<Value> at;
@@ -143,7 +143,7 @@ LogicalResult KernelExpander::expandOp(sched::WriteTileOp op) {
   onlyIf(below(at[2], mapping.lookup(op.getLimit())), [&] {
     for (int64_t group = 0; group < groups; ++group)
       storeBoxes(boxes, i32(64 * group), {at[0], at[1], add(at[2], group % rowGroups * 64)},
-                 op.getShares() > 1 ? i32(group / rowGroups * type.getShape()[2]) : Value());
+                 op.getColumnSplits() > 1 ? i32(group / rowGroups * type.getShape()[2]) : Value());
   });
   sched::CommitBoxesOp::create(builder, loc);
   sched::WaitBoxesOp::create(builder, loc, 0);
@@ -164,7 +164,7 @@ void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage, Tile
   // A lane's own place, and steps that are the same in all lanes.
   Value firstRow = firstRowOf(held), row, column;
   if (turned)
-    std::tie(row, column) = turnedPlace(firstRow);
+    std::tie(row, column) = transposedPlace(firstRow);
   else
     row = add(firstRow, rem(lane, 16)), column = mul(div(lane, 16), 8);
   repeat(shape[0], "i", [&](Value i) {
@@ -260,9 +260,9 @@ LogicalResult KernelExpander::storeThroughShared(tile::StoreOp op) {
   const bool byWarpgroups = isStoredByWarpgroups(op);
   const std::string name = nameOfView(op.getView()) + "_tile";
   Value shared = byWarpgroups ? keptBuffer(type, element, name) : exchangeBuffer(type, element, name);
-  byWarpgroups ? meetWarpgroup() : meet();
+  byWarpgroups ? synchronizeWarpgroup() : synchronize();
   writeToShared(buffers.lookup(op.getTile()), shared, i32(0));
-  byWarpgroups ? meetWarpgroup() : meetAll();
+  byWarpgroups ? synchronizeWarpgroup() : synchronizeAll();
   copyToGlobal(op, shared, byWarpgroups);
   return success();
 }

@@ -29,7 +29,7 @@ Value TileBuffers::element(Value tile, Value i, Value r, Value j, Value c) {
   }
 }
 
-bool TileBuffers::isReadBehind(Value value, Operation *op) {
+bool TileBuffers::isReadAfter(Value value, Operation *op) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     if (Operation *end = chainEnds.lookup(user))
       user = end;
@@ -42,7 +42,7 @@ bool TileBuffers::isReadBehind(Value value, Operation *op) {
 }
 
 bool TileBuffers::diesAt(Value value, Operation *op) {
-  return value.getParentBlock() == op->getBlock() && !isReadBehind(value, op);
+  return value.getParentBlock() == op->getBlock() && !isReadAfter(value, op);
 }
 
 Value TileBuffers::bufferFor(Operation *op, Value result, ValueRange reusable) {
@@ -81,10 +81,10 @@ Value TileBuffers::destination(Value result) {
 }
 
 Value TileBuffers::unlessRead(Value value, Operation *op) {
-  if (value.getType() != op->getResult(0).getType() || isReadBehind(value, op))
+  if (value.getType() != op->getResult(0).getType() || isReadAfter(value, op))
     return {};
   Value buffer = buffers.lookupOrNull(value), heir = buffer ? heirs.lookup(buffer) : Value();
-  return heir && isReadBehind(heir, op) ? Value() : buffer;
+  return heir && isReadAfter(heir, op) ? Value() : buffer;
 }
 
 Value TileBuffers::newBuffer(Value result) {
@@ -104,8 +104,8 @@ static int64_t blocksOfWord(TileType type) { return type.axis(0) == "k" ? 2 : 4;
 
 TileType TileBuffers::bitWordsOf(TileType type) {
   SmallVector<int64_t> shape(type.getShape());
-  const int64_t shares = cast<FragmentAttr>(type.getLayout()).getColumnWarps();
-  shape[1] = 8 * shares * llvm::divideCeil(shape[1], 16 * 4 * blocksOfWord(type) * shares);
+  const int64_t splits = cast<FragmentAttr>(type.getLayout()).getColumnWarps();
+  shape[1] = 8 * splits * llvm::divideCeil(shape[1], 16 * 4 * blocksOfWord(type) * splits);
   return TileType::get(type.getContext(), type.getAxes(), shape, IntegerType::get(type.getContext(), 32),
                        type.getSpace(), type.getLayout());
 }

@@ -27,7 +27,7 @@ public:
   bool isSpread(Value vector);
   /// Whether something reads `value` behind `op`. What stands on the other side of a branch around `op` does not; a
   /// chain reads where it ends.
-  bool isReadBehind(Value value, Operation *op);
+  bool isReadAfter(Value value, Operation *op);
   /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
   bool diesAt(Value value, Operation *op);
   /// A buffer for `result` of `op`: that of an operand that dies here and has the same type, first of one that lies where

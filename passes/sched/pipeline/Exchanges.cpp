@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace attune::pipeline {
 
-void meetForExchanges(sched::RoleOp role, Block &block) {
+void synchronizeForExchanges(sched::RoleOp role, Block &block) {
   for (auto exchange : llvm::make_early_inc_range(block.getOps<sched::ExchangeOp>())) {
     Operation *first = nullptr;
     for (Operation *user : exchange.getResult().getUsers())

@@ -125,16 +125,16 @@ private:
     return outer;
   }
 
-  void clone(Operation *op, IRMapping &mapping, bool keepsTurn) {
+  void clone(Operation *op, IRMapping &mapping, bool keepsPingPong) {
     Operation *copy = builder.clone(*op, mapping);
-    if (auto at = sched::placeOf(copy); at && !(keepsTurn && at.getTurn()))
+    if (auto at = sched::placeOf(copy); at && !(keepsPingPong && at.getPingPong()))
       copy->removeAttr(sched::atAttr);
   }
 
   /// In the loop over the tiles after the first.
   void cloneInSteady(Step step, IRMapping &mapping) {
     if (!stages.overlapsMore())
-      return clone(step.op, mapping, /*keepsTurn=*/true);
+      return clone(step.op, mapping, /*keepsPingPong=*/true);
     builder.clone(*step.op, mapping)->setAttr(sched::atAttr, stages.placeAfter(step));
   }
 
@@ -146,7 +146,7 @@ private:
       if (map && rescaleFactor(map) && isZeroAtFirst(map.getInputs().front()))
         first.map(map.getResult(), first.lookup(map.getInputs().front()));
       else
-        clone(step.op, first, /*keepsTurn=*/!stages.isFirstStep());
+        clone(step.op, first, /*keepsPingPong=*/!stages.isFirstStep());
     }
   }
 
@@ -239,7 +239,7 @@ private:
     for (const Carried &each : carried)
       last.map(each.value, leftOf(inner, each));
     for (Step step : stages.inOrder(1))
-      clone(step.op, last, /*keepsTurn=*/false);
+      clone(step.op, last, /*keepsPingPong=*/false);
   }
 
   void leave(ForTilesOp outer, ForTilesOp inner) {

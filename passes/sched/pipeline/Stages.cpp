@@ -96,7 +96,7 @@ sched::AtAttr LoopStages::placeAfter(Step step) const {
   const Place place = places.lookup(step.op);
   auto at = sched::placeOf(step.op);
   return sched::AtAttr::get(loop.getContext(), step.stage && place.stage ? place.stage - 1 : 0, place.order,
-                            at ? at.getTurn() : StringAttr());
+                            at ? at.getPingPong() : StringAttr());
 }
 
 StringRef LoopStages::passName() const {

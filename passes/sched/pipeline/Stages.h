@@ -110,10 +110,10 @@ void reorder(sched::ForTilesOp loop, LoopStages &stages);
 void waitForProducts(mlir::Block &block);
 
 /// The warps of `role` meet in front of the first op of `block` that reads what they exchange (`sched.exchange`).
-void meetForExchanges(sched::RoleOp role, mlir::Block &block);
+void synchronizeForExchanges(sched::RoleOp role, mlir::Block &block);
 
 /// Named barriers around the ops of `loop` that have a turn, if any has: warpgroups of `role` go through them one after
 /// another. With more than two stages each pass that stands in front of a loop is a turn, too, but for the first.
-void takeTurns(sched::RoleOp role, sched::ForTilesOp loop);
+void addPingPongBarriers(sched::RoleOp role, sched::ForTilesOp loop);
 
 } // namespace attune::pipeline

@@ -71,15 +71,15 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
       from = passOver(*sequence, from, arith::MinSIOp::create(builder, loc, begin, bound)).getKept();
   }
   auto tiles = sched::ForTilesOp::create(builder, loc, from, bound, loop.getInits(),
-                                         /*keeps=*/endsApart || persistent || !leaving.empty());
+                                         /*keeps=*/endsApart || persistent || !stored.empty());
   nameCarried(tiles);
   Block &body = tiles.getBody().front();
   builder.setInsertionPointToStart(&body);
   Value index = body.getArgument(0);
   Positions at = carriedPositions(body.getArguments().drop_front());
   loop.getOrigin().replaceAllUsesWith(sequence->origin(builder, index));
-  if (loop.getRound())
-    loop.getRound().replaceAllUsesWith(sequence->round(builder, index));
+  if (loop.getIteration())
+    loop.getIteration().replaceAllUsesWith(sequence->iteration(builder, index));
   Value following;
   if (!visits)
     loop.getPartial().replaceAllUsesWith(sequence->partial(builder, {index, {}}));
@@ -108,8 +108,8 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   }
   for (Ring &ring : exchanged)
     exchange(ring, in(at, ring));
-  for (Ring &ring : leaving)
-    fillLeaving(ring, in(at, ring));
+  for (Ring &ring : stored)
+    fillStored(ring, in(at, ring));
   builder.setInsertionPointToEnd(&body);
   if (!following)
     following = sequence->next(builder, {index, {}}).tile;
@@ -119,7 +119,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   sched::NextOp::create(builder, loc, values);
   loop.replaceAllUsesWith(tiles.getResults().take_front(tiles.getTiles().size()));
   loop.erase();
-  awaitLeaving(tiles);
+  awaitStored(tiles);
   if (endsApart) {
     builder.setInsertionPointAfter(tiles);
     tiles = passOver(*sequence, tiles.getKept(), sequence->bound);
@@ -132,7 +132,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
 void WarpSpecializer::chooseOwnBegin(ArrayRef<Value> begins) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(ownBegin);
-  tile::PartRowOp own = *ownBegin->getBlock()->getOps<tile::PartRowOp>().begin();
+  tile::WarpgroupRowOp own = *ownBegin->getBlock()->getOps<tile::WarpgroupRowOp>().begin();
   Value begin = begins.back();
   for (int64_t part = int64_t(begins.size()) - 2; part >= 0; --part) {
     Value row = arith::AddIOp::create(builder, loc, own.getOrigin(), i32(part * own.getRows()),
@@ -199,7 +199,7 @@ void WarpSpecializer::exchange(Ring &ring, Position at) {
   convert.erase();
 }
 
-void WarpSpecializer::fillLeaving(Ring &ring, Position at) {
+void WarpSpecializer::fillStored(Ring &ring, Position at) {
   Location loc = ring.tile->getLoc();
   builder.setInsertionPoint(ring.tile);
   placeAs(ring.tile, sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase));
@@ -210,11 +210,11 @@ void WarpSpecializer::fillLeaving(Ring &ring, Position at) {
   ring.tile->erase();
 }
 
-void WarpSpecializer::awaitLeaving(sched::ForTilesOp tiles) {
+void WarpSpecializer::awaitStored(sched::ForTilesOp tiles) {
   if (persistent) // whose stages no other tile takes
     return;
   builder.setInsertionPointAfter(tiles);
-  for (Ring &ring : leaving) {
+  for (Ring &ring : stored) {
     Positions at = carriedPositions(tiles.getKept().drop_front());
     for (int64_t stage = 0; stage < ring.stages(); ++stage) {
       sched::AcquireOp::create(builder, ring.barriers.getLoc(), ring.barriers, in(at, ring).stage, in(at, ring).phase);

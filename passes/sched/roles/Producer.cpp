@@ -1,6 +1,6 @@
 //===- Producer.cpp - The warps that copy, and compute for others --------===//
 
-#include "passes/analysis/LeavingTiles.h"
+#include "passes/analysis/StoredTiles.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 
 namespace attune::roles {
@@ -151,8 +151,8 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
                                                                  [](BlockArgument a) -> Value { return a; }))};
   Positions at = carriedPositions(arguments.drop_front());
   mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
-  if (loop.getRound())
-    mapping.map(loop.getRound(), sequence->round(builder, visited.tile));
+  if (loop.getIteration())
+    mapping.map(loop.getIteration(), sequence->iteration(builder, visited.tile));
   // In front of the branches that copy: what is computed in one of them is not there for another.
   for (const Ring &ring : streamed) {
     auto load = cast<tile::LoadOp>(ring.tile);
@@ -182,14 +182,14 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
 
 SmallVector<tile::DomainOp> WarpSpecializer::partDomains(const IRMapping &block, ArrayRef<Operation *> original) {
   SmallVector<tile::DomainOp> domains;
-  auto isPart = [](Operation *op) { return isa<tile::PartRowOp>(op); };
+  auto isPart = [](Operation *op) { return isa<tile::WarpgroupRowOp>(op); };
   for (int64_t i = 0; i < searchedParts(); ++i) {
     IRMapping mapping(block);
     Value row = i32(i * rowsOfWarpgroup(kernel));
     for (Operation *op : original) {
       if (op == ownBegin)
         break;
-      if (auto part = dyn_cast<tile::PartRowOp>(op))
+      if (auto part = dyn_cast<tile::WarpgroupRowOp>(op))
         mapping.map(part.getResult(), arith::AddIOp::create(builder, loc, block.lookup(part.getOrigin()), row,
                                                             arith::IntegerOverflowFlags::nsw));
       else if (isOfOwnBegin(op) ||
@@ -251,11 +251,11 @@ LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Opera
           copyStreamed(*ring, mapping, in(at, *ring));
       });
     for (Ring *ring : leaves)
-      writeLeaving(*ring, mapping, in(at, *ring), one);
+      writeStored(*ring, mapping, in(at, *ring), one);
   });
 }
 
-void WarpSpecializer::writeLeaving(Ring &ring, IRMapping &mapping, Position at, Value one) {
+void WarpSpecializer::writeStored(Ring &ring, IRMapping &mapping, Position at, Value one) {
   auto write = [&](auto op, bool adds) {
     Location loc = op.getLoc();
     Block *body = &this->loop.getBody().front();
@@ -264,7 +264,7 @@ void WarpSpecializer::writeLeaving(Ring &ring, IRMapping &mapping, Position at, 
     sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase);
     onlyIf(one, [&] {
       sched::WriteTileOp::create(builder, loc, ring.buffer, at.stage, rest[0], indices, rest[1],
-                                 columnShares(kernel, cast<TileType>(op.getTile().getType())), adds);
+                                 columnSplits(kernel, cast<TileType>(op.getTile().getType())), adds);
     });
     sched::SyncLanesOp::create(builder, loc);
     sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage);

@@ -1,6 +1,6 @@
 //===- Rings.cpp - Buffers, barriers and positions of rings; tiles of work ---===//
 
-#include "passes/analysis/LeavingTiles.h"
+#include "passes/analysis/StoredTiles.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 
 namespace attune::roles {
@@ -12,10 +12,10 @@ Value WarpSpecializer::declareMessages(StringRef name, int64_t stages, int64_t f
   return sched::SharedOp::create(builder, loc, type, name);
 }
 
-TileType WarpSpecializer::leavingType(const Ring &ring) {
+TileType WarpSpecializer::storedType(const Ring &ring) {
   auto type = cast<TileType>(ring.value().getType());
-  const int64_t shares = columnShares(kernel, type), rows = type.getShape()[0] * shares,
-                columns = type.getShape()[1] / shares;
+  const int64_t splits = columnSplits(kernel, type), rows = type.getShape()[0] * splits,
+                columns = type.getShape()[1] / splits;
   Type element = cast<tile::ViewType>(ring.tile->getOperand(1).getType()).getElementType();
   return TileType::make(
       builder.getContext(), {{type.axis(0), rows}, {type.axis(1), columns}}, element, tile::MemorySpace::Shared,
@@ -24,7 +24,7 @@ TileType WarpSpecializer::leavingType(const Ring &ring) {
 
 Value WarpSpecializer::declareBuffer(const Ring &ring) {
   const int64_t stages = ring.stages();
-  const TileType type = ring.leaves() ? leavingType(ring) : cast<TileType>(ring.value().getType());
+  const TileType type = ring.leaves() ? storedType(ring) : cast<TileType>(ring.value().getType());
   const std::string name = stages > 1      ? stemOf(ring) + "_ring"
                            : ring.leaves() ? stemOf(ring) + "_tile"
                                            : tile::nameOf(ring.value()).str();
@@ -104,7 +104,7 @@ void WarpSpecializer::initialise() {
   Value thread = sched::ThreadIdOp::create(builder, loc);
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
   onlyIf(first, [&] {
-    for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows, leaving))
+    for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows, stored))
       if (!ring.with)
         sched::InitRingOp::create(builder, loc, ring.barriers);
     sched::FenceInitOp::create(builder, loc);
@@ -151,18 +151,18 @@ void WarpSpecializer::nameCarried(sched::ForTilesOp tiles) {
   tiles->setAttr(tile::namesAttr, builder.getStrArrayAttr(ArrayRef(names).take_front(tiles.getInits().size())));
 }
 
-WorkOrder WarpSpecializer::workOrder(WorkOrder::Deal deal) {
+WorkOrder WarpSpecializer::workOrder(WorkOrder::Assignment assignment) {
   return {builder,
           loc,
           kernel.getGrid(),
-          {.deal = deal,
+          {.assignment = assignment,
            .longestFirst = kernel->hasAttr(sched::longestFirstAttr),
-           .acrossFirstAxis = sharesWindows && deal != WorkOrder::Deal::Claims,
+           .acrossFirstAxis = sharesWindows && assignment != WorkOrder::Assignment::Claims,
            .rowsTogether = rowsInHalfOfLevel2(kernel.getOperandsAttr(), kernel.getGrid())}};
 }
 
 WarpSpecializer::Work WarpSpecializer::numberedWork() {
-  WorkOrder numbers = workOrder(deal());
+  WorkOrder numbers = workOrder(assignment());
   if (!persistent)
     return {sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Grid), numbers};
   numbers.prepare();
@@ -175,7 +175,7 @@ WarpSpecializer::Work WarpSpecializer::numberedWork() {
 WarpSpecializer::Work WarpSpecializer::receivedWork() {
   auto loop = sched::ForWorkOp::create(builder, loc, sched::WorkOrder::Received, Value(), Value(), ringStart());
   nameWork(loop, {"count"});
-  return {loop, workOrder(WorkOrder::Deal::Once)};
+  return {loop, workOrder(WorkOrder::Assignment::Once)};
 }
 
 WarpSpecializer::Positions WarpSpecializer::start(sched::ForWorkOp work) {

@@ -85,8 +85,8 @@ private:
 
   /// Room for `stages` of what the ring holds.
   Value declareBuffer(const Ring &ring);
-  /// Those of a tile on its way to memory, of which the copy engine takes boxes.
-  TileType leavingType(const Ring &ring);
+  /// Those of a tile on its way to memory, of which TMA takes boxes.
+  TileType storedType(const Ring &ring);
 
   static std::string stemOf(const Ring &ring);
 
@@ -112,7 +112,7 @@ private:
   LogicalResult findRings();
   LogicalResult findOthers();
   /// Stores and additions whose tiles go to memory by way of a ring.
-  LogicalResult findLeaving();
+  LogicalResult findStored();
   /// Whether the kernel loads from the tensor of `view`.
   bool isRead(Value view);
 
@@ -138,10 +138,12 @@ private:
   }
 
   /// How blocks come to their tiles of work.
-  WorkOrder::Deal deal() const {
-    return !persistent ? WorkOrder::Deal::Once : claims ? WorkOrder::Deal::Claims : WorkOrder::Deal::Rounds;
+  WorkOrder::Assignment assignment() const {
+    return !persistent ? WorkOrder::Assignment::Once
+           : claims    ? WorkOrder::Assignment::Claims
+                       : WorkOrder::Assignment::Rounds;
   }
-  WorkOrder workOrder(WorkOrder::Deal deal);
+  WorkOrder workOrder(WorkOrder::Assignment assignment);
 
   Work numberedWork();
 
@@ -219,8 +221,8 @@ private:
   LogicalResult writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
   LogicalResult walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
 
-  /// The other end of a ring whose tiles go to memory: `one` lane has the copy engine take a stage, and the warp empties it.
-  void writeLeaving(Ring &ring, IRMapping &mapping, Position at, Value one);
+  /// The other end of a ring whose tiles go to memory: `one` lane has TMA take a stage, and the warp empties it.
+  void writeStored(Ring &ring, IRMapping &mapping, Position at, Value one);
 
   void onlyIf(Value condition, function_ref<void()> body);
 
@@ -295,9 +297,9 @@ private:
   void exchange(Ring &ring, Position at);
 
   /// What goes to memory goes into a stage of its ring, once that is empty; each lane arrives for what it has written.
-  void fillLeaving(Ring &ring, Position at);
+  void fillStored(Ring &ring, Position at);
   /// Behind the loop: nothing of the rings is on its way any more, and other tiles may lie there.
-  void awaitLeaving(sched::ForTilesOp tiles);
+  void awaitStored(sched::ForTilesOp tiles);
 
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
@@ -308,9 +310,9 @@ private:
   SmallVector<Ring> once;      ///< copies before the loop: of Q
   SmallVector<Ring> streamed;  ///< those in it: of K, and of V
   SmallVector<Ring> windows;   ///< of captured tensors in it
-  SmallVector<Ring> staged;    ///< what copy warps compute for the others in it
+  SmallVector<Ring> staged;    ///< what producer warps compute for the others in it
   SmallVector<Ring> exchanged; ///< what the warps that compute give each other in it
-  SmallVector<Ring> leaving;   ///< what they give memory in it, by way of another warp
+  SmallVector<Ring> stored;    ///< what they give memory in it, by way of another warp
   /// What maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers.
   SmallVector<Ring> columns;
   /// Messages about each stage of Q: persistent blocks' tiles of work, and the first tile of keys.

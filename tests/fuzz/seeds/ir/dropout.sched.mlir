@@ -32,9 +32,9 @@ module attributes {attn.variant = #variant} {
       %h_extent = tile.axis_extent "h" : i32
       %2 = arith.remui %head, %h_extent : i32
       %3 = arith.divui %head, %h_extent : i32
-      %b = sched.natural %3 {tile.name = "b"} : i32
-      %h = sched.natural %2 {tile.name = "h"} : i32
-      %q_index = sched.natural %1 {tile.name = "q_index"} : i32
+      %b = sched.nonnegative %3 {tile.name = "b"} : i32
+      %h = sched.nonnegative %2 {tile.name = "h"} : i32
+      %q_index = sched.nonnegative %1 {tile.name = "q_index"} : i32
       %q0 = arith.muli %q_index, %c64_i32 overflow<nsw> {tile.name = "q0"} : i32
       %thread = sched.thread_id {tile.name = "thread"} : i32
       %lane = arith.remui %thread, %c32_i32 {tile.name = "lane"} : i32
@@ -354,9 +354,9 @@ module attributes {attn.variant = #variant} {
       %block = sched.read_block_id {tile.name = "block"} : i32
       %head_1 = arith.divui %block, %q_tiles {tile.name = "head"} : i32
       %18 = arith.divui %head_1, %h_extent : i32
-      %b_2 = sched.natural %18 {tile.name = "b"} : i32
+      %b_2 = sched.nonnegative %18 {tile.name = "b"} : i32
       %19 = arith.remui %head_1, %h_extent : i32
-      %h_3 = sched.natural %19 {tile.name = "h"} : i32
+      %h_3 = sched.nonnegative %19 {tile.name = "h"} : i32
       %thread_4 = sched.read_thread_id {tile.name = "thread"} : i32
       %lane_5 = arith.remui %thread_4, %c32_i32 {tile.name = "lane"} : i32
       %quad_lane_6 = arith.remui %lane_5, %c4_i32 {tile.name = "quad_lane"} : i32
@@ -365,7 +365,7 @@ module attributes {attn.variant = #variant} {
       %lane_row_9 = arith.divui %lane_5, %c4_i32 {tile.name = "lane_row"} : i32
       %20 = arith.remui %block, %q_tiles : i32
       %21 = arith.subi %last_tile, %20 : i32
-      %q_index_10 = sched.natural %21 {tile.name = "q_index"} : i32
+      %q_index_10 = sched.nonnegative %21 {tile.name = "q_index"} : i32
       %q0_11 = arith.muli %q_index_10, %c64_i32 overflow<nsw> {tile.name = "q0"} : i32
       %lane_column = arith.muli %quad_lane_6, %c2_i32 overflow<nsw> {tile.name = "lane_column"} : i32
       %22 = arith.divui %thread_4, %c2_i32 : i32

@@ -5,7 +5,7 @@
 }>
 module attributes {attn.variant = #variant} {
   tile.launch [@documents_bounds, @documents dependent]
-  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, blocks_per_sm = 1> attributes {sched.longest_first, sched.persistent, sched.turns, tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, blocks_per_sm = 1> attributes {sched.longest_first, sched.persistent, sched.ping_pong, tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %false = arith.constant false
     %c3_i32 = arith.constant 3 : i32
     %c32768_f32 = arith.constant 3.276800e+04 : f32
@@ -126,7 +126,7 @@ module attributes {attn.variant = #variant} {
         sched.for_work persistent from %block below %work_tiles carries (%c0_i32, %c0_i32) (%number, %count, %first_stage, %first_phase) {
           %WORK_COUNTER = tile.param "work_counter" {tile.name = "work_counter"} : !tile.view<1, i32>
           %claimed = sched.claim_work %WORK_COUNTER {tile.name = "claimed"} : <1, i32>
-          %q_extent_0 = sched.read_again %q_extent : i32
+          %q_extent_0 = sched.opaque %q_extent : i32
           %q_tiles_1 = arith.ceildivui %q_extent_0, %c128_i32 {tile.name = "q_tiles"} : i32
           %11 = arith.muli %q_tiles_1, %heads_together : i32
           %12 = arith.divui %number, %11 : i32
@@ -142,9 +142,9 @@ module attributes {attn.variant = #variant} {
           %17 = arith.subi %last_tile, %16 : i32
           %18 = arith.remui %head, %h_extent : i32
           %19 = arith.divui %head, %h_extent : i32
-          %b = sched.natural %19 {tile.name = "b"} : i32
-          %h = sched.natural %18 {tile.name = "h"} : i32
-          %q_index = sched.natural %17 {tile.name = "q_index"} : i32
+          %b = sched.nonnegative %19 {tile.name = "b"} : i32
+          %h = sched.nonnegative %18 {tile.name = "h"} : i32
+          %q_index = sched.nonnegative %17 {tile.name = "q_index"} : i32
           %q0 = arith.muli %q_index, %c128_i32 overflow<nsw> {tile.name = "q0"} : i32
           %Sq = tile.axis_extent "q" {tile.name = "Sq"} : i32
           %Sk = tile.axis_extent "k" {tile.name = "Sk"} : i32
@@ -318,13 +318,13 @@ module attributes {attn.variant = #variant} {
       %role_thread = sched.thread_id in_role : i32
       %1 = arith.divui %role_thread, %c128_i32 : i32
       %warpgroup = sched.uniform %1 {tile.name = "warpgroup"} : i32
-      %own_turn = arith.addi %warpgroup, %c5_i32 overflow<nsw> {tile.name = "own_turn"} : i32
+      %own_ping_pong = arith.addi %warpgroup, %c5_i32 overflow<nsw> {tile.name = "own_ping_pong"} : i32
       %2 = arith.addi %warpgroup, %c1_i32 overflow<nsw> : i32
       %3 = arith.remui %2, %c2_i32 : i32
-      %next_turn = arith.addi %3, %c5_i32 overflow<nsw> {tile.name = "next_turn"} : i32
+      %next_ping_pong = arith.addi %3, %c5_i32 overflow<nsw> {tile.name = "next_ping_pong"} : i32
       %4 = arith.cmpi eq, %warpgroup, %c1_i32 : i32
       scf.if %4 {
-        sched.arrive_warps %next_turn threads 256
+        sched.arrive_warps %next_ping_pong threads 256
       }
       sched.for_work received carries (%c0_i32, %c0_i32) (%count, %first_stage, %first_phase) {
         %thread_0 = sched.thread_id in_role {tile.name = "thread"} : i32
@@ -385,8 +385,8 @@ module attributes {attn.variant = #variant} {
           %next_tile = sched.uniform %visits_message#0 {tile.name = "next_tile"} : i32
           %25 = arith.cmpi slt, %next_tile, %tiles_end : i32
           scf.if %25 {
-            sched.sync_warps %own_turn threads 256
-            sched.arrive_warps %next_turn threads 256
+            sched.sync_warps %own_ping_pong threads 256
+            sched.arrive_warps %next_ping_pong threads 256
           }
           sched.release %k_barriers[%stage] by_lanes : <2>
           sched.wait %v_barriers[%stage] phase %phase : <2>
@@ -534,7 +534,7 @@ module attributes {attn.variant = #variant} {
           %tile_end_20, %stage_end_21, %phase_end_22, %stage_before_end, %phase_before_end = sched.for_tiles (%tile, %stage, %phase, %stage_before, %phase_before) = (%next_tile, %next_stage, %next_phase, %first_stage_17, %first_phase_18) below %tiles_end keeps {
             %k0_23 = arith.muli %tile, %c16_i32 {tile.name = "k0"} : i32
             sched.wait %k_barriers[%stage] phase %phase : <2>
-            sched.sync_warps %own_turn threads 256
+            sched.sync_warps %own_ping_pong threads 256
             %s_24 = sched.registers "s" {tile.comment = "S = Q K^T"} : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>
             sched.mma_fence
             sched.mma_async %s_24, %q_ring[%q_stage, %warpgroup_row, %c0_i32], %k_ring[%stage, %c0_i32, %c0_i32] accumulate %false : <q 128 x k 16, f32, register, #sched.fragment<c, warps 8>>, <stage 2 x q 128 x d 16, f16, shared, #sched.swizzle<32>>, <stage 2 x k 16 x d 16, f16, shared, #sched.swizzle<32>>
@@ -543,7 +543,7 @@ module attributes {attn.variant = #variant} {
             sched.mma_fence {tile.comment = "ACC += P V"}
             sched.mma_async %acc, %p[%c0_i32, %c0_i32], %v_ring[%stage_before, %c0_i32, %c0_i32] accumulate %true transpose : <q 128 x dv 16, f32, register, #sched.fragment<c, warps 8>>, <q 128 x k 16, f16, register, #sched.fragment<a, warps 8>>, <stage 2 x k 16 x dv 16, f16, shared, #sched.swizzle<32>>
             sched.mma_commit
-            sched.arrive_warps %next_turn threads 256
+            sched.arrive_warps %next_ping_pong threads 256
             %visits_message_25:2 = sched.receive from %visits[%stage] : <stage 2 x message 1 x field 2, i32, shared> -> i32, i32
             %next_tile_26 = sched.uniform %visits_message_25#0 {tile.name = "next_tile"} : i32
             %partial_27 = sched.uniform %visits_message_25#1 {tile.name = "partial"} : i32
@@ -885,7 +885,7 @@ module attributes {attn.variant = #variant} {
     %c32_i32 = arith.constant 32 : i32
     sched.start_next_launch
     sched.for_work grid (%number) {
-      %share = sched.natural %number {tile.name = "share"} : i32
+      %share = sched.nonnegative %number {tile.name = "share"} : i32
       %thread = sched.thread_id {tile.name = "thread"} : i32
       %lane = arith.remui %thread, %c32_i32 {tile.name = "lane"} : i32
       %warp = arith.divui %thread, %c32_i32 {tile.name = "warp"} : i32
@@ -1063,7 +1063,7 @@ module attributes {attn.variant = #variant} {
         sched.next %next_tile : i32
       }
       %block = sched.read_block_id {tile.name = "block"} : i32
-      %share_1 = sched.natural %block {tile.name = "share"} : i32
+      %share_1 = sched.nonnegative %block {tile.name = "share"} : i32
       %thread_2 = sched.read_thread_id {tile.name = "thread"} : i32
       %lane_3 = arith.remui %thread_2, %c32_i32 {tile.name = "lane"} : i32
       %lane_row_4 = arith.divui %lane_3, %c4_i32 {tile.name = "lane_row"} : i32

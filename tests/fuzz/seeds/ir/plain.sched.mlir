@@ -26,9 +26,9 @@ module attributes {attn.variant = #variant} {
       %h_extent = tile.axis_extent "h" : i32
       %1 = arith.remui %head, %h_extent : i32
       %2 = arith.divui %head, %h_extent : i32
-      %b = sched.natural %2 {tile.name = "b"} : i32
-      %h = sched.natural %1 {tile.name = "h"} : i32
-      %q_index = sched.natural %0 {tile.name = "q_index"} : i32
+      %b = sched.nonnegative %2 {tile.name = "b"} : i32
+      %h = sched.nonnegative %1 {tile.name = "h"} : i32
+      %q_index = sched.nonnegative %0 {tile.name = "q_index"} : i32
       %q0 = arith.muli %q_index, %c64_i32 overflow<nsw> {tile.name = "q0"} : i32
       %thread = sched.thread_id {tile.name = "thread"} : i32
       %lane = arith.remui %thread, %c32_i32 {tile.name = "lane"} : i32
@@ -285,9 +285,9 @@ module attributes {attn.variant = #variant} {
       %block = sched.read_block_id {tile.name = "block"} : i32
       %head_0 = arith.divui %block, %q_tiles {tile.name = "head"} : i32
       %13 = arith.divui %head_0, %h_extent : i32
-      %b_1 = sched.natural %13 {tile.name = "b"} : i32
+      %b_1 = sched.nonnegative %13 {tile.name = "b"} : i32
       %14 = arith.remui %head_0, %h_extent : i32
-      %h_2 = sched.natural %14 {tile.name = "h"} : i32
+      %h_2 = sched.nonnegative %14 {tile.name = "h"} : i32
       %thread_3 = sched.read_thread_id {tile.name = "thread"} : i32
       %lane_4 = arith.remui %thread_3, %c32_i32 {tile.name = "lane"} : i32
       %quad_lane = arith.remui %lane_4, %c4_i32 {tile.name = "quad_lane"} : i32
@@ -295,7 +295,7 @@ module attributes {attn.variant = #variant} {
       %warp_row_6 = arith.muli %warp_5, %c16_i32 overflow<nsw> {tile.name = "warp_row"} : i32
       %lane_row = arith.divui %lane_4, %c4_i32 {tile.name = "lane_row"} : i32
       %15 = arith.remui %block, %q_tiles : i32
-      %q_index_7 = sched.natural %15 {tile.name = "q_index"} : i32
+      %q_index_7 = sched.nonnegative %15 {tile.name = "q_index"} : i32
       %q0_8 = arith.muli %q_index_7, %c64_i32 overflow<nsw> {tile.name = "q0"} : i32
       %lane_column = arith.muli %quad_lane, %c2_i32 overflow<nsw> {tile.name = "lane_column"} : i32
       %16 = arith.divui %thread_3, %c2_i32 : i32

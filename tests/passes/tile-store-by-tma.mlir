@@ -1,4 +1,4 @@
-// RUN: attune-opt %s -split-input-file -tile-send-exchanges | FileCheck %s
+// RUN: attune-opt %s -split-input-file -tile-store-by-tma | FileCheck %s
 
 // What a product reads from shared memory, where it lies as the tensor does, goes to memory from there, behind the last product that is started.
 // CHECK-LABEL: tile.kernel @sent

@@ -1,4 +1,4 @@
-// RUN: attune-opt %s -tile-compute-again | FileCheck %s
+// RUN: attune-opt %s -tile-recompute-maps | FileCheck %s
 
 !tile = !tile.tile<q 64 x k 64, f32, register>
 
@@ -6,13 +6,13 @@
 // of it; the third one needs one, which may be kept, and the last reads another tile.
 // CHECK-LABEL: tile.kernel @twice
 // CHECK:         tile.map(%{{[^,]*}} :
-// CHECK-NOT:       sched.behind
+// CHECK-NOT:       sched.after
 // CHECK:         tile.map(%{{.*}}, %{{.*}} :
 // CHECK-NEXT:    ^bb0(%[[DP:.*]]: f32, %[[S:.*]]: f32):
-// CHECK-NEXT:      %[[AGAIN:.*]] = sched.behind %[[S]], %[[DP]]
+// CHECK-NEXT:      %[[AGAIN:.*]] = sched.after %[[S]], %[[DP]]
 // CHECK-NEXT:      %[[SCALED:.*]] = arith.mulf %[[AGAIN]], %{{.*}} : f32
 // CHECK-NEXT:      math.tanh %[[SCALED]]
-// CHECK-NOT:     sched.behind
+// CHECK-NOT:     sched.after
 tile.kernel @twice(o: out [b, q, k] f32) grid [b, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   %c = arith.constant 0.125 : f32

@@ -1,9 +1,9 @@
-//===- AlternateWarpgroups.cpp - Warpgroups start their products in turn -----===//
+//===- PingPong.cpp - Warpgroups start their products in turn -----===//
 //
-// Where the kernel has `sched.turns`. Left alone, warpgroups whose products and exponentials take equally long drift into
+// Where the kernel has `sched.ping_pong`. Left alone, warpgroups whose products and exponentials take equally long drift into
 // step: all multiply, then all compute exponentials, and each unit idles while the other works. So the products that a
 // loop starts before it waits for one, those in front and those deferred to the next tile, are a turn: one warpgroup's
-// run beside another's softmax. The pass only says so (`sched.at`, a turn "products").
+// run beside another's softmax. The pass only says so (`sched.at`, a ping_pong "products").
 //
 // Not where warpgroups pass over tiles (`within`) and rings have one stage: one that passes over a tile holds it until
 // its turn, which may follow one that waits for the next tile.
@@ -16,7 +16,7 @@
 #include "passes/analysis/LeadingProducts.h"
 
 namespace attune {
-#define GEN_PASS_DEF_ALTERNATEWARPGROUPS
+#define GEN_PASS_DEF_PINGPONG
 #include "passes/Passes.h.inc"
 } // namespace attune
 
@@ -31,12 +31,12 @@ bool hasShallowRing(tile::ForBlocksOp loop) {
                       [](tile::LoadOp load) { return isCopied(load) && ringDepth(load) == 1; });
 }
 
-struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarpgroups> {
-  using AlternateWarpgroupsBase::AlternateWarpgroupsBase;
+struct PingPong : attune::impl::PingPongBase<PingPong> {
+  using PingPongBase::PingPongBase;
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel->hasAttr(sched::turnsAttr) || kernel.getPlan().getWarps() <= 4)
+      if (!kernel->hasAttr(sched::pingPongAttr) || kernel.getPlan().getWarps() <= 4)
         continue;
       kernel.walk([&](tile::ForBlocksOp loop) {
         if (hasShallowRing(loop) && !loop.getWithin().empty())
@@ -44,13 +44,13 @@ struct AlternateWarpgroups : attune::impl::AlternateWarpgroupsBase<AlternateWarp
                        "warpgroups take no turns: one that passes over a tile would hold it until its turn, and "
                        "rings of one stage have no other");
         else
-          giveTurn(loop.getBody().front());
+          markPingPong(loop.getBody().front());
       });
     }
   }
 
-  static void giveTurn(Block &body) {
-    if (llvm::any_of(body, [](Operation &op) { return sched::placeOf(&op) && sched::placeOf(&op).getTurn(); }))
+  static void markPingPong(Block &body) {
+    if (llvm::any_of(body, [](Operation &op) { return sched::placeOf(&op) && sched::placeOf(&op).getPingPong(); }))
       return; // as the text says
     BlockDependences dependences(body);
     for (auto product : body.getOps<tile::MmaOp>()) {

@@ -1,4 +1,4 @@
-//===- HoldMaxima.cpp - A row keeps its maximum until exponentials grow out of range ---===//
+//===- LazyRescale.cpp - A row keeps its maximum until exponentials grow out of range ---===//
 //
 // The softmax subtracts a row's maximum so that exp2 does not overflow; the maximum of some of the keys so far serves
 // as well, as it leaves with the division by the sum. So m stays, and the tile's sum of exponentials, which is needed
@@ -39,7 +39,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 
 namespace attune {
-#define GEN_PASS_DEF_HOLDMAXIMA
+#define GEN_PASS_DEF_LAZYRESCALE
 #include "passes/Passes.h.inc"
 } // namespace attune
 
@@ -145,7 +145,7 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
 
 /// Whether the ops that follow from the maximum can move behind all that is between them, and the waits to where these
 /// begin, or end: nothing between reads what they give, and what is waited for has begun, or is not read before.
-bool isInOnePiece(Softmax softmax, bool overlap) {
+bool isInOneBlock(Softmax softmax, bool overlap) {
   const SmallVector<Operation *> moving = softmax.ops(), waits = softmax.waits();
   Operation *first = softmax.maximum, *last = moving.back();
   auto readBetween = [&](Value value, Operation *from) {
@@ -242,7 +242,7 @@ tile::MapOp fuseExponents(OpBuilder &builder, tile::MapOp exponentials, Value ad
 
 /// `overlap`: the first half of its exponentials beside the loop's own product with V. `byAddend`: they are
 /// multiply-adds.
-void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byAddend) {
+void keepMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byAddend) {
   tile::ReduceOp maximum = softmax.maximum;
   const float factor = *exponentFactor(softmax.exponentials);
   Location loc = maximum.getLoc();
@@ -319,14 +319,14 @@ void holdMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
   }
 }
 
-struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
-  using HoldMaximaBase::HoldMaximaBase;
+struct LazyRescale : attune::impl::LazyRescaleBase<LazyRescale> {
+  using LazyRescaleBase::LazyRescaleBase;
 
   static bool isMaximum(tile::ReduceOp reduce) { return reduce.getKind() == tile::Reduction::Max; }
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!kernel->hasAttr(sched::turnsAttr) || !holds<tile::ReduceOp>(kernel, isMaximum))
+      if (!kernel->hasAttr(sched::pingPongAttr) || !holds<tile::ReduceOp>(kernel, isMaximum))
         continue;
       if (holds<arith::SIToFPOp>(kernel) && holds<sched::NextVisibleOp>(kernel)) {
         tile::remark(kernel, "rows take the maximum of every tile: the score counts positions, and tiles that follow "
@@ -338,8 +338,8 @@ struct HoldMaxima : attune::impl::HoldMaximaBase<HoldMaxima> {
         if (!loop->getParentOfType<sched::ForTilesOp>())
           return;
         std::optional<Softmax> softmax = match(loop);
-        if (softmax && isInOnePiece(*softmax, kernel->hasAttr(sched::overlapAttr)))
-          holdMaximum(loop, *softmax, kernel->hasAttr(sched::overlapAttr),
+        if (softmax && isInOneBlock(*softmax, kernel->hasAttr(sched::overlapAttr)))
+          keepMaximum(loop, *softmax, kernel->hasAttr(sched::overlapAttr),
                       kernel.getDtype().isBF16() && !kernel.getPrecise());
         else if (softmax)
           tile::remark(kernel,

@@ -1,5 +1,5 @@
 // Where the tile of a block lies along the axes of the grid.
-// RUN: attune-opt %s -split-input-file -tile-place-work | FileCheck %s
+// RUN: attune-opt %s -split-input-file -tile-schedule-blocks | FileCheck %s
 
 // The last tile of a head comes first.
 // CHECK-LABEL: tile.kernel @rows
@@ -13,9 +13,9 @@
 // CHECK:         %[[TILE:.*]] = arith.subi %[[LAST]], %[[TURN]] : i32
 // CHECK:         %[[H:.*]] = arith.remui %[[HEAD]], %{{.*}} : i32
 // CHECK:         %[[B:.*]] = arith.divui %[[HEAD]], %{{.*}} : i32
-// CHECK-DAG:     %[[BI:.*]] = sched.natural %[[B]]
-// CHECK-DAG:     %[[HI:.*]] = sched.natural %[[H]]
-// CHECK-DAG:     %[[TI:.*]] = sched.natural %[[TILE]]
+// CHECK-DAG:     %[[BI:.*]] = sched.nonnegative %[[B]]
+// CHECK-DAG:     %[[HI:.*]] = sched.nonnegative %[[H]]
+// CHECK-DAG:     %[[TI:.*]] = sched.nonnegative %[[TILE]]
 // CHECK:         %[[Q0:.*]] = arith.muli %[[TI]], %c64{{.*}} overflow<nsw>
 // CHECK:         tile.load %{{.*}}[%[[BI]], %[[HI]], %[[Q0]]]
 tile.kernel @rows(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16

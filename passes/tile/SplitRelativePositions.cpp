@@ -1,4 +1,4 @@
-//===- SplitDistances.cpp - The distance k - q as a difference of two floats ----===//
+//===- SplitRelativePositions.cpp - The distance k - q as a difference of two floats ----===//
 //
 // A bias by distance, as ALiBi's slope * (k - q), converts an integer to float for every element. With the tile's first
 // query q0 and key k0
@@ -16,7 +16,7 @@
 #include "passes/Passes.h"
 
 namespace attune {
-#define GEN_PASS_DEF_SPLITDISTANCES
+#define GEN_PASS_DEF_SPLITRELATIVEPOSITIONS
 #include "passes/Passes.h.inc"
 } // namespace attune
 
@@ -25,8 +25,8 @@ using namespace attune;
 
 namespace {
 
-struct SplitDistances : attune::impl::SplitDistancesBase<SplitDistances> {
-  using SplitDistancesBase::SplitDistancesBase;
+struct SplitRelativePositions : attune::impl::SplitRelativePositionsBase<SplitRelativePositions> {
+  using SplitRelativePositionsBase::SplitRelativePositionsBase;
 
   void runOnOperation() override {
     getOperation().walk([](tile::MapOp map) {

@@ -1,4 +1,4 @@
-// RUN: attune-opt %s --attn-tile-size --attn-to-tile=granularity=16 --canonicalize --tile-split-distances | FileCheck %s
+// RUN: attune-opt %s --attn-tile-size --attn-to-tile=granularity=16 --canonicalize --tile-split-relative-positions | FileCheck %s
 
 // CHECK-LABEL: tile.kernel @alibi
 // CHECK: %[[Q0:.*]] = tile.block_index "q"

@@ -1,5 +1,5 @@
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-hold-maxima -canonicalize -cse | FileCheck %s
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-pipeline-copies -tile-specialize-warps -tile-pipeline-stages -tile-hold-maxima -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SCHED
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-lazy-rescale -canonicalize -cse | FileCheck %s
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-pipeline-copies -tile-specialize-warps -tile-pipeline-stages -tile-lazy-rescale -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SCHED
 
 // The first tile's maximum moves in any case. Behind it the product with V is awaited before the exponentials, which follow from the maximum so far; all that follows from
 // another one stands in a branch, where the maximum needs no guard: it is finite.
@@ -54,7 +54,7 @@
 
 // With `overlap` the next V and the product with V are awaited behind the exponentials of the first half of the columns, which are not packed yet: P's registers are free behind that.
 // CHECK-LABEL: tile.kernel @beside
-// CHECK-SAME:    sched.overlap, {{.*}}sched.turns}
+// CHECK-SAME:    sched.overlap, {{.*}}sched.ping_pong}
 // CHECK:         sched.role "consumer"
 // CHECK:             %[[O:.*]] = tile.mma %[[P0:[A-Za-z0-9_.]+]], %{{.*}} add
 // CHECK:             sched.mma_wait pending 1

@@ -1,4 +1,4 @@
-//===- PlaceWork.cpp - Where a block's tile is, from the block's number ------===//
+//===- ScheduleBlocks.cpp - Where a block's tile is, from the block's number ------===//
 //
 // For a target that runs a tile.kernel as it stands, one tile of work a block. Kernels that are scheduled have the same
 // arithmetic from `tile-to-sched` and `tile-specialize-warps`.
@@ -12,7 +12,7 @@
 #include "passes/sched/WorkOrder.h"
 
 namespace attune {
-#define GEN_PASS_DEF_PLACEWORK
+#define GEN_PASS_DEF_SCHEDULEBLOCKS
 #include "passes/Passes.h.inc"
 } // namespace attune
 
@@ -21,8 +21,8 @@ using namespace attune;
 
 namespace {
 
-struct PlaceWork : attune::impl::PlaceWorkBase<PlaceWork> {
-  using PlaceWorkBase::PlaceWorkBase;
+struct ScheduleBlocks : attune::impl::ScheduleBlocksBase<ScheduleBlocks> {
+  using ScheduleBlocksBase::ScheduleBlocksBase;
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {

@@ -1,10 +1,10 @@
-//===- PaceFunctions.cpp - Special functions in step with what leads to them ----===//
+//===- InterleaveFunctions.cpp - Special functions in step with what leads to them ----===//
 //
 // A special function takes the multiprocessor eight times as long as a multiplication, and ptxas knows: it issues one,
 // and fills the time to the next one with multiplications that later ones need, or all multiplications first. But
 // beside another warpgroup's product an instruction takes two or three cycles, not one. So the special-function unit
 // idles while multiplications are issued, and is all that runs later. Here 16 columns' elements wait for the first of
-// the 16 columns before (`sched.behind`), by way of what they take beside themselves: a factor of the score, the
+// the 16 columns before (`sched.after`), by way of what they take beside themselves: a factor of the score, the
 // exponent's addend.
 //
 // Not for maps whose elements are summed up, nor where much follows from the function: additions, the packing of P and
@@ -21,14 +21,14 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 
 namespace attune {
-#define GEN_PASS_DEF_PACEFUNCTIONS
+#define GEN_PASS_DEF_INTERLEAVEFUNCTIONS
 #include "passes/Passes.h.inc"
 } // namespace attune
 
 using namespace mlir;
 using namespace attune;
 
-std::optional<PacedOperand> attune::pacedOperand(tile::MapOp map) {
+std::optional<InterleavedOperand> attune::interleavedOperand(tile::MapOp map) {
   Block &body = map.getBody().front();
   auto type = map.getResult().getType();
   if (type.rank() != 2 || type.getShape().back() % 16 || map.getInputs().empty() ||
@@ -57,13 +57,13 @@ std::optional<PacedOperand> attune::pacedOperand(tile::MapOp map) {
   };
   if (!followsOnlyFrom(value, body, isRow))
     return std::nullopt;
-  return PacedOperand{value, /*byRow=*/!followsOnlyFrom(value, body, [](BlockArgument) { return false; })};
+  return InterleavedOperand{value, /*byRow=*/!followsOnlyFrom(value, body, [](BlockArgument) { return false; })};
 }
 
 namespace {
 
-struct PaceFunctions : attune::impl::PaceFunctionsBase<PaceFunctions> {
-  using PaceFunctionsBase::PaceFunctionsBase;
+struct InterleaveFunctions : attune::impl::InterleaveFunctionsBase<InterleaveFunctions> {
+  using InterleaveFunctionsBase::InterleaveFunctionsBase;
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
@@ -73,14 +73,14 @@ struct PaceFunctions : attune::impl::PaceFunctionsBase<PaceFunctions> {
             auto sum = dyn_cast<tile::ReduceOp>(user);
             return sum && sum.getKind() == tile::Reduction::Sum;
           });
-          map.setPaced(!summed && pacedOperand(map) && arithmeticBehindFunctions(map) < mostBehind);
+          map.setInterleaved(!summed && interleavedOperand(map) && arithmeticAfterFunctions(map) < mostAfter);
         });
   }
 
   /// Half of the time that a special function takes its unit.
-  static constexpr int64_t mostBehind = 4;
+  static constexpr int64_t mostAfter = 4;
 
-  static int64_t arithmeticBehindFunctions(tile::MapOp map) {
+  static int64_t arithmeticAfterFunctions(tile::MapOp map) {
     llvm::SetVector<Operation *> behind;
     for (Operation &op : map.getBody().front())
       if (isa<math::Exp2Op, math::TanhOp>(op))

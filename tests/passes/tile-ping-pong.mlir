@@ -1,5 +1,5 @@
 // The products that a loop starts before it waits for one are a turn.
-// RUN: attune-opt %s -tile-alternate-warpgroups | FileCheck %s
+// RUN: attune-opt %s -tile-ping-pong | FileCheck %s
 
 !queries = !tile.tile<q 128 x d 64, bf16, shared, #sched.swizzle<128>>
 !keys = !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
@@ -10,13 +10,13 @@
 
 // One that leads and one of the tile before; not one that follows from a product of its own tile, nor one that is complete where it stands.
 // CHECK-LABEL: tile.kernel @turns
-// CHECK:         tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 0, turn "products">}
+// CHECK:         tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 0, ping_pong "products">}
 // CHECK-NEXT:    tile.convert {{.*}} {sched.at = #sched.at<order 3>}
-// CHECK-NEXT:    tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 1, stage 1, turn "products">}
+// CHECK-NEXT:    tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 1, stage 1, ping_pong "products">}
 // CHECK-NEXT:    tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 3>}
 // CHECK-NEXT:    tile.mma {{.*}} {sched.at = #sched.at<order 0>}
 tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.turns} {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -39,12 +39,12 @@ tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in
 
 // A turn that the text has written is the only one.
 // CHECK-LABEL: tile.kernel @written
-// CHECK-NOT:     turn "products"
-// CHECK:         tile.convert {{.*}} {sched.at = #sched.at<order 3, turn "functions">}
-// CHECK-NOT:     turn "products"
+// CHECK-NOT:     ping_pong "products"
+// CHECK:         tile.convert {{.*}} {sched.at = #sched.at<order 3, ping_pong "functions">}
+// CHECK-NOT:     ping_pong "products"
 // CHECK-LABEL: tile.kernel @plan_without
 tile.kernel @written(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.turns} {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -57,7 +57,7 @@ tile.kernel @written(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
     %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
     %v = tile.load %V[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !values
     %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
-    %p = tile.convert %s {sched.at = #sched.at<order 3, turn "functions">} : !scores -> !rounded
+    %p = tile.convert %s {sched.at = #sched.at<order 3, ping_pong "functions">} : !scores -> !rounded
     %acc1 = tile.mma %p, %v add %acc : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}
     %other1 = tile.mma %p, %v add %other : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 3>}
     %t = tile.mma %q, %k : !queries, !keys -> !scores {sched.at = #sched.at<order 0>}
@@ -93,7 +93,7 @@ tile.kernel @plan_without(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16
 // CHECK-LABEL: tile.kernel @one_warpgroup
 // CHECK-NOT:     turn "
 tile.kernel @one_warpgroup(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.turns} {
+    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -119,7 +119,7 @@ tile.kernel @one_warpgroup(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
 // CHECK-SAME:    tile.remarks = ["warpgroups take no turns: one that passes over a tile would hold it until its turn, and rings of one stage have no other"]
 // CHECK-NOT:     turn "
 tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.turns} {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -141,9 +141,9 @@ tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v
 }
 
 // CHECK-LABEL: tile.kernel @two_stages
-// CHECK:         turn "products"
+// CHECK:         ping_pong "products"
 tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.turns} {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -166,9 +166,9 @@ tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, 
 
 // Nor does it matter where all warpgroups work on all tiles.
 // CHECK-LABEL: tile.kernel @all_tiles
-// CHECK:         turn "products"
+// CHECK:         ping_pong "products"
 tile.kernel @all_tiles(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.turns} {
+    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>

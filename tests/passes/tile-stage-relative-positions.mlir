@@ -1,7 +1,7 @@
-// RUN: attune-opt %s --split-input-file --attn-tile-size=arch=sm_90a --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants --tile-stage-distances --canonicalize --cse | FileCheck %s
-// RUN: attune-opt %s --split-input-file --attn-tile-size=arch=sm_90 --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants --tile-stage-distances --canonicalize | FileCheck %s --check-prefix=WARPS
+// RUN: attune-opt %s --split-input-file --attn-tile-size=arch=sm_90a --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants --tile-stage-relative-positions --canonicalize --cse | FileCheck %s
+// RUN: attune-opt %s --split-input-file --attn-tile-size=arch=sm_90 --attn-to-tile=granularity=16 --canonicalize --tile-hoist-invariants --tile-stage-relative-positions --canonicalize | FileCheck %s --check-prefix=WARPS
 
-// Without copy warps there is nobody to compute them.
+// Without producer warps there is nobody to compute them.
 // WARPS-LABEL: tile.kernel @relative
 // WARPS-NOT: at(distance
 // WARPS: tile.element

@@ -1,5 +1,5 @@
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-hold-maxima -tile-pace-functions | FileCheck %s
-// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-hold-maxima -tile-pace-functions -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SCHED
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-lazy-rescale -tile-interleave-functions | FileCheck %s
+// RUN: attune-opt %s -attn-tile-size="arch=sm_90a tile-q=128 tile-k=64 stages=2" -attn-to-tile=granularity=16 -tile-fold-softmax-scale -tile-split-row-sums -canonicalize -cse -tile-assign-roles -tile-assign-layouts -tile-overlap-products -tile-specialize-warps -tile-pipeline-stages -tile-lazy-rescale -tile-interleave-functions -tile-to-sched=arch=sm_90a -canonicalize -cse | FileCheck %s --check-prefix=SCHED
 
 // The score's tanh is computed alone; exponentials stand between the steps of their sum.
 // CHECK-LABEL: tile.kernel @softcap
@@ -21,7 +21,7 @@
 // SCHED:           sched.get %[[PACED]][%c0{{.*}}, %c0
 // SCHED:           math.tanh
 // SCHED:           %[[FIRST:.*]] = sched.get %{{.*}}[%c0{{.*}}, %{{.*}}, %c0
-// SCHED:           %[[NEXT:.*]] = sched.behind %{{.*}}, %[[FIRST]]
+// SCHED:           %[[NEXT:.*]] = sched.after %{{.*}}, %[[FIRST]]
 // SCHED-NEXT:      sched.set %[[NEXT]], %[[PACED]][%c0{{.*}}, %c0
 
 // The half of the exponentials in front of the wait for the product is alone, with an addend for each row; the other half is summed.
@@ -40,7 +40,7 @@
 // SCHED:         scf.for %{{.*}} = %c0{{.*}} to %c2
 // SCHED:           math.exp2
 // SCHED:           scf.for %[[R:.*]] = %c0{{.*}} to %c2
-// SCHED:             sched.behind
+// SCHED:             sched.after
 // SCHED-NEXT:        sched.set %{{.*}}, %[[PACED]][%c0{{.*}}, %[[R]]]
 
 // Two functions an element keep the unit busy as they are; one without an op in front has nothing to wait by.

@@ -1,9 +1,9 @@
-//===- ComputeAgain.cpp - What two maps compute of a tile is computed twice ----===//
+//===- RecomputeMaps.cpp - What two maps compute of a tile is computed twice ----===//
 //
 // A score's gradient begins with the score once more: tanh of a softcap, an exponential. In one lane's code these are
 // the same expressions of the same registers, and a device compiler keeps their values from the one map to the other,
 // for all elements of a lane. One value takes the place of the tile itself; several are registers that are not there.
-// Then the later map takes its elements behind those of its first input (`sched.behind`): they are other values, which it
+// Then the later map takes its elements behind those of its first input (`sched.after`): they are other values, which it
 // computes again.
 //
 //===----------------------------------------------------------------------===//
@@ -14,7 +14,7 @@
 #include "llvm/ADT/SetVector.h"
 
 namespace attune {
-#define GEN_PASS_DEF_COMPUTEAGAIN
+#define GEN_PASS_DEF_RECOMPUTEMAPS
 #include "passes/Passes.h.inc"
 } // namespace attune
 
@@ -81,8 +81,8 @@ bool keepsMany(tile::MapOp map, Value tile) {
   });
 }
 
-struct ComputeAgain : attune::impl::ComputeAgainBase<ComputeAgain> {
-  using ComputeAgainBase::ComputeAgainBase;
+struct RecomputeMaps : attune::impl::RecomputeMapsBase<RecomputeMaps> {
+  using RecomputeMapsBase::RecomputeMapsBase;
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
@@ -95,8 +95,7 @@ struct ComputeAgain : attune::impl::ComputeAgainBase<ComputeAgain> {
             continue;
           OpBuilder builder(map.getContext());
           builder.setInsertionPointToStart(&map.getBody().front());
-          auto behind =
-              sched::BehindOp::create(builder, map.getLoc(), builder.getF32Type(), element, map.getElement(0));
+          auto behind = sched::AfterOp::create(builder, map.getLoc(), builder.getF32Type(), element, map.getElement(0));
           element.replaceAllUsesExcept(behind, behind);
         }
       });

@@ -1,16 +1,16 @@
-//===- AddElementKernels.cpp - Kernels for biases that the copy engine cannot read ---===//
+//===- AddFallbackKernels.cpp - Kernels for biases that TMA cannot read ---===//
 //
 //     before                                     after
 //     --------------------------------------     -------------------------------------------------------
-//     tile.kernel @bias {stage_biases}           tile.kernel @bias_elements {instead_of = @bias}
+//     tile.kernel @bias {stage_biases}           tile.kernel @bias_elements {fallback_of = @bias}
 //                                                tile.kernel @bias {stage_biases}
 //                                                tile.launch @bias [@bias_elements, @bias]
 //
-// The copy engine takes a tensor whose columns lie side by side, in rows that begin at multiples of 16 bytes: of a bias
+// TMA takes a tensor whose columns lie side by side, in rows that begin at multiples of 16 bytes: of a bias
 // [H, S, S] where S is a multiple of 8, say. What it cannot take a kernel of the same tiles reads element by element, or
 // by pairs, in the lanes that add it. A launch knows its tensors' strides, and starts one of the two.
 //
-// Copy warps that brought elements instead took 30 times as long as the engine does (docs/performance.md).
+// Producer warps that brought elements instead took 30 times as long as the engine does (docs/performance.md).
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@
 #include "passes/analysis/Distances.h"
 
 namespace attune {
-#define GEN_PASS_DEF_ADDELEMENTKERNELS
+#define GEN_PASS_DEF_ADDFALLBACKKERNELS
 #include "passes/Passes.h.inc"
 } // namespace attune
 
@@ -29,8 +29,8 @@ using namespace attune;
 
 namespace {
 
-struct AddElementKernels : attune::impl::AddElementKernelsBase<AddElementKernels> {
-  using AddElementKernelsBase::AddElementKernelsBase;
+struct AddFallbackKernels : attune::impl::AddFallbackKernelsBase<AddFallbackKernels> {
+  using AddFallbackKernelsBase::AddFallbackKernelsBase;
 
   void runOnOperation() override {
     for (auto kernel : llvm::to_vector(getOperation().getOps<tile::KernelOp>()))
@@ -50,7 +50,7 @@ struct AddElementKernels : attune::impl::AddElementKernelsBase<AddElementKernels
   void addKernel(tile::KernelOp kernel) {
     tile::KernelOp clone = kernel.clone();
     clone->removeAttr(sched::stageBiasesAttr);
-    clone->setAttr(tile::insteadOfAttr, FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
+    clone->setAttr(tile::fallbackOfAttr, FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
     // Inserted by the symbol table, which finds a name that the module has not.
     clone.setSymName((kernel.getSymName() + "_elements").str());
     SymbolTable(getOperation()).insert(clone, Block::iterator(kernel));

@@ -1,11 +1,11 @@
-// RUN: attune-opt %s -split-input-file -attn-tile-size="arch=sm_90a tile-q=64 tile-k=64 stages=3 blocks-per-sm=2 pack-groups=true split-keys=true" -attn-to-tile=granularity=16 | FileCheck %s
+// RUN: attune-opt %s -split-input-file -attn-tile-size="arch=sm_90a tile-q=64 tile-k=64 stages=3 blocks-per-sm=2 pack-gqa=true split-keys=true" -attn-to-tile=granularity=16 | FileCheck %s
 
 // Rows of a tile are those of a key head's query heads; a block has a share of the tiles of keys, and leaves what its loop
 // carries. A kernel behind it has a block for 32 columns of each row.
 // CHECK:       tile.launch [@causal_shares, @causal dependent]
 // CHECK-LABEL: tile.kernel @causal_shares(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16,
 // CHECK-SAME:    part_m: workspace [b, hkv, split, row] f32, part_l: workspace [b, hkv, split, row] f32, part_acc: workspace [b, hkv, split, row, dv 64] f32) grid [b, hkv, row by 64, split]
-// CHECK-SAME:    tile.derived = [#tile.derived<name = "row", rule = "rows">, #tile.derived<name = "split", rule = "shares", by = 64, blocks_per_sm = 2>]
+// CHECK-SAME:    tile.derived = [#tile.derived<name = "row", rule = "rows">, #tile.derived<name = "split", rule = "splits", by = 64, blocks_per_sm = 2>]
 // CHECK:         %[[SHARE:.*]] = tile.block_index "split"
 // CHECK:         %[[SHARES:.*]] = tile.axis_extent "split"
 // CHECK:         %[[END:.*]] = arith.divsi {{.*}} {tile.name = "tiles_end"}

@@ -1,4 +1,4 @@
-//===- SendExchanges.cpp - What lies in shared memory goes to memory from there -------===//
+//===- StoreByTma.cpp - What lies in shared memory goes to memory from there -------===//
 //
 //     before                                             after
 //     -----------------------------------------------    ----------------------------------------------------------
@@ -7,7 +7,7 @@
 //     %dq = mma %shared, %k                              scatter %shared, %dbias[%h, %q_index, %k_index]
 //
 // A tile that a product reads from shared memory, rounded as a dense tensor is and in the order of its axes
-// (`tile-place-operands`), the copy engine takes to the tensor from there, beside the products. Nothing stands between what
+// (`tile-place-operands`), TMA takes to the tensor from there, beside the products. Nothing stands between what
 // computes the tile and the products that read it.
 //
 //===----------------------------------------------------------------------===//
@@ -17,7 +17,7 @@
 #include "passes/analysis/TilesInEights.h"
 
 namespace attune {
-#define GEN_PASS_DEF_SENDEXCHANGES
+#define GEN_PASS_DEF_STOREBYTMA
 #include "passes/Passes.h.inc"
 } // namespace attune
 
@@ -26,15 +26,15 @@ using namespace attune;
 
 namespace {
 
-struct SendExchanges : attune::impl::SendExchangesBase<SendExchanges> {
-  using SendExchangesBase::SendExchangesBase;
+struct StoreByTma : attune::impl::StoreByTmaBase<StoreByTma> {
+  using StoreByTmaBase::StoreByTmaBase;
 
   void runOnOperation() override {
     SmallVector<tile::ScatterOp> scatters;
     getOperation().walk([&](tile::ScatterOp scatter) { scatters.push_back(scatter); });
     for (tile::ScatterOp scatter : scatters)
       if (sched::ExchangeOp exchange = exchangeOf(scatter))
-        if (Operation *last = lastProductBehind(exchange))
+        if (Operation *last = lastProductAfter(exchange))
           send(scatter, exchange, last);
   }
 
@@ -50,7 +50,7 @@ struct SendExchanges : attune::impl::SendExchangesBase<SendExchanges> {
 
   /// Behind the last one that is started, warps have met and have time; null where none reads the tile. Behind a loop for
   /// further tiles, whose first tile stands in front of it, their tiles would lie in the ring.
-  static Operation *lastProductBehind(sched::ExchangeOp exchange) {
+  static Operation *lastProductAfter(sched::ExchangeOp exchange) {
     if (llvm::none_of(exchange.getResult().getUsers(), llvm::IsaPred<tile::MmaOp>))
       return nullptr;
     Operation *last = nullptr;

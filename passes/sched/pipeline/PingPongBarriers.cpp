@@ -21,24 +21,24 @@ namespace attune::pipeline {
 
 namespace {
 
-constexpr int64_t turnThreads = 256;
+constexpr int64_t pingPongThreads = 256;
 
-class TurnWriter {
+class PingPongWriter {
 public:
-  TurnWriter(sched::RoleOp role, sched::ForTilesOp loop)
+  PingPongWriter(sched::RoleOp role, sched::ForTilesOp loop)
       : loop(loop), loc(loop.getLoc()), groups(role.getWarps() / 4),
         builder(&role.getBody().front(), role.getBody().front().begin()) {}
 
   void write() {
-    SmallVector<Operation *> inTurn = opsInTurn(loop.getBody().front());
-    if (inTurn.empty())
+    SmallVector<Operation *> pingPong = pingPongOps(loop.getBody().front());
+    if (pingPong.empty())
       return;
     giveFirst();
-    takeAround(inTurn.front(), inTurn.back());
+    takeAround(pingPong.front(), pingPong.back());
     // The passes that loops of several stages have taken out of this one, but for the first, which is no turn.
     sched::ForTilesOp inner = loop;
     for (auto around = enclosing(loop); around && enclosing(around); around = enclosing(around)) {
-      SmallVector<Operation *> before = opsInTurn(around.getBody().front());
+      SmallVector<Operation *> before = pingPongOps(around.getBody().front());
       if (before.empty()) {
         builder.setInsertionPoint(inner);
         takeAndGive();
@@ -55,24 +55,24 @@ private:
     return dyn_cast<sched::ForTilesOp>(inner->getParentOp());
   }
 
-  static SmallVector<Operation *> opsInTurn(Block &block) {
-    SmallVector<Operation *> inTurn;
+  static SmallVector<Operation *> pingPongOps(Block &block) {
+    SmallVector<Operation *> pingPong;
     for (Operation &op : block)
-      if (auto at = sched::placeOf(&op); at && at.getTurn())
-        inTurn.push_back(&op);
-    return inTurn;
+      if (auto at = sched::placeOf(&op); at && at.getPingPong())
+        pingPong.push_back(&op);
+    return pingPong;
   }
 
   void takeAround(Operation *first, Operation *last) {
     builder.setInsertionPoint(first);
-    sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
+    sched::SyncWarpsOp::create(builder, loc, own, pingPongThreads);
     builder.setInsertionPointAfter(last);
-    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+    sched::ArriveWarpsOp::create(builder, loc, next, pingPongThreads);
   }
 
   void takeAndGive() {
-    sched::SyncWarpsOp::create(builder, loc, own, turnThreads);
-    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+    sched::SyncWarpsOp::create(builder, loc, own, pingPongThreads);
+    sched::ArriveWarpsOp::create(builder, loc, next, pingPongThreads);
   }
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
@@ -84,14 +84,14 @@ private:
     Value group = tile::named(sched::UniformOp::create(builder, loc, thread.getType(),
                                                        arith::DivUIOp::create(builder, loc, thread, i32(128))),
                               "warpgroup");
-    own = tile::named(arith::AddIOp::create(builder, loc, group, i32(barriers::ofTurn), nsw), "own_turn");
+    own = tile::named(arith::AddIOp::create(builder, loc, group, i32(barriers::ofPingPong), nsw), "own_ping_pong");
     Value after =
         arith::RemUIOp::create(builder, loc, arith::AddIOp::create(builder, loc, group, i32(1), nsw), i32(groups));
-    next = tile::named(arith::AddIOp::create(builder, loc, after, i32(barriers::ofTurn), nsw), "next_turn");
+    next = tile::named(arith::AddIOp::create(builder, loc, after, i32(barriers::ofPingPong), nsw), "next_ping_pong");
     Value isLast = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, group, i32(groups - 1));
     auto branch = scf::IfOp::create(builder, loc, isLast, /*withElseRegion=*/false);
     builder.setInsertionPointToStart(branch.thenBlock());
-    sched::ArriveWarpsOp::create(builder, loc, next, turnThreads);
+    sched::ArriveWarpsOp::create(builder, loc, next, pingPongThreads);
   }
 
   /// The loops before and after the one that works pass over tiles.
@@ -109,22 +109,23 @@ private:
       sched::ReleaseOp release = *pass.getBody().getOps<sched::ReleaseOp>().begin();
       builder.setInsertionPoint(release);
       if (works != loop) { // the first tile stands in front
-        auto turn = scf::IfOp::create(builder, loc, hasTurn(pass, works, release, end), /*withElseRegion=*/false);
+        auto turn = scf::IfOp::create(builder, loc, hasPingPong(pass, works, release, end), /*withElseRegion=*/false);
         builder.setInsertionPointToStart(turn.thenBlock());
       }
       takeAndGive();
     }
   }
 
-  Value hasTurn(sched::ForTilesOp pass, sched::ForTilesOp works, Operation *release, Value end) {
-    Value hasTurn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, pass.getNext().getValues()[0], end);
+  Value hasPingPong(sched::ForTilesOp pass, sched::ForTilesOp works, Operation *release, Value end) {
+    Value hasPingPong =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, pass.getNext().getValues()[0], end);
     if (!works->isBeforeInBlock(pass))
-      return hasTurn;
+      return hasPingPong;
     builder.setInsertionPoint(pass);
     Value worked =
         arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, pass.getInits()[0], works.getInits()[0]);
     builder.setInsertionPoint(release);
-    return arith::OrIOp::create(builder, loc, worked, hasTurn);
+    return arith::OrIOp::create(builder, loc, worked, hasPingPong);
   }
 
   sched::ForTilesOp loop;
@@ -136,6 +137,6 @@ private:
 
 } // namespace
 
-void takeTurns(sched::RoleOp role, sched::ForTilesOp loop) { TurnWriter(role, loop).write(); }
+void addPingPongBarriers(sched::RoleOp role, sched::ForTilesOp loop) { PingPongWriter(role, loop).write(); }
 
 } // namespace attune::pipeline

@@ -1,4 +1,4 @@
-//===- StageDistances.cpp - A bias by distance is loaded once for each distance ---===//
+//===- StageRelativePositions.cpp - A bias by distance is loaded once for each distance ---===//
 //
 // The value of a relative bias follows from q - k. In a tile of tile_q x tile_k elements there are tile_q + tile_k - 1
 // distances:
@@ -20,7 +20,7 @@
 #include "passes/analysis/Distances.h"
 
 namespace attune {
-#define GEN_PASS_DEF_STAGEDISTANCES
+#define GEN_PASS_DEF_STAGERELATIVEPOSITIONS
 #include "passes/Passes.h.inc"
 } // namespace attune
 
@@ -30,8 +30,8 @@ using tile::TileType;
 
 namespace {
 
-struct StageDistances : attune::impl::StageDistancesBase<StageDistances> {
-  using StageDistancesBase::StageDistancesBase;
+struct StageRelativePositions : attune::impl::StageRelativePositionsBase<StageRelativePositions> {
+  using StageRelativePositionsBase::StageRelativePositionsBase;
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
