@@ -6,7 +6,7 @@
 //     attune-bench --cpu --host             the CPU target, and what the host pays
 //     attune-bench --compile-only --target sm_90    registers and spills, without a GPU
 //
-// bench/run runs this and the peers, and prints the tables of docs/performance.md.
+// bench/run runs this and the peers, and prints the tables of docs/measurements.
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,7 +7,7 @@
     table.py --bench ... --rounds 3                       ours and the peers three times, each case's median counts
     table.py --bench ... --fa3 fa3.csv                    FlashAttention 3 beside them, which was timed in the same run by a program of its own
     table.py --results bench-results                      the table again, without running
-    table.py --results bench-results --readme README.md --docs docs/performance.md   writes the pages' generated blocks
+    table.py --results bench-results --readme README.md --docs docs/measurements/sm_90a.md   writes the pages' generated blocks
 
 Parts: ours, peers, candidates, cpu, host. Each part and each peer writes a file of its own into the folder of results, anew; with --filter or
 --groups it appends to that file, and the later of two rows counts, so that a part can be run in pieces. A folder holds the results of one
@@ -609,7 +609,8 @@ def test_pages():
             raise AssertionError("a mistake passed")
     # The pages of the checkout have their blocks.
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for page, blocks in (("README.md", ["sm_90a"]), ("docs/performance.md", ["bars sm_90a", "tables sm_90a", "bars sm_90", "tables sm_90"])):
+    for page, blocks in (("README.md", ["sm_90a"]), ("docs/measurements/sm_90a.md", ["bars sm_90a", "tables sm_90a"]),
+                         ("docs/measurements/sm_90.md", ["bars sm_90", "tables sm_90"])):
         if os.path.exists(os.path.join(root, page)):
             with open(os.path.join(root, page)) as file:
                 text = file.read()

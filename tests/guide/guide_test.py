@@ -114,7 +114,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         tools = os.path.dirname(os.path.abspath(attune))
         environment = dict(os.environ, PATH=tools + os.pathsep + os.environ["PATH"], HOME=folder,
-                           CHECKOUT=os.path.dirname(os.path.dirname(os.path.abspath(guide))))
+                           CHECKOUT=os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
         for variable in ("ATTUNE_CACHE_DIR", "ATTUNE_LOG", "XDG_CACHE_HOME"):
             environment.pop(variable, None)
         probe = "\n".join(run("ATTUNE_LOG=debug attune compile --arch sm_90 --head-dim 16 --no-cache", folder, environment))
