@@ -111,7 +111,7 @@ typedef struct {
   int persistent, claims_work, is_dependent, is_preparation;
   int bound_count;
   const bound_table *bounds;
-  int32_t reads_maps, instead_of_maps; /* bits of its own maps of captured tensors, and of the other's */
+  int32_t reads_maps, fallback_of_maps; /* bits of its own maps of captured tensors, and of the other's */
 } entry_table;
 
 /* One cubin. */
@@ -941,10 +941,10 @@ static int check_mapped(const kernel_table *kernel, const image_table *image, in
   int i, n, map;
   for (i = 0; i < image->entry_count; ++i) {
     const int32_t reads = image->entries[i].reads_maps, missing = reads & ~mapped;
-    int stands_in = missing == 0;
+    int is_fallback = missing == 0;
     for (n = 0; n < image->entry_count; ++n)
-      stands_in = stands_in || image->entries[n].instead_of_maps == reads;
-    for (map = 0; map < image->map_count && !stands_in; ++map)
+      is_fallback = is_fallback || image->entries[n].fallback_of_maps == reads;
+    for (map = 0; map < image->map_count && !is_fallback; ++map)
       if (missing >> map & 1)
         return fail(
             result_invalid,
@@ -1295,7 +1295,7 @@ static int64_t persistent_blocks(int64_t tiles, int64_t multiprocessors, int cla
 
 /* Whether a launch with these maps starts a kernel. */
 static int is_started(const entry_table *entry, int32_t mapped) {
-  return !(entry->reads_maps & ~mapped) && (!entry->instead_of_maps || entry->instead_of_maps & ~mapped);
+  return !(entry->reads_maps & ~mapped) && (!entry->fallback_of_maps || entry->fallback_of_maps & ~mapped);
 }
 
 static int enqueue(const kernel_table *kernel, const loaded_module *loaded, int number, const driver_table *driver,

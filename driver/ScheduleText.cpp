@@ -47,7 +47,7 @@ static std::string copiesText(sched::KernelOp kernel) {
 static std::string rolesText(sched::KernelOp kernel) {
   auto roles = kernel.getBody().getOps<sched::RoleOp>();
   if (roles.empty())
-    return "all warps alike";
+    return "none: every warp copies and computes";
   bool split = false;
   std::string text = joined(roles, ", ", [&](sched::RoleOp role) {
     split |= role.getRegisters().has_value();
@@ -73,16 +73,16 @@ static bool rescalesLazily(sched::KernelOp kernel) {
 static std::string overlapText(sched::KernelOp kernel) {
   const bool overlaps = kernel->hasAttr(sched::overlapAttr);
   if (kernel->hasAttr(sched::pingPongAttr)) {
-    std::string text = "products of one warpgroup beside the softmax of another, in turn";
+    std::string text = "ping-pong: the products of one warpgroup overlap with the softmax of another";
     if (overlaps && !rescalesLazily(kernel))
-      text += "; that with V beside its own too";
+      text += "; its product with V overlaps with its own softmax";
     else if (overlaps && kernel.getPlan().getTileK() >= 32) // a half of whole blocks of 16 columns
-      text += "; that with V beside half of its own too";
+      text += "; its product with V overlaps with half of its own softmax";
     return text;
   }
   const bool overlap = holds<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
-  return overlap ? "softmax of a tile beside the product with V of the tile before"
-                 : "copies beside products and softmax";
+  return overlap ? "the product with V of a tile overlaps with the softmax of the next"
+                 : "copies overlap with products and softmax";
 }
 
 static std::string orderText(sched::KernelOp kernel) {
@@ -96,11 +96,11 @@ static std::string orderText(sched::KernelOp kernel) {
     return "";
   const bool longest = kernel->hasAttr(sched::longestFirstAttr);
   if (work.getOrder() == sched::WorkOrder::Grid)
-    return longest ? "a block a tile, the last ones of many heads first" : "a block a tile";
+    return longest ? "one tile per block, the longest rows of many heads first" : "one tile per block";
   if (!work.getBody().getOps<sched::ClaimWorkOp>().empty())
-    return longest ? "persistent blocks, each takes the next tile when it is free, the last ones of many heads first"
-                   : "persistent blocks, each takes the next tile when it is free";
-  return longest ? "persistent blocks, pairs of tiles from both ends of a head" : "persistent blocks";
+    return longest ? "persistent blocks, dynamic: a free block claims the next tile, the longest rows of many heads first"
+                   : "persistent blocks, dynamic: a free block claims the next tile";
+  return longest ? "persistent blocks, static: pairs of tiles from both ends of a head" : "persistent blocks";
 }
 
 static std::string epilogueText(sched::KernelOp kernel) {
@@ -115,9 +115,9 @@ static std::string epilogueText(sched::KernelOp kernel) {
 std::vector<ScheduleLine> attune::driver::describeTiles(tile::KernelOp kernel) {
   std::vector<ScheduleLine> lines;
   if (holds<tile::MapOp>(kernel, [](tile::MapOp map) { return bool(map.getOnlyIf()); }))
-    lines.push_back({"masks", "one loop; uniform branches mask the tiles that need it"});
+    lines.push_back({"masks", "one loop; partial tiles are masked under a uniform branch"});
   if (holds<tile::DomainOp>(kernel, [](tile::DomainOp domain) { return domain.getReverse(); }))
-    lines.push_back({"tiles", "from the last one on, which is near the queries: row maxima soon stay"});
+    lines.push_back({"tiles", "from the last one, which is near the queries, so that row maxima change early"});
   return lines;
 }
 
@@ -145,16 +145,16 @@ std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kerne
     if (!text.empty())
       lines.push_back({label, text});
   if (passesOver(kernel))
-    lines.push_back({"parts", "a warpgroup passes over tiles of keys that its own rows do not see"});
+    lines.push_back({"parts", "a warpgroup skips tiles of keys that are masked for all of its rows"});
   if (holds<sched::BallotOp>(kernel))
     lines.push_back({"search", copiesWhatItIsTold(kernel)
-                                   ? "a warp looks for the next visible tile, 32 at a time; another copies V"
-                                   : "a warp looks for the next visible tile, 32 at a time"});
+                                   ? "one warp searches for the next visible tile, 32 at a time; another copies V"
+                                   : "one warp searches for the next visible tile, 32 at a time"});
   if (rescalesLazily(kernel))
-    lines.push_back({"maxima", "a row keeps its maximum until a lane's sum of exponentials is 2^15"});
+    lines.push_back({"maxima", "lazy rescaling: a row keeps its maximum until a lane's sum of exponentials reaches 2^15"});
   if (holds<sched::AfterOp>(kernel))
     lines.push_back(
         {"functions",
-         "tanh or exp2 where it is all that is computed: those of 16 columns wait for the first of the 16 before"});
+         "tanh or exp2 of 16 columns is interleaved with the arithmetic of the next 16"});
   return lines;
 }

@@ -3,9 +3,9 @@
 //     {"copies", "q_ring (2 stages, 128-byte swizzle), k_ring (...), v_ring (...) by TMA"}
 //     {"roles", "producer 4 warps of 32 registers, consumer 12 warps of 160 (setmaxnreg)"}
 //     {"products", "wgmma, P from registers"}
-//     {"overlap", "products of one warpgroup beside the softmax of another, in turn"}
-//     {"masks", "one loop; uniform branches mask the tiles that need it"}
-//     {"order", "persistent blocks, pairs of tiles from both ends of a head"}
+//     {"overlap", "ping-pong: the products of one warpgroup overlap with the softmax of another"}
+//     {"masks", "one loop; partial tiles are masked under a uniform branch"}
+//     {"order", "persistent blocks, static: pairs of tiles from both ends of a head"}
 //     {"epilogue", "O through o_tile by TMA"}
 //
 // Read off the IR, not off the plan: so that it says what the kernel does.

@@ -196,7 +196,7 @@ std::string resultName(Operation *op) {
       .Case<attn::LoadOp, attn::ScalarOp, attn::ExtentOp>([](auto op) { return op.getName().str(); })
       .Case([](tile::BlockIndexOp op) { return op.getAxis() == "q" ? "q0" : op.getAxis().str(); })
       .Case([](tile::AxisExtentOp op) { return (op.getAxis() + "_extent").str(); })
-      .Case([](tile::WarpgroupRowOp) { return "part_row"; })
+      .Case([](tile::WarpgroupRowOp) { return "warpgroup_row"; })
       .Case([](tile::DomainOp) { return "domain"; })
       .Case([](tile::FirstVisibleOp) { return "first_visible"; })
       .Case([](tile::TouchesOp) { return "touches"; })

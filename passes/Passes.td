@@ -80,8 +80,8 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Option<"longestFirst", "longest-first", "std::string", "\"auto\"", "the last rows first: true, false or auto">,
     Option<"persistent", "persistent", "std::string", "\"auto\"", "blocks that take one tile of rows after another: true, false or auto">,
     Option<"queryStages", "query-stages", "int64_t", "0", "stages of Q in persistent blocks; 0 lets the cost model choose">,
-    Option<"pingPong", "pingPong", "std::string", "\"auto\"", "warpgroups that start their products in turn: true, false or auto">,
-    Option<"overlap", "overlap", "std::string", "\"auto\"", "the product with V beside the next softmax: true, false or auto">,
+    Option<"pingPong", "ping-pong", "std::string", "\"auto\"", "ping-pong: one warpgroup runs its products while another runs its softmax: true, false or auto">,
+    Option<"overlap", "overlap", "std::string", "\"auto\"", "the product with V overlaps with the next softmax: true, false or auto">,
     Option<"stageBiases", "stage-biases", "std::string", "\"auto\"", "dense biases through shared memory: true, false or auto">,
     Option<"packGqa", "pack-gqa", "std::string", "\"auto\"", "the query heads of a key head share a tile's rows: true, false or auto">,
     Option<"splitKeys", "split-keys", "std::string", "\"auto\"", "several blocks share the keys of a tile of rows: true, false or auto">,
@@ -471,7 +471,7 @@ def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
 }
 
 def PingPong : Pass<"tile-ping-pong", "::mlir::ModuleOp"> {
-  let summary = "warpgroups start their products in turn";
+  let summary = "warpgroups ping-pong: one runs its products while another runs its softmax";
   let description = [{
     Requires: `sched.ping_pong`, and two or more warpgroups; `sched.at`.
     Ensures: the asynchronous products of a loop that follow from no other, and those of stage 1, are a turn, "products". Not where warpgroups pass over tiles (`within`) of rings of one
@@ -510,7 +510,7 @@ def PipelineStages : Pass<"tile-pipeline-stages", "::mlir::ModuleOp"> {
     Requires: rings, and `sched.at` of the ops of loops, from passes or from the text; asynchronous products and pingPong in roles alone.
     Ensures: the ops of a loop stand in the order in which they run; where some are of stage 1, stage 0 of the first tile stands in front of it and stage 1 of the last behind it, and what
     stage 0 gives to stage 1 is carried; with more stages the loop that is left is taken apart in the same way. A slot follows from the wait for its stage, a release from the last op that reads its tiles, whatever their orders. A `sched.mma_wait` with its pending count stands in front of what needs an asynchronous product, a release of what it reads behind that.
-    Warpgroups wait for their turn in front of the first op that has one and hand it on behind the last; pingPong of tiles that a warpgroup passes over it hands on at once. No `sched.at` is left.
+    Warpgroups wait for their turn in front of the first op that has one and hand it on behind the last; turns of tiles that a warpgroup passes over it hands on at once. No `sched.at` is left.
     Why here: rings and stages are there, tiles are still values.
     Before: `for_tiles { %s = mma %q, %k {sched.async, order 0}; softmax; %o = mma %p, %v add %acc {sched.async, order 1, stage 1} }`
     After: `first tile's softmax; for_tiles { start %s; start %o; mma_wait pending 1; softmax; mma_wait pending 0; ... }; %o = mma ...`

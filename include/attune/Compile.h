@@ -136,11 +136,11 @@ struct CompileOptions {
   std::optional<bool> qRegisters = {}; ///< whether fragments of Q stay in registers
   std::optional<int> dvWarps = {};     ///< warps that share rows and split the columns of V and O: 1, 2 or 4
   std::optional<int> blocksPerSm = {}; ///< blocks that share a multiprocessor; each may take that part of the registers
-  std::optional<bool> longestFirst = {}; ///< whether the last rows, which see most keys of a causal mask, come first
-  std::optional<bool> persistent = {};   ///< whether a block takes one tile of rows after another
+  std::optional<bool> longestFirst = {}; ///< whether the last rows, which see most keys under a causal mask, are scheduled first
+  std::optional<bool> persistent = {};   ///< whether blocks are persistent: each computes several tiles of rows
   std::optional<int> queryStages = {};   ///< buffers of Q in persistent blocks: 1 or 2
-  std::optional<bool> pingPong = {};     ///< whether warpgroups start their products in turn
-  std::optional<bool> overlap = {};      ///< whether a tile's product with V runs beside the softmax of the next
+  std::optional<bool> pingPong = {};     ///< whether warpgroups ping-pong: one runs its products while another runs its softmax
+  std::optional<bool> overlap = {};      ///< whether a tile's product with V overlaps with the softmax of the next
   std::optional<bool> stageBiases = {};  ///< whether dense biases (bias[h, q, k]) go through shared memory
   std::optional<bool> packGqa = {};      ///< whether the query heads of a key head share a tile's rows: for few queries
   std::optional<bool> splitKeys =

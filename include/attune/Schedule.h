@@ -28,12 +28,12 @@ template <typename Visit, typename... Structures> void visitSchedule(Visit visit
   visit("qRegisters", "whether Q stays in registers: true or false", of.qRegisters...);
   visit("dvWarps", "warps that share rows and split the columns of V: 1, 2 or 4", of.dvWarps...);
   visit("blocksPerSm", "blocks that share a multiprocessor", of.blocksPerSm...);
-  visit("longestFirst", "whether the last rows, which see most keys of a causal mask, come first", of.longestFirst...);
-  visit("persistent", "whether a block takes one tile of rows after another", of.persistent...);
+  visit("longestFirst", "whether the last rows, which see most keys under a causal mask, are scheduled first", of.longestFirst...);
+  visit("persistent", "whether blocks are persistent: each computes several tiles of rows", of.persistent...);
   visit("queryStages", "buffers of Q in persistent blocks: 1 or 2", of.queryStages...);
-  visit("pingPong", "whether warpgroups start their products in turn", of.pingPong...);
-  visit("overlap", "whether a tile's product with V runs beside the softmax of the next", of.overlap...);
-  visit("stageBiases", "whether dense biases go through shared memory", of.stageBiases...);
+  visit("pingPong", "whether warpgroups ping-pong: one runs its products while another runs its softmax", of.pingPong...);
+  visit("overlap", "whether a tile's product with V overlaps with the softmax of the next", of.overlap...);
+  visit("stageBiases", "whether dense biases are copied to shared memory", of.stageBiases...);
   visit("packGqa", "whether the query heads of a key head share a tile's rows", of.packGqa...);
   visit("splitKeys", "whether several blocks share the keys of a tile of rows", of.splitKeys...);
 }

@@ -478,7 +478,7 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int
   if (queryStages < 1 || (queryStages > 1 && !persistent))
     return emitError() << "q_stages " << queryStages << " is not 1; only persistent blocks have more";
   if (pingPong && !producerWarps)
-    return emitError() << "turns are for warpgroups beside producer warps; give producer_warps";
+    return emitError() << "ping_pong is for warpgroups with producer warps; give producer_warps";
   if (overlap && !producerWarps)
     return emitError() << "overlap is for warpgroups beside producer warps; give producer_warps";
   if (stageBiases && !producerWarps)

@@ -1,4 +1,4 @@
-//===- AttnDialect.td - What a variant computes ------------------*- tablegen -*-===//
+//===- AttnDialect.td - The attn dialect: a variant's formulas ----*- tablegen -*-===//
 #ifndef ATTUNE_ATTN_DIALECT
 #define ATTUNE_ATTN_DIALECT
 
@@ -14,12 +14,12 @@ def AttnDialect : Dialect {
   let cppNamespace = "::attune::attn";
   let summary = "an attention variant: what it computes, for one dtype and head dim";
   let description = [{
-    One `attn.attention` op holds a variant: its shapes and dtypes, a `score` region and a `mask` region made
-    of `arith` and `math` ops plus the loads below, dropout, block pattern and normaliser. Nothing here says
-    how: no tiles, no memory, no threads.
+    One `attn.attention` op holds a variant: its shapes and dtypes, a `score` region and a `mask` region made of `arith`
+    and `math` ops plus the loads below, dropout, block pattern and normaliser. The dialect says what is computed, not
+    how: it has no tiles, memory or threads.
 
-    Integers are int32 (int64 where a captured tensor or a cast says so) and wrap. Division by zero and shift
-    counts are guarded where the region is built, so that `arith` ops here never have undefined results.
+    Integers are int32 (int64 where a captured tensor or a cast says so) and wrap. Division by zero and shift counts are
+    guarded where the region is built, so that `arith` ops here never have undefined results.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
   let useDefaultAttributePrinterParser = 1;
@@ -34,7 +34,8 @@ class AttnAttr<string name, string mnemonicName, list<Trait> traits = []>
 def CapturedTensorAttr : AttnAttr<"CapturedTensor", "tensor"> {
   let summary = "a captured tensor of the kernel's signature";
   let description = [{
-    Name, element type in memory (f32, f16, bf16, i32, i64, or i8 for bool) and rank 0 to 4.
+    The attribute holds the tensor's name, its element type in memory (f32, f16, bf16, i32, i64, or i8 for bool) and its
+    rank, 0 to 4.
 
     ```mlir
     #attn.tensor<slopes, f32, rank 1>
@@ -48,7 +49,8 @@ def CapturedTensorAttr : AttnAttr<"CapturedTensor", "tensor"> {
 def RuntimeScalarAttr : AttnAttr<"RuntimeScalar", "scalar"> {
   let summary = "a run-time scalar of the kernel's signature";
   let description = [{
-    Name and type (f32, i32, i64 or i1). Changing its value does not recompile.
+    The attribute holds the scalar's name and type (f32, i32, i64 or i1). A launch with another value does not
+    recompile.
 
     ```mlir
     #attn.scalar<cap, f32>
@@ -61,8 +63,8 @@ def RuntimeScalarAttr : AttnAttr<"RuntimeScalar", "scalar"> {
 def BlockPatternAttr : AttnAttr<"BlockPattern", "blocks"> {
   let summary = "an explicit mask of blocks, as in the FlashAttention paper's Algorithm 5";
   let description = [{
-    The captured bool tensor `name` (rank 2, or 3 with a head dimension first) holds one flag for each block of
-    `rows` queries x `columns` keys; a false flag hides the block.
+    The captured bool tensor `name` (rank 2, or 3 with a head dimension first) holds one flag for each block of `rows`
+    queries x `columns` keys; a false flag masks the whole block.
 
     ```mlir
     #attn.blocks<pattern, 64 x 64>
@@ -74,10 +76,10 @@ def BlockPatternAttr : AttnAttr<"BlockPattern", "blocks"> {
 }
 
 def KeyPagesAttr : AttnAttr<"KeyPages", "pages"> {
-  let summary = "pages of keys";
+  let summary = "a paged KV cache: the page table and the number of keys in a page";
   let description = [{
-    K and V are [page, hkv, size, ...]: key k of sequence b is row k % size of the page whose number the captured i32 tensor `name` holds at
-    [b, k / size]. There are size times as many keys as the tensor has columns.
+    K and V are [page, hkv, size, ...]. The captured i32 tensor `name` is the page table: key k of sequence b is row k %
+    size of page `name[b, k / size]`. The number of keys is `size` times the number of columns of the page table.
 
     ```mlir
     #attn.pages<table, 64>
@@ -89,9 +91,10 @@ def KeyPagesAttr : AttnAttr<"KeyPages", "pages"> {
 }
 
 def RowStatisticAttr : AttnAttr<"RowStatistic", "statistic"> {
-  let summary = "a float32 that each row carries from one block of keys to the next";
+  let summary = "a float32 statistic of each row, such as its running maximum, updated with each block of keys";
   let description = [{
-    Name, whether it is the maximum of the scores or the sum of the weights p, and where it starts.
+    The attribute holds the statistic's name, whether the statistic is the maximum of the scores or the sum of the
+    weights p, and its initial value.
 
     ```mlir
     #attn.statistic<m, max, 0xFF800000 : f32>
@@ -103,10 +106,12 @@ def RowStatisticAttr : AttnAttr<"RowStatistic", "statistic"> {
 }
 
 def GradientsAttr : AttnAttr<"Gradients", "gradients"> {
-  let summary = "what the backward pass of an attention gives";
+  let summary = "the gradients that the backward pass of an attention computes";
   let description = [{
-    The gradients of Q, K and V, and of these captured tensors of floats. With `lse` that of LSE is given beside that of O. With `deterministic` all sums are
-    the same bits in every launch: in one order, or exact where their order is not defined, as that of additions to a captured tensor by an index of both q and k.
+    The backward pass computes the gradients of Q, K and V, and of the listed captured float tensors. With `lse` the
+    backward pass takes the gradient of LSE in addition to that of O. With `deterministic` every sum has the same bits
+    in every launch: the sum has a fixed order, or it is exact where its order is undefined. The order is undefined for
+    additions to a captured tensor that is indexed by both q and k.
 
     ```mlir
     #attn.gradients<["slopes"], lse, deterministic>
@@ -120,20 +125,27 @@ def GradientsAttr : AttnAttr<"Gradients", "gradients"> {
 def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
   let summary = "tile sizes and schedule, chosen by the cost model or given by the user";
   let description = [{
-    The attribute `attn.plan` of an attention, which `attn-to-tile` spells out in the kernel: sizes and warps as its `#tile.plan`, all else as annotations
-    ([scheduling.md](../scheduling.md)).
+    An attention carries its plan as the attribute `attn.plan`. `attn-to-tile` transfers the plan to the kernel: sizes
+    and warps become the kernel's `#tile.plan`, all other fields become annotations
+    ([scheduling.md](../../inside/scheduling.md)).
 
-    K and V rings have `stages` stages, Q's `q_stages`; `q_registers` keeps the fragments of Q in registers instead of reading them
-    from shared memory for each K tile; `longest_first` starts with the last query tile. With `producer_warps` that many more warps copy tiles for the others, by the copy
-    engine, and products are warpgroup-level; with 0, the default, all warps copy and products are warp-level. `persistent` blocks
-    take one query tile after another: copies for the next one run beside the end of the one before, for which O has a place of its own and Q
-    a ring. With `overlap` the product with V of a tile runs beside the softmax of the next in each warpgroup of the
-    consumers, which then wait for V before they read it; with `pingPong` the warpgroups start their products one after another, and one's products
-    run beside another's softmax; with both the first half of the exponentials of a softmax whose maximum is held runs beside its warpgroup's own product with V as well, in
-    registers beside P's; with neither they do as they come. With `stage_biases`
-    producer warps bring dense biases (bias[h, q, k]) to shared memory with the K tile; without, each lane loads its elements.
-    With `pack_gqa` the rows of a tile are the queries of all query heads of a key head, so that K and V are read once for all of them; with `split_keys` several blocks
-    share the keys of a tile of rows, and a second kernel combines what they leave.
+    Copies. The K and V rings have `stages` stages, the ring of Q has `q_stages`. `q_registers` keeps the fragments of Q
+    in registers; otherwise the fragments are read from shared memory for each K tile. With `producer_warps` that many
+    additional warps copy tiles for the others by TMA, and products are warpgroup-level; with 0, the default, all warps
+    copy and products are warp-level. With `stage_biases` producer warps copy dense biases (bias[h, q, k]) to shared
+    memory together with the K tile; otherwise each lane loads its elements.
+
+    Tiles of work. `longest_first` starts with the last query tile. A `persistent` block computes several query tiles in
+    sequence: the copies for the next tile overlap with the end of the current one, so O has a shared buffer of its own
+    and Q has a ring. With `pack_gqa` the rows of a tile are the queries of all query heads of a key head, so that K and
+    V are read once for all of them. With `split_keys` several blocks split the keys of a tile of rows (split-KV), and a
+    second kernel combines their partial results.
+
+    Overlap. With `overlap` the product with V of a tile overlaps with the softmax of the next tile within each consumer
+    warpgroup, which waits for the V tile directly before that product. With `pingPong` the warpgroups alternate: the
+    products of one overlap with the softmax of another. With both, under lazy rescaling, the first half of a softmax's
+    exponentials also overlaps with the warpgroup's own product with V, and these exponentials occupy registers in
+    addition to those of P. With neither, warpgroups run without synchronisation between them.
 
     ```mlir
     #attn.plan<tile_q = 128, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 2, longest_first = true>
@@ -152,10 +164,12 @@ def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
 }
 
 def VariantAttr : AttnAttr<"Variant", "variant"> {
-  let summary = "the variant that a module was made from, as JSON";
+  let summary = "the variant from which a module was built, as JSON";
   let description = [{
-    The module's attribute `attn.variant`: what `--emit dsl` prints, of objects, strings, numbers, true and false. It checks runs of the text; what the
-    kernel computes stands in its ops alone. Strings escape as MLIR's do, and a number with an exponent has a point.
+    A module carries its variant as the attribute `attn.variant`, which is the output of `--emit dsl`. When the module's
+    text is run, the variant is the reference for checking the results; the kernel itself is compiled from the ops
+    alone. The JSON consists of objects, strings, numbers, true and false. Strings are escaped as in MLIR, and a number
+    with an exponent has a decimal point.
 
     ```mlir
     #variant = #attn.variant<{

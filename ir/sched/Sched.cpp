@@ -116,7 +116,7 @@ LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribu
 
 Attribute AtAttr::parse(AsmParser &parser, Type) {
   int64_t stage = 0, order = 0;
-  StringAttr turn;
+  StringAttr pingPong;
   SMLoc loc = parser.getCurrentLocation();
   auto parseField = [&]() -> ParseResult {
     StringRef field;
@@ -127,13 +127,13 @@ Attribute AtAttr::parse(AsmParser &parser, Type) {
       return parser.parseInteger(stage);
     if (field == "order")
       return parser.parseInteger(order);
-    if (field == "turn")
-      return parser.parseAttribute(turn);
-    return parser.emitError(at, "expected stage, order or turn");
+    if (field == "ping_pong")
+      return parser.parseAttribute(pingPong);
+    return parser.emitError(at, "expected stage, order or ping_pong");
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseField))
     return {};
-  return parser.getChecked<AtAttr>(loc, parser.getContext(), stage, order, turn);
+  return parser.getChecked<AtAttr>(loc, parser.getContext(), stage, order, pingPong);
 }
 
 void AtAttr::print(AsmPrinter &printer) const {
@@ -141,7 +141,7 @@ void AtAttr::print(AsmPrinter &printer) const {
   if (getStage())
     printer << ", stage " << getStage();
   if (getPingPong())
-    printer << ", turn " << getPingPong();
+    printer << ", ping_pong " << getPingPong();
   printer << ">";
 }
 
@@ -200,14 +200,14 @@ LogicalResult RoleAttr::verify(function_ref<InFlightDiagnostic()> emitError, Str
 }
 
 LogicalResult AtAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stage, int64_t order,
-                             StringAttr turn) {
+                             StringAttr pingPong) {
   if (stage < 0 || stage > lastStage)
     return emitError() << "stage " << stage << " is not one of 0, a pass's own tile, to " << lastStage
                        << ", so many tiles before";
   if (order < 0)
     return emitError() << "order " << order << " is negative";
-  if (turn && turn.empty())
-    return emitError() << "a turn needs a name";
+  if (pingPong && pingPong.empty())
+    return emitError() << "ping_pong needs a name";
   return success();
 }
 

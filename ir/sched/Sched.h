@@ -47,7 +47,7 @@ inline constexpr llvm::StringLiteral ringAttr = "sched.ring";
 inline constexpr llvm::StringLiteral rolesAttr = "sched.roles";
 
 /// Of a kernel, what its schedule is to be beside that; each is a mark. Blocks take one tile of work after another, the
-/// tiles with the most work come first, warpgroups start their products in turn, products with what others lead to run
+/// tiles with the most work come first, warpgroups ping-pong: one runs its products while another runs its softmax, products with what others lead to run
 /// beside it in each warpgroup, and dense biases come to shared memory.
 inline constexpr llvm::StringLiteral persistentAttr = "sched.persistent", longestFirstAttr = "sched.longest_first",
                                      pingPongAttr = "sched.ping_pong", overlapAttr = "sched.overlap",

@@ -131,7 +131,7 @@ def AtAttr : AttrDef<SchedDialect, "At"> {
   let summary = "when an op of a block loop runs, as the attribute `sched.at`";
   let description = [{
     Ops of `stage` 1 work on the tile before the one that ops of stage 0 work on: beside them, one pass of the loop later; those of stage 2 on the tile before that, and so on to stage 7. Within a pass ops run by `order`,
-    those of one order as they are written. Ops with a `turn` of one name, the first to the last of them, run in one warpgroup at a time.
+    those of one order as they are written. Ops with `ping_pong` of one name, the first to the last of them, run in one warpgroup at a time.
 
     `tile.load` stands for the wait for its tile, so that its order says where warps wait that have others copy for them. A product that is
     marked `sched.async` starts where it stands; what waits for it follows (`tile-pipeline-stages`). What is 0, or no name, is left out. An op without the attribute
@@ -142,12 +142,12 @@ def AtAttr : AttrDef<SchedDialect, "At"> {
     %o = tile.mma %p, %v add %acc {sched.async, sched.at = #sched.at<order 1, stage 1, ping_pong "products">} : ...
     ```
   }];
-  let parameters = (ins "int64_t":$stage, "int64_t":$order, "::mlir::StringAttr":$turn);
+  let parameters = (ins "int64_t":$stage, "int64_t":$order, "::mlir::StringAttr":$ping_pong);
   let extraClassDeclaration = [{
     static constexpr int64_t lastStage = 7;
   }];
-  let builders = [AttrBuilder<(ins "int64_t":$stage, "int64_t":$order, CArg<"::mlir::StringAttr", "{}">:$turn), [{
-    return $_get($_ctxt, stage, order, turn);
+  let builders = [AttrBuilder<(ins "int64_t":$stage, "int64_t":$order, CArg<"::mlir::StringAttr", "{}">:$ping_pong), [{
+    return $_get($_ctxt, stage, order, ping_pong);
   }]>];
   let skipDefaultBuilders = 1;
   let hasCustomAssemblyFormat = 1;

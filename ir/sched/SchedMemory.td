@@ -355,7 +355,7 @@ def StoreTileOp : SchedOp<"store_tile", [Effects]> {
 def WriteTileOp : SchedOp<"write_tile", [Effects]> {
   let summary = "one thread has TMA write a stage to global memory, and waits until it has read it (before expansion)";
   let description = [{
-    With `adds` it adds to what is there. The stage is what `sched.store_tile` makes of a fragment whose columns `shares` warpgroups share. Rows at or beyond `limit`,
+    With `adds` it adds to what is there. The stage is what `sched.store_tile` makes of a fragment whose columns `column_splits` warpgroups split. Rows at or beyond `limit`,
     the end of the view's axis, are left out.
 
     ```mlir
@@ -363,9 +363,9 @@ def WriteTileOp : SchedOp<"write_tile", [Effects]> {
     ```
   }];
   let hasVerifier = 1;
-  let arguments = (ins TileType:$shared, I32:$stage, ViewType:$view, Variadic<I32>:$indices, I32:$limit, I64Attr:$shares, UnitAttr:$adds);
+  let arguments = (ins TileType:$shared, I32:$stage, ViewType:$view, Variadic<I32>:$indices, I32:$limit, I64Attr:$column_splits, UnitAttr:$adds);
   let assemblyFormat = [{
-    $shared `[` $stage `]` `to` $view `[` $indices `]` `limit` $limit `shares` $shares (`adds` $adds^)? attr-dict `:` type($shared) `,` type($view)
+    $shared `[` $stage `]` `to` $view `[` $indices `]` `limit` $limit `column_splits` $column_splits (`adds` $adds^)? attr-dict `:` type($shared) `,` type($view)
   }];
 }
 

@@ -165,7 +165,7 @@ def ColumnsBelowOp : SchedOp<"columns_below", [Pure]> {
   let assemblyFormat = "$bound attr-dict";
 }
 
-def AfterOp : SchedOp<"behind", [Pure]> {
+def AfterOp : SchedOp<"after", [Pure]> {
   let summary = "a value that the device compiler takes to follow from another one too";
   let description = [{
     The value is `value`. What is computed from it is not issued before `first` is there: a device compiler otherwise orders what does not depend on each other as it

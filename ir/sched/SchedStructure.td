@@ -190,7 +190,7 @@ def OpaqueOp : SchedOp<"opaque", [Effects]> {
   let assemblyFormat = "$value attr-dict `:` type($result)";
 }
 
-def NonnegativeOp : SchedOp<"natural", [Pure]> {
+def NonnegativeOp : SchedOp<"nonnegative", [Pure]> {
   let summary = "an unsigned number below 2^31, as a signed one";
   let description = [{
     The bits stay the same. Arithmetic of numbers of tiles is unsigned; places in tensors are signed numbers, of which it is known from here on that they are

@@ -156,8 +156,8 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
         | rows      | queries of all query heads of a key head: that of q times `group` |
         | pages     | keys of pages: that of dimension `of` of a captured tensor, the table of pages, times `by`, the keys of a page |
         | slots     | blocks that run at a time, `blocks_per_sm` on each multiprocessor |
-        | shares    | into how many shares the keys of a tile of rows are divided, tiles of `by` keys, one share to a block, for as many blocks as multiprocessors have room for, `blocks_per_sm` each (keySplits, attune/LaunchParams.h) |
-        | pieces    | of the work of sequences whose lengths memory tells, at most: a block for each that runs at a time, `blocks_per_sm` on each multiprocessor, by the grid's other axes, and one for each tile of `by` rows of each sequence; rows are those of axis `of` |
+        | splits    | into how many shares the keys of a tile of rows are divided, tiles of `by` keys, one share to a block, for as many blocks as multiprocessors have room for, `blocks_per_sm` each (keySplits, attune/LaunchParams.h) |
+        | work_items | of the work of sequences whose lengths memory tells, at most: a block for each that runs at a time, `blocks_per_sm` on each multiprocessor, by the grid's other axes, and one for each tile of `by` rows of each sequence; rows are those of axis `of` |
         | tile_rows | rows of a tile: that of axis `of`, at most `by` |
 
     ```mlir

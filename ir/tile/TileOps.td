@@ -160,7 +160,7 @@ def BlockIndexOp : TileOp<"block_index", [Pure]> {
   }];
 }
 
-def WarpgroupRowOp : TileOp<"part_row", [Pure]> {
+def WarpgroupRowOp : TileOp<"warpgroup_row", [Pure]> {
   let summary = "first query row of the part of the tile that a group of warps holds";
   let description = [{
     The queries of the tile that starts at `origin` are held in parts of `rows` by groups of warps, each of which runs the loop over keys by itself. What follows

@@ -37,7 +37,7 @@ static LogicalResult verifyTaken(const Record &record, const Launch &launch) {
 }
 
 /// Blocks that may share the keys of a loop: the places along axes of a size that is known.
-static int64_t countColumnSplits(sched::KernelOp kernel) {
+static int64_t countSplits(sched::KernelOp kernel) {
   int64_t shares = 1;
   for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
     if (axis.isFixed())
@@ -64,14 +64,14 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
       launch.queries = llvm::alignTo(queries, tileQ) + 1;
       launch.heads = program.several ? heads : 1;
       launch.batches = program.several ? batches : 1;
-      launch.pieces = launch.batches * llvm::divideCeil(launch.queries, tileQ) + 1;
+      launch.workItems = launch.batches * llvm::divideCeil(launch.queries, tileQ) + 1;
       launch.blocks = program.several ? blocks : 0;
       launch.values = taken;
       launch.backwards = launches.size() % 2;
       launches.push_back(launch);
     }
   };
-  const int64_t most = (2 * stages + 1) * tileK * countColumnSplits(kernel);
+  const int64_t most = (2 * stages + 1) * tileK * countSplits(kernel);
   add(0, tileQ, 1, 2, 0, {Values::Zero});
   add(tileK + 1, tileQ, 3, 2, 2, {Values::Zero, Values::Most});
   add(most, std::max(tileQ, most), 1, 2, 2, {Values::Zero, Values::Most});

@@ -124,7 +124,7 @@ std::vector<Point> grid(const std::string &full) {
     return points;
   }
   for (const char *arch : archs) {
-    // What the figures are quoted for, then one of each other variant and head dim, in turn.
+    // What the figures are quoted for, then one of each other variant and head dim, ping-pong.
     for (int dim : {64, 128})
       for (const char *variant : {"plain", "gemma"})
         points.push_back({arch, variant, bf16, dim, dim});

@@ -1582,19 +1582,19 @@ class Cli(unittest.TestCase):
 
     def test_explain_schedule(self):
         """Each decision about the schedule, with what was chosen."""
-        self.assertIn("the softmax of another, in turn; that with V beside half of its own too\n", self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 128))
+        self.assertIn("the softmax of another, ping-pong; its product with V overlaps with half of its own softmax\n", self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 128))
         hopper = self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 64)
         ring = r"\(\d stages, 128-byte swizzle\)"
-        for line in ["masks +one loop; uniform branches mask the tiles that need it",
+        for line in ["masks +one loop; partial tiles are masked under a uniform branch",
                      f"copies +q_[a-z]+ \\(.*\\), k_ring {ring}, v_ring {ring} by TMA",
                      "roles +producer 4 warps of [0-9]+ registers, consumer (8|12|16) warps of [0-9]+ registers \\(setmaxnreg\\)",
-                     "products +wgmma, P from registers", "overlap +products of one warpgroup beside the softmax of another, in turn",
-                     "order +(a block a tile, the last ones of many heads first|persistent blocks, pairs of tiles from both ends of a head)",
+                     "products +wgmma, P from registers", "overlap +ping-pong: the products of one warpgroup overlap with the softmax of another",
+                     "order +(one tile per block, the longest rows of many heads first|persistent blocks, static: pairs of tiles from both ends of a head)",
                      "epilogue +O through o_tile by TMA"]:
             self.assertRegex(hopper, f"(?m)^  {line}$")
-        self.assertIn("  parts          a warpgroup passes over tiles of keys that its own rows do not see\n", hopper)
+        self.assertIn("  parts          a warpgroup skips tiles of keys that are masked for all of its rows\n", hopper)
         self.assertNotIn("  search ", hopper)
-        reverse = "  tiles          from the last one on, which is near the queries: row maxima soon stay\n"
+        reverse = "  tiles          from the last one, which is near the queries, so that row maxima change early\n"
         self.assertNotIn(reverse, hopper)
         self.assertIn(reverse, self.attune("explain", "sliding-window", "--arch", "sm_90a", "--head-dim", 64))
         self.assertIn(reverse, self.attune("explain", "alibi", "--tensor", "slopes=f32[8]:zeros", "--arch", "sm_90a", "--head-dim", 128))
@@ -1603,28 +1603,28 @@ class Cli(unittest.TestCase):
         self.assertRegex(dense, rf"(?m)^  copies +.*bias_ring {ring}, v_ring {ring} by TMA$")
         self.assertRegex(dense, r"(?m)^  kernel +bias_elements .*\n  kernel +bias  ")
         documents = self.attune("explain", "documents", "--arch", "sm_90a", "--head-dim", 64)
-        self.assertIn("  search         a warp looks for the next visible tile, 32 at a time; another copies V\n", documents)
-        self.assertIn("  parts          a warpgroup passes over tiles of keys that its own rows do not see\n", documents)
-        self.assertIn("  order          persistent blocks, each takes the next tile when it is free, the last ones of many heads first\n", documents)
-        maxima = "  maxima         a row keeps its maximum until a lane's sum of exponentials is 2^15\n"
+        self.assertIn("  search         one warp searches for the next visible tile, 32 at a time; another copies V\n", documents)
+        self.assertIn("  parts          a warpgroup skips tiles of keys that are masked for all of its rows\n", documents)
+        self.assertIn("  order          persistent blocks, dynamic: a free block claims the next tile, the longest rows of many heads first\n", documents)
+        maxima = "  maxima         lazy rescaling: a row keeps its maximum until a lane's sum of exponentials reaches 2^15\n"
         self.assertIn(maxima, self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 256))
         self.assertIn(maxima, documents)
         self.assertNotIn(maxima, self.attune("explain", "plain", "--dropout", 0.1, "--arch", "sm_90a", "--head-dim", 64))
-        functions = "  functions      tanh or exp2 where it is all that is computed: those of 16 columns wait for the first of the 16 before\n"
+        functions = "  functions      tanh or exp2 of 16 columns is interleaved with the arithmetic of the next 16\n"
         self.assertIn(functions, self.attune("explain", "softcap", "--arch", "sm_90a", "--head-dim", 64))
         self.assertIn(functions, self.attune("explain", "plain", "--arch", "sm_90a", "--head-dim", 128))
         self.assertNotIn(functions, self.attune("explain", "plain", "--arch", "sm_90a", "--head-dim", 64))
         # Maxima that do not stay: the wait stands behind the whole softmax.
         searched = self.attune("explain", "--arch", "sm_90a", "--head-dim", 128, "--score", "s + slopes[h] * (k - q)", "--mask", "ids[q] == ids[k]",
                                "--tensor", "slopes=f32[1]:random", "--tensor", "ids=i32[4096]:zeros")
-        self.assertIn("in turn; that with V beside its own too\n", searched)
+        self.assertIn("ping-pong: the products of one warpgroup overlap with the softmax of another; its product with V overlaps with its own softmax\n", searched)
         self.assertNotIn(maxima, searched)
         self.assertNotIn("  parts ", self.attune("explain", "block-sparse", "--arch", "sm_90a", "--head-dim", 64))
         ampere = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)["plan"]["schedule"]
         self.assertRegex(ampere.pop("copies"), r"^q_tile .* by cp.async$")
-        self.assertEqual(ampere, {"masks": "one loop; uniform branches mask the tiles that need it", "roles": "all warps alike",
-                                  "products": "mma.sync", "overlap": "copies beside products and softmax",
-                                  "order": "a block a tile, the last ones of many heads first",
+        self.assertEqual(ampere, {"masks": "one loop; partial tiles are masked under a uniform branch", "roles": "none: every warp copies and computes",
+                                  "products": "mma.sync", "overlap": "copies overlap with products and softmax",
+                                  "order": "one tile per block, the longest rows of many heads first",
                                   "epilogue": "O through o_tile, 16 bytes a thread"})
 
     def test_masks_of_many_clauses(self):

@@ -616,7 +616,7 @@ TEST_CASE("fields that the model would choose otherwise") {
   request.arch = "sm_90a";
   const Plan free = choosePlan(request)->plan;
   REQUIRE((free.pingPong && free.persistent && free.queryStages == 2 && !free.longestFirst));
-  request.fixed.ping_pong = false;
+  request.fixed.pingPong = false;
   CHECK(!choosePlan(request)->plan.pingPong);
   request.fixed = {.overlap = true};
   CHECK(choosePlan(request)->plan.overlap);
@@ -670,7 +670,7 @@ TEST_CASE("errors of fixed fields") {
                                                  "can bring; leave it out");
   const std::pair<const char *, PlanChoice> ofWarpgroups[] = {{"persistent", {.persistent = true}},
                                                               {"query-stages 2", {.queryStages = 2}},
-                                                              {"pingPong", {.ping_pong = true}},
+                                                              {"pingPong", {.pingPong = true}},
                                                               {"overlap", {.overlap = true}}};
   for (const auto &[name, fixed] : ofWarpgroups)
     for (auto [arch, where] : {std::pair("sm_80", "sm_80"), std::pair("cpu", "the cpu target")})
@@ -896,7 +896,7 @@ TEST_CASE("dense biases are staged where shared memory has room") {
   request.aluPerElement = 5;
   const RankedPlan chosen = best(request);
   CHECK(chosen.plan.stageBiases);
-  CHECK(chosen.plan.text().ends_with(", biases staged"));
+  CHECK(chosen.plan.text().ends_with(", biases in shared memory"));
   auto bytesOf = [](const RankedPlan &ranked, const std::string &name) {
     for (const SharedBuffer &buffer : ranked.cost.shared)
       if (buffer.name == name)
@@ -1016,7 +1016,7 @@ TEST_CASE("warpgroups take turns unless arithmetic rules the softmax") {
     return best(request).plan;
   };
   CHECK(planOf(64).pingPong);
-  CHECK(planOf(64).text().find(", in turn") != std::string::npos);
+  CHECK(planOf(64).text().find(", ping-pong") != std::string::npos);
   CHECK_FALSE(planOf(64).overlap);
   // One warpgroup; two; dropout.
   CHECK_FALSE(planOf(64, "sm_90a", 64).pingPong);
@@ -1026,7 +1026,7 @@ TEST_CASE("warpgroups take turns unless arithmetic rules the softmax") {
   CHECK(planOf(128, "sm_90a", 128).pingPong);
   // Beside its own product too, a softmax that takes between half as long as the products and as long.
   CHECK(planOf(128, "sm_90a", 128).overlap);
-  CHECK(planOf(128, "sm_90a", 128).text().find(", in turn, overlapped") != std::string::npos);
+  CHECK(planOf(128, "sm_90a", 128).text().find(", ping-pong, overlapped") != std::string::npos);
   CHECK_FALSE(planOf(128, "sm_90a", 192).overlap);
   CHECK_FALSE(planOf(256, "sm_90a", 128).overlap);
   CHECK_FALSE(planOf(64, "sm_90a", 192, true).pingPong);
@@ -1126,7 +1126,7 @@ TEST_CASE("tiles of rows go in rounds, in rounds of pairs, or to who is free") {
     return best(request).cost.totalSeconds - 3e-6;
   };
   for (bool persistent : {false, true}) {
-    INFO((persistent ? "persistent" : "a block a tile"));
+    INFO((persistent ? "persistent" : "one tile per block"));
     CHECK(seconds(133, MaskShape::full(), persistent) == Approx(2 * seconds(132, MaskShape::full(), persistent)));
     CHECK(seconds(264, MaskShape::full(), persistent) == Approx(seconds(133, MaskShape::full(), persistent)));
   }

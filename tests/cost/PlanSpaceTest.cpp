@@ -70,7 +70,7 @@ TEST_CASE("neighbours differ in turns, overlap, persistent blocks and the order 
 
 TEST_CASE("what is fixed stays fixed in the space") {
   PlanRequest request = hopper(128, MaskShape::causal());
-  request.fixed.ping_pong = true;
+  request.fixed.pingPong = true;
   request.fixed.persistent = true;
   request.fixed.tileK = 64;
   const std::vector<RankedPlan> space = spaceOf(request);

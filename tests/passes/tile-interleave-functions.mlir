@@ -15,7 +15,7 @@
 
 // Of two blocks of 8 columns and both rows, one factor for all, which waits for the first element of the blocks before.
 // SCHED-LABEL: sched.kernel @softcap
-// SCHED:         %[[PACED:.*]] = sched.registers "paced" : <q 128, f32
+// SCHED:         %[[PACED:.*]] = sched.registers "interleaved" : <q 128, f32
 // SCHED-NEXT:    sched.set %[[FACTOR:.*]], %[[PACED]][%c0{{.*}}, %c0
 // SCHED-NEXT:    scf.for %[[JJ:.*]] = %c0{{.*}} to %c4
 // SCHED:           sched.get %[[PACED]][%c0{{.*}}, %c0
@@ -34,7 +34,7 @@
 // CHECK-NOT:     paced
 
 // SCHED-LABEL: sched.kernel @half
-// SCHED:         %[[PACED:.*]] = sched.registers "paced" : <q 128, f32
+// SCHED:         %[[PACED:.*]] = sched.registers "interleaved" : <q 128, f32
 // SCHED-NEXT:    scf.for %[[R:.*]] = %c0{{.*}} to %c2
 // SCHED:           sched.set %{{.*}}, %[[PACED]][%c0{{.*}}, %[[R]]]
 // SCHED:         scf.for %{{.*}} = %c0{{.*}} to %c2

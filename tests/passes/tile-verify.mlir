@@ -59,7 +59,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
   ^bb0(%x: f32):
     %n = arith.negf %x : f32
     tile.yield %n : f32
-  } {paced}
+  } {interleaved}
 }
 
 // -----

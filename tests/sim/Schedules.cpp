@@ -13,7 +13,7 @@ std::string Schedule::describe() const {
   return fmt::format("{}: {} x {}, {} warps, {} stages{}{}{}{}{}", arch, tileQ, tileK, warps, stages,
                      qRegisters ? ", Q in registers" : "", dvWarps > 1 ? fmt::format(", {} split dv", dvWarps) : "",
                      queryStages ? fmt::format(", persistent with {} of Q", queryStages) : "",
-                     pingPong ? ", in turn" : "", overlap ? ", overlapping" : "");
+                     pingPong ? ", ping-pong" : "", overlap ? ", overlapping" : "");
 }
 
 void Schedule::applyTo(CompileOptions &options) const {

@@ -16,7 +16,7 @@ struct Schedule {
   bool qRegisters;
   int dvWarps = 1;
   int queryStages = 0;    ///< of Q's ring in persistent blocks; 0: a block has one tile of work
-  bool ping_pong = false; ///< warpgroups start their products in turn
+  bool pingPong = false; ///< warpgroups ping-pong: one runs its products while another runs its softmax
   bool overlap = false;   ///< the product with V runs beside the next softmax; with turns where maxima are held
 
   std::string describe() const;

@@ -737,12 +737,12 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 //===----------------------------------------------------------------------===//
 
 std::string Plan::text() const {
-  const std::string sharing = std::string(packGqa ? ", groups packed" : "") + (splitKeys ? ", keys split" : "");
+  const std::string sharing = std::string(packGqa ? ", packed GQA" : "") + (splitKeys ? ", keys split" : "");
   if (producerWarps)
     return fmt::format("{} x {}, {} warpgroup{} and a producer warp, {} stages{}{}{}", tileQ, tileK, warps / 4,
-                       warps == 4 ? "" : "s", stages, pingPong ? ", in turn" : "", overlap ? ", overlapped" : "",
+                       warps == 4 ? "" : "s", stages, pingPong ? ", ping-pong" : "", overlap ? ", overlapped" : "",
                        persistent ? ", persistent" : "") +
-           (stageBiases ? ", biases staged" : "") +
+           (stageBiases ? ", biases in shared memory" : "") +
            (blocksPerSm > 1 ? fmt::format(", {} blocks per SM", blocksPerSm) : "") + sharing;
   return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}{}", tileQ, tileK, warps, warps == 1 ? "" : "s",
                      dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages, stages == 1 ? "" : "s",

@@ -87,7 +87,7 @@ struct Plan {
   int producerWarps = 0;    ///< more warps, which copy for the others; products are warpgroup-level then
   bool persistent = false;  ///< blocks take one query tile after another; O has a place of its own
   int queryStages = 1;      ///< stages of Q's ring in persistent blocks
-  bool ping_pong = false;   ///< warpgroups start their products in turn
+  bool pingPong = false;   ///< warpgroups ping-pong: one runs its products while another runs its softmax
   bool overlap = false;     ///< the product with V of a tile runs beside the softmax of the next
   bool stageBiases = false; ///< producer warps bring dense biases to shared memory; else lanes load their elements
   bool packGqa = false;     ///< rows are those of all query heads of a key head

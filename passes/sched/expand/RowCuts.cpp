@@ -122,7 +122,7 @@ void KernelExpander::forEachInterleaved(function_ref<void(Value i, Value r)> bod
 void KernelExpander::openPacing(tile::MapOp op, const InterleavedOperand &operand) {
   TileType type = op.getResult().getType();
   interleaving =
-      Interleaving{operand, registers("paced", fragmentType({{type.axis(0), type.getShape()[0]}}, builder.getF32Type(),
+      Interleaving{operand, registers("interleaved", fragmentType({{type.axis(0), type.getShape()[0]}}, builder.getF32Type(),
                                                             FragmentRole::Rows, rowWarps))};
   forEachInterleaved([&](Value i, Value r) {
     IRMapping inner = rowOf(op, i, r);
