@@ -3,7 +3,8 @@
 //     attn ──► tile ──► sched
 //               └────► cpu
 //
-// Each decision is made by one pass and stands in the IR that it prints. Comments state ordering constraints.
+// Each decision is made by one pass and recorded in the IR as attributes, types or ops. The comments in this file state
+// the ordering constraints between passes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,12 +60,14 @@ void attune::addAttnToTileMap(OpPassManager &passes, int64_t tileQ, int64_t tile
 void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options) {
   bool cpu = options.arch == "cpu";
 
-  // Each stage is verified as a whole where it begins and ends, so that text at a stage is held to the same rules.
+  // VerifyAttn runs before the first pass on attn, as VerifyTile and VerifySched run after the last pass of their
+  // stage: IR that a user wrote as text and IR that the passes made obey the same rules.
   addAttnVerifier(passes);
 
-  // The cost model counts its ops.
+  // Differentiate runs before TileSize, because the cost model counts the ops of the gradient regions.
   addDifferentiate(passes);
-  // Of what the regions of gradients need.
+  // Recompute runs after Differentiate, because it chooses among the forward values that the gradient regions read.
+  // Recompute runs before TileSize, because each saved value is an operand that the cost model counts.
   addRecompute(passes, options);
 
   TileSizeOptions tiles;
@@ -80,48 +83,58 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
       tiles, options.fixed);
   passes.addPass(createTileSize(tiles));
 
-  // mma.sync contracts 16 elements at a time; the CPU has no such granularity.
+  // Head dims are padded to multiples of 16 on GPUs, because mma.sync contracts 16 elements at a time. The CPU needs
+  // multiples of 8 only.
   passes.addPass(createAttnToTile(AttnToTileOptions{cpu ? 8 : 16}));
   passes.addPass(createAttnToTileBackward(AttnToTileBackwardOptions{cpu ? 8 : 16}));
 
-  // Before a bias is divided by what is left of the scale.
+  // ScaleQueries runs before FoldFactors: FoldFactors divides a bias by the score's constant factor, and that factor is
+  // at least 1 only after ScaleQueries has moved a power of two to Q.
   passes.addPass(createScaleQueries());
-  // The scale has met the score: first one factor, then into the exponent.
+  // FoldFactors runs after AttnToTile, which multiplies the score by the softmax scale. FoldFactors runs before
+  // FoldSoftmaxScale, which moves one constant factor into the exponent and so needs the factors merged to one.
   passes.addPass(createFoldFactors());
-  // Before hoisting: the folded addend of the exponent is then computed once a row.
+  // FoldFactors and FoldSoftmaxScale run before HoistInvariants, so that the factors and addends that they merge are
+  // computed once a row.
   passes.addPass(createFoldSoftmaxScale());
   if (!cpu)
     passes.addPass(createSplitRowSums());
   passes.addPass(createCanonicalizerPass());
   if (!cpu) {
-    // ChoosePath runs before the passes that write ops for producer warps, so that a kernel which no producer warps can
-    // serve gets none of these ops.
+    // ChoosePath runs before AddFallbackKernels and the Stage* passes, which write ops for producer warps. A kernel
+    // that cannot have producer warps then gets none of these ops.
     passes.addPass(createChoosePath(ChoosePathOptions{options.arch, /*ordersChosen=*/false}));
-    // Before hoisting, which leaves alone what producer warps bring. Both kernels gain by a scaled Q.
+    // AddFallbackKernels runs before HoistInvariants: HoistInvariants leaves a bias that producer warps load in its
+    // map, but hoists the same bias in the fallback kernel. AddFallbackKernels runs after ScaleQueries, so that both
+    // kernels have the scaled Q.
     passes.addPass(createAddFallbackKernels());
   }
   passes.addPass(createHoistInvariants(HoistInvariantsOptions{/*conditionalColumns=*/!cpu}));
   if (!cpu) {
-    // What is computed in any case needs no stage.
+    // CSE runs before StageColumns: StageColumns does not stage a per-key vector that another map computes
+    // unconditionally, and finds that map by its equal operands.
     passes.addPass(createCSEPass());
     passes.addPass(createStageRelativePositions());
     passes.addPass(createStageBiases());
     passes.addPass(createStageColumns());
   }
-  // Of the distances that are left.
+  // StageRelativePositions runs before SplitRelativePositions: the former moves loads indexed by q - k to a table, the
+  // latter converts the uses of k - q that remain.
   passes.addPass(createSplitRelativePositions());
   passes.addPass(createCancelRowTerms());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   if (!cpu) {
     passes.addPass(createAccumulateBias());
-    // After the pass that cancels row terms, which asks for differences.
+    // CancelRowTerms runs before FuseExponents, because it matches the difference x - m in the exponent and
+    // FuseExponents replaces that difference by an FMA.
     passes.addPass(createFuseExponents());
-    // The exponent has its one factor.
+    // ExpandLogistic runs after FoldSoftmaxScale, because it matches an exponent that has one constant factor.
     passes.addPass(createExpandLogistic());
     passes.addPass(createSkipRescale());
     passes.addPass(createSeparateScore());
-    // Of exponents, too.
+    // StageVectors runs after FuseExponents, so that the exponent's per-row addend, which FuseExponents computes as one
+    // vector, is also copied to shared memory.
     passes.addPass(createStageVectors());
     passes.addPass(createCanonicalizerPass());
   }
@@ -131,27 +144,35 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
 void attune::addTileToCpu(OpPassManager &passes) { passes.addPass(createScheduleBlocks()); }
 
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
-  // Which axis is rows says what a warpgroup's product can take.
+  // PlaceOperands runs before this second ChoosePath, which checks that a product has 64 rows for each warpgroup:
+  // PlaceOperands decides which axis is rows.
   passes.addPass(createPlaceOperands());
   passes.addPass(createChoosePath(ChoosePathOptions{options.arch, /*ordersChosen=*/true}));
-  // How many warps compute a tile for the others is in its layout.
+  // AssignRoles runs before AssignLayouts, because the layout of a tile that producer warps compute contains the number
+  // of these warps.
   passes.addPass(createAssignRoles());
-  // Layouts follow from which axis is rows and from the path; rings and fragments inherit them.
+  // AssignLayouts runs after PlaceOperands and ChoosePath, because a layout depends on which axis is rows and on
+  // whether products are warp-level. AssignLayouts runs before PipelineCopies and SpecializeWarps, whose rings inherit
+  // the layouts.
   passes.addPass(createAssignLayouts());
   passes.addPass(createVerifySchedule({"layouts"}));
-  // What is packed is known by its layout.
+  // FoldRectifiers runs after AssignLayouts, because the layout shows which conversions pack a tile for a product.
   passes.addPass(createFoldRectifiers());
-  // When ops run, as attributes; what a hand wrote stays.
+  // OverlapProducts runs before PipelineStages: OverlapProducts writes as attributes when ops run, and PipelineStages
+  // moves the ops. OverlapProducts keeps such attributes that a user wrote in the text.
   passes.addPass(createOverlapProducts());
-  // Of the products that are deferred, too.
+  // PingPong runs after OverlapProducts, because products that OverlapProducts defers to the next tile belong to the
+  // ping-pong region as well.
   passes.addPass(createPingPong());
-  // Each leaves kernels alone whose plan is for the other.
+  // PipelineCopies and SpecializeWarps may run in either order: PipelineCopies handles the kernels without roles,
+  // SpecializeWarps the kernels with roles.
   passes.addPass(createPipelineCopies());
   passes.addPass(createSpecializeWarps());
   passes.addPass(createVerifySchedule({"copies"}));
   passes.addPass(createPipelineStages());
   passes.addPass(createVerifySchedule({"stages"}));
-  // Behind the first tile, which that pass sets apart.
+  // LazyRescale runs after PipelineStages, which peels the first tile off the loop: that tile always updates the
+  // maximum.
   passes.addPass(createLazyRescale());
   passes.addPass(createRecomputeMaps());
   passes.addPass(createInterleaveFunctions());
@@ -161,9 +182,9 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createExpandSearches());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  // After CSE, which would merge what this pass repeats.
+  // Rematerialize runs after CSE, which would merge the values that Rematerialize computes twice.
   passes.addPass(createRematerialize());
-  // Last: lifetimes are final.
+  // AssignSharedMemory runs after all passes that move or erase uses of shared buffers, so that lifetimes are final.
   passes.addPass(createAssignSharedMemory());
   addSchedVerifier(passes, options);
 }

@@ -11,36 +11,36 @@ namespace attune {
 /// What the forward pass may save for the backward pass.
 struct SavingOptions {
   int64_t memoryBudget = 0;
-  std::vector<std::string> save = {}, recompute = {};        ///< values, in place of the model's choice
-  int64_t batch = 0, heads = 0, queries = 4096, keys = 4096; ///< sizes to weigh for
+  std::vector<std::string> save = {}, recompute = {}; ///< values to save or recompute, whatever the cost model says
+  int64_t batch = 0, heads = 0, queries = 4096, keys = 4096; ///< sizes for which the cost model compares
 };
 
-/// What the passes are told; 0 and "" leave the decision to them.
+/// The options of the pipeline. 0 and "" leave a decision to the passes.
 struct PipelineOptions {
   std::string arch = "sm_90"; ///< "cpu", "sm_80", "sm_86", "sm_89", "sm_90" or "sm_120"
   int64_t sramBudget = 0;     ///< bytes of shared memory a block, 0 for the device's limit
-  PlanChoice fixed = {};      ///< the cost model decides the rest
+  PlanChoice fixed = {};      ///< fields of the plan that are fixed; the cost model chooses the others
   SavingOptions saving = {};
 };
 
-/// What the variant computes, as few ops.
+/// Canonicalises attn ops and merges common subexpressions.
 void addAttnCanonical(mlir::OpPassManager &passes);
-/// The gradients of the expressions of those that take any.
+/// Adds gradient regions to each attention that has `gradients`.
 void addDifferentiate(mlir::OpPassManager &passes);
-/// What the forward pass saves for those, and what is computed again.
+/// Chooses which values the forward pass saves for the gradients; the backward pass recomputes the others.
 void addRecompute(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// attn to tile: tiling, online softmax, hoisting.
 void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
-/// attn, canonical, to the tile kernel that writes the classes of tiles.
+/// Canonical attn to the tile kernel that writes the class (masked, partial or full) of each tile.
 void addAttnToTileMap(mlir::OpPassManager &passes, int64_t tileQ, int64_t tileK);
-/// tile to sched for the mma.sync family.
+/// tile to sched: layouts, roles, order of ops, then instructions; for GPUs only.
 void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options);
 
-/// What is left to decide of tile text for the CPU target, which executes it.
+/// Prepares tile IR for the CPU target: block indices become arithmetic on the block's number.
 void addTileToCpu(mlir::OpPassManager &passes);
 
-/// What each stage's text is held to. The two functions above end with the verifier of the stage that they reach; a
-/// compilation that starts from text runs that of the text's stage first.
+/// The verifier of each stage. addAttnToTile and addTileToSched end with the verifier of the stage that they reach. A
+/// compilation that starts from text runs the verifier of the text's stage first.
 void addAttnVerifier(mlir::OpPassManager &passes);
 void addTileVerifier(mlir::OpPassManager &passes, const PipelineOptions &options);
 void addSchedVerifier(mlir::OpPassManager &passes, const PipelineOptions &options);
