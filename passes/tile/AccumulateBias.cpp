@@ -1,14 +1,17 @@
-//===- AccumulateBias.cpp - Products with K start from the bias ---------------===//
+//===- AccumulateBias.cpp - Initialise the accumulator of QK^T with the bias ---===//
 //
 //     before                                     after
 //     --------------------------------------     -------------------------------------------
 //     s = Q K                                    b = map(..) { t }
 //     x = map(s, ..) { s + t }                   x = Q K + b
 //
-// A product adds to what its accumulator holds at no cost. The bias is computed before it, while the warpgroup would
-// wait for its turn or for K, and not between the product and the exponentials. A bias from shared memory is awaited
-// and read, which would keep the product waiting where a warpgroup is alone (`overlap` without `turns`): there it is
-// added afterwards, beside the product with V.
+// A matrix product adds to its accumulator at no cost. The bias is then computed before the product, while the
+// warpgroup would wait for its ping-pong turn or for K anyway, and not on the critical path between the product and the
+// exponentials.
+//
+// A bias in shared memory has to be waited for and read first. With `overlap` and without ping-pong no other warpgroup
+// hides that latency, and the product would start later. In such kernels the bias is added after the product,
+// overlapped with the product with V.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +47,7 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
     }
   }
 
-  /// The product whose elements are the map's first input and that nothing else reads.
+  /// Returns the product that computes the map's first input, if nothing else reads the product.
   static tile::MmaOp productOf(tile::MapOp map) {
     auto product = map.getInputs().empty() ? tile::MmaOp() : map.getInputs().front().getDefiningOp<tile::MmaOp>();
     return product && !product.getAcc() && product.getResult().hasOneUse() &&
@@ -53,7 +56,7 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
                : tile::MmaOp();
   }
 
-  /// What the map adds to the product, if that is all it does.
+  /// Returns the value that the map adds to the product; null if the map does anything else.
   static Value biasOf(tile::MapOp map) {
     if (!map.isWhole() || !productOf(map))
       return {};
@@ -91,7 +94,7 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
       if (&op != sum)
         builder.clone(op, mapping);
     tile::YieldOp::create(builder, map.getLoc(), mapping.lookupOrDefault(bias));
-    // What the map reads may stand behind the product.
+    // The map may read values that are defined after the product; the product must follow their definitions.
     product->moveAfter(start);
     product.getAccMutable().assign(start.getResult());
     map.getResult().replaceAllUsesWith(product.getResult());

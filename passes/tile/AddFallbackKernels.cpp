@@ -1,4 +1,4 @@
-//===- AddFallbackKernels.cpp - Kernels for biases that TMA cannot read ---===//
+//===- AddFallbackKernels.cpp - Fallback kernels for biases that TMA cannot read ---===//
 //
 //     before                                     after
 //     --------------------------------------     -------------------------------------------------------
@@ -6,11 +6,13 @@
 //                                                tile.kernel @bias {stage_biases}
 //                                                tile.launch @bias [@bias_elements, @bias]
 //
-// TMA takes a tensor whose columns lie side by side, in rows that begin at multiples of 16 bytes: of a bias
-// [H, S, S] where S is a multiple of 8, say. What it cannot take a kernel of the same tiles reads element by element, or
-// by pairs, in the lanes that add it. A launch knows its tensors' strides, and starts one of the two.
+// TMA reads a tensor whose columns are contiguous and whose rows begin at multiples of 16 bytes: a 16-bit bias [H, S,
+// S] where S is a multiple of 8, for example. For all other strides the fallback kernel, with the same tiles, loads the
+// bias element by element or in pairs, in the lanes that add it. A launch knows the strides of its tensors and starts
+// one of the two kernels.
 //
-// Producer warps that brought elements instead took 30 times as long as the engine does (docs/performance.md).
+// Producer warps that copied single elements to shared memory instead took 30 times as long as TMA
+// (docs/inside/decisions-numerics.md).
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +40,7 @@ struct AddFallbackKernels : attune::impl::AddFallbackKernelsBase<AddFallbackKern
         addKernel(kernel);
   }
 
-  /// Whether tile-stage-biases will bring a bias of the kernel to shared memory.
+  /// Whether tile-stage-biases will copy a bias of the kernel to shared memory.
   static bool readsWindows(tile::KernelOp kernel) {
     return holds<tile::MapOp>(kernel, [](tile::MapOp map) {
       return isa<tile::ForBlocksOp>(map->getParentOp()) &&
@@ -51,13 +53,14 @@ struct AddFallbackKernels : attune::impl::AddFallbackKernelsBase<AddFallbackKern
     tile::KernelOp clone = kernel.clone();
     clone->removeAttr(sched::stageBiasesAttr);
     clone->setAttr(tile::fallbackOfAttr, FlatSymbolRefAttr::get(kernel.getSymNameAttr()));
-    // Inserted by the symbol table, which finds a name that the module has not.
+    // The symbol table makes the name unique in the module.
     clone.setSymName((kernel.getSymName() + "_elements").str());
     SymbolTable(getOperation()).insert(clone, Block::iterator(kernel));
     addToLaunch(clone, kernel);
   }
 
-  /// In front of `kernel`: the last of a launch completes its results, and is asked for its schedule.
+  /// Inserts `added` before `kernel` in the launch: the last kernel of a launch writes the results and is the one whose
+  /// schedule is reported.
   void addToLaunch(tile::KernelOp added, tile::KernelOp kernel) {
     auto own = FlatSymbolRefAttr::get(kernel.getSymNameAttr()), other = FlatSymbolRefAttr::get(added.getSymNameAttr());
     for (auto launch : getOperation().getOps<tile::LaunchOp>()) {

@@ -1,13 +1,14 @@
-//===- CancelRowTerms.cpp - A score's row terms leave the softmax -------------===//
+//===- CancelRowTerms.cpp - Cancel terms of the score that depend on the row alone ---===//
 //
-// A term of the score that depends on the query alone cancels in the softmax: exp(x + r - max(x + r)) = exp(x -
-// max(x)). Only the LSE keeps it. So of a bias by distance, u * (column - row) as tile-split-relative-positions leaves it, the
-// row part moves to the LSE, and an element costs one multiply-add.
+// A term r of the score that depends on the query alone cancels in the softmax: exp(x + r - max(x + r)) = exp(x -
+// max(x)). Only the LSE keeps the term. So the row part of a relative-position bias u * (column - row), as
+// tile-split-relative-positions writes it, moves to the LSE, and an element costs one multiply-add.
 //
-// Where the formula rounds u * (k - q), this rounds u * (k - q0), q0 the tile's first query, and a warpgroup's product
-// that starts from it truncates at each of D / 16 steps: an error of s' of at most 2^-23 * |u| * tile_q * D / 16 more.
-// For bf16 inputs that is within the bound of fast math, 2^-9, up to |u| = 2^3 at D 256 even where s' is 1; beyond,
-// neighbouring keys differ by more than their errors. f16 keeps the formula.
+// The formula rounds u * (k - q). This pass rounds u * (k - q0), where q0 is the tile's first query, and a
+// warpgroup-level product whose accumulator starts from the bias truncates at each of D / 16 steps. The additional
+// error of s' is at most 2^-23 * |u| * tile_q * D / 16. For bf16 inputs this error is within the bound of fast math,
+// 2^-9, up to |u| = 2^3 at D 256 even where s' is 1. For larger |u|, neighbouring keys differ by more than their
+// errors. f16 kernels keep the formula.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +31,7 @@ using tile::TileType;
 
 namespace {
 
-/// u * (column - row) among the terms that a map adds up; `negated` for u * (row - column).
+/// u * (column - row), one of the terms that a map adds up; `negated` for u * (row - column).
 struct DistanceTerm {
   arith::MulFOp product;
   Value factor;
@@ -38,7 +39,7 @@ struct DistanceTerm {
   bool negated;
 };
 
-/// The coordinate of type f32 along `axis` that `value` is.
+/// Returns `value` if it is the map's coordinate of type f32 along `axis`, else null.
 BlockArgument floatCoordinate(tile::MapOp map, Value value, StringRef axis) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument || argument.getOwner() != &map.getBody().front() || argument.getArgNumber() < map.getInputs().size() ||
@@ -99,7 +100,7 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
         readers.insert(user);
         return ScoreFlow::Step::Ends;
       }
-      // Unchanged when both inputs move by the same amount.
+      // The exponent (x - m) * c is unchanged when x and m move by the same amount.
       if (exponentFactor(user)) {
         flow.require(user.getInputs());
         return ScoreFlow::Step::Ends;
@@ -108,7 +109,7 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
     };
     if (!map.isWhole() || !flow.follow(map.getResult(), onMap))
       return;
-    // u * column, or -u * column: the sign goes to the block's factor.
+    // u * column, or -u * column: the sign goes into the factor u, which is computed once per block.
     OpBuilder before(map);
     Location loc = term.product.getLoc();
     Value factor = term.factor;
@@ -130,7 +131,7 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
       Value shift = arith::MulFOp::create(inner, loc, factor, row);
       for (auto [i, input] : llvm::enumerate(reader.getInputs()))
         if (flow.reaches(input)) {
-          // The maximum of a row without keys stays -inf.
+          // The maximum of a row without visible keys stays -inf.
           auto unshifted = arith::SubFOp::create(inner, loc, reader.getElement(i), shift);
           reader.getElement(i).replaceAllUsesExcept(unshifted, unshifted);
         }

@@ -1,20 +1,22 @@
-//===- ExpandLogistic.cpp - One special function for the logistic function ---===//
+//===- ExpandLogistic.cpp - Compute the logistic function with one special function ---===//
 //
-// 1 / (1 + 2^y), as sigmoid's p is computed (y = -x log2(e)), takes two special functions, of which a multiprocessor
-// computes 16 a cycle. Beside warpgroups' products these are what it lacks; multiply-adds it has left. So the reciprocal
-// starts from the bits of a float, whose exponent a subtraction of integers negates, and whose logarithm to base 2 they
-// are but for 0.09 (Blinn 1997, "Floating-point tricks"). One step of Newton's method follows:
+// 1 / (1 + 2^y), the p of sigmoid attention (y = -x log2(e)), takes two special functions, exp2 and a reciprocal. A
+// multiprocessor computes 16 special functions a cycle, which makes them the bottleneck while warpgroup-level products
+// run; multiply-adds are not. So the reciprocal is computed without the special-function unit. Its seed comes from the
+// bits of a float: the bits, read as an integer, are the logarithm to base 2 within 0.09 (Blinn 1997, "Floating-point
+// tricks"), so that an integer subtraction approximates the reciprocal. One step of Newton's method follows:
 //
 //     a = 16 (1 + 2^y)        g = float(0x7ff32000 - bits(a)), about 4 / a        p = g (4 c - a g) = 16 / a z (c - z)
 //
-// with z = a g / 4 from 0.949 to 1.051. z (2 - z) is at most 1; c = 2.0013 halves the error, to 2^-9.6, of what is small
-// as of what is large, before bf16 rounds by up to 2^-8. The factors of 16 and 4 keep a's bits below the constant however
-// large a is. Where a is infinite the product is not positive, and the maximum with 0 makes it the 0 that p is there; NaN
-// stays NaN (no subnormal may be flushed: zero times infinity is NaN). The maximum takes no instruction where p is rounded
-// next (tile-fold-rectifiers).
+// with z = a g / 4 from 0.949 to 1.051. z (2 - z) is at most 1. c = 2.0013 in place of 2 halves the relative error to
+// 2^-9.6, for small and large values alike; rounding to bf16 then adds up to 2^-8. The factors 16 and 4 keep the bits
+// of a below the constant however large a is. Where a is infinite, the product is not positive, and the maximum with 0
+// makes p the exact 0. NaN stays NaN (subnormals must not be flushed: zero times infinity is NaN). The maximum takes no
+// instruction where p is rounded next (tile-fold-rectifiers).
 //
-// For bf16 without `precise`, and only where the value is a factor of what is rounded to bf16 next: a sum may cancel, and
-// softmax's exponential makes an error of the score one of p.
+// The pass applies to bf16 kernels without `precise`, and only where the value is a factor of a number that is rounded
+// to bf16 next: a sum may cancel, and the exponential of softmax turns an absolute error of the score into a relative
+// error of p.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +42,7 @@ void expand(arith::DivFOp division, math::ExpOp byE, math::Exp2Op byTwo) {
   };
   auto cast = [&](Type type, Value value) -> Value { return arith::BitcastOp::create(builder, loc, type, value); };
   const Type word = builder.getI32Type(), real = builder.getF32Type();
-  // The product that y is becomes one multiply-add with the 4 of 2^(y + 4).
+  // If y is a product, the product and the 4 of 2^(y + 4) become one multiply-add.
   Value y = byTwo ? byTwo.getOperand() : byE.getOperand(), factor = byTwo ? Value() : constant(1.44269504f);
   if (auto product = y.getDefiningOp<arith::MulFOp>(); product && !factor) {
     y = product.getLhs();
@@ -63,7 +65,8 @@ void expand(arith::DivFOp division, math::ExpOp byE, math::Exp2Op byTwo) {
 
 bool isRounded(Value tile);
 
-/// Whether an element is a factor of all that follows from it in its map, and that is rounded.
+/// Whether every value that the map computes from `element` is a product with `element` as a factor, and is rounded to
+/// bf16 next.
 bool isFactor(Value element) {
   return llvm::all_of(element.getUses(), [](OpOperand &use) {
     Operation *user = use.getOwner();
@@ -71,7 +74,7 @@ bool isFactor(Value element) {
       auto map = dyn_cast<tile::MapOp>(user->getParentOp());
       return map && isRounded(map.getResult());
     }
-    // A relative error keeps signs and infinities.
+    // Comparisons with 0 and infinities are allowed: a relative error changes neither signs nor infinities.
     if (auto compare = dyn_cast<arith::CmpFOp>(user)) {
       Value with = compare->getOperand(1 - use.getOperandNumber());
       return matchPattern(with, m_AnyZeroFloat()) || matchPattern(with, m_NegInfFloat()) ||
@@ -83,7 +86,7 @@ bool isFactor(Value element) {
   });
 }
 
-/// Whether a tile's elements are rounded to 16 bits, times other factors or not, before anything else reads them.
+/// Whether the elements of a tile are rounded to bf16 before anything else than a multiplication reads them.
 bool isRounded(Value tile) {
   return llvm::all_of(tile.getUses(), [](OpOperand &use) {
     Operation *user = use.getOwner();

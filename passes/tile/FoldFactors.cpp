@@ -1,15 +1,16 @@
-//===- FoldFactors.cpp - Constant factors meet, divisions by constants become products ---===//
+//===- FoldFactors.cpp - Merge constant factors of the score; divide by constants through multiplication ---===//
 //
 //     x / c         ->  x * (1 / c)
 //     (x * a) * b   ->  x * (a * b)
 //     x * a + u * n ->  (x + (u * (1 / a)) * n) * a      n an integer, u the same for all elements, a > 0
-//     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that producer warps stage, a >= 1 or t of f16
+//     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that producer warps copy, a >= 1 or t of f16
 //
-// Each rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula. So the
-// softmax scale and a softcap's divisor become one factor, and a bias by distance, as ALiBi's or a table's, leaves the
-// scale at the end of the score, where the exponent absorbs it. What is finite stays so: t is not divided by less than
-// 1 (ScaleQueries sees to it that it need not be), and u / a is held below 2^96, so that its products with integers are
-// finite.
+// Each rewrite rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula.
+// The softmax scale and a softcap's divisor become one factor. Where a relative-position bias (ALiBi's or a table's) is
+// added, the scale moves to the end of the score, where the exponent absorbs it.
+//
+// Finite values stay finite: t is not divided by a factor below 1 (ScaleQueries raises the factor to at least 1), and u
+// / a is bounded by 2^96, so that its products with integers are finite.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +34,8 @@ using namespace attune;
 
 namespace {
 
-/// Neither zero, infinite nor so small or large that a product with another such factor could over- or underflow alone.
+/// Whether `value` is a normal number of moderate size, so that a product with one more such factor neither overflows
+/// nor underflows.
 bool isModerate(float value) { return std::isnormal(value) && std::fabs(std::log2(std::fabs(value))) < 60; }
 
 Value constant(PatternRewriter &rewriter, Location loc, float value) {
@@ -68,14 +70,15 @@ struct ProductOfConstants : OpRewritePattern<arith::MulFOp> {
   }
 };
 
-/// Whether every finite `term` is finite divided by a moderate `factor`.
+/// Whether `term` divided by a moderate `factor` is finite for every finite `term`.
 bool staysFinite(Value term, float factor) {
   auto load = term.getDefiningOp<tile::ElementOp>();
   return factor >= 1 || (load && load.getView().getType().getElementType().isF16());
 }
 
-/// A bias that can be divided by `factor` at no cost to its elements: the factor that the block computes of `factor *
-/// integer`, or a value that producer warps bring. The factor is what to divide, null where there is none.
+/// Returns the value to divide so that the bias `term` is divided by `factor` at no cost per element: the factor u of u
+/// * integer, which is computed once per block, or the bias itself where producer warps copy it to shared memory. Null
+/// where `term` has no such value.
 Value divisibleFactor(Value term, arith::AddFOp sum, float factor) {
   if (auto bias = term.getDefiningOp<arith::MulFOp>())
     for (auto [u, n] : {std::pair(bias.getLhs(), bias.getRhs()), std::pair(bias.getRhs(), bias.getLhs())})
@@ -84,7 +87,7 @@ Value divisibleFactor(Value term, arith::AddFOp sum, float factor) {
   return staysFinite(term, factor) && isStaged(term, dyn_cast<tile::MapOp>(sum->getParentOp())) ? term : Value();
 }
 
-/// `slope`, or 2^96 of its sign where it is beyond and `finite` is not infinite.
+/// Clamps `slope` to +-2^96, but keeps `slope` where `finite` is infinite.
 Value bounded(PatternRewriter &rewriter, Location loc, Value slope, Value finite) {
   auto isAbove = [&](Value value, float limit) -> Value {
     return arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, math::AbsFOp::create(rewriter, loc, value),

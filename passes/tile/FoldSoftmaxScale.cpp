@@ -1,21 +1,21 @@
-//===- FoldSoftmaxScale.cpp - The score's scale meets log2(e) in the exponent -----===//
+//===- FoldSoftmaxScale.cpp - Fold the score's scale and log2(e) into the exponent ---===//
 //
-// Three rewrites. A positive constant factor c at the end of the score leaves the tile and meets its consumers instead:
-// max and selection commute with it, and
+// The pass has three rewrites. First, a positive constant factor c at the end of the score moves to the consumers of
+// the score. max and selection commute with c, so
 //
 //     x = c * s;  m = max(x);  p = exp(x - m)        becomes        m' = max(s);  p = exp(c * s - c * m')
 //
-// Then exp becomes exp2 with log2(e) folded into the factor, which multiplies the difference:
+// Second, exp becomes exp2 with log2(e) folded into the factor, which multiplies the difference:
 //
 //     exp(c * a - c * b)  =  exp2((a - b) * (c * log2(e)))
 //
-// The difference of two floats that are close is exact, so the exponent is right for every finite a and b. With the
-// factor inside, as one multiply-add with the addend -(b * c * log2(e)) of the row, the addend's rounding, 2^-24 of the
-// logit, would stay in p: beyond 1e9 the row is zero or infinite. Where that multiply-add pays, tile-lazy-rescale and
-// tile-fuse-exponents make it for the rows that it is right for.
+// The difference of two floats that are close is exact, so the exponent is right for every finite a and b. If the
+// factor multiplied a and b instead, as one multiply-add with the row's addend -(b * c * log2(e)), then the rounding of
+// the addend, 2^-24 of the logit, would remain in p: for logits beyond 1e9 the row would be zero or infinite.
+// tile-lazy-rescale and tile-fuse-exponents form that multiply-add for the rows where it is right.
 //
-// An exponential of a score alone, as sigmoid's, has one factor too, but in kernels that are precise: it rounds once
-// where the formula rounds twice.
+// Third, an exponential of a score alone, as in sigmoid, gets one factor too. Kernels with `precise` and float32
+// kernels are excluded, because the rewrite rounds once where the formula rounds twice.
 //
 //     exp(-(c * a))  =  exp2(a * (-c * log2(e)))
 //
@@ -44,7 +44,7 @@ namespace {
 
 constexpr float log2e = 1.44269504088896340736f;
 
-/// The positive constant by which `map` multiplies its result last, and the factor's partner.
+/// The positive constant factor of the map's result, and the value that the factor multiplies.
 std::optional<std::pair<float, Value>> trailingFactor(tile::MapOp map) {
   Value result = map.getYield().getValues().front();
   auto [partner, factor] = splitFactor(result);
@@ -57,7 +57,7 @@ void moveFactor(tile::MapOp map) {
   auto factor = trailingFactor(map);
   if (!factor || !map.isWhole())
     return;
-  // The maps that are more than selections must apply the factor.
+  // Maps that do more than select must apply the factor themselves.
   SmallVector<OpOperand *> consumers;
   ScoreFlow flow([](float constant) { return constant == 0 || std::isinf(constant); });
   auto onMap = [&](tile::MapOp user, OpOperand &use) {
@@ -110,7 +110,7 @@ void useExp2(math::ExpOp exp) {
     difference.erase();
 }
 
-/// exp of an element times a constant, or of its negative.
+/// Rewrites exp(element * constant), also with a negative sign, to exp2 with one factor.
 void useExp2OfElement(tile::MapOp map, math::ExpOp exp) {
   Value value = exp.getOperand();
   float factor = log2e;
@@ -160,7 +160,7 @@ struct FoldSoftmaxScale : attune::impl::FoldSoftmaxScaleBase<FoldSoftmaxScale> {
     }
   }
 
-  /// A map that is nothing but exp(a - b) of its inputs: the softmax's own, not one of the user's.
+  /// Whether the map is nothing but exp(a - b) of its two inputs: the exponential of softmax, not a user's.
   static bool isSoftmaxExponent(tile::MapOp map) {
     return map.getInputs().size() == 2 && map.getYield().getValues().front().getDefiningOp<math::ExpOp>() &&
            map.getOrigins().empty();

@@ -1,33 +1,34 @@
-//===- FuseExponents.cpp - One multiply-add for the exponent -----------------===//
+//===- FuseExponents.cpp - Compute the exponent of softmax as one FMA -----===//
 //
-// exp2((x - m) * c) takes a subtraction and a multiplication an element, and is right for every finite x and m.
-// exp2(x * c - m * c) takes one multiply-add, whose addend belongs to the row, but the addend is rounded. Two ways to
-// have one multiply-add in any case:
+// exp2((x - m) * c) takes a subtraction and a multiplication per element and is right for every finite x and m. exp2(x
+// * c - m * c) takes one multiply-add whose addend is computed once per row, but the addend is rounded. There are two
+// ways to use one multiply-add and to stay right for large m:
 //
-// Warp-level products: where a row of a warp has a large maximum, the difference is taken in front, in a branch that is
-// hardly ever entered.
+// Warp-level products: where a row of a warp has a large maximum, the difference is computed before the multiply-add,
+// in a branch that is hardly ever taken.
 //
 //     far = any |m| >= 2^14 / c                      below, the rounding changes p by 2^-11, less than bf16 does
 //     x   = map(x, m) only if far: x - m
 //     m   = map(m)    only if far: 0
 //     p   = exp2(fma(x, c, m * -c))
 //
-// Warpgroup-level products: no branch, which would keep what the scores do not decide from running beside what they do:
-// with dropout it cost 11%.
+// Warpgroup-level products: no branch. A branch would keep work that does not depend on the scores from overlapping
+// with work that does; with dropout a branch cost 11%.
 //
 //     m starts from the least finite float
 //     f     = |m| < 2^30 / c ? c : 2^k               2^k >= c, but at most 1
-//     a     = -(m * f)                               carried: a of the tile before
+//     a     = -(m * f)                               a of the previous tile is carried as a_old
 //     alpha = exp2(a - a_old)
 //     p     = exp2(fma(x, f, a))
 //
-// Below 2^30 the rounding of a, e <= 2^6, multiplies all exponentials of the row by 2^e, which leaves with the sum,
-// since alpha is made of the rounded addends too. Beyond, m * 2^k is exact, x = m gives 1, and the next smaller float32
-// is at least 2^5 less in the exponent. A row without a key needs no guard: its addend is finite, and
-// p = exp2(-inf) = 0.
+// For |m| below 2^30 / c the rounding error of a, e <= 2^6, multiplies all exponentials of the row by 2^e. The division
+// by the row sum cancels this factor, since alpha is computed from the rounded addends too. For larger |m|, m * 2^k is
+// exact: x = m gives p = 1, and the next smaller float32 is at least 2^5 less in the exponent. A row without visible
+// keys needs no guard: its addend is finite, and p = exp2(-inf) = 0.
 //
-// For bf16: f16 has no room for 2^e and more digits than the first way leaves; float32 kernels are bound by their
-// products. Warpgroups that take turns keep their maxima, and have a multiply-add by that (tile-lazy-rescale).
+// The pass applies to bf16 kernels only. f16 has no range for the factor 2^e, and more digits than the first way
+// preserves; float32 kernels are bound by their products. Kernels with ping-pong use lazy rescaling, which has its own
+// multiply-add (tile-lazy-rescale).
 //
 //===----------------------------------------------------------------------===//
 
@@ -62,13 +63,13 @@ namespace {
 
 constexpr float greatest = std::numeric_limits<float>::max();
 
-/// A loop's exponentials, and by what the move of the maximum changes those before.
+/// The exponentials of a loop, and `alpha`, the factor that rescales earlier exponentials when the maximum changes.
 struct Softmax {
   tile::MapOp exponentials, alpha;
 
   tile::ForBlocksOp loop() { return cast<tile::ForBlocksOp>(exponentials->getParentOp()); }
   Value scores() { return exponentials.getInputs()[0]; }
-  /// The maximum; 0 where there is none.
+  /// The row maximum, replaced by 0 where the row has no visible key.
   Value base() { return exponentials.getInputs()[1]; }
   float factor() { return *exponentFactor(exponentials); }
 };
@@ -88,11 +89,11 @@ std::optional<Softmax> match(tile::MapOp exponentials) {
   return softmax.alpha ? std::optional(softmax) : std::nullopt;
 }
 
-/// Of the value that `maximum` starts from, among those that its loop carries.
+/// The index, among the loop's carried values, of the running maximum that `maximum` updates.
 unsigned carriedIndex(tile::ReduceOp maximum) { return cast<BlockArgument>(maximum.getInit()).getArgNumber() - 2; }
 
-/// The carried maximum that `base` guards: m of m == -inf ? 0 : m, where the loop starts from -inf. Null where it is
-/// another map.
+/// Returns the running maximum m if `base` is m == -inf ? 0 : m and the loop starts m from -inf; null where `base` is
+/// computed in another way.
 tile::ReduceOp guardedBy(Value base) {
   auto map = base.getDefiningOp<tile::MapOp>();
   auto select = map && map.getInputs().size() == 1 && map.isWhole()
@@ -111,8 +112,8 @@ tile::ReduceOp guardedBy(Value base) {
   return start && constantFloat(start.getValue()) == least ? maximum : tile::ReduceOp();
 }
 
-/// Whether a factor of all exponentials of a row leaves with the sum: not where their sum meets another exponential of
-/// the maximum behind the loop, as that of a sink.
+/// Whether a common factor of all exponentials of a row cancels in the division by the row sum. The factor does not
+/// cancel where another exponential of the maximum is added to the sum after the loop, such as that of a softmax sink.
 bool isStoredWithSum(tile::ReduceOp maximum) {
   auto loop = cast<tile::ForBlocksOp>(maximum->getParentOp());
   return llvm::none_of(loop.getResult(carriedIndex(maximum)).getUsers(),
@@ -124,7 +125,7 @@ public:
   explicit Fuser(Softmax softmax)
       : softmax(softmax), builder(softmax.exponentials), loc(softmax.exponentials.getLoc()), factor(softmax.factor()) {}
 
-  /// The difference in a branch. What else reads the scores stands in front.
+  /// Computes x - m in a branch for rows with a large maximum. Other readers of the scores precede the branch.
   void withBranch() {
     Value x = softmax.scores(), base = softmax.base();
     Value size = map("m_size", base.getType(), base,
@@ -142,10 +143,10 @@ public:
             [&](ValueRange v) -> Value { return exponential(v[0], constant(factor), v[1]); });
   }
 
-  /// A factor for each row.
+  /// Gives each row its own factor f, without a branch.
   void withRowFactor(tile::ReduceOp reduce) {
     Value maximum = reduce.getResult();
-    // In front of both.
+    // `alpha` and the exponentials both read the addend, so it is inserted before the first of the two.
     if (softmax.alpha->isBeforeInBlock(softmax.exponentials))
       builder.setInsertionPoint(softmax.alpha);
     const float power = std::min(1.0f, std::exp2(std::ceil(std::log2(factor))));
@@ -155,7 +156,8 @@ public:
       return arith::SelectOp::create(builder, loc, isFar, constant(power), constant(factor));
     });
     Value addend = map("addend", maximum.getType(), {maximum, rowFactor}, [&](ValueRange v) -> Value {
-      // Not contracted with a sum, which would round it in one place and not in the other.
+      // MulFiniteOp keeps the device compiler from fusing the product into the subtraction of `alpha`: the fused form
+      // would skip the rounding there, but not in the exponentials.
       return tile::MulFiniteOp::create(builder, loc, builder.getF32Type(), arith::NegFOp::create(builder, loc, v[0]),
                                        v[1]);
     });
@@ -188,8 +190,8 @@ private:
     old.erase();
   }
 
-  /// `addend` of the tile before. In front of the first it is that of a row without a key, whose maximum is the least
-  /// finite float.
+  /// Carries `addend` from tile to tile and returns the previous tile's. Before the first tile the carried value is the
+  /// addend of a row without visible keys, whose maximum is the least finite float.
   Value carry(Value addend, unsigned maximum) {
     tile::ForBlocksOp loop = softmax.loop();
     OpBuilder::InsertionGuard guard(builder);

@@ -1,10 +1,11 @@
-//===- HoistInvariants.cpp - Compute each value once: for the block, the row, the column ---===//
+//===- HoistInvariants.cpp - Compute each value once per block, row or column ---===//
 //
-// A quotient of a coordinate that does not change within a tile is that of the tile's first. What a map computes from
-// block values alone moves in front of the map (and of the loop, if nothing in it is needed);
-// what depends on one axis only becomes a map over that axis, and what such a map needs from outside the loop moves it
-// there too. Row and column values that cost less to compute than to keep in a register stay. Where passes of a loop differ
-// in neither axis (its rounds do), elements of tensors are loaded by a map in front of it.
+// - A quotient of a coordinate that is the same for all rows (columns) of a tile is computed from the tile's first one.
+// - Ops of a map that depend on block values alone move before the map, and before the loop if they read nothing in it.
+// - Ops that depend on one axis only become a map over that axis, which also moves before the loop if it reads nothing
+//   in it. Row and column values that cost less to compute than to keep in a register stay in the map.
+// - Where the iterations of a loop differ in neither axis of a map (a domain with `times` repeats the same tile), a map
+//   before the loop loads the elements of captured tensors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +31,8 @@ namespace {
 
 using Axes = llvm::SmallSetVector<StringAttr, 2>;
 
-/// The axes that each value of a map's region varies along. What the region reads of the body of the loop around it
-/// varies from iteration to iteration, which counts as `loopVariant`.
+/// The axes along which each value of a map's region varies. Values that the region reads from the body of the
+/// enclosing loop vary from iteration to iteration, which is recorded as the pseudo-axis `loopVariant`.
 class Dependence {
 public:
   explicit Dependence(tile::MapOp map) : map(map), loopVariant(StringAttr::get(map.getContext(), "")) {
@@ -62,8 +63,8 @@ public:
     return llvm::all_of(of(value), [&](StringAttr axis) { return axis == loopVariant; });
   }
 
-  /// The only axis of the map along which `value` varies, null if there is none or more. Along that of the loop a value
-  /// varies from iteration to iteration anyway.
+  /// The only axis of the map along which `value` varies; null if there is none or more than one. A value that varies
+  /// along the loop's own axis varies from iteration to iteration anyway, so `loopVariant` is ignored for it.
   StringAttr only(Value value, StringAttr loopAxis) const {
     Axes known = of(value);
     if (known.contains(loopAxis))
@@ -77,7 +78,7 @@ private:
   llvm::DenseMap<Value, Axes> axes;
 };
 
-/// Ops whose result is worth a register a row or column: memory, division, special functions.
+/// Ops whose result is worth a register per row or column: loads, divisions, special functions.
 bool isCostly(Operation *op) {
   return isa<tile::ElementOp, arith::DivFOp, arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp>(op) ||
          (isa<math::MathDialect>(op->getDialect()) && !isa<math::FmaOp, math::AbsFOp, math::AbsIOp>(op));
@@ -105,7 +106,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
       hoistFromLoop(loop);
   }
 
-  /// Quotients of coordinates by multiples of the tile's size, where tiles begin at multiples of that.
+  /// Replaces coordinate / c by origin / c where c is a multiple of the tile's size and so is the tile's origin.
   void takeQuotientsOfTile(tile::MapOp map) {
     auto type = cast<TileType>(map.getResult().getType());
     for (auto division : llvm::make_early_inc_range(map.getBody().front().getOps<arith::DivSIOp>())) {
@@ -123,19 +124,19 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     }
   }
 
-  /// Ops of the region that depend on no axis move in front of the map.
+  /// Moves ops of the region that depend on no axis before the map.
   void hoistBlockValues(tile::MapOp map) {
     Dependence dependence(map);
     for (Operation &op : llvm::make_early_inc_range(map.getBody().front().without_terminator()))
-      // An operand that had to stay (a division that may be by zero) keeps its users.
+      // An op stays if one of its operands had to stay in the region (a division that may be by zero).
       if (isPure(&op) && !op.getNumRegions() && dependence.isUniform(op.getResult(0)) &&
           llvm::none_of(op.getOperands(), [&](Value v) { return map.getBody().isAncestor(v.getParentRegion()); }))
         op.moveBefore(map);
   }
 
-  /// Costly values along one axis of a two-axis map come from a map over that axis. Values along the axis that the loop
-  /// goes over would be computed for each of its tiles: those of a conditional map stay in it, but for loads, which may
-  /// come from a map under the same condition.
+  /// Moves costly values along one axis of a two-axis map to a map over that axis. A value along the loop's own axis
+  /// would be computed in every iteration. In a conditional map such values therefore stay, except for loads, which may
+  /// move to a map with the same condition.
   void splitByAxis(tile::MapOp map) {
     if (cast<TileType>(map.getResult().getType()).rank() < 2)
       return;
@@ -145,8 +146,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     for (Operation &op : map.getBody().front().without_terminator()) {
       if (op.getNumResults() != 1 || !dependence.only(op.getResult(0), along) || !isPure(&op))
         continue;
-      // A root is the last value of its axis: some user varies along another one or with the loop, or leaves the
-      // region.
+      // A root is the last value of its axis: a user of the root varies along another axis or with the loop, or is the
+      // region's yield.
       Value value = op.getResult(0);
       if (map.getOnlyIf() && dependence.only(value, along) == along) {
         if (conditionalColumns && isa<tile::ElementOp>(op) && followsFromCoordinate(map, value))
@@ -161,7 +162,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     }
     for (Value root : roots)
       extract(map, root, dependence.only(root, along), /*onlyIf=*/{});
-    // A load by what another has loaded takes that one along.
+    // A load whose index comes from another load is extracted together with that load.
     for (Value load : loads)
       if (llvm::none_of(loads,
                         [&](Value other) { return other != load && sliceOf(other).contains(load.getDefiningOp()); }))
@@ -170,8 +171,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
       extract(map, load, along, map.getOnlyIf());
   }
 
-  /// Loads of a two-axis map that every pass of the loop around it would do again come from a map of their own, where it
-  /// has any, and no producer warps that bring them.
+  /// Moves loads of a two-axis map that would be the same in every iteration to a map of their own before the loop. The
+  /// map is conditional on the loop having iterations. Biases that producer warps copy stay.
   void splitInvariantLoads(tile::MapOp map) {
     auto loop = map->getParentOfType<tile::ForBlocksOp>();
     auto type = cast<TileType>(map.getResult().getType());
@@ -186,7 +187,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         extract(map, load, both.getArrayRef(), hasIterations(loop));
   }
 
-  /// Whether a domain is visited at all, in front of its loop; null where it says nothing of rounds.
+  /// Whether the domain has any iterations, computed before the loop; null where the domain has no `times`.
   static Value hasIterations(tile::ForBlocksOp loop) {
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     Value times = domain ? domain.getTimes() : Value();
@@ -204,7 +205,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     return domain ? domain.getAxisAttr() : StringAttr();
   }
 
-  /// The ops of the region that `root` follows from.
+  /// The ops of the region that `root` is computed from.
   static llvm::SetVector<Operation *> sliceOf(Value root) {
     llvm::SetVector<Operation *> slice;
     SmallVector<Operation *> work{root.getDefiningOp()};
@@ -221,7 +222,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
 
   static bool isWorthKeeping(Value root) { return llvm::any_of(sliceOf(root), isCostly); }
 
-  /// Whether `value` follows from a coordinate, and from no input of the map.
+  /// Whether `value` is computed from coordinates and values outside of the map, and from no input of the map.
   static bool followsFromCoordinate(tile::MapOp map, Value value) {
     return llvm::none_of(sliceOf(value), [&](Operation *op) {
       return llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -234,7 +235,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
 
   /// Makes `root` the element of a new map over `axes`, and an input of `map`.
   void extract(tile::MapOp map, Value root, ArrayRef<StringAttr> axes, Value onlyIf) {
-    // Of both axes it is the same in all passes of the loop.
+    // A map over both axes is the same in all iterations, so it is placed before the loop.
     OpBuilder builder(axes.size() > 1 ? map->getParentOp() : map.getOperation());
     SmallVector<Operation *> ordered(sliceOf(root).getArrayRef());
     llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
@@ -283,7 +284,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         op->erase();
   }
 
-  /// Scalar ops, and maps over q, that need nothing of the loop move in front of it.
+  /// Moves scalar ops and maps over one axis that read nothing in the loop before the loop.
   void hoistFromLoop(tile::ForBlocksOp loop) {
     auto outside = [&](Value value) { return !loop.getBody().isAncestor(value.getParentRegion()); };
     for (Operation &op : llvm::make_early_inc_range(loop.getBody().front().without_terminator())) {

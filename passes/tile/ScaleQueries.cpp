@@ -1,4 +1,4 @@
-//===- ScaleQueries.cpp - A part of the scale moves to Q ----------------------===//
+//===- ScaleQueries.cpp - Scale Q by a power of two, so that biases are divided by at least 1 ---===//
 //
 //     before                                     after, a = 2^e * a', 1 <= a' < 2
 //     --------------------------------------     -------------------------------------------
@@ -6,13 +6,14 @@
 //     s = mma q, k                               s = mma q, k
 //     x = map(s) { s * a + t }                   x = map(s) { s * 2^-e * a + t }
 //
-// A staged bias t is to stand beside the unscaled product, from where it costs nothing (FoldFactors, AccumulateBias),
-// and must be divided by the factor for it. A factor below 1 would make large finite biases infinite, as those that
-// hide by the least finite float. Factors of two leave to Q once a tile of queries: what is left is 1 or more, and
-// where it is 1, as at D 64, there is nothing to divide.
+// FoldFactors adds a bias t from shared memory to the unscaled product, where the addition is free (AccumulateBias).
+// For that, t is divided by the score's factor. Division by a factor below 1 would make large finite biases infinite,
+// such as the least finite float that masks keys. Therefore the power of two of the factor is applied to Q, once per
+// tile of queries. The remaining factor is 1 or more; where the remaining factor is 1, as at D 64, no division is
+// needed.
 //
-// For bf16, whose exponents have room: a subnormal product, below 2^-126, is all that is inexact. f16 has none, and
-// keeps the formula.
+// The pass applies to bf16 only, whose exponent range suffices: only subnormal products, below 2^-126, become inexact.
+// f16 lacks the range and keeps the formula.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +34,7 @@ using namespace attune;
 
 namespace {
 
-/// The factor by which `op` multiplies `value`, where that is a constant.
+/// The factor by which `op` multiplies `value`, where the factor is a constant.
 std::optional<float> factorOn(Operation *op, Value value) {
   if (auto division = dyn_cast<arith::DivFOp>(op))
     if (std::optional<float> divisor = constantFloat(division.getRhs()); divisor && division.getLhs() == value)
@@ -42,7 +43,8 @@ std::optional<float> factorOn(Operation *op, Value value) {
   return other == value ? std::optional(factor) : std::nullopt;
 }
 
-/// The constant factor of `element`, where the map adds a staged bias to nothing but their product and other terms.
+/// The constant factor of `element`, if the map adds a bias in shared memory to factor * `element` (and perhaps to
+/// other terms), and computes nothing else from `element`.
 std::optional<float> factorOfBiasedScore(tile::MapOp map, Value element) {
   float factor = 1;
   bool isSum = false;
@@ -81,7 +83,8 @@ struct ScaleQueries : attune::impl::ScaleQueriesBase<ScaleQueries> {
     auto queries = product && !product.getAcc() && product.getResult().hasOneUse()
                        ? product.getLhs().getDefiningOp<tile::LoadOp>()
                        : nullptr;
-    // A tile that comes anew with each tile of keys is not worth it.
+    // A tile of queries that is loaded anew for each tile of keys is not scaled: the scaling would be repeated for
+    // each.
     if (!queries || !queries.getResult().hasOneUse() || !map.isWhole() || queries->getBlock() == map->getBlock())
       return;
     BlockArgument element = map.getElement(0);

@@ -1,10 +1,13 @@
-//===- SeparateScore.cpp - A branch between the product and a costly score -----===//
+//===- SeparateScore.cpp - Put a branch between the product and a costly score ---===//
 //
-// The device compiler schedules instructions freely within a basic block. With a score of several ops in the block of S
-// = Q K^T it starts scores before the product is complete, holds both at once, and runs out of registers. A branch on a
-// run-time condition that always holds inside the loop (there are keys) ends the block where the product ends. A
-// warpgroup waits for its products, in front of which no score starts. In a loop with a second product of such a tile (dP
-// of the backward pass) there are registers for both, and the branch would keep exponentials from running beside products.
+// The device compiler schedules instructions freely within a basic block. If a score of several ops is in the basic
+// block of S = Q K^T, the compiler starts scores before the product is complete, holds both in registers, and spills. A
+// branch on a run-time condition that always holds inside the loop (there are keys) ends the block where the product
+// ends.
+//
+// Warpgroup-level products need no branch: the wait for the product already separates it from the score. A loop with a
+// second product of the same tile type (dP of the backward pass) has registers for both, and a branch would keep
+// exponentials from overlapping with products.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +27,7 @@ namespace {
 struct SeparateScore : attune::impl::SeparateScoreBase<SeparateScore> {
   using SeparateScoreBase::SeparateScoreBase;
 
-  /// Whether the loop has another product that gives such a tile.
+  /// Whether the loop has another product with a result of the same type.
   static bool hasTwin(tile::MmaOp product) {
     return llvm::any_of(product->getBlock()->getOps<tile::MmaOp>(),
                         [&](tile::MmaOp other) { return other != product && other.getType() == product.getType(); });

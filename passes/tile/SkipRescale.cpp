@@ -1,12 +1,12 @@
 //===- SkipRescale.cpp - Rescale the accumulator only when a row maximum moved ---===//
 //
 // alpha = exp(m_old - m_new) is 1 for every row once the maxima have settled. Then acc * alpha is acc, and a warp whose
-// rows all have alpha = 1 jumps over the multiplications. The branch also ends a basic block between the softmax and
-// the product, which keeps the device compiler's instruction scheduler from mixing the two and running out of
+// rows all have alpha = 1 branches around the multiplications. The branch also ends a basic block between the softmax
+// and the product, which keeps the device compiler's instruction scheduler from mixing the two and running out of
 // registers.
 //
-// Not beside warpgroup-level products: these end the block by their waits, and the branch costs more than the
-// multiplications.
+// The pass skips kernels with warpgroup-level products: the waits for these products end the basic block already, and
+// the branch costs more than the multiplications.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +40,7 @@ struct SkipRescale : attune::impl::SkipRescaleBase<SkipRescale> {
     });
     for (tile::MapOp map : rescales) {
       OpBuilder builder(map);
-      // Unordered: a NaN must reach the accumulator.
+      // UNE is true for NaN: a NaN must reach the accumulator.
       Value moved = createAny(builder, map.getLoc(), "max_moved", rescaleFactor(map), arith::CmpFPredicate::UNE, 1);
       map.getOnlyIfMutable().assign(moved);
     }

@@ -1,13 +1,13 @@
-//===- SplitRelativePositions.cpp - The distance k - q as a difference of two floats ----===//
+//===- SplitRelativePositions.cpp - Compute float(k - q) as a difference of two floats ---===//
 //
-// A bias by distance, as ALiBi's slope * (k - q), converts an integer to float for every element. With the tile's first
-// query q0 and key k0
+// A relative-position bias such as ALiBi's slope * (k - q) converts an integer to float for every element. With the
+// tile's first query q0 and first key k0
 //
 //     float(k - q)  =  (float(k0 - q0) + float(k - k0)) - float(q - q0)
 //                       column                            row
 //
-// columns and rows count in floats (coordinates of type f32), and an element costs one subtraction. All parts are exact
-// below 2^24, and so is their difference; beyond, |k - k0| and |q - q0| are below a tile's sides, so that the relative
+// columns and rows are coordinates of type f32, and an element costs one subtraction. All three parts are exact below
+// 2^24, and so is their difference. Beyond 2^24, |k - k0| and |q - q0| are below the tile's sizes, so the relative
 // error stays at 2^-24.
 //
 //===----------------------------------------------------------------------===//

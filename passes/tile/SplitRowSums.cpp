@@ -1,7 +1,7 @@
-//===- SplitRowSums.cpp - Row sums stay split over lanes until the loop ends ---===//
+//===- SplitRowSums.cpp - Keep row sums split over lanes until the loop ends ---===//
 //
-// The lanes that share a row each keep the sum of their own columns: l' = alpha * l + sum(p) is linear and alpha is the
-// same in all of them, so that they are combined once, after the last K tile.
+// Each lane of a row sums only its own columns. l' = alpha * l + sum(p) is linear, and alpha is the same in all lanes
+// of the row, so the lanes' sums are combined once, after the last K tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,8 @@ using namespace attune;
 
 namespace {
 
-/// Whether `init` is the carried sum, times a row factor at most, and nothing else reads the sum in the loop.
+/// Whether `init` is the carried sum, or the carried sum times a row factor, and nothing else in the loop reads the
+/// sum.
 bool isScaledCarry(Value init, Value carried) {
   if (init == carried)
     return carried.hasOneUse();

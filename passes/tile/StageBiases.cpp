@@ -1,13 +1,13 @@
-//===- StageBiases.cpp - A dense bias comes to shared memory with the K tile -----===//
+//===- StageBiases.cpp - Copy dense biases to shared memory together with the K tile ---===//
 //
 //     before                                     after
 //     --------------------------------------     -------------------------------------------
 //     map(s) at(q, k) { s + bias[h, q, k] }      b = window bias[h, q0, k0]
 //                                                map(s, b) { s + b }
 //
-// A window is copied ahead of its use, by TMA, where a lane would load its elements one by one. Where the
-// scores have gradients, its stage is read at the beginning of a tile's five products: one stage is filled beside the
-// rest of them.
+// TMA copies a window ahead of its use; without the window each lane would load its elements one by one. In a backward
+// loop of five products the window is read at the beginning of a tile, so a ring of one stage is refilled while the
+// rest of the products run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,8 +68,8 @@ struct StageBiases : attune::impl::StageBiasesBase<StageBiases> {
     load.erase();
   }
 
-  /// The window that a map in front of `map` reads there, as the score does of what its derivative reads again; null where
-  /// there is none.
+  /// Returns an existing window of the loop with the same type, view and indices, or null. The derivative of a score
+  /// reads the same elements as the score.
   static Value windowOf(tile::MapOp map, TileType type, Value view, ValueRange indices) {
     for (auto window : map->getBlock()->getOps<tile::WindowOp>())
       if (window.getType() == type && window.getView() == view && llvm::equal(window.getIndices(), indices))

@@ -1,4 +1,4 @@
-//===- StageColumns.cpp - What masks load by key comes to shared memory ----------===//
+//===- StageColumns.cpp - Copy per-key vectors that masks read to shared memory ---===//
 //
 //     before                                              after
 //     -----------------------------------------------     ------------------------------------------------
@@ -6,8 +6,8 @@
 //                                                         t = convert c : register -> shared
 //     map(s, c) only_if partial { r == c ? s : -inf }     map(s, t) only_if partial { r == c ? s : -inf }
 //
-// Beside warpgroup-level products, S, P and O take all but a few of a lane's registers: there is no room for loads
-// under way, nor for their addresses. The warp that copies K loads ahead.
+// With warpgroup-level products, S, P and O occupy nearly all registers of a lane: no registers are left for loads in
+// flight, nor for their addresses. The producer warp that copies K loads the vectors ahead instead.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ struct StageColumns : attune::impl::StageColumnsBase<StageColumns> {
         });
   }
 
-  /// Whether the tile is computed in any case too, as where the score reads the same.
+  /// Whether an unconditional map of the loop computes the same tile; the score may read the same vector as the mask.
   static bool isComputedToo(tile::MapOp map) {
     return llvm::any_of(map->getBlock()->getOps<tile::MapOp>(), [&](tile::MapOp other) {
       return other != map && OperationEquivalence::isEquivalentTo(map, other, OperationEquivalence::IgnoreLocations);
@@ -47,7 +47,7 @@ struct StageColumns : attune::impl::StageColumnsBase<StageColumns> {
 
   static void stage(tile::MapOp map) {
     map.getOnlyIfMutable().clear();
-    if (isComputedToo(map)) // CSE makes one of both
+    if (isComputedToo(map)) // CSE merges the two equal maps.
       return;
     OpBuilder builder(map);
     builder.setInsertionPointAfter(map);

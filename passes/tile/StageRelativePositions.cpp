@@ -1,7 +1,7 @@
-//===- StageRelativePositions.cpp - A bias by distance is loaded once for each distance ---===//
+//===- StageRelativePositions.cpp - Load a relative-position bias once per value of q - k ---===//
 //
-// The value of a relative bias follows from q - k. In a tile of tile_q x tile_k elements there are tile_q + tile_k - 1
-// distances:
+// The value of a relative-position bias depends on q - k. A tile of tile_q x tile_k elements has only tile_q + tile_k -
+// 1 values of q - k, its distances:
 //
 //     before                              after
 //     ------------------------------      ------------------------------------------------------------------------
@@ -9,9 +9,9 @@
 //       { s + table[h, q - k + Sk] }      shared t' = t
 //                                         map(s, t') { s + t }
 //
-// The staged map may be computed by other warps and ahead of its use: table[h, d + Sk] costs a clamp, an address and a
-// load for each distance, not for each element. What an element reads is exact: the region is the map's own, at q =
-// distance and k = 0.
+// Other warps may compute the vector t, ahead of its use: table[h, d + Sk] then costs a clamp, an address and a load
+// per distance, not per element. The values are exact: the region of the vector's map is cloned from the original map,
+// with q = distance and k = 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,7 +60,7 @@ struct StageRelativePositions : attune::impl::StageRelativePositionsBase<StageRe
     BlockArgument q = map.getCoordinate("q"), k = map.getCoordinate("k");
     std::string name = nameFor(values.slice(root));
 
-    // The least distance is that of the first row and the last key.
+    // The first row and the last key of the tile have the least distance.
     Value apart = arith::SubIOp::create(builder, loc, map.originOf(q), map.originOf(k));
     Value first = arith::SubIOp::create(builder, loc, apart, i32(scores.size("k") - 1));
     Type element = isFlag ? builder.getI32Type() : root.getType();
@@ -98,7 +98,7 @@ struct StageRelativePositions : attune::impl::StageRelativePositionsBase<StageRe
         op->erase();
   }
 
-  /// That of the tensor which the value loads.
+  /// The name of the captured tensor that the ops of `slice` load from.
   static std::string nameFor(ArrayRef<Operation *> slice) {
     for (Operation *op : llvm::reverse(slice))
       if (auto load = dyn_cast<tile::ElementOp>(op))

@@ -1,7 +1,7 @@
-//===- StageVectors.cpp - Vectors that a loop loads come by shared memory -------===//
+//===- StageVectors.cpp - Copy vectors that a loop loads to shared memory ---===//
 //
-// A load of the warps that compute delays their products, and takes registers that tiles need. With warps that copy, these
-// load such vectors ahead, and compute what follows from them alone:
+// A load in a computing warp delays the warp's products and takes registers that tiles need. In kernels with producer
+// warps, the producer warps load such vectors ahead, and also compute what depends on these vectors alone:
 //
 //     before                                              after
 //     -----------------------------------------------     ------------------------------------------------
@@ -9,7 +9,8 @@
 //     n = map(l) { -l }                                   t = convert r : register -> shared
 //     p = map(s, n) { ... }                               p = map(s, t) { ... }
 //
-// Without, vectors are copied with the loop's tiles, and what follows from them is computed where it is read:
+// In kernels without producer warps, the vectors are copied together with the loop's tiles, and the maps that read a
+// vector recompute what depends on it:
 //
 //     l = load LSE[b, h, q0] : register                   t = load LSE[b, h, q0] : shared
 //     n = map(l) { -l }
@@ -32,15 +33,16 @@ using tile::TileType;
 
 namespace {
 
-/// A vector of a loop's body that follows from loads alone, which begin at one place and differ from tile to tile.
+/// A vector in a loop's body that is computed from loaded vectors alone. All these loads begin at the same row and load
+/// different rows in each iteration.
 class LoadedVector {
 public:
   LoadedVector(tile::ForBlocksOp loop, Value vector) : loop(loop), vector(vector), origin(originOf(loop, vector)) {}
 
-  /// Whether it is one.
+  /// Whether `vector` has this property.
   explicit operator bool() const { return origin != nullptr; }
 
-  /// Computes it by one map, through shared memory for the tiles that read it.
+  /// Computes the vector by one map, and gives it through shared memory to the two-axis maps that read it.
   void stage() {
     OpBuilder builder(vector.getContext());
     builder.setInsertionPointAfterValue(vector);
@@ -58,7 +60,8 @@ public:
     vector.replaceUsesWithIf(staged, [](OpOperand &use) { return isTile(use.getOwner()); });
   }
 
-  /// Whether copies of a loop's tiles can bring what it is computed from.
+  /// Whether asynchronous copies, issued ahead with the loop's tiles, can load all vectors that `value` is computed
+  /// from.
   static bool canBeCopied(tile::ForBlocksOp loop, Value value) {
     if (auto load = value.getDefiningOp<tile::LoadOp>())
       return runsAhead(loop, load) &&
@@ -67,7 +70,7 @@ public:
                         [&](Value input) { return canBeCopied(loop, input); });
   }
 
-  /// Copies what is loaded, of which tiles compute it where they read it.
+  /// Copies the loaded vectors to shared memory; each two-axis map that reads the vector recomputes it from them.
   void copy() {
     for (Operation *user : llvm::make_early_inc_range(vector.getUsers())) {
       auto map = dyn_cast<tile::MapOp>(user);
@@ -83,11 +86,11 @@ public:
     }
   }
 
-  /// Whether a tile reads it.
+  /// Whether a two-axis map reads the vector.
   bool isRead() const { return llvm::any_of(vector.getUsers(), isTile); }
 
 private:
-  /// Where the loads begin that `value` follows from; null where it is no such vector.
+  /// The first row of the loads that `value` is computed from; null where `value` is no vector of this kind.
   static Value originOf(tile::ForBlocksOp loop, Value value) {
     Block *body = &loop.getBody().front();
     auto type = dyn_cast<TileType>(value.getType());
@@ -112,7 +115,7 @@ private:
     return map && map.getResult().getType().rank() == 2;
   }
 
-  /// A shared vector with what a load gives.
+  /// Returns a copy in shared memory of what `load` loads; an equal copy is reused.
   static Value copied(tile::LoadOp load) {
     auto isCopy = [&](tile::LoadOp other) { return isCopied(other) && other->getOperands() == load->getOperands(); };
     for (auto other : load->getBlock()->getOps<tile::LoadOp>())
@@ -124,7 +127,7 @@ private:
     return tile::named(copy, tile::nameOf(load.getResult()));
   }
 
-  /// An element of `of`, computed at `builder` from those of loads.
+  /// Clones the computation of one element of `of` at `builder`; `ofLoad` gives the elements of the loaded vectors.
   static Value elementOf(OpBuilder &builder, Value of, function_ref<Value(tile::LoadOp)> ofLoad) {
     if (auto load = of.getDefiningOp<tile::LoadOp>())
       return ofLoad(load);
@@ -137,7 +140,7 @@ private:
     return mapping.lookupOrDefault(map.getYield().getValues().front());
   }
 
-  /// Rows past the limit are zeros, as those of the load are.
+  /// The element at `row`; zero for rows past the load's limit, as tile.load defines.
   static Value loadedAt(OpBuilder &builder, tile::LoadOp load, Value row) {
     Location loc = load.getLoc();
     SmallVector<Value> indices(load.getIndices().drop_back());
@@ -154,7 +157,7 @@ private:
 
   tile::ForBlocksOp loop;
   Value vector;
-  Value origin; ///< of its loads
+  Value origin; ///< first row of the vector's loads
 };
 
 struct StageVectors : attune::impl::StageVectorsBase<StageVectors> {

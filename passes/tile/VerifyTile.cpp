@@ -1,7 +1,7 @@
-//===- VerifyTile.cpp - The end of tile --------------------------------------===//
+//===- VerifyTile.cpp - Check what single tile ops cannot: the end of the tile dialect's passes ---===//
 //
-// What ops alone cannot say: that nothing of attn is left, that tiles and domains have the sizes of the plan, that the
-// plan's buffers fit, and that the kernel has the launch parameters that it reads.
+// Checks that no op of the attn dialect is left, that tiles and domains have the sizes of the plan, that the plan's
+// buffers fit in shared memory, and that the kernel has the launch parameters that it reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,7 +52,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return succeeded(result) ? verifyBudget(kernel) : failure();
   }
 
-  /// Loops that count, in front of tiles: over what memory says of all sequences.
+  /// scf.for is allowed before the loop over tiles only, to count integers: a block finds its sequence by a loop over
+  /// the lengths in memory.
   static LogicalResult verifyCount(Operation *op) {
     auto isNumber = [](Type type) { return type.isSignlessInteger(); };
     bool counts = !isa<tile::ForBlocksOp>(op->getParentOp()) && llvm::all_of(op->getResultTypes(), isNumber);
@@ -101,15 +102,15 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// What is in a kernel for what its plan's producer warps bring, or because warpgroups hold parts of the rows beside
-  /// them.
+  /// Whether `op` exists only in kernels with producer warps: the op is filled by producer warps, or computes the rows
+  /// of one warpgroup.
   static bool isForProducerWarps(Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
     return isa<tile::ScaleOp, tile::WindowOp, tile::WarpgroupRowOp>(op) ||
            (convert && tile::isRelative(convert.getResult().getType()));
   }
 
-  /// Sizes stand in the plan and in every op: an edit of one place alone is no other schedule.
+  /// The plan and every op repeat the sizes, so an edit of one place alone does not change the schedule.
   static std::string sizesRemedy(StringRef name, int64_t size) {
     return ("; the plan and all ops have one size, for another start from attn with --tile-" + name.take_back() + " " +
             Twine(size))
@@ -124,18 +125,18 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// What is staged: values by distance, in kernels that have warps for it.
+  /// Tiles in shared memory that are computed: relative-position values need a kernel with producer warps.
   static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
     auto map = convert.getTile().getDefiningOp<tile::MapOp>();
     TileType type = convert.getResult().getType();
-    if (!sched::fillingWarps(kernel) && !tile::isRelative(type)) // all warps make it together
+    if (!sched::fillingWarps(kernel) && !tile::isRelative(type)) // all warps compute the shared tile together
       return success();
     if (!sched::fillingWarps(kernel))
       return convert.emitOpError(
           "stages values by distance, which a role that fills rings computes; give sched.roles, or "
           "compute them element by element");
-    // Producer warps compute values by distance; of others those that follow from no tile, and all warps that multiply make
-    // the rest together.
+    // Producer warps compute relative-position vectors, and other vectors that depend on no tile. The computing warps
+    // write all other shared tiles themselves.
     if (tile::isRelative(type) &&
         (!map || !map.getInputs().empty() || map.getOnlyIf() || !isa<tile::ForBlocksOp>(convert->getParentOp())))
       return convert.emitOpError(
@@ -143,7 +144,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// The plan has the sizes of tiles of queries and keys; other axes are stepped along as the domain says.
+  /// The plan fixes the steps along q and k; along other axes the domain's own step counts.
   static LogicalResult verifyDomain(tile::DomainOp domain, tile::PlanAttr plan) {
     for (auto [axis, name, step] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
       if (domain.getAxis() == axis && int64_t(domain.getStep()) != step)
@@ -152,7 +153,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// Parts are the rows of warpgroups.
+  /// A part is the rows of one warpgroup.
   static LogicalResult verifyPart(tile::WarpgroupRowOp part, tile::KernelOp kernel) {
     const int64_t rows = rowsOfWarpgroup(kernel);
     if (!rows)
@@ -180,7 +181,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// Loads in a loop have `stages` buffers; the output takes the place of one that is dead by then.
+  /// A tile that is loaded in a loop takes `stages` buffers. The output reuses a buffer that is dead by then, except in
+  /// persistent kernels.
   LogicalResult verifyBudget(tile::KernelOp kernel) {
     const ArchInfo *info = findArch(arch);
     if (!info || info->isCpu())
