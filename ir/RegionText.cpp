@@ -1,12 +1,12 @@
-//===- RegionText.cpp - Regions in the text of an op ------------------------===//
+//===- RegionText.cpp - Parsing of regions in assembly formats --------------===//
 
 #include "ir/RegionText.h"
 
 using namespace mlir;
 using namespace attune;
 
-/// Whether `op` is in `region`, at any depth. While an op is parsed its regions have no op around them, which
-/// Region::isAncestor takes for granted.
+/// Whether `op` is in `region`, at any depth. Region::isAncestor cannot be used: it requires that every region has a
+/// parent op, but while an op is being parsed its regions have none.
 static bool isWithin(Operation *op, Region &region) {
   for (Region *around = op->getParentRegion(); around && around != &region;) {
     Operation *parent = around->getParentOp();
@@ -17,7 +17,7 @@ static bool isWithin(Operation *op, Region &region) {
   return op->getParentRegion() != nullptr;
 }
 
-/// An op outside of `region` that uses a value which it defines, at any depth, or null.
+/// An op outside of `region` that uses a value defined inside `region` at any depth; null where there is none.
 static Operation *findUserOutside(Region &region) {
   Operation *found = nullptr;
   auto search = [&](ValueRange values) {

@@ -1,12 +1,12 @@
-//===- RegionText.h - Regions in the text of an op --------------------------===//
+//===- RegionText.h - Parsing of regions in assembly formats ----------------===//
 //
 //     let assemblyFormat = "$tile `:` type($tile) custom<Region>($body) attr-dict";
 //
-// MLIR's parser lets an op name a value that a later region defines. A parser that an assembly format generates holds
-// the regions of its op in local variables, which are destroyed one after another where the rest of the op does not
-// parse: an op elsewhere would then keep a use of a destroyed value, and write to freed memory when it is destroyed
-// itself. These directives refuse such a region, so that regions may be destroyed in any order. A parser written by
-// hand needs nothing of the kind for regions that it adds to the OperationState, whose uses MLIR drops.
+// MLIR's parser lets an op use a value that a later region defines. A parser generated from an assembly format holds
+// the regions of its op in local variables. When the rest of the op fails to parse, the regions are destroyed one after
+// another: an op elsewhere would keep a use of a destroyed value, and would write to freed memory when that op is
+// destroyed. The directives in this file reject such a region, so that regions can be destroyed in any order. Custom
+// parsers that add their regions to the OperationState do not need the directives, as MLIR drops the uses there.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,11 +15,11 @@
 
 namespace attune {
 
-/// A region, which may be empty. An error where an op outside of it uses a value that it defines.
+/// Parses a region, which may be empty. Fails where an op outside of the region uses a value that the region defines.
 mlir::ParseResult parseRegion(mlir::OpAsmParser &parser, mlir::Region &region);
 void printRegion(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Region &region);
 
-/// The same of an op that always has a block: `{}` is an empty one.
+/// Parses the region of an op that always has one block. The text `{}` gives an empty block.
 mlir::ParseResult parseBody(mlir::OpAsmParser &parser, mlir::Region &body);
 void printBody(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Region &body);
 

@@ -1,4 +1,4 @@
-//===- Terminators.h - How a region ends, before that is verified -----------===//
+//===- Terminators.h - The terminator of a region not yet verified ----------===//
 #pragma once
 
 #include "mlir/IR/Block.h"
@@ -6,8 +6,8 @@
 
 namespace attune {
 
-/// The op that ends the region's first block, or null where it is another one or there is none. An op's verifier runs
-/// before those of its traits, which demand a terminator, so that text may have left it out.
+/// The terminator of the region's first block if the terminator is an `Op`, else null. An op's own verifier runs before
+/// the verifiers of its traits that require a terminator, so parsed text may still lack the terminator.
 template <typename Op> Op terminatorOf(mlir::Region &region) {
   mlir::Block &block = region.front();
   return block.empty() ? Op() : mlir::dyn_cast<Op>(block.back());

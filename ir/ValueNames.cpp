@@ -1,4 +1,4 @@
-//===- ValueNames.cpp - What values are called in printed text ----------------===//
+//===- ValueNames.cpp - Readable names of SSA values in printed text ----------===//
 
 #include "ir/ValueNames.h"
 #include "ir/sched/Sched.h"
@@ -12,14 +12,14 @@ using namespace attune;
 
 namespace {
 
-/// The name of a value without what its part in a loop adds; "" for none.
+/// The name of a value without the suffixes _init, _next and _end of loops; "" where the value has no name.
 std::string baseName(Value value);
 
 //===----------------------------------------------------------------------===//
 // Loops
 //===----------------------------------------------------------------------===//
 
-/// What a loop carries from one pass to the next, in matching order.
+/// The loop-carried values of a loop: initial values, block arguments, next values and results, in matching order.
 struct Carried {
   ValueRange inits, arguments, nexts, ends;
 };
@@ -32,21 +32,21 @@ Carried carriedBy(Operation *op) {
   return {};
 }
 
-/// The tiles alone: `tile.names` has the rest.
+/// The carried tiles of a sched.for_tiles. The carried scalars take their names from `tile.names` instead.
 Carried tilesCarriedBy(sched::ForTilesOp loop) {
   const size_t scalars = loop.getInits().size();
   return {loop.getTiles(), loop.getBody().getArguments().drop_front(scalars),
           loop.getNext().getValues().drop_front(scalars), loop.getResults().take_front(loop.getTiles().size())};
 }
 
-/// The name of what `carried` carries as its `i`th.
+/// The name of the `i`th loop-carried value.
 std::string carriedName(const Carried &carried, size_t i) {
   std::string name = baseName(carried.inits[i]);
-  // Not by baseName: a loop may yield what it carries as it is.
+  // The next value is not named by baseName, which would recurse forever where a loop yields its argument unchanged.
   return name.empty() ? tile::nameOf(carried.nexts[i]).str() : name;
 }
 
-/// `tile.names` of `op`, or `fallback`.
+/// Entry `i` of the attribute `tile.names` of `op`, or `fallback` where there is none.
 std::string listedName(Operation *op, size_t i, StringRef fallback) {
   if (auto names = op->getAttrOfType<ArrayAttr>(tile::namesAttr); names && i < names.size())
     if (auto name = dyn_cast<StringAttr>(names[i]))
@@ -73,7 +73,8 @@ std::string resultName(sched::ForTilesOp loop, size_t i) {
   return argumentName(loop, i < tiles ? scalars + i : i - tiles);
 }
 
-/// What `value` is to a loop that carries another value of its name: "_init" before the loop, "_next" at its end.
+/// The suffix of `value` where a loop-carried argument has the same name: "_init" for an initial value that only the
+/// loop uses, "_next" for a value that the loop yields, else "".
 StringRef loopSuffix(Value value, StringRef name) {
   for (OpOperand &use : value.getUses()) {
     Operation *loop = use.getOwner();
@@ -98,7 +99,7 @@ StringRef loopSuffix(Value value, StringRef name) {
 // Elements
 //===----------------------------------------------------------------------===//
 
-/// An element of `tile`: s_qk of a tile s of axes q and k.
+/// The name of an element of `tile`: s_qk for a tile s with axes q and k.
 std::string elementName(Value tile) {
   std::string name = baseName(tile);
   if (name.empty())
@@ -109,8 +110,8 @@ std::string elementName(Value tile) {
   return name;
 }
 
-/// slopes_h for slopes[h]; the view's own name where an index has none, or is an element itself: names of elements of
-/// elements would double with each.
+/// The name slopes_h for slopes[h]; the view's name alone where an index has no name or is a tile.element itself.
+/// Including the names of nested elements would double the length of the name at each level.
 std::string elementName(tile::ElementOp op) {
   std::string name = baseName(op.getView()), indices;
   for (Value index : op.getIndices()) {
@@ -178,7 +179,7 @@ std::string argumentName(BlockArgument argument) {
       .Default([](Operation *) { return std::string(); });
 }
 
-/// A view's name tells tensors from the coordinates that are called like them.
+/// The name of a kernel parameter. Operands are in upper case, to distinguish tensor Q from coordinate q.
 std::string parameterName(tile::ParamOp op) {
   Operation *kernel = tile::kernelAround(op);
   const bool isOperand = kernel && tile::findOperand(kernel, op.getName());
@@ -190,7 +191,7 @@ std::string derivedName(Value of, StringRef suffix) {
   return name.empty() ? name : name + suffix.str();
 }
 
-/// What an op without `tile.name` calls its one result, or its first.
+/// The name of the first result of an op without `tile.name`.
 std::string resultName(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::string>(op)
       .Case<attn::LoadOp, attn::ScalarOp, attn::ExtentOp>([](auto op) { return op.getName().str(); })
@@ -222,7 +223,8 @@ std::string resultName(Operation *op) {
       .Default([](Operation *) { return std::string(); });
 }
 
-/// The base name of result `i`. Results of a message and of random numbers are one group, of the first's name.
+/// The base name of result `i`. The results of sched.receive and of sched.philox are one group: only the first has a
+/// name.
 std::string resultName(Operation *op, size_t i) {
   static constexpr StringRef search[] = {"found", "origin", "visible", "full", "begins"};
   static constexpr StringRef split[] = {"big", "small"}, pair[] = {"first", "second"};
@@ -255,7 +257,7 @@ std::string baseName(Value value) {
   return resultName(value.getDefiningOp(), cast<OpResult>(value).getResultNumber());
 }
 
-/// What tells a result from others of the same base name `name`.
+/// The suffix that distinguishes `result` from other values with the base name `name`.
 std::string suffixOf(OpResult result, StringRef name) {
   Operation *op = result.getOwner();
   if (isa<tile::ForBlocksOp, scf::ForOp, sched::ForTilesOp>(op))
@@ -283,11 +285,11 @@ void nameResults(const Names *, Operation *op, OpAsmSetValueNameFn set) {
   const bool isGroup = isa<sched::ReceiveOp, sched::PhiloxOp>(op);
   bool isNamed = false;
   for (OpResult result : op->getResults().take_front(isGroup ? 1 : op->getNumResults())) {
-    // The parts of the rows, which are as many as one likes, are one group.
+    // The results for the parts of the rows, any number of them, are one group named by the first.
     if (isa<sched::NextVisibleOp>(op) && result.getResultNumber() > 4)
       break;
     std::string name = baseName(result);
-    // Neighbours without a name are one group, too.
+    // Adjacent results without a name are one group, too.
     if (isNamed || !name.empty())
       set(result, name.empty() ? name : name + suffixOf(result, name));
     isNamed = !name.empty();
@@ -300,7 +302,7 @@ void nameArguments(const Names *, Operation *, Region &region, OpAsmSetValueName
       set(argument, name);
 }
 
-/// For an op of any dialect. The printer does not ask for the names of an op that is not verified.
+/// The naming interface of an op of any dialect. The ops are valid: the printer requests no names of unverified ops.
 struct ValueNames : OpAsmOpInterface::FallbackModel<ValueNames> {
   void getAsmResultNames(Operation *op, OpAsmSetValueNameFn set) const { nameResults(this, op, set); }
   void getAsmBlockArgumentNames(Operation *op, Region &region, OpAsmSetValueNameFn set) const {
@@ -314,7 +316,7 @@ struct ValueNames : OpAsmOpInterface::FallbackModel<ValueNames> {
 // arith
 //===----------------------------------------------------------------------===//
 
-/// c0.125_f32, or neg_inf; "" where the digits are many.
+/// The name of a float constant, such as c0.125_f32 or neg_inf; "" where the number has too many digits for a name.
 std::string constantName(FloatAttr constant) {
   const APFloat value = constant.getValue();
   if (value.isInfinity())
@@ -328,7 +330,8 @@ std::string constantName(FloatAttr constant) {
   return name;
 }
 
-/// arith names results of its own, of two ops. Theirs stand where ours are none.
+/// Names the results of arith.constant and arith.muli, for which arith has names of its own. The names of arith are the
+/// fallback where attune has none.
 void nameArithResult(const Names *, Operation *op, OpAsmSetValueNameFn set) {
   if (StringRef name = tile::nameOf(op->getResult(0)); !name.empty()) {
     set(op->getResult(0), name.str() + loopSuffix(op->getResult(0), name).str());
@@ -347,11 +350,13 @@ void nameArithResult(const Names *, Operation *op, OpAsmSetValueNameFn set) {
 
 void attune::nameValues(MLIRContext *context, StringRef dialect) {
   const bool isOurs = llvm::is_contained({"attn", "tile", "sched"}, dialect);
-  // getRegisteredOperationsByDialect finds those of some dialects only: its order does not hold for all names.
+  // Not by getRegisteredOperationsByDialect, which misses ops of some dialects: it searches a list by the dialect's
+  // name, but the list is not sorted in that order for all names.
   for (RegisteredOperationName op : context->getRegisteredOperations()) {
     if (op.getDialectNamespace() != dialect)
       continue;
-    // ODS names the results of ops that have several. An interface is not attached twice.
+    // Ops with several results have the interface from ODS already. As an interface is not attached twice, its
+    // functions are replaced.
     Names *present = op.getInterface<OpAsmOpInterface>();
     if (!present) {
       op.attachInterface<ValueNames>();

@@ -1,28 +1,29 @@
-//===- ValueNames.h - What values are called in printed text -----------------===//
+//===- ValueNames.h - Readable names of SSA values in printed text -----------===//
 //
 //     %q_tile = tile.load %Q[%b, %h, %q0] limit %Sq {tile.name = "q_tile"} : ...
 //     %s = tile.mma %q_tile, %k_tile : ...
 //     %x = tile.map(%s : ...) at(q = %q0, k = %k0) only_if %partial -> ... {
 //     ^bb0(%s_qk: f32, %q: i32, %k: i32):
 //
-// Where text is printed, by attune, attune-opt or a pass, values have these names. Ops without one keep their number.
-// Names that meet in one scope get a number behind them, so that a name in the text does not tell `tile.name`. The
-// attribute, which CUDA's names come from, is printed beside it, and renaming a value in the text changes no kernel. In
-// text that has no `tile.name` at all, written by hand, a value's name there becomes its op's.
+// attune, attune-opt and passes print values with the names of the table below. A value without such a name keeps its
+// number. Equal names in one scope get a numeric suffix, so the name in the text may differ from `tile.name`. The
+// generated CUDA takes its names from the attribute `tile.name`, which is printed too: renaming a value in the text
+// changes no kernel. In text without any `tile.name`, written by hand, the name of a value becomes its op's
+// `tile.name`.
 //
 //     | value                                     | name                                                      |
 //     |-------------------------------------------|-----------------------------------------------------------|
-//     | result of an op with `tile.name`          | that                                                      |
+//     | result of an op with `tile.name`          | the value of `tile.name`                                  |
 //     | view of q, k, v, o or lse                 | Q, K, V, O, LSE                                           |
-//     | parameter, buffer, ring                   | the op's own                                              |
-//     | element of a map's input, of a fragment   | the tile's and its axes: s_qk, m_q                        |
-//     | coordinate of a map                       | its axis; of an f32 origin q_f32                          |
-//     | carried by a loop                         | that of its first value                                   |
-//     | its first value, next value, last value   | the same with _init, _next, _end                          |
-//     | a tile converted                          | the tile's with the type or space: p_bf16                 |
+//     | parameter, buffer, ring                   | the attribute `name` of the op                            |
+//     | element of a map's input, of a fragment   | the tile's name and axes: s_qk, m_q                       |
+//     | coordinate of a map                       | its axis: q; with an f32 origin q_f32                     |
+//     | loop-carried block argument               | the name of its initial value                             |
+//     | initial value, next value, loop result    | the name of the argument with _init, _next, _end          |
+//     | result of tile.convert                    | the tile's name with the new type or space: p_bf16        |
 //     | constant                                  | its value: c0_i32, c0.125_f32, neg_inf                    |
 //     | arguments of sched loops                  | `tile.names`; b, h, q0, count; tile                       |
-//     | index of scf.for, what it carries         | `tile.name`, `tile.names`                                 |
+//     | induction variable of scf.for, iter_args  | `tile.name`, `tile.names`                                 |
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,7 +32,7 @@
 
 namespace attune {
 
-/// Gives the values of each op of a loaded dialect their names.
+/// Attaches the interface that names values to each op of `dialect`, which is loaded.
 void nameValues(mlir::MLIRContext *context, llvm::StringRef dialect);
 
 } // namespace attune

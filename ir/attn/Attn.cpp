@@ -1,4 +1,4 @@
-//===- Attn.cpp - The attn dialect ------------------------------------------===//
+//===- Attn.cpp - Attributes, ops and verifiers of the attn dialect ---------===//
 
 #include "ir/attn/Attn.h"
 
@@ -252,7 +252,7 @@ static LogicalResult verifyRegion(AttentionOp op, Region &region, StringRef what
   return success();
 }
 
-/// A region of the normaliser takes (b, h) and `values` floats.
+/// Verifies that a region of the normaliser takes (b, h : i32) and `values` f32, and yields f32.
 static LogicalResult verifyNormaliserRegion(AttentionOp op, Region &region, StringRef what, size_t values) {
   if (region.empty())
     return success();
@@ -296,7 +296,7 @@ static LogicalResult verifyNormaliser(AttentionOp op) {
   return success();
 }
 
-/// A region of gradients takes what `of` takes, and g.
+/// Verifies that gradient region `region` takes the arguments of its primal region `of` and g (f32), and yields f32.
 static LogicalResult verifyGradientRegion(AttentionOp op, Region &region, Region &of) {
   if (region.empty())
     return success();
@@ -367,7 +367,7 @@ static LogicalResult verifySaves(AttentionOp op) {
   return success();
 }
 
-/// Lengths and pages are captured i32 tensors, of a forward pass.
+/// Verifies that sequence lengths and page tables are captured i32 tensors, and that the op is a forward pass.
 static LogicalResult verifyKeys(AttentionOp op) {
   auto isTable = [&](StringRef name, int64_t rank) {
     CapturedTensorAttr tensor = op.findTensor(name);
@@ -405,7 +405,7 @@ LogicalResult AttentionOp::verifyRegions() {
   return verifyGradients(*this);
 }
 
-/// The captured tensor of an op inside `attention`, if it is one that takes so many indices.
+/// The captured tensor `name` that `op` indexes; an error where `attention` has none, or its rank is not `indices`.
 static FailureOr<CapturedTensorAttr> findIndexed(Operation *op, AttentionOp attention, StringRef name, size_t indices) {
   CapturedTensorAttr tensor = attention.findTensor(name);
   if (!tensor)
@@ -435,7 +435,7 @@ LogicalResult AddGradientOp::verify() {
   Region *within = (*this)->getParentRegion();
   if (llvm::none_of(attention.gradientRegions(), [&](auto pair) { return pair.first == within; }))
     return emitOpError("must be inside a region of gradients");
-  // The attention itself is verified after what is inside.
+  // Inner ops are verified before the attention itself, so `gradients` may still be missing.
   const std::optional<GradientsAttr> gradients = attention.getGradients();
   if (!gradients || !llvm::is_contained(gradients->getTensors(), getNameAttr()))
     return emitOpError() << "adds to the gradient of '" << getName() << "', which the attention does not give";

@@ -1,6 +1,6 @@
 //===- Attn.h - The attn dialect --------------------------------------------===//
 //
-// What a variant computes. Reference: docs/dialects/attn.md, generated from AttnOps.td.
+// The attn dialect holds a variant's formulas. Reference: docs/reference/dialects/attn.md, generated from AttnOps.td.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,21 +26,21 @@
 
 namespace attune::attn {
 
-/// The module's attribute that holds the variant it was made from, an #attn.variant.
+/// On a module: the variant from which the module was built, an #attn.variant.
 inline constexpr llvm::StringLiteral variantAttr = "attn.variant";
 
-/// The plan of an attention: a PlanAttr.
+/// On an attention: its plan, a PlanAttr.
 inline constexpr llvm::StringLiteral planAttr = "attn.plan";
-/// Of a backward pass, where the loop over keys has a plan of its own.
+/// On a backward pass: the plan of the loop over keys (dQ), where that plan differs from `attn.plan`.
 inline constexpr llvm::StringLiteral queriesPlanAttr = "attn.queries_plan";
-/// A unit: the loop over queries of a backward pass adds dQ up in memory, in no particular order.
+/// On a backward pass, a unit: the loop over queries accumulates dQ in memory by atomic additions, in no fixed order.
 inline constexpr llvm::StringLiteral accumulatesDqAttr = "attn.accumulates_dq";
-/// What attn-recompute has weighed, in words.
+/// On a backward pass, an array of strings: for each value, whether attn-recompute saves or recomputes it, and why.
 inline constexpr llvm::StringLiteral decisionsAttr = "attn.recompute";
-/// On an op of the score region: what it gives is left for the backward pass.
+/// On an op of the score region: the forward pass saves the op's result for the backward pass.
 inline constexpr llvm::StringLiteral savedAttr = "attn.saved";
 
-/// The type that an element of `type` has inside expressions: f16 and bf16 widen to f32, i8 is bool.
+/// The type inside expressions of an element whose type in memory is `type`: f32 for f16 and bf16, i1 for i8 (bool).
 mlir::Type valueType(mlir::Type type);
 
 } // namespace attune::attn

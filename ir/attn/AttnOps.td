@@ -8,7 +8,7 @@ include "mlir/IR/BuiltinAttributes.td"
 class AttnOp<string mnemonic, list<Trait> traits = []> : Op<AttnDialect, mnemonic, traits>;
 
 def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
-  let summary = "one attention variant";
+  let summary = "the attention of a variant: scores, mask, normaliser, dropout and the product with V, given as formulas";
   let description = [{
     For each batch b, head h, query q and key k:
 
@@ -20,42 +20,47 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
         O[b,h,q,:] = sum_k p' * V[b,h/group,k,:]
         LSE[b,h,q] = log sum_k exp(x)
 
-    Q is [B, H, Sq, head_dim], K [B, Hkv, Sk, head_dim], V [B, Hkv, Sk, head_dim_v], all of `dtype`. The score
-    region takes (s : f32, b, h, q, k : i32) and yields f32; the mask region takes (b, h, q, k : i32) and yields
-    i1. An empty region is the identity, or "all visible". With `q_offset` the q of both regions is the row plus
-    a run-time offset.
+    Q is [B, H, Sq, head_dim], K [B, Hkv, Sk, head_dim], V [B, Hkv, Sk, head_dim_v], all of `dtype`. The score region
+    takes (s : f32, b, h, q, k : i32) and yields f32; the mask region takes (b, h, q, k : i32) and yields i1. An empty
+    score region is the identity; an empty mask region means that all keys are visible. With `q_offset` the q of both
+    regions is the row plus a run-time offset.
 
-    With `key_lengths` sequence b has as many keys as that captured i32 tensor [B] says, in [0, Sk]; the extent Sk of the regions is that of all
-    sequences. `query_lengths` says the same of its queries; rows behind them are not written. With `key_pages` K and V lie in pages.
+    With `key_lengths` sequence b has `key_lengths[b]` keys, an element of a captured i32 tensor [B] in the range [0,
+    Sk]; the extent Sk in the regions is the same for all sequences. `query_lengths` gives the number of queries of each
+    sequence in the same way; rows past a sequence's last query are not written. With `key_pages` K and V are paged.
 
-    The normaliser is softmax where none is named. Else `normaliser` names it, `statistics` are what each row carries
-    from one block of keys to the next, and regions say the rest. Each takes (b, h : i32) and what the table lists, all
-    f32, and yields f32. O, from 0, and the statistics change with each block of keys:
+    Without the attribute `normaliser` the normaliser is softmax. Otherwise `normaliser` is its name, `statistics` are
+    the running statistics of a row, and five regions define the normaliser. Each region takes (b, h : i32) and the
+    values in the table, all f32, and yields f32. O starts from 0. O and the statistics are updated with each block of
+    keys:
 
-    | region    | takes                               | what it gives                                           |
-    |-----------|-------------------------------------|---------------------------------------------------------|
-    | `base`    | the statistics; those of max are new, those of sum must not be read | a row's base            |
-    | `rescale` | the statistics before the block, and base | a factor of O and of the statistics of sum        |
-    | `p`       | x, and base                         | the weight of a key; 0 of x = -inf                      |
-    | `divisor` | the statistics at the end           | what O is divided by; where it is 0, O is 0             |
-    | `lse`     | the statistics at the end           | LSE; without it there is none                           |
+    | region    | takes                                     | yields                                                 |
+    |-----------|-------------------------------------------|--------------------------------------------------------|
+    | `base`    | the statistics: maxima include the new block, sums must not be read | the row's base               |
+    | `rescale` | the statistics before the block, and base | a factor of O and of the sum statistics                |
+    | `p`       | x, and base                               | the weight of a key; 0 for x = -inf                    |
+    | `divisor` | the final statistics                      | the divisor of O; where the divisor is 0, O is 0       |
+    | `lse`     | the final statistics                      | LSE; without this region the attention has no LSE      |
 
-    Only `p` has to be there; without `base` no region takes it.
+    Only `p` is mandatory. Without `base` the regions `rescale` and `p` take no base.
 
-    With `gradients` it is the backward pass of the attention: of dO, and of dLSE where asked for, it gives dQ, dK, dV and the gradients of captured tensors.
-    `attn-differentiate` writes what that takes beside the formula: regions that take what theirs takes and, behind it, g (f32), the gradient of what
-    theirs gives. They yield the gradient of one of its arguments and add those of captured tensors by `attn.add_gradient`.
+    With `gradients` the op is the backward pass of the attention: from dO, and from dLSE if `gradients` has `lse`, the
+    backward pass computes dQ, dK, dV and the gradients of captured tensors. `attn-differentiate` adds a gradient region
+    for each region that O depends on. A gradient region takes the arguments of its primal region and, last, g (f32),
+    the gradient of the primal region's result. A gradient region yields the gradient of one primal argument and adds to
+    the gradients of captured tensors by `attn.add_gradient`.
 
-    | region         | of        | yields the gradient of                  |
-    |----------------|-----------|-----------------------------------------|
-    | `score_grad`   | `score`   | s                                       |
-    | `p_grad`       | `p`       | x                                       |
-    | `divisor_grad` | `divisor` | the statistic of sum                    |
-    | `lse_grad`     | `lse`     | the statistic of sum                    |
+    | region         | primal region | yields the gradient of                  |
+    |----------------|---------------|-----------------------------------------|
+    | `score_grad`   | `score`       | s                                       |
+    | `p_grad`       | `p`           | x                                       |
+    | `divisor_grad` | `divisor`     | the sum statistic                       |
+    | `lse_grad`     | `lse`         | the sum statistic                       |
 
-    `saves` names what the forward pass leaves for the backward pass beside O and LSE, and what that reads where it would compute it again (`attn-recompute`):
-    "dropout", a bit for each query and key, whether it is kept; "score", a float32 for each: what the op of the score region that is marked `attn.saved`
-    gives, or else s'.
+    `saves` names the values that the forward pass stores in addition to O and LSE, so that the backward pass loads them
+    instead of recomputing them (`attn-recompute`). "dropout" is a bit for each query and key: whether the weight is
+    kept. "score" is a float32 for each query and key: the result of the op in the score region that is marked
+    `attn.saved`, or s' where no op is marked.
 
     ```mlir
     attn.attention @sigmoid dtype bf16 head_dim 64 x 64 scale 0.125 attributes {normaliser = "sigmoid"} score {
@@ -118,28 +123,29 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     /// The declaration of the captured tensor or run-time scalar `name`, or null.
     CapturedTensorAttr findTensor(::llvm::StringRef name);
     RuntimeScalarAttr findScalar(::llvm::StringRef name);
-    /// Whether it gives an LSE: softmax does.
+    /// Whether the attention computes an LSE. Softmax does; another normaliser does if it has an lse region.
     bool hasLse() { return !getNormaliser() || !getLse().empty(); }
     static constexpr size_t regionCount = 11;
-    /// base, rescale, p, divisor and lse.
+    /// The regions base, rescale, p, divisor and lse.
     ::std::array<::mlir::Region *, 5> normaliserRegions();
-    /// score_grad, p_grad, divisor_grad and lse_grad, each behind the region that it is of.
+    /// Pairs of a primal region and its gradient region: score_grad, p_grad, divisor_grad, lse_grad.
     ::std::array<::std::pair<::mlir::Region *, ::mlir::Region *>, 4> gradientRegions();
-    /// Whether the forward pass leaves "dropout" or "score" for the backward pass.
+    /// Whether the forward pass saves `what`, "dropout" or "score", for the backward pass.
     bool saves(::llvm::StringRef what);
-    /// The value of the score region that is left for it: of the op that is marked, or what the region yields; null where
-    /// it is empty, or none is left.
+    /// The value of the score region that is saved for the backward pass: the result of the op marked `attn.saved`, else the
+    /// value that the region yields. Null where the region is empty or no score is saved.
     ::mlir::Value getSavedScore();
-    /// What argument `i` of one of them is called.
+    /// The name of argument `i` of a normaliser region, such as "x", "base" or a statistic's name.
     ::std::string normaliserArgument(::mlir::Region &region, size_t i);
   }];
 }
 
 def LoadOp : AttnOp<"load", [Pure]> {
-  let summary = "element of a captured tensor";
+  let summary = "read one element of a captured tensor";
   let description = [{
-    `name[indices]`, one i32 or i64 index a dimension; f16 and bf16 elements are widened to f32, bool gives i1. An
-    index out of range is clamped to the nearest valid one.
+    The result is `name[indices]`, with one i32 or i64 index for each dimension. f16 and bf16 elements are widened to
+    f32; a bool element is an i1. An index out of range is clamped to the nearest valid one. The op has no memory
+    effects, as captured tensors are constant during a launch.
 
     ```mlir
     %0 = attn.load "slopes"[%h] : (i32) -> f32
@@ -154,8 +160,9 @@ def LoadOp : AttnOp<"load", [Pure]> {
 def AddGradientOp : AttnOp<"add_gradient", [MemoryEffects<[MemWrite]>]> {
   let summary = "add to the gradient of a captured tensor's element";
   let description = [{
-    The gradient of `name[indices]`, an index out of range clamped as `attn.load` has it, grows by `value`: for every (b, h, q, k) that the mask shows in
-    `score_grad` and `p_grad`, for every (b, h, q) in the others.
+    `gradient of name[indices] += value`, where an index out of range is clamped as in `attn.load`. In `score_grad` and
+    `p_grad` the addition is done for every visible (b, h, q, k), in `divisor_grad` and `lse_grad` for every (b, h, q).
+    The op writes memory.
 
     ```mlir
     attn.add_gradient %0, "slopes"[%h] : (i32)
@@ -167,8 +174,10 @@ def AddGradientOp : AttnOp<"add_gradient", [MemoryEffects<[MemWrite]>]> {
 }
 
 def ScalarOp : AttnOp<"scalar", [Pure]> {
-  let summary = "value of a run-time scalar";
+  let summary = "read a run-time scalar";
   let description = [{
+    The result is the launch's value of the scalar `name`. The op has no memory effects.
+
     ```mlir
     %0 = attn.scalar "cap" : f32
     ```
@@ -180,8 +189,11 @@ def ScalarOp : AttnOp<"scalar", [Pure]> {
 }
 
 def ExtentOp : AttnOp<"extent", [Pure]> {
-  let summary = "one of the run-time extents B, H, Sq, Sk";
+  let summary = "read one of the run-time extents B, H, Sq, Sk";
   let description = [{
+    B is the batch size, H the number of query heads, Sq the number of queries, Sk the number of keys. The op has no
+    memory effects.
+
     ```mlir
     %0 = attn.extent "Sk" : i32
     ```
@@ -193,8 +205,10 @@ def ExtentOp : AttnOp<"extent", [Pure]> {
 }
 
 def YieldOp : AttnOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["AttentionOp"]>]> {
-  let summary = "value of a region";
+  let summary = "end a region of `attn.attention` with the region's result";
   let description = [{
+    The mask region yields i1, all other regions yield f32.
+
     ```mlir
     attn.yield %0 : f32
     ```

@@ -38,7 +38,7 @@ Type irType(MLIRContext &context, DType type) {
 /// Fills one region with the ops of an expression.
 class RegionBuilder {
 public:
-  /// Of a score or a mask.
+  /// For a score region, which takes (s, b, h, q, k), or a mask region, which takes (b, h, q, k).
   RegionBuilder(Region &region, Location outer, bool takesScore) : builder(region.getContext()), outer(outer) {
     SmallVector<Type> types(4, builder.getI32Type());
     if (takesScore)
@@ -49,7 +49,8 @@ public:
     coordinates = block->getArguments().take_back(4);
   }
 
-  /// Of a normaliser: takes b, h and values of these names, which are scalars in its expression.
+  /// For a region of a normaliser: takes b, h and one f32 for each of `names`. The expression refers to these arguments
+  /// as run-time scalars of the same names.
   RegionBuilder(Region &region, Location outer, ArrayRef<std::string> names)
       : builder(region.getContext()), outer(outer) {
     SmallVector<Type> types(2, builder.getI32Type());
@@ -66,7 +67,7 @@ public:
   }
 
 private:
-  /// What makes two nodes the same computation: operation, type, operands and the leaf's own data.
+  /// Nodes with equal keys are the same computation: operation, type, operands and the leaf's own data.
   using Key = std::tuple<Op, DType, std::vector<const void *>, std::string, int64_t>;
 
   Value build(const Node *node) {
@@ -172,7 +173,7 @@ private:
     return make<arith::SelectOp>(tooHigh, constant(type, most), result);
   }
 
-  /// Where sequences have lengths of their own, Sq and Sk are those of b.
+  /// An extent in an expression. Where sequences have lengths of their own, Sq and Sk are the lengths of sequence b.
   Value extent(Extent which) {
     Type i32 = builder.getI32Type();
     Value ofAll = make<attn::ExtentOp>(i32, builder.getStringAttr(toRef(name(which))));
@@ -299,7 +300,7 @@ private:
   Location loc = outer;
   Value score;
   ValueRange coordinates;
-  std::map<std::string, Value> values; ///< by the scalars that stand for them
+  std::map<std::string, Value> values; ///< region arguments of a normaliser, by name
   std::map<const Node *, Value> ofNode;
   std::map<Key, Value> ofKey;
   std::map<std::pair<const void *, int64_t>, Value> integers;

@@ -1,6 +1,6 @@
 //===- FromVariant.h - From the expression graph to attn --------------------===//
 //
-// The first lowering: a Variant, which knows no sizes, becomes one attn.attention for a dtype and head dims.
+// The first lowering: a Variant, which has no sizes, becomes one attn.attention for a dtype and head dims.
 //
 //     auto module = buildAttention(context, Variant("causal").mask(causal()), bf16, 128, 128);
 //     if (!module) return report(module.error());
@@ -22,8 +22,8 @@
 //     | x / y                | y == 0 ? 0 : y == -1 ? 0 - x : x / y, where divsi sees 1 for 0 and -1    |
 //     | x % y                | remsi by y, or by 1 where y is 0 or -1: both give 0                      |
 //     | x << y, x >> y       | shli, shrsi by y & (width - 1)                                           |
-//     | min, max of floats   | minnumf, maxnumf: of a NaN and a number, the number                      |
-//     | cast(float, integer) | fptosi of x where x is in range, of 0 elsewhere; then the ends selected  |
+//     | min, max of floats   | minnumf, maxnumf: where one operand is NaN, the other operand            |
+//     | cast(float, integer) | fptosi of x where x is in range, of 0 elsewhere; selects then saturate   |
 //
 // A subexpression that occurs twice in a region is built once.
 //
@@ -39,14 +39,15 @@ namespace attune {
 
 /// A module with one attn.attention that computes `variant` on tensors of `dtype` (f16, bf16 or f32), with
 /// `headDim` columns in Q and K and `headDimV` in V. Without Variant::scale the scale is 1 / sqrt(headDim).
-/// Loads the dialects that it needs into `context`. Gives the variant's own error where it has one, else an
-/// error for a dtype or head dim (multiples of 8 up to maxHeadDim) that attn lacks.
+/// Loads the dialects of the module's ops into `context`. Returns the variant's own error if there is one, else an
+/// error for a dtype or head dim that attn does not support (head dims are multiples of 8 up to maxHeadDim).
 Expected<mlir::OwningOpRef<mlir::ModuleOp>> buildAttention(mlir::MLIRContext &context, const Variant &variant,
                                                            DType dtype, int headDim, int headDimV);
 
-/// Names `normaliser` as that of `op`, which names none, and writes out its definition. Its tensors are captured.
+/// Sets the normaliser of `op`, which has none yet: its name, statistics and regions. `op` must already capture the
+/// tensors that the expressions of `normaliser` read.
 void writeNormaliser(attn::AttentionOp op, const Normaliser &normaliser);
-/// The same of softmax, which text leaves out.
+/// Makes softmax explicit: the regions of softmax in `op`, whose text names no normaliser.
 inline void writeSoftmax(attn::AttentionOp op) { writeNormaliser(op, normalisers::softmax()); }
 
 } // namespace attune

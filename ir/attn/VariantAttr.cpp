@@ -1,4 +1,4 @@
-//===- VariantAttr.cpp - A variant's JSON in MLIR text ------------------------===//
+//===- VariantAttr.cpp - Parser and printer of #attn.variant, a JSON object ---===//
 
 #include "ir/attn/Attn.h"
 
@@ -12,10 +12,10 @@ using namespace attune::attn;
 
 using Json = nlohmann::ordered_json;
 
-/// Levels of objects that text may nest; a variant's fields take 4.
+/// Limit of the nesting of JSON objects. The JSON of a variant nests 4 levels.
 static constexpr int maxDepth = 16;
 
-/// As Variant::toJson writes it.
+/// The JSON in the format of Variant::toJson.
 static std::string textOf(const Json &json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 static bool isPrintable(const Json &json, int depth) {
@@ -37,7 +37,7 @@ LogicalResult VariantAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 // Text
 //===----------------------------------------------------------------------===//
 
-/// MLIR's numbers have digits on both sides of a point: 1.0e-05.
+/// A number as MLIR's lexer accepts it: JSON's 1e-05 becomes 1.0e-05.
 static std::string numberText(const Json &number) {
   std::string text = number.dump();
   const size_t exponent = text.find('e');
@@ -46,7 +46,7 @@ static std::string numberText(const Json &number) {
   return text;
 }
 
-/// The fields of the outermost object stand on a line each.
+/// Prints each field of the outermost object on a line of its own, and inner objects on one line.
 static void printJson(AsmPrinter &printer, const Json &json, bool outermost) {
   if (json.is_string())
     return printer.printString(json.get_ref<const std::string &>());
