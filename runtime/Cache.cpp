@@ -17,7 +17,7 @@
 using namespace attune;
 
 //===----------------------------------------------------------------------===//
-// The file format; the table in Cache.h
+// The file format (see the table in Cache.h)
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -29,7 +29,8 @@ constexpr size_t checksumOffset = 16;
 constexpr size_t checkedOffset = checksumOffset + 32; // the checksum covers the file from here on
 constexpr size_t headerBytes = checkedOffset + 8 * sectionCount;
 constexpr std::string_view extension = ".attune", choiceExtension = ".choice";
-constexpr int64_t leftOverSeconds = 3600; // a temporary file is written in milliseconds
+constexpr int64_t leftOverSeconds =
+    3600; // age at which a temporary file is surely abandoned: writing takes milliseconds
 
 struct Sections {
   std::string_view key, metadata, source, binary;
@@ -51,7 +52,7 @@ std::string encode(const Sections &of) {
   return file;
 }
 
-/// Splits a file into its sections, or says why it is bad.
+/// Splits a file into its sections; fails with the reason where the file is bad.
 Expected<Sections> decode(std::string_view file) {
   if (file.size() < headerBytes)
     return Error{fmt::format("it is cut off at {} bytes", file.size())};
@@ -82,7 +83,7 @@ Expected<Sections> decode(std::string_view file) {
   return Sections{sections[0], sections[1], sections[2], sections[3]};
 }
 
-/// The same of a file that stands under `key`.
+/// Also checks that the file's key section is `key`.
 Expected<Sections> decode(std::string_view file, std::string_view key) {
   Expected<Sections> sections = decode(file);
   if (sections && sections->key != key)
@@ -105,7 +106,7 @@ bool isEntry(std::string_view name) { return name.ends_with(extension); }
 bool isChoice(std::string_view name) { return name.ends_with(choiceExtension); }
 bool isTemporary(std::string_view name) { return name.find(CacheFolder::temporaryMark) != std::string_view::npos; }
 
-/// One kernel in memory, or the compilation that will give it.
+/// One kernel in memory, or a running compilation that other threads wait for.
 struct Slot {
   std::mutex mutex = {};
   std::condition_variable finished = {};
@@ -131,14 +132,14 @@ struct KernelCache::State {
     logLine(LogLevel::Warning, "{}", line);
   }
 
-  /// One warning of a kind, however often it is tried.
+  /// Warns only the first time; `warned` remembers.
   template <typename... Args>
   void warnOnce(std::atomic<bool> &warned, fmt::format_string<Args...> text, Args &&...args) const {
     if (!warned.exchange(true))
       warn(text, std::forward<Args>(args)...);
   }
 
-  /// Warns about a file that is there but not used, or an image from it.
+  /// Warns about a file that exists but cannot be used.
   void warnBad(std::string_view name, std::string_view problem) const {
     warn("cache entry {} is bad: {}; compiling again", pathOf(name), problem);
   }
@@ -149,7 +150,7 @@ struct KernelCache::State {
         directory, problem.text);
   }
 
-  /// The folder, or nothing, with a warning where it is there but may hold what others wrote.
+  /// Opens the folder for reading; nothing where that fails. Warns where another user may have written to the folder.
   std::optional<CacheFolder> open() const {
     FileProblem problem;
     std::optional<CacheFolder> folder = CacheFolder::open(directory, problem);
@@ -158,7 +159,7 @@ struct KernelCache::State {
     return folder;
   }
 
-  /// The folder to write to, made where it is missing; nothing, with a warning, where it takes no files.
+  /// Opens the folder for writing and creates it where it is missing. On failure returns nothing and warns.
   std::optional<CacheFolder> make() const {
     FileProblem problem;
     std::optional<CacheFolder> folder = CacheFolder::make(directory, problem);
@@ -173,7 +174,8 @@ struct KernelCache::State {
     warnOnce(warnedUnwritable, "cache folder {} cannot be written: {}; kernels are not kept", directory, problem.text);
   }
 
-  /// The folder for the commands on all entries: nothing where there is none.
+  /// Opens the folder for commands on all entries: an empty optional where there is no folder, else an error on
+  /// failure.
   Expected<std::optional<CacheFolder>> openAll() const {
     FileProblem problem;
     if (directory.empty())
@@ -187,7 +189,7 @@ struct KernelCache::State {
                              directory, problem.text)};
   }
 
-  /// A file's content; nothing where it is missing, and with a warning where it is not to be used.
+  /// A file's content, or nothing. Warns where the file exists but cannot be used.
   std::optional<std::string> read(const CacheFolder &folder, const std::string &name) const {
     FileProblem problem;
     std::optional<std::string> file = folder.read(name, maxEntryBytes, problem);
@@ -201,7 +203,8 @@ struct KernelCache::State {
     return file;
   }
 
-  /// The key of the entry that `key` leads to: its own, where there is no choice.
+  /// The key under which the entry for `key` is stored: the one in the .choice file, or `key` where there is no such
+  /// file.
   std::string entryKeyOf(const CacheFolder &folder, std::string_view key) const {
     std::optional<std::string> file = read(folder, choiceNameOf(key));
     if (!file)
@@ -213,7 +216,7 @@ struct KernelCache::State {
     return std::string(key);
   }
 
-  /// A whole file or none; a warning where that fails.
+  /// Writes a file by way of a temporary name and rename. On failure returns false and warns.
   bool write(const CacheFolder &folder, const std::string &name, std::string_view content) const {
     FileProblem problem;
     const std::string temporary = CacheFolder::temporaryName(name);
@@ -228,7 +231,7 @@ struct KernelCache::State {
     return true;
   }
 
-  /// What the entry or choice `name` holds.
+  /// Reads and checks the entry or .choice file `name` for a listing.
   CacheEntry entryOf(const CacheFolder &folder, const std::string &name) const {
     CacheEntry entry;
     entry.path = pathOf(name);
@@ -254,12 +257,12 @@ struct KernelCache::State {
     return entry;
   }
 
-  /// Removes what killed processes left.
+  /// Removes temporary files that killed processes left, once per process.
   void sweep(const CacheFolder &folder) const {
     if (swept.exchange(true))
       return;
     const int64_t now = std::time(nullptr);
-    FileProblem left; // where one cannot be removed, the next process tries again
+    FileProblem left; // ignored: the next process tries again to remove the file
     for (const std::string &name : folder.names())
       if (isTemporary(name) && folder.facts(name).written < now - leftOverSeconds)
         folder.remove(name, left);
@@ -273,7 +276,7 @@ KernelCache::KernelCache(std::string directory, Warning warning) : state(std::ma
 KernelCache::~KernelCache() = default;
 
 KernelCache &KernelCache::process() {
-  // Never destroyed: kernels may be used while static objects are being destroyed.
+  // Leaked on purpose: kernels may still be used while static objects are being destroyed.
   static auto *cache = new KernelCache(defaultDirectory());
   return *cache;
 }
@@ -340,7 +343,7 @@ bool KernelCache::write(std::string_view key, const KernelImage &image, std::str
                 maxEntryBytes);
     return false;
   }
-  // What no later process could read is not written.
+  // Read the entry back before writing it: a file that no process can decode must not be stored.
   Expected<Sections> sections = decode(content);
   if (Expected<KernelImage> readable = sections ? imageOf(*sections) : sections.error(); !readable) {
     state->warn("kernel '{}' is not kept: its cache entry could not be read again: {}", image.name,
@@ -440,7 +443,7 @@ Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_vie
     return (**slot->result).withCacheHit(true);
   }
 
-  // Publishes the result however this scope is left, so that nobody waits for ever.
+  // The destructor publishes the result on every exit from this scope, so that no waiting thread blocks for ever.
   struct Publish {
     State &state;
     const std::string &memoryKey;

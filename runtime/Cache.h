@@ -4,8 +4,8 @@
 //         [&] { return compileImage(...); },                      // a miss
 //         [&](KernelImage image) { return loadCudaKernel(std::move(image), 0); });
 //
-// Content-addressed: `key` is a text that holds everything the compiled code depends on, and the entry's
-// name is the SHA-256 of that text. Memory is asked first, then disk. A disk hit does no MLIR work.
+// The cache is content-addressed: `key` is a text that contains everything the compiled code depends on, and the
+// entry's name is the SHA-256 of that text. A lookup tries memory first, then disk. A disk hit does no MLIR work.
 //
 // One file per entry, "<sha-256 of the key>.attune", of at most maxEntryBytes:
 //
@@ -17,22 +17,24 @@
 //     | 8 each  | sizes of the sections, which fill the rest of the file         |
 //     | ...     | the sections: key, metadata (JSON), CUDA source, binary        |
 //
-// A key may leave open what an image decides, as the schedule: the entry then stands under a key that says so, and
-// "<sha-256 of the first key>.choice", a file of the same form whose metadata is that other key, leads there.
+// A request's key may leave open a decision that the compilation takes, such as the schedule. The entry is then stored
+// under a second key that includes the decision, and a file "<sha-256 of the first key>.choice" refers to the entry: it
+// has the same format, and its metadata section is the second key.
 //
-// A file appears by write-to-temporary and rename, so a reader sees a whole entry or none; the checksum and
-// the key are compared when it is read. A bad entry, whatever is wrong with it, is a miss with a warning and is
-// replaced by the next compilation. A folder that cannot be written gives one warning; everything works without it. A
-// temporary file that a killed process left is removed by a later write, an hour after.
+// Files are written under a temporary name and then renamed, so a reader sees a whole entry or none. A read verifies
+// the checksum and the key. A bad entry counts as a miss with a warning, and the next compilation replaces it. A folder
+// that cannot be written causes one warning, and kernels are then kept in memory only. A later write removes the
+// temporary files of killed processes when they are an hour old.
 //
-// Trust. Entries are executed. The checksum detects accidents only: whoever writes an entry writes its checksum too.
-// What protects the user are owners and modes (CacheFolder.h): a folder that another user owns or may write to is
-// neither read nor written, an entry like that is a miss, and one warning for each of the two says so. Folders are made
-// with mode 0700, files with 0600, whatever the umask.
+// Trust. Entries are executed. The checksum detects accidents only, because an attacker would write a matching
+// checksum. Owners and modes protect the user (CacheFolder.h): a folder that another user owns or may write to is
+// neither read nor written, and an entry that another user owns or may write to is a miss. Each of the two cases is
+// warned about once. Folders are made with mode 0700 and files with 0600, whatever the umask.
 //
-// Threads and processes. Every member may be called from any number of threads; concurrent requests for
-// one key wait for one compilation and share its result, an error included (errors are not kept). Any
-// number of processes may share a folder; two that miss at once both compile and the last rename stays.
+// Threads and processes. Every member may be called from any number of threads. Concurrent requests for one key wait
+// for one compilation and share its result; a failed compilation's error goes to all of them and is not kept for later
+// requests. Any number of processes may share a folder. Two processes that miss at the same time both compile, and the
+// entry that is renamed last remains.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -52,24 +54,23 @@ namespace attune {
 
 /// SHA-256 (FIPS 180-4) of a text.
 std::array<uint8_t, 32> sha256(std::string_view text);
-/// The same as 64 lower-case hexadecimal digits.
+/// SHA-256 of a text as 64 lower-case hexadecimal digits.
 std::string sha256Hex(std::string_view text);
 
-/// The most that a file of the cache may have; nothing larger is read into memory or written. A kernel has about 0.2
-/// MB.
+/// The size limit of a cache file; larger files are neither read nor written. A kernel has about 0.2 MB.
 inline constexpr size_t maxEntryBytes = size_t(64) << 20;
-/// The most that its metadata may have: parsed, they take up to 30 times as much.
+/// The size limit of an entry's metadata section. Parsed JSON takes up to 30 times as much memory as its text.
 inline constexpr size_t maxMetadataBytes = size_t(4) << 20;
 
-/// A description of one file of the cache, for `attune cache list`.
+/// One file of the cache, as `attune cache list` shows it.
 struct CacheEntry {
   std::string path;
-  std::string hash; ///< of the key; the file's name
-  std::string name; ///< the variant's; empty for a bad entry
+  std::string hash; ///< SHA-256 of the key; also the file's name without extension
+  std::string name; ///< the variant's name; empty for a bad entry
   std::string arch;
-  size_t bytes = 0;    ///< of the file
-  int64_t written = 0; ///< seconds since 1970
-  std::string problem; ///< why the entry is bad; empty for a good one
+  size_t bytes = 0;    ///< size of the file
+  int64_t written = 0; ///< when the file was written, in seconds since 1970
+  std::string problem; ///< why the entry is bad; empty for a good entry
 };
 
 class KernelCache {
@@ -79,11 +80,11 @@ public:
   using Compile = std::function<Expected<KernelImage>()>;
   using Load = std::function<Expected<Kernel>(KernelImage)>;
   using Check = std::function<Expected<void>(const KernelImage &)>;
-  /// The key under which an image is stored, where that is another than it was asked for by.
+  /// The key under which an image is stored, where it differs from the key of the request.
   using EntryKey = std::function<std::string(const KernelImage &)>;
 
-  /// A cache in `directory`, made on first write; "" is memory only. Without `warning`, warnings go to
-  /// standard error.
+  /// A cache in `directory`, which the first write creates; "" keeps kernels in memory only. Without `warning`,
+  /// warnings go to standard error.
   explicit KernelCache(std::string directory, Warning warning = {});
   ~KernelCache();
   KernelCache(const KernelCache &) = delete;
@@ -96,27 +97,27 @@ public:
 
   const std::string &directory() const;
 
-  /// The kernel for `key` on `device` ("cpu", "cuda:0"; separate in memory, shared on disk): from memory,
-  /// else `load` of the image on disk, else `load` of what `compile` gives, which is then stored.
-  /// kernel.cacheHit() is false only in the last case, for the caller that compiled. An image from disk that
-  /// does not load, or that `check` refuses, counts as a bad entry. No function may ask for the same key again.
+  /// The kernel for `key` on `device` ("cpu", "cuda:0"; devices have separate kernels in memory and share files). The
+  /// kernel comes from memory, else from the image on disk by `load`, else from a new image by `compile` and `load`; a
+  /// new image is then stored. kernel.cacheHit() is false only for the caller that compiled. An image from disk that
+  /// does not load, or that `check` refuses, counts as a bad entry. None of the functions may request the same key.
   Expected<Kernel> getOrCompile(std::string_view key, std::string_view device, const Compile &compile, const Load &load,
                                 const Check &check = {}, const EntryKey &entryKey = {});
 
-  /// The image on disk for `key`, or nothing (a bad entry warns). An image that `check` refuses counts as a bad entry.
+  /// The image on disk for `key`, or nothing. A bad entry causes a warning; an image that `check` refuses counts as
+  /// one.
   std::optional<KernelImage> read(std::string_view key, const Check &check = {}) const;
-  /// Stores an image on disk, under `entryKey` where there is one, and that `key` leads there; false, with a warning,
-  /// when that fails.
+  /// Stores an image on disk under `key`. Where `entryKey` is given, stores it under `entryKey`, with a .choice file
+  /// that refers from `key` to that entry. On failure returns false and warns.
   bool write(std::string_view key, const KernelImage &image, std::string_view entryKey = {}) const;
 
-  /// Every entry of the folder, sorted by path; bad ones with their problem. None where there is no folder; an error
-  /// for one that cannot be read or that others may write to.
+  /// Every entry of the folder, good or bad, sorted by path. Empty where there is no folder; an error for a folder that
+  /// cannot be read or that others may write to.
   Expected<std::vector<CacheEntry>> list() const;
-  /// The bad ones, and bad files that lead from a key to an entry.
+  /// The bad entries and the bad .choice files. Fails like list().
   Expected<std::vector<CacheEntry>> verify() const;
-  /// Forgets the kernels in memory, and removes every entry and left-over temporary file; returns the number
-  /// of entries removed. Other files are left alone. Errors as list(), and one that says how many files are left where
-  /// some cannot be removed.
+  /// Drops the kernels in memory and removes all entries, .choice files and temporary files; other files stay. Returns
+  /// the number of entries removed. Fails like list(), and where files cannot be removed, with their number.
   Expected<size_t> clear();
 
 private:

@@ -33,7 +33,8 @@ static FileProblem ownerProblem(uid_t owner) {
                                                     geteuid() == 0 ? "" : " or root")};
 }
 
-/// The problem of what `info` describes if someone else could have written it.
+/// The problem of a file or folder that someone other than the user or root could have written; nothing if nobody
+/// could.
 static std::optional<FileProblem> trustProblem(const struct stat &info) {
   constexpr mode_t writtenByOthers = S_IWGRP | S_IWOTH, permissions = 07777;
   if (!isTrustedOwner(info.st_uid))
@@ -49,10 +50,10 @@ static std::optional<FileProblem> trustProblem(const struct stat &info) {
 // The folder
 //===----------------------------------------------------------------------===//
 
-/// Opens a folder. A symbolic link is followed only if the user or root made it: another's leads where the other wants
-/// files written.
+/// Opens a folder. A symbolic link is followed only if the user or root owns the link: another user's link could lead
+/// to any folder where that user wants files to be written.
 static Descriptor openDirectory(std::string path, FileProblem &problem) {
-  while (path.size() > 1 && path.ends_with('/')) // which would follow any link
+  while (path.size() > 1 && path.ends_with('/')) // with a trailing slash, open() would follow any link
     path.pop_back();
   constexpr int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   Descriptor folder(::open(path.c_str(), flags | O_NOFOLLOW));
@@ -96,7 +97,7 @@ std::optional<CacheFolder> CacheFolder::make(const std::string &path, FileProble
   std::filesystem::path part;
   for (const std::filesystem::path &name : std::filesystem::path(path)) {
     part /= name;
-    if (::mkdir(part.c_str(), S_IRWXU) == 0) // a umask may have taken bits of the user's own
+    if (::mkdir(part.c_str(), S_IRWXU) == 0) // the umask may have cleared the user's own bits
       ::fchmodat(AT_FDCWD, part.c_str(), S_IRWXU, AT_SYMLINK_NOFOLLOW);
     else if (errno != EEXIST)
       failure = errno;
@@ -109,7 +110,7 @@ std::optional<CacheFolder> CacheFolder::make(const std::string &path, FileProble
 
 std::vector<std::string> CacheFolder::names() const {
   std::vector<std::string> result;
-  Descriptor own(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)); // with a position of its own
+  Descriptor own(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)); // own read position
   std::unique_ptr<DIR, int (*)(DIR *)> stream(own.valid() ? ::fdopendir(own.get()) : nullptr, &::closedir);
   if (!stream)
     return result;
@@ -131,7 +132,7 @@ CacheFolder::Facts CacheFolder::facts(const std::string &name) const {
 // Files
 //===----------------------------------------------------------------------===//
 
-/// Fills `content`, which becomes shorter if the file has.
+/// Reads content.size() bytes into `content`; shortens `content` if the file has become shorter.
 static bool readWhole(int file, std::string &content) {
   size_t done = 0;
   while (done < content.size()) {
@@ -149,7 +150,7 @@ static bool readWhole(int file, std::string &content) {
 }
 
 bool attune::writeWhole(int file, std::string_view content) {
-  // Beyond the process's limit a write ends the process by SIGXFSZ.
+  // A write past RLIMIT_FSIZE would kill the process by SIGXFSZ; fail with EFBIG instead.
   rlimit limit = {};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && content.size() > limit.rlim_cur) {
     errno = EFBIG;
@@ -172,7 +173,7 @@ std::optional<std::string> CacheFolder::read(const std::string &name, size_t max
   struct stat info = {};
   if (!file.valid() || ::fstat(file.get(), &info) != 0) {
     const bool special =
-        errno == ELOOP || errno == ENXIO || errno == ENODEV; // a link; a socket or a device without a driver
+        errno == ELOOP || errno == ENXIO || errno == ENODEV; // a symbolic link; a socket, or a device without a driver
     problem = systemProblem(errno);
     problem.text = special ? "it is not a regular file" : "it cannot be read: " + problem.text;
     return std::nullopt;
@@ -204,7 +205,7 @@ bool CacheFolder::create(const std::string &name, std::string_view content, File
     problem = systemProblem(errno);
     return false;
   }
-  // Without fsync a crash of the machine may leave a file without content; its checksum then fails.
+  // No fsync: a crash of the machine may leave an empty file, which the entry's checksum detects.
   if (::fchmod(file.get(), mode) == 0 && writeWhole(file.get(), content) && file.close())
     return true;
   problem = systemProblem(errno);
@@ -228,7 +229,7 @@ bool CacheFolder::remove(const std::string &name, FileProblem &problem) const {
 }
 
 std::string CacheFolder::temporaryName(std::string_view name) {
-  // Process numbers come again, after a kill and in every container.
+  // A process id would not be unique: ids are reused, and containers that share the folder have equal ids.
   uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != sizeof random)
     random = uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());

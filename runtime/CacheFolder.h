@@ -1,18 +1,19 @@
-//===- CacheFolder.h - A folder that nobody but the user writes to ----------===//
+//===- CacheFolder.h - A folder that only the user or root can write to -----===//
 //
-// What the cache holds is executed, so whoever writes to it runs code as the user. A folder is used only if
+// Files of the cache are executed, so anyone who can write to the folder can run code as the user. A folder is used
+// only if
 //
-//     | of the open folder, by fstat | required                                           |
+//     | fstat of the open folder     | required                                           |
 //     |------------------------------|----------------------------------------------------|
 //     | owner                        | the process's effective user, or root              |
 //     | mode                         | neither group nor others write (ACLs show as group)|
 //
-// and each of its files under the same two conditions. Files are opened by name in the open folder, and each is judged
-// by its own descriptor, so nothing can be exchanged between check and use. The folders above need no check: who may
-// exchange the folder itself cannot make the user the owner of another one.
+// A file in the folder is used only under the same two conditions. Files are opened relative to the open folder
+// (openat), and the check reads the open descriptor, so no file can be exchanged between check and use. Parent folders
+// need no check: somebody who can replace the folder cannot make the user the owner of the replacement.
 //
-// What is read are regular files of bounded size. Opening waits for nobody: a FIFO, a device or a symbolic link in the
-// place of a file is a FileProblem.
+// Only regular files of bounded size are read. Opening a file never blocks. Where a FIFO, a device or a symbolic link
+// has the name of a file, reading fails with a FileProblem.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,15 +31,15 @@ namespace attune {
 /// Why a folder or file is not used.
 struct FileProblem {
   enum class Kind {
-    Missing,   ///< there is none of this name
-    Untrusted, ///< another user owns it or may write to it
-    Unusable,
+    Missing,   ///< there is no file or folder of this name
+    Untrusted, ///< another user owns the file or folder or may write to it
+    Unusable,  ///< any other failure
   };
   Kind kind = Kind::Unusable;
-  std::string text = {}; ///< "it belongs to user 7, required is user 0"; of the system: "Permission denied"
+  std::string text = {}; ///< "it belongs to user 7, required is user 0", or strerror's text: "Permission denied"
 };
 
-/// A file descriptor, closed at the end.
+/// An owned file descriptor; the destructor closes it.
 class Descriptor {
 public:
   explicit Descriptor(int number = -1) : number(number) {}
@@ -51,43 +52,43 @@ public:
 
   bool valid() const { return number >= 0; }
   int get() const { return number; }
-  /// The number; closing it is the caller's.
+  /// Gives up ownership: the caller has to close the returned descriptor.
   int release() { return std::exchange(number, -1); }
-  /// Closes it now; false, with errno, where that fails.
+  /// Closes the descriptor now; on failure returns false and sets errno.
   bool close();
 
 private:
   int number;
 };
 
-/// Writes all of `content`; false, with errno, where that fails.
+/// Writes all of `content`; on failure returns false and sets errno.
 bool writeWhole(int file, std::string_view content);
 
-/// An open folder. Every failure fills `problem`; nothing here waits or throws.
+/// An open folder. Every failure fills `problem`; no member blocks or throws.
 class CacheFolder {
 public:
   static std::optional<CacheFolder> open(const std::string &path, FileProblem &problem);
-  /// As open; first makes the folders of `path` that are missing, with mode 0700 whatever the umask.
+  /// Creates the missing folders of `path` with mode 0700, whatever the umask, then opens the folder.
   static std::optional<CacheFolder> make(const std::string &path, FileProblem &problem);
 
-  /// A file of at most `maxBytes`.
+  /// Reads a whole file; fails for a file larger than `maxBytes`.
   std::optional<std::string> read(const std::string &name, size_t maxBytes, FileProblem &problem) const;
-  /// Makes the file `name` with mode 0600 whatever the umask; leaves none behind when it fails, as it does where `name`
-  /// exists.
+  /// Creates the file `name` with mode 0600, whatever the umask. Fails where `name` exists. A failed write leaves no
+  /// file.
   bool create(const std::string &name, std::string_view content, FileProblem &problem) const;
-  /// Gives the file `from` the name `to`, in the place of what had it; removes `from` when that fails.
+  /// Renames the file `from` to `to`, replacing an existing `to`; removes `from` on failure.
   bool rename(const std::string &from, const std::string &to, FileProblem &problem) const;
-  /// Another process may be quicker: FileProblem::Kind::Missing.
+  /// Removes a file. Where another process has already removed the file, the problem is FileProblem::Kind::Missing.
   bool remove(const std::string &name, FileProblem &problem) const;
-  /// A name to write to before `name`'s file is replaced, that no other file has. Contains temporaryMark.
+  /// A unique name for the temporary file that is written and then renamed to `name`. Contains temporaryMark.
   static std::string temporaryName(std::string_view name);
   static constexpr std::string_view temporaryMark = ".attune.tmp.";
 
-  /// The names of everything in the folder, in no order.
+  /// The names of all entries of the folder, in no particular order.
   std::vector<std::string> names() const;
   struct Facts {
     size_t bytes = 0;
-    int64_t written = 0; ///< seconds since 1970
+    int64_t written = 0; ///< time of the last write, in seconds since 1970
   };
   Facts facts(const std::string &name) const;
 

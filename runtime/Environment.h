@@ -1,8 +1,8 @@
 //===- Environment.h - Every environment variable that attune reads ----------===//
 //
-//     std::string folder = valueOf(EnvironmentVariable::CacheDir);     // $ATTUNE_CACHE_DIR, "" where it is not set
+//     std::string folder = valueOf(EnvironmentVariable::CacheDir);     // $ATTUNE_CACHE_DIR, or "" if not set
 //
-// `attune help environment` prints the table. Nothing else calls getenv: tests/rules holds that.
+// `attune help environment` prints the table. No other code calls getenv; a test in tests/rules checks that.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,7 +28,7 @@ enum class EnvironmentVariable : uint8_t {
   NvtxInjection
 };
 
-/// The variable's value as it is now; "" where it is empty or not set.
+/// The variable's current value; "" where the variable is empty or not set.
 std::string valueOf(EnvironmentVariable variable);
 
 struct EnvironmentEntry {
@@ -37,7 +37,7 @@ struct EnvironmentEntry {
   std::string_view meaning; ///< one line for users
 };
 
-/// One entry a variable, in the enum's order.
+/// One entry for each variable, in the enum's order.
 std::span<const EnvironmentEntry> environmentTable();
 
 } // namespace attune

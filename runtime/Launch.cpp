@@ -20,7 +20,7 @@ using namespace attune;
 
 static constexpr int64_t maxLength = int64_t(1) << 30;
 static constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max();
-static constexpr uintptr_t tileAlignment = 16; // of Q, K, V, O: one cp.async or vector load
+static constexpr uintptr_t tileAlignment = 16; // bytes: one cp.async or vector load of Q, K, V or O
 
 const Tensor *LaunchArgs::operand(std::string_view name) const {
   if (name.size() == 1)
@@ -92,13 +92,13 @@ AxisWords attune::wordsFor(const AxisParam &axis) {
 
 namespace {
 
-/// "4 heads", "batch 2", "length 100"
+/// The extent of an axis for messages: "4 heads", "batch 2", "length 100".
 std::string extentText(const AxisWords &words, int64_t extent) {
   const std::string_view noun = words.noun;
   return noun == "heads" || noun == "pages" ? fmt::format("{} {}", extent, noun) : fmt::format("{} {}", noun, extent);
 }
 
-/// "[B, H, Sq, D]"
+/// The operand's axes for messages: "[B, H, Sq, D]".
 std::string layoutText(const OperandParam &operand) {
   std::string text;
   for (const AxisParam &axis : operand.axes)
@@ -106,7 +106,7 @@ std::string layoutText(const OperandParam &operand) {
   return "[" + text + "]";
 }
 
-/// Fails with a text made by fmt, out of the path of a good launch.
+/// An error with a text formatted by fmt; not inlined, so that the path of a valid launch stays short.
 template <typename... Args>
 [[gnu::cold, gnu::noinline]] Error failure(fmt::format_string<Args...> text, Args &&...args) {
   return Error{fmt::format(text, std::forward<Args>(args)...)};
@@ -123,7 +123,7 @@ bool isEmpty(const Tensor &tensor) {
   return false;
 }
 
-/// Rank, extents not negative, declared device, null.
+/// Checks that rank and device are the operand's, that extents are not negative, and that data is not null.
 Expected<void> checkView(const OperandParam &operand, const Tensor &tensor, Device device) {
   const std::string &name = operand.name;
   if (tensor.rank != operand.rank())
@@ -151,7 +151,7 @@ Expected<void> checkView(const OperandParam &operand, const Tensor &tensor, Devi
                  operand.name);
 }
 
-/// The extents of the axes of fixed size.
+/// Checks the extents of axes whose size was fixed when the kernel was compiled.
 Expected<void> checkFixedExtents(const OperandParam &operand, const Tensor &tensor) {
   for (int i = 0; i < tensor.rank; ++i) {
     const AxisParam &axis = operand.axes[i];
@@ -166,7 +166,8 @@ Expected<void> checkFixedExtents(const OperandParam &operand, const Tensor &tens
   return {};
 }
 
-/// Of what is read by tiles: the last dimension's stride, 16-byte alignment of base and strides.
+/// Checks an operand that the kernel accesses by tiles: the last dimension has stride 1; base address and other strides
+/// are multiples of 16 bytes.
 Expected<void> checkTiled(const OperandParam &operand, const Tensor &tensor) {
   const std::string &name = operand.name;
   const int last = tensor.rank - 1;
@@ -188,7 +189,7 @@ Expected<void> checkTiled(const OperandParam &operand, const Tensor &tensor) {
   return {};
 }
 
-/// What is written must not have one element twice.
+/// Checks that no two indices of an output address the same element.
 Expected<void> checkOutput(const OperandParam &operand, const Tensor &tensor) {
   for (int i = 0; i < tensor.rank; ++i)
     if (tensor.strides[i] == 0 && tensor.shape[i] > 1)
@@ -197,7 +198,7 @@ Expected<void> checkOutput(const OperandParam &operand, const Tensor &tensor) {
   return {};
 }
 
-/// All that an operand can be asked by itself.
+/// Every check of an operand that needs no other operand.
 Expected<void> checkOperand(const OperandParam &operand, const Tensor &tensor, Device device) {
   RETURN_IF_ERROR(checkView(operand, tensor, device));
   if (tensor.dtype != operand.dtype)
@@ -215,11 +216,11 @@ Expected<void> checkOperand(const OperandParam &operand, const Tensor &tensor, D
 
 static int64_t ceilDiv(int64_t count, int64_t size) { return count / size + (count % size != 0); }
 
-/// The axes of a signature without a fixed extent, each with its extent in a launch and the operand that was first to
-/// have it.
+/// The axes of a signature that have no fixed extent. Each axis holds its extent in this launch and the first operand
+/// that has the axis.
 class Axes {
 public:
-  /// In the order of KernelSignature::axes().
+  /// Lists the axes in the order of KernelSignature::axes().
   explicit Axes(const KernelSignature &signature) {
     for (const OperandParam &operand : signature.operands)
       for (const AxisParam &axis : operand.axes)
@@ -229,7 +230,7 @@ public:
       addName(axis.name);
   }
 
-  /// The extent of a derived axis.
+  /// Sets the extent of a derived axis.
   void derive(std::string_view axis, int64_t extent) {
     if (Axis *known = find(axis)) {
       known->operand = known->axis;
@@ -237,7 +238,7 @@ public:
     }
   }
 
-  /// Takes the extents of `tensor`, or compares them with those known.
+  /// Records the extents of `tensor`; where an earlier operand has set an extent, checks that both are equal.
   Expected<void> add(const OperandParam &operand, const Tensor &tensor) {
     for (int i = 0; i < tensor.rank; ++i) {
       const AxisParam &axis = operand.axes[i];
@@ -269,12 +270,12 @@ public:
     for (size_t i = 0; i < count; ++i)
       visit(all[i].extent);
   }
-  /// The operand that was first to have an axis.
+  /// The first operand that has the axis.
   std::string_view firstWith(std::string_view axis) { return find(axis)->operand; }
 
 private:
   struct Axis {
-    std::string_view axis, operand; ///< no operand: none of the launch has had it so far
+    std::string_view axis, operand; ///< operand is empty until an operand of the launch has set the extent
     int64_t extent = 0;
   };
 
@@ -291,7 +292,7 @@ private:
   }
 
   Expected<void> first(const OperandParam &operand, const AxisParam &axis, int64_t extent, Axis &known) {
-    if (extent > maxLength) // no axis has a lower limit
+    if (extent > maxLength) // maxLength is the lowest limit of any axis
       RETURN_IF_ERROR(checkLimit(operand, axis, extent));
     known.operand = operand.name;
     known.extent = extent;
@@ -306,7 +307,8 @@ private:
     return failure("{} has {}, the most is {}; {}", operand.name, extentText(words, extent), words.most, words.remedy);
   }
 
-  /// One that counts tiles of an axis stands behind those that count it one by one.
+  /// The error for an operand that counts tiles of an axis (`by` > 1) and has another number of tiles than the extent
+  /// gives. A signature lists such operands after those that set the extent.
   [[gnu::cold, gnu::noinline]] static Error countsOthers(const OperandParam &operand, const Tensor &tensor,
                                                          const AxisParam &axis, int dim, const Axis &wanted) {
     return failure("{} has {} blocks in dimension {}, required is {}: ceil({} / {}), as {} has {} of {}; savedShape() "
@@ -315,7 +317,8 @@ private:
                    wanted.operand, wanted.extent, axis.name);
   }
 
-  /// An output is told its whole shape.
+  /// The error for an extent that differs from an earlier operand's. For an output the text has the whole required
+  /// shape.
   [[gnu::cold, gnu::noinline]] Error differs(const OperandParam &operand, const Tensor &tensor, const AxisParam &axis,
                                              int64_t extent, const Axis &wanted) {
     const AxisWords words = wordsFor(axis);
@@ -335,14 +338,14 @@ private:
   size_t count = 0;
 };
 
-/// Of two counts, at most 2^56: sizes of what no machine has memory for.
+/// The product of two counts, at most 2^56: no machine has memory for so many elements.
 int64_t saturatingProduct(int64_t a, int64_t b) {
   constexpr int64_t most = int64_t(1) << 56;
   int64_t product;
   return __builtin_mul_overflow(a, b, &product) || product > most ? most : product;
 }
 
-/// The stride to pack: an index along an extent of 1 is 0, whatever stride the producer wrote there.
+/// The stride to pass to the kernel: 0 along an extent of 1, where the caller's stride may be any number.
 int64_t packedStride(const Tensor &tensor, int dim) { return tensor.shape[dim] > 1 ? tensor.strides[dim] : 0; }
 
 template <typename Param> [[gnu::cold, gnu::noinline]] std::string namesOf(const std::vector<Param> &params) {
@@ -354,8 +357,8 @@ template <typename Param> [[gnu::cold, gnu::noinline]] std::string namesOf(const
   return names;
 }
 
-/// Finds for the parameter at `index` its argument in `args`; arguments in declaration order are found at
-/// the first look. Null when it is missing.
+/// The argument in `args` for the parameter at `index`, or null. Arguments in declaration order are found by one
+/// comparison.
 template <typename Param, typename List>
 auto findArgument(const Param &param, size_t index, const List &args) -> decltype(args.begin()) {
   if (index < args.size() && args[index].name == param.name)
@@ -366,7 +369,7 @@ auto findArgument(const Param &param, size_t index, const List &args) -> decltyp
   return nullptr;
 }
 
-/// Called when every parameter has its argument and yet there are more arguments than parameters.
+/// The error for more arguments than parameters, where no parameter lacks an argument: one is unknown or repeated.
 template <typename Param, typename List>
 [[gnu::cold, gnu::noinline]] Error surplus(const std::vector<Param> &params, const List &args, const char *kind) {
   for (size_t i = 0; i < args.size(); ++i) {
@@ -380,7 +383,7 @@ template <typename Param, typename List>
   return Error{};
 }
 
-/// "captured tensors 'a', 'b' are missing; pass them in .tensors"
+/// The error "captured tensors 'a', 'b' are missing; pass them in .tensors".
 template <typename Param>
 Error missingText(const std::vector<Param> &absent, std::string_view kind, std::string_view field) {
   const bool one = absent.size() == 1;
@@ -388,7 +391,8 @@ Error missingText(const std::vector<Param> &absent, std::string_view kind, std::
                  one ? "it" : "them", field);
 }
 
-/// Every argument that is missing, or the first one without a parameter, which is then a misspelt one.
+/// The error for missing arguments. Where an argument has no parameter, its name is probably a misspelling, and the
+/// error names that argument instead.
 template <typename Param, typename List>
 [[gnu::cold, gnu::noinline]] Error missing(const std::vector<Param> &params, const List &args, const char *kind,
                                            const char *field) {
@@ -402,7 +406,7 @@ template <typename Param, typename List>
   return missingText(absent, kind, field);
 }
 
-/// `mayBeEmpty`: in a launch without elements, or of a block pattern.
+/// `mayBeEmpty`: extents of 0 are allowed, because the launch has no elements or the tensor is a block pattern.
 Expected<void> checkCaptured(const TensorParam &param, const Tensor &tensor, Device device, bool pattern,
                              bool mayBeEmpty) {
   const char *kind = pattern ? "block pattern" : "captured tensor";
@@ -453,7 +457,7 @@ Expected<void> checkPattern(const BlockPatternParam &pattern, const Tensor &tens
 // Indices of captured tensors
 //===----------------------------------------------------------------------===//
 
-/// The elements (b, h, q, k) of a launch, ends included, with the q offset in q; and B, H, Sq, Sk.
+/// The range of (b, h, q, k) in a launch, bounds inclusive, with the q offset added to q; and the extents B, H, Sq, Sk.
 struct Elements {
   int64_t low[4], high[4], extents[4];
   bool none;
@@ -472,9 +476,10 @@ struct Elements {
   }
 };
 
-/// Whether an element at which `index` is greatest, or least, satisfies all guards: then it is surely evaluated. Looked
-/// at are the corners, and from each one the elements where a guard begins to hold along a coordinate that the index
-/// does not depend on (the diagonals of a window). An element that is none of these is for findIndexFault to find.
+/// Whether some element (b, h, q, k) at which `index` is greatest (or least) satisfies all guards, so that the kernel
+/// certainly evaluates the index there. The search tries the corners of the range. From each corner it also tries the
+/// elements where a guard begins to hold along a coordinate that the index does not depend on (the diagonals of a
+/// window). The search may miss other elements; findIndexFault finds them.
 [[gnu::cold, gnu::noinline]] bool isReached(const IndexParam &param, const Elements &elements, bool greatest) {
   const std::array<int64_t, 4> &factors = param.index.coordinates;
   auto passes = [&](const std::array<int64_t, 4> &at) {
@@ -503,7 +508,7 @@ struct Elements {
   return false;
 }
 
-/// " for Sq 256 and Sk 256": what the greatest, or least, value of `index` depends on.
+/// The sizes that the greatest (or least) value of `index` depends on, as text: " for Sq 256 and Sk 256".
 std::string dependsOn(const LinearIndex &index, const Elements &elements, bool greatest) {
   std::string text;
   auto add = [&](std::string_view what, int64_t value) {
@@ -517,7 +522,8 @@ std::string dependsOn(const LinearIndex &index, const Elements &elements, bool g
   return text;
 }
 
-/// ", but Sk is 256", ", which reaches 510 for Sq 256 and Sk 256", or nothing for a constant.
+/// Why an index gets as large as `greatest`, as text: ", but Sk is 256" or ", which reaches 510 for Sq 256 and Sk 256";
+/// empty for a constant index.
 std::string whyGreatest(const IndexParam &param, const Elements &elements, int64_t greatest) {
   const LinearIndex &index = param.index;
   for (size_t i = 0; i < 4; ++i) {
@@ -558,7 +564,7 @@ std::string whyGreatest(const IndexParam &param, const Elements &elements, int64
   return {};
 }
 
-/// Whether every index lies within the tensor's extents.
+/// Checks that every index expression stays within the tensor's extents for all elements of the launch.
 Expected<void> checkIndices(const TensorParam &param, const Tensor &tensor, const Elements &elements) {
   for (const IndexParam &index : param.indices) {
     const int64_t extent = tensor.shape[index.dim];
@@ -570,7 +576,7 @@ Expected<void> checkIndices(const TensorParam &param, const Tensor &tensor, cons
     }
     if (least >= 0 && greatest < extent) [[likely]]
       continue;
-    // An int32 that wraps is another index than the formula's.
+    // Kernels compute indices in int32. Beyond that range the index wraps, and the formula no longer gives its value.
     if (least < std::numeric_limits<int32_t>::min() || greatest > maxInt32 || (index.broadcast && extent == 1))
       continue;
     if (Expected<void> good = indexOutside(param, extent, index, elements, least, greatest); !good)
@@ -581,8 +587,8 @@ Expected<void> checkIndices(const TensorParam &param, const Tensor &tensor, cons
 
 } // namespace
 
-/// What an empty captured tensor becomes in a launch without elements: one element of any memory of the launch. The kernel
-/// may load it before its loop over keys, and does not use it.
+/// Replaces an empty captured tensor in a launch without elements: every index addresses one element, somewhere in
+/// another operand's memory. The kernel may load that element before its loop over keys, and ignores its value.
 static Tensor oneElement(Tensor empty, const LaunchArgs &args) {
   empty.data = nullptr;
   for (const Tensor *operand : {&args.q, &args.k, &args.v, &args.o})
@@ -595,7 +601,7 @@ static Tensor oneElement(Tensor empty, const LaunchArgs &args) {
   return empty;
 }
 
-/// Checks what is passed beside operands, captured tensors and scalars, and fills the fields of `params`.
+/// Checks dropout, query offset and seed pointers, and fills the fields of `params`.
 static Expected<void> packLaunchValues(const KernelSignature &signature, float defaultDropout, const LaunchArgs &args,
                                        LaunchParams &params) {
   float probability = defaultDropout;
@@ -635,7 +641,7 @@ static Expected<void> packLaunchValues(const KernelSignature &signature, float d
   return {};
 }
 
-/// That of a captured tensor's dimension (tensors.NAME.DIM).
+/// The extent of an axis that names a dimension of a captured tensor (tensors.NAME.DIM).
 static std::optional<int64_t> tensorExtent(std::string_view axis, const LaunchArgs &args) {
   if (const std::optional<TensorDimension> of = tensorDimension(axis))
     for (const NamedTensor &named : args.tensors)
@@ -644,7 +650,8 @@ static std::optional<int64_t> tensorExtent(std::string_view axis, const LaunchAr
   return std::nullopt;
 }
 
-/// The extent of an axis: of operands, or of a captured tensor's dimension. Nothing where `args` has none of them.
+/// The extent of an axis of the operands, or of a dimension of a captured tensor; nothing where no argument has the
+/// axis.
 static std::optional<int64_t> extentIn(std::string_view axis, Axes &axes, const LaunchArgs &args) {
   if (std::optional<int64_t> extent = axes.extent(axis))
     return *extent;
@@ -662,13 +669,13 @@ static int64_t tilesIn(const AxisParam &axis, Axes &axes, const LaunchArgs &args
   return ceilDiv(axis.size ? axis.size : extentIn(axis.name, axes, args).value_or(0), axis.by);
 }
 
-/// Query heads for each key head, 1 where there are none.
+/// Query heads per key head; 1 where there are no key heads.
 static int64_t groupOf(Axes &axes) {
   const int64_t kvHeads = axes.extent("hkv").value_or(0);
   return kvHeads == 0 ? 1 : axes.extent("h").value_or(1) / kvHeads;
 }
 
-/// Of the kernel whose grid has `axis`, the tiles along the other axes.
+/// The number of tiles along the other axes of the grid that contains `axis`.
 static int64_t tilesOfOtherAxes(const KernelImage &image, const DerivedAxis &axis, Axes &axes, const LaunchArgs &args) {
   int64_t tiles = 1;
   for (const KernelEntry &entry : image.entries)
@@ -681,7 +688,8 @@ static int64_t tilesOfOtherAxes(const KernelImage &image, const DerivedAxis &axi
   return tiles;
 }
 
-/// Computes the extents of derived axes from those of operands and captured tensors. What grids count follows from the others.
+/// Computes the extents of derived axes from those of operands and captured tensors. Splits and work items come last,
+/// because their numbers depend on the other axes of the grid.
 static void deriveAxes(const KernelImage &image, int64_t multiprocessors, const LaunchArgs &args, Axes &axes) {
   using Rule = DerivedAxis::Rule;
   auto slots = [&](const DerivedAxis &axis) { return axis.blocksPerSm * std::max<int64_t>(multiprocessors, 1); };
@@ -711,7 +719,7 @@ static void deriveAxes(const KernelImage &image, int64_t multiprocessors, const 
         axes.derive(axis.name, extentOf(axis));
 }
 
-/// An operand, dense, at no address.
+/// Shape and dense strides of an operand, with a null address.
 static Tensor denseTensor(const OperandParam &operand, Axes &axes, const LaunchArgs &args) {
   Tensor tensor;
   tensor.dtype = operand.dtype;
@@ -725,13 +733,13 @@ static Tensor denseTensor(const OperandParam &operand, Axes &axes, const LaunchA
   return tensor;
 }
 
-/// Bytes of a dense tensor, from a multiple of 16 to the next.
+/// Bytes of a dense tensor, rounded up to a multiple of 16.
 static size_t bytesOf(const Tensor &tensor) {
   int64_t elements = tensor.rank ? saturatingProduct(tensor.strides[0], tensor.shape[0]) : 1;
   return size_t(saturatingProduct(elements, int64_t(byteSize(tensor.dtype))) + 15) / 16 * 16;
 }
 
-/// Those of the operands that `args` has.
+/// The axes of a signature with the extents of all operands that `args` has.
 static Axes axesOf(const KernelSignature &signature, const LaunchArgs &args) {
   Axes axes(signature);
   for (const OperandParam &operand : signature.operands)
@@ -777,13 +785,13 @@ public:
     std::memcpy(at, &value, 8);
     at += 8;
   }
-  /// The slots of so many bytes are left to another writer, which this gives.
+  /// Skips `bytes` and returns a second writer that starts at the skipped slots.
   SlotWriter leave(size_t bytes) {
     SlotWriter left = *this;
     at += bytes;
     return left;
   }
-  /// Address, strides and extents; those of a tensor that is left out are 0.
+  /// Writes address, strides and extents; zeros for an optional tensor that the caller left out.
   void put(const Tensor *tensor, int rank) {
     put(static_cast<const void *>(tensor ? tensor->data : nullptr));
     for (int dim = 0; dim < rank; ++dim)
@@ -792,7 +800,7 @@ public:
       put(tensor ? tensor->shape[dim] : int64_t(0));
   }
 
-  /// Strides and extents of a dense tensor.
+  /// Writes strides and extents of a dense tensor.
   void putShape(const Tensor &tensor) {
     for (int dim = 0; dim < tensor.rank; ++dim)
       put(tensor.strides[dim]);
@@ -804,7 +812,7 @@ private:
   std::byte *at;
 };
 
-/// Each key head serves as many query heads.
+/// Checks that the number of query heads is a multiple of the number of key heads (GQA).
 static Expected<void> checkGroups(Axes &axes) {
   std::optional<int64_t> heads = axes.extent("h"), kvHeads = axes.extent("hkv");
   if (heads && kvHeads && (*kvHeads == 0 ? *heads != 0 : *heads % *kvHeads != 0))
@@ -813,7 +821,7 @@ static Expected<void> checkGroups(Axes &axes) {
   return {};
 }
 
-/// A table of pages needs pages, and not more keys than a sequence may have.
+/// Checks a paged K and V: the page table does not name more keys than a sequence may have, and there are pages.
 static Expected<void> checkPages(const KernelSignature &signature, Axes &axes) {
   for (const DerivedAxis &axis : signature.derived) {
     if (axis.rule != DerivedAxis::Rule::Pages)
@@ -829,7 +837,7 @@ static Expected<void> checkPages(const KernelSignature &signature, Axes &axes) {
   return {};
 }
 
-/// An operand with axes of captured tensors, as the gradient of one, has their extents.
+/// Checks that an operand with a captured tensor's axes, such as the tensor's gradient, has the tensor's extents.
 static Expected<void> checkTensorAxes(const OperandParam &operand, const Tensor &given, const LaunchArgs &args) {
   for (int i = 0; i < operand.rank(); ++i) {
     const std::optional<TensorDimension> of = tensorDimension(operand.axes[i].name);
@@ -852,7 +860,7 @@ static Expected<void> checkTensorAxes(const OperandParam &operand, const Tensor 
   return missingText(absent, "operand", "operands");
 }
 
-/// The operands' own checks, and those of their axes against each other.
+/// Checks each operand by itself, then that operands agree on the extents of shared axes.
 static Expected<void> checkOperands(const KernelSignature &signature, Device device, const LaunchArgs &args,
                                     Axes &axes) {
   for (const OperandParam &operand : signature.operands) {
@@ -891,7 +899,7 @@ static Expected<void> checkOperands(const KernelSignature &signature, Device dev
   return failure("the launch needs {:.0f} blocks ({}), the most is {}; split the batch", blocks, text, maxInt32);
 }
 
-/// Whether a kernel has nothing to do in a launch of these sizes.
+/// Whether a launch skips this kernel because the sizes give it nothing to do (KernelEntry::skippedIf).
 static bool isLeftOut(const KernelEntry &entry, Axes &axes, const LaunchArgs &args) {
   auto extent = [&](const std::string &axis) { return extentIn(axis, axes, args).value_or(0); };
   return !entry.skippedIf.empty() && std::ranges::all_of(entry.skippedIf, [&](const ExtentBound &bound) {
@@ -900,7 +908,8 @@ static bool isLeftOut(const KernelEntry &entry, Axes &axes, const LaunchArgs &ar
   });
 }
 
-/// The grid of one kernel. A product of no tiles is no block, however many tiles other axes have.
+/// Computes the grid of one kernel. An axis without tiles makes the grid empty, even where the product of the other
+/// axes is over the limit.
 static Expected<void> countBlocks(const KernelEntry &entry, Axes &axes, const LaunchArgs &args, int64_t *tiles,
                                   int64_t &blocks) {
   blocks = 1;
@@ -918,7 +927,7 @@ static Expected<void> countBlocks(const KernelEntry &entry, Axes &axes, const La
   return {};
 }
 
-/// A kernel numbers the tiles of queries and keys that it counts a mask in by 32 bits.
+/// Checks a workspace table with an entry for each (query tile, key tile) of a mask: kernels index the tiles by int32.
 static Expected<void> checkCountedTiles(const OperandParam &operand, const Tensor &placed) {
   double tiles = 1;
   int counted = 0;
@@ -1004,7 +1013,8 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64
   if (args.tensors.size() > signature.tensors.size())
     return surplus(signature.tensors, args.tensors, "captured tensor");
 
-  // Operands come before captured tensors, which workspace operands may take extents of.
+  // The slots of operands precede those of captured tensors, but are written after the captured tensors are checked:
+  // a workspace operand may have a captured tensor's extents.
   size_t needed = 0;
   for (const OperandParam &operand : signature.operands) {
     if (operand.role != OperandRole::Workspace) {
@@ -1033,7 +1043,8 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64
   for (size_t i = 0; i < image.entries.size(); ++i)
     RETURN_IF_ERROR(countBlocks(image.entries[i], axes, args, packed.tiles[i], packed.blocks[i]));
   if (args.keepTables) {
-    // The first block sets the counter that blocks claim work by.
+    // The per-tile tables stay, but block 0 of a preparation kernel also resets the counter by which blocks claim work.
+    // Kernels that claim work therefore still need one block of it.
     const bool claims = std::ranges::any_of(image.entries, &KernelEntry::claimsWork);
     for (size_t i = 0; i < image.entries.size(); ++i)
       if (image.entries[i].preparation)

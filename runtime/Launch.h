@@ -1,7 +1,7 @@
 //===- Launch.h - Checking and packing launch arguments ---------------------===//
 //
-// The part of Kernel::launch that both targets share: every check that needs no query, and the bytes of
-// LaunchParams.h.
+// The part of Kernel::launch that the CUDA and CPU targets have in common: every check that needs no call to the
+// driver, and the parameter block that LaunchParams.h describes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,24 +12,24 @@
 
 namespace attune {
 
-/// Whether two names, most of one letter, are the same.
+/// Whether two names are equal; quickest for names of one letter, which most are.
 inline bool sameName(std::string_view a, std::string_view b) {
   return a.size() == b.size() && (a.empty() || (a[0] == b[0] && (a.size() == 1 || a == b)));
 }
 
-/// Extents of the axes b, h, hkv, q and k of a launch, in which expressions count: 1 where no operand has the axis.
+/// Extents of the axes b, h, hkv, q and k of a launch; 1 where no operand has the axis.
 struct LaunchSizes {
   int64_t batch = 1, heads = 1, kvHeads = 1, queryLength = 1, keyLength = 1;
 };
 
-/// The parameters of one launch. Left uninitialised: packLaunch writes what is read.
+/// The parameters of one launch. The bytes are left uninitialised; packLaunch writes all that is read later.
 struct PackedLaunch {
   alignas(64) std::byte bytes[maxPackedBytes];
   LaunchSizes sizes;
-  int64_t tiles[maxKernels][maxGridAxes]; ///< of each axis of the grid of each kernel
-  int64_t blocks[maxKernels];             ///< of each kernel: the product of its tiles
+  int64_t tiles[maxKernels][maxGridAxes]; ///< number of tiles along each grid axis of each kernel
+  int64_t blocks[maxKernels];             ///< number of tiles of each kernel's grid: the product over its axes
 
-  /// Whether a kernel that writes results has blocks.
+  /// Whether any kernel that writes results (not only the workspace) has blocks.
   bool hasWork(const KernelImage &image) const {
     for (size_t i = 0; i < image.entries.size(); ++i)
       if (blocks[i] != 0 && !image.entries[i].preparation)
@@ -40,44 +40,45 @@ struct PackedLaunch {
   const LaunchParams &params() const { return *reinterpret_cast<const LaunchParams *>(bytes); }
 };
 
-/// What an axis is called in messages. The texts of an axis that is none of forwardOperands()'s are its name, whose
-/// characters they point to.
+/// Words for an axis in error messages. For an axis that forwardOperands() does not have, the words are the axis's own
+/// name, and the pointers are valid as long as that name is.
 struct AxisWords {
-  const char *axis;   ///< its name
-  const char *extent; ///< in a shape: "Sq"
-  const char *noun;   ///< "length"
-  const char *stride; ///< of its stride: "row"
-  const char *option; ///< that compiles for another extent, of an axis of fixed size
-  int64_t most;       ///< extent
-  const char *remedy; ///< for a greater one
+  const char *axis;   ///< the axis's name: "q"
+  const char *extent; ///< the extent in a shape: "Sq"
+  const char *noun;   ///< what the extent is: "length"
+  const char *stride; ///< word for the axis's stride: "row"
+  const char *option; ///< the option that compiles for another extent, for an axis of fixed size; else ""
+  int64_t most;       ///< the greatest extent allowed
+  const char *remedy; ///< advice where the extent is greater than `most`
 };
 
 AxisWords wordsFor(const AxisParam &axis);
 
 /// Checks `args` against the kernel and fills `packed`. Allocates only for an error's text.
-/// `multiprocessors` of the device, or threads of the CPU, are those among which keys are shared.
+/// `multiprocessors` (threads, on the CPU) decide into how many splits keys are divided.
 Expected<void> packLaunch(const KernelImage &image, Device device, int64_t multiprocessors, float defaultDropout,
                           const LaunchArgs &args, PackedLaunch &packed);
 
-/// Error where a launch with these tensor maps (LaunchParams::mapped) has no kernel for a captured tensor.
+/// Fails where a kernel needs a tensor map that `mapped` (LaunchParams::mapped) lacks, and the module has no fallback
+/// kernel for it.
 Expected<void> checkMapped(const KernelImage &image, int32_t mapped);
 
-/// How many keys each sequence may have by the arguments of a launch, of which nothing is checked yet.
+/// The most keys that a sequence has by the arguments of a launch. The arguments need not have been checked.
 int64_t keysIn(const KernelSignature &signature, const LaunchArgs &args);
 
-/// Bytes of all workspace operands, each from a multiple of 16 on. A tensor that `args` lacks, or has with another
+/// Bytes of all workspace operands, each padded to a multiple of 16. A tensor that `args` lacks, or has with a wrong
 /// rank, counts as empty.
 size_t workspaceSize(const KernelImage &image, int64_t multiprocessors, const LaunchArgs &args);
 
-/// An operand as a launch of these arguments takes it, dense, at no address. Error where an extent of it is that of a
-/// tensor which `args` lacks, or has with another rank.
+/// Shape and dense strides that an operand has in a launch of these arguments; its address is null. Fails where an
+/// extent comes from a tensor that `args` lacks or has with a wrong rank.
 Expected<Tensor> denseOperand(const KernelSignature &signature, const OperandParam &operand, Device device,
                               const LaunchArgs &args);
 
-/// Error when the signature does not fit the parameter space or the image cannot be launched at all.
+/// Fails when the signature does not fit the parameter block, or when the image cannot be launched at all.
 Expected<void> checkSignature(const KernelImage &image);
 
-/// T of DESIGN.md's dropout: min(65535, round(65536 * probability)).
+/// The dropout threshold T = min(65535, round(65536 * probability)): an element is kept if its 16 random bits are >= T.
 uint32_t dropoutThreshold(float probability);
 
 } // namespace attune

@@ -7,7 +7,7 @@ using namespace attune;
 // Enumerators of cuda.h.
 static constexpr unsigned char programmaticEdge = 1; // CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
 static constexpr unsigned char programmaticPort = 1; // CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
-/// CU_STREAM_PER_THREAD: of each thread another stream.
+/// CU_STREAM_PER_THREAD. The handle means another stream in each thread.
 static const CudaStreamHandle perThreadStream = reinterpret_cast<CudaStreamHandle>(2);
 
 LaunchGraphs::LaunchGraphs() {
@@ -48,7 +48,7 @@ static CudaKernelNode nodeOf(const StartedKernel &kernel, void **arguments) {
           .arguments = arguments};
 }
 
-/// A chain of the kernels.
+/// Builds and instantiates a linear graph: each kernel depends on the one before it.
 int LaunchGraphs::build(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
                         Graph &graph) {
   std::ranges::copy(kernels, graph.of.begin());
@@ -91,7 +91,8 @@ bool LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKerne
     }
     if (code == 0)
       code = driver.cuGraphLaunch(graph->exec, stream);
-    // What is wrong with more than the graph, the kernels' own launches tell.
+    // The error is not reported here: the caller then launches the kernels one by one, and those launches report any
+    // error that is not the graph's own.
     graph->fails = code != 0;
     started = code == 0;
   }

@@ -28,5 +28,5 @@ LogLevel attune::logLevel() {
 
 void attune::writeLog(LogLevel level, std::string_view text) {
   const std::string line = fmt::format("attune: {}: {}\n", names[size_t(level)], text);
-  (void)!std::fwrite(line.data(), 1, line.size(), stderr); // where that cannot be written, nobody is left to tell
+  (void)!std::fwrite(line.data(), 1, line.size(), stderr); // a failed write cannot be reported anywhere
 }

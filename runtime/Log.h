@@ -1,10 +1,10 @@
-//===- Log.h - What the library tells on standard error ----------------------===//
+//===- Log.h - Log lines on standard error -----------------------------------===//
 //
 //     $ ATTUNE_LOG=info attune run causal
 //     attune: info: no cache entry /root/.cache/attune/1f0c....attune
 //     attune: info: NVRTC 13.0 compiled causal for sm_90 in 517 ms: 48216 bytes
 //
-// A line is one write, so those of threads do not mix. A level that is not asked for costs a load and a comparison.
+// Each line is one write, so lines of different threads do not mix. A disabled level costs a load and a comparison.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,18 +16,18 @@
 
 namespace attune {
 
-/// Each includes those before it.
+/// Each level includes the levels before it.
 enum class LogLevel : uint8_t { Off, Warning, Info, Debug };
 
-/// "off", "warning", "info" or "debug".
+/// Parses "off", "warning", "info" or "debug"; nothing for any other text.
 std::optional<LogLevel> parseLogLevel(std::string_view text);
 
-/// $ATTUNE_LOG as it was at the first call; Warning where it is not set, or, with a warning, where it is none of the
-/// four.
+/// $ATTUNE_LOG as it was at the first call. The level is Warning where the variable is not set, and where the variable
+/// has an unknown value, which is also warned about.
 LogLevel logLevel();
 inline bool logs(LogLevel level) { return level <= logLevel(); }
 
-/// "attune: LEVEL: TEXT" and a line break, whatever logLevel() is.
+/// Writes "attune: LEVEL: TEXT" and a line break, whatever logLevel() is.
 void writeLog(LogLevel level, std::string_view text);
 
 template <typename... Arguments>

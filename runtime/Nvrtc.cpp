@@ -149,7 +149,7 @@ Expected<const Nvrtc *> Nvrtc::get() {
 // Compiling
 //===----------------------------------------------------------------------===//
 
-/// Writes the source where it stays, and returns the path ("" when no folder takes it).
+/// Writes the source to a file that is not deleted, and returns its path; "" where the file cannot be written.
 static std::string keepSource(const std::string &source, const std::string &name) {
   const std::string folder = valueOf(EnvironmentVariable::TmpDir);
   std::string stem;

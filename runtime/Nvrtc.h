@@ -1,10 +1,10 @@
-//===- Nvrtc.h - NVIDIA's run-time compiler, by dlopen ----------------------===//
+//===- Nvrtc.h - NVIDIA's run-time compiler, loaded by dlopen ---------------===//
 //
 //     Expected<const Nvrtc *> nvrtc = Nvrtc::get();
 //     Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(source, "gemma_local", "sm_90");
 //     cubin->code, cubin->log, cubin->milliseconds
 //
-// The library (libnvrtc.so.13 or .12, 109 MB) is looked for in this order; the first that opens serves:
+// The library (libnvrtc.so.13 or .12, 109 MB) is searched for in this order; the first one that opens is used:
 //
 //     | where                                                    | for                              |
 //     |----------------------------------------------------------|----------------------------------|
@@ -38,9 +38,9 @@ public:
     double milliseconds = 0;
   };
 
-  /// The library of this process, opened by the first call. Later calls give the same answer.
+  /// The library of this process, opened by the first call. Later calls return the same result, an error included.
   static Expected<const Nvrtc *> get();
-  /// Opens one library by path or name, without remembering it.
+  /// Opens one library by path or name; get() is not affected.
   static Expected<std::unique_ptr<const Nvrtc>> open(const std::string &library);
   /// The paths that get() tries, in order.
   static std::vector<std::string> candidates();
@@ -51,8 +51,7 @@ public:
   int version() const;
   /// Path of the library that was opened.
   const std::string &path() const;
-  /// The options of every compilation, as one text; part of the cache key besides version() and the
-  /// architecture.
+  /// The options of every compilation, as one text. The cache key contains this text, version() and the architecture.
   static std::string_view options();
 
   /// Compiles self-contained CUDA C++ for `arch` ("sm_90"). `name` is the file name in NVRTC's messages.
@@ -60,7 +59,7 @@ public:
   /// source was kept, and a command that reproduces the failure.
   Expected<Output> compileCubin(const std::string &source, const std::string &name, const std::string &arch,
                                 const std::vector<std::string> &extraOptions = {}) const;
-  /// As compileCubin, down to PTX text for that architecture.
+  /// Like compileCubin, but returns PTX text for that architecture.
   Expected<Output> compilePtx(const std::string &source, const std::string &name, const std::string &arch,
                               const std::vector<std::string> &extraOptions = {}) const;
 

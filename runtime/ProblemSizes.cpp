@@ -8,20 +8,22 @@
 
 using namespace attune;
 
-static constexpr int64_t tiledLength = 512;                     // up to here lengths count as multiples of 16
-static constexpr int64_t fullDevice = 1024, blockQueries = 128; // blocks that fill a device, and their queries
+static constexpr int64_t tiledLength = 512; // up to this length, lengths are classed by multiples of 16
+/// From 1024 blocks of 128 queries on the device counts as full.
+static constexpr int64_t fullDevice = 1024, blockQueries = 128;
 
-/// The least of 4, 5, 6, 7 times a power of two, and of 0 to 4, that is at least `n`.
+/// Rounds `n` up to a value of {0, 1, 2, 3, 4} or {4, 5, 6, 7} * 2^i.
 static int64_t quarterStep(int64_t n) {
   if (n <= 4)
     return std::max<int64_t>(n, 0);
-  // No step lies beyond 2^62.
+  // Rounding up beyond 2^62 would overflow.
   n = std::min(n, int64_t(1) << 62);
   const int64_t step = int64_t(std::bit_floor(uint64_t(n - 1))) / 4;
   return (n + step - 1) / step * step;
 }
 
-/// Its place among the values of quarterStep, from 4 on.
+/// The index of a value of quarterStep (4 or more) in their ascending order: 4 -> 8, 5 -> 9, 6 -> 10, 7 -> 11,
+/// 8 -> 12, 10 -> 13.
 static int placeOf(int64_t step) {
   const int octave = std::bit_width(uint64_t(step)) - 1;
   return 4 * octave + int(step >> (octave - 2)) - 4;
@@ -66,7 +68,7 @@ std::optional<SizeClass> SizeClass::parse(std::string_view text) {
 
 FewQueries attune::fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t multiprocessors) {
   constexpr int64_t tileRows = 64, tileKeys = 128;
-  constexpr int64_t combiningTiles = 5; // that a block reads while the second kernel starts and runs
+  constexpr int64_t combiningTiles = 5; // cost of the combining kernel, as key tiles that a block reads in that time
   constexpr int64_t most = int64_t(1) << 30;
   if (sizes.heads <= 0 || sizes.headsKv <= 0 || sizes.queries <= 0 || sizes.keys <= 0 || sizes.queries > most)
     return FewQueries::No;
@@ -81,7 +83,7 @@ FewQueries attune::fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t m
 }
 
 std::optional<int> SizeClass::distance(const SizeClass &other) const {
-  constexpr int most = 2; // half a doubling
+  constexpr int most = 2; // two quarter steps: half of a doubling
   if (rows != other.rows)
     return std::nullopt;
   int sum = 0;

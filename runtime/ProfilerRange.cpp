@@ -9,7 +9,7 @@ using namespace attune;
 
 namespace {
 struct Nvtx {
-  int (*push)(const char *) = nullptr; // null without a profiler
+  int (*push)(const char *) = nullptr; // null where no profiler is attached
   int (*pop)() = nullptr;
 };
 } // namespace

@@ -1,12 +1,12 @@
-//===- ProfilerRange.h - Names for profilers ----------------------------------===//
+//===- ProfilerRange.h - NVTX ranges for profilers ----------------------------===//
 #pragma once
 
 namespace attune {
 
-/// Names what a thread does in its scope, as an NVTX range, where a profiler has put itself into this process: nsys and
-/// ncu say so by NVTX_INJECTION64_PATH (nvtxInit.h of NVTX 3). The functions are those of libnvtx3interop.so.1, or of
-/// libnvToolsExt.so.1 of CUDA 12; where neither is found there are no names, and the log says so. Without a profiler
-/// nothing is loaded, and a range costs a comparison.
+/// An NVTX range for the lifetime of the object, where a profiler is attached to this process: nsys and ncu set
+/// NVTX_INJECTION64_PATH (nvtxInit.h of NVTX 3). The NVTX functions come from libnvtx3interop.so.1, or from
+/// libnvToolsExt.so.1 of CUDA 12. Where neither library is found, ranges do nothing and the log has a line about it.
+/// Without a profiler no library is loaded, and a range costs one comparison.
 class ProfilerRange {
 public:
   explicit ProfilerRange(const char *name);

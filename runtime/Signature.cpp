@@ -1,7 +1,7 @@
-//===- Signature.cpp - Where the packed parameters lie ----------------------===//
+//===- Signature.cpp - Byte offsets of the packed parameters ----------------===//
 //
-// The table of attune/LaunchParams.h. Whoever reads or writes parameters asks here: the launch, the CUDA printer, the
-// CPU target, the simulator and exported launchers.
+// Computes the layout that attune/LaunchParams.h describes as a table. The launch, the CUDA printer, the CPU target,
+// the simulator and exported launchers all take parameter offsets from here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -122,7 +122,7 @@ std::vector<std::string> KernelSignature::axes() const {
   return names;
 }
 
-/// How many axes() there are, without a list of them: launches ask.
+/// axes().size(), computed without building the list, because every launch needs the number.
 static size_t countAxes(const std::vector<OperandParam> &operands, const std::vector<DerivedAxis> &derived) {
   auto isOfOperand = [&](const DerivedAxis &axis) {
     for (const OperandParam &operand : operands)

@@ -19,7 +19,8 @@ std::vector<std::string> attune::matchingPaths(const std::string &pattern) {
   return paths;
 }
 
-/// The folder of the package that this code was loaded from: "site-packages" of "site-packages/attune/libattune.so.0".
+/// The parent folder of the Python package that contains this library: ".../site-packages" where the library is
+/// ".../site-packages/attune/libattune.so.0".
 static std::string ownFolder() {
   Dl_info info = {};
   if (!dladdr(reinterpret_cast<void *>(&sitePackages), &info) || !info.dli_fname)
@@ -29,7 +30,7 @@ static std::string ownFolder() {
 
 std::vector<std::string> attune::sitePackages() {
   std::vector<std::string> patterns;
-  if (const std::string own = ownFolder(); own.ends_with("-packages")) // Debian's are called dist-packages
+  if (const std::string own = ownFolder(); own.ends_with("-packages")) // also Debian's name, dist-packages
     patterns.push_back(own);
   if (const std::string environment = valueOf(EnvironmentVariable::VirtualEnv); !environment.empty())
     patterns.push_back(environment + "/lib/python3*/site-packages");

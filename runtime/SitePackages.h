@@ -1,6 +1,6 @@
-//===- SitePackages.h - Where Python packages lie -----------------------------===//
+//===- SitePackages.h - Finding Python's package folders ----------------------===//
 //
-// NVIDIA ships NVRTC and nvdisasm as Python packages, too; Triton brings nvdisasm along.
+// NVRTC and nvdisasm may be installed as Python packages of NVIDIA; Triton's package contains nvdisasm too.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -10,11 +10,11 @@
 
 namespace attune {
 
-/// What matches a glob pattern, in descending order, so that newer versions come first.
+/// The paths that match a glob pattern, in descending order, so that newer versions come first.
 std::vector<std::string> matchingPaths(const std::string &pattern);
 
-/// The folders of Python packages that are there: the one that holds attune's own package, where this library is part of
-/// it, those of $VIRTUAL_ENV, of the user (pip install --user), and of the system.
+/// The folders of Python packages that are there: the one that holds attune's own package, where this library is part
+/// of it, those of $VIRTUAL_ENV, of the user (pip install --user), and of the system.
 std::vector<std::string> sitePackages();
 
 } // namespace attune

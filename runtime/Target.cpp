@@ -7,7 +7,7 @@
 
 using namespace attune;
 
-/// The target for `device`, or why there is none.
+/// The target for a GPU; fails where there is no driver, no such device, or no kernels for its compute capability.
 static Expected<Target> gpuTarget(int device) {
   Expected<const CudaDriver *> cuda = cudaDriver();
   if (!cuda)

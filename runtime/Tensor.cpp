@@ -62,7 +62,7 @@ std::string Tensor::text() const {
 // DLPack
 //===----------------------------------------------------------------------===//
 
-// The ABI of dlpack.h, https://dmlc.github.io/dlpack/latest/c_api.html
+// The structs and enumerators of dlpack.h, https://dmlc.github.io/dlpack/latest/c_api.html
 namespace {
 struct DLTensor {
   void *data;
@@ -73,7 +73,7 @@ struct DLTensor {
   uint8_t bits;
   uint16_t lanes;
   const int64_t *shape;
-  const int64_t *strides; // in elements; null is row-major
+  const int64_t *strides; // in elements; null means dense row-major
   uint64_t byteOffset;
 };
 

@@ -9,8 +9,9 @@ using namespace attune;
 
 namespace {
 
-/// A tensor as it is packed, and what a map says of it.
-struct PackedTensor { // of four dimensions at most, which metadata is held to
+/// A tensor read back from the packed parameters. Tensors with a map have at most four dimensions; reading the metadata
+/// checks that.
+struct PackedTensor {
   DType dtype = DType::F32;
   int rank = 0;
   uint64_t address = 0;
@@ -30,7 +31,7 @@ PackedTensor packedTensor(const TensorMapPlace &place, const LaunchParams &param
 }
 
 bool isMapped(const PackedTensor &tensor, const LaunchParams &params, const LaunchSizes &sizes) {
-  constexpr int64_t greatest = (int64_t(1) << 40) - 1; // of a stride in bytes
+  constexpr int64_t greatest = (int64_t(1) << 40) - 1; // the greatest stride of a tensor map, in bytes
   const int64_t bytes = int64_t(byteSize(tensor.dtype)), queries = tensor.extents[tensor.rank - 2],
                 keys = tensor.extents[tensor.rank - 1];
   if (tensor.address % 16 || tensor.strides[tensor.rank - 1] != 1 || sizes.keyLength > keys || params.qOffset < 0 ||
@@ -71,14 +72,15 @@ TensorMapKey TensorMapKey::of(const TensorMapPlace &place, size_t map, const Lau
   for (int i = 0; i < tensor.rank; ++i)
     key.dimensions[i] = uint64_t(std::max<int64_t>(tensor.extents[tensor.rank - 1 - i], 1));
   for (int i = 0; i < 3; ++i)
-    // The stride of a dimension of one element is never used, but must be valid.
+    // A dimension of extent 1 has no meaningful stride, but cuTensorMapEncodeTiled requires a valid one.
     key.strides[i] = key.dimensions[i + 1] == 1 ? (bytes * key.dimensions[0] + 15) / 16 * 16
                                                 : uint64_t(bytes * tensor.strides[tensor.rank - 2 - i]);
   return key;
 }
 
 uint64_t TensorMapCache::hash(const TensorMapKey &key) {
-  // The bits of a product's upper half depend on all bits below: each word is mixed in before the next multiplication.
+  // The upper half of a product depends on all lower bits. The shift copies the upper half into the lower before the
+  // next word is mixed in.
   const auto words = std::bit_cast<std::array<uint64_t, sizeof(TensorMapKey) / 8>>(key);
   uint64_t mixed = 0;
   for (uint64_t word : words) {

@@ -1,8 +1,8 @@
-//===- TensorMaps.h - Descriptors for TMA, made once ------------===//
+//===- TensorMaps.h - A cache of TMA descriptors ----------------------------===//
 //
-// A kernel with TMA copies takes a tensor map of 128 opaque bytes for each operand and captured tensor that it reads or
-// writes by tiles. What a map says is a pure function of address, extents and strides, so that one that was
-// encoded once serves every launch with the same three, also after the memory was freed and allocated again.
+// A kernel with TMA copies takes a tensor map of 128 opaque bytes for each operand and captured tensor that the kernel
+// reads or writes by tiles. A tensor map depends only on address, extents and strides. An encoded map is therefore
+// valid for every launch with equal values, even after the memory was freed and allocated again.
 //
 //     TensorMapCache cache;
 //     int code = cache.get(TensorMapKey::of(place, 0, params), out, [&](const TensorMapKey &key, std::byte *to) {
@@ -24,7 +24,8 @@ namespace attune {
 inline constexpr size_t tensorMapBytes = 128;
 struct LaunchSizes;
 
-/// What a map is of: elements, dimensions, and where the tensor is among the packed parameters, in bytes.
+/// The tensor that a map describes: dtype, rank, and the byte offset of the tensor's address, strides and extents in
+/// the packed parameters.
 struct TensorMapPlace {
   DType dtype;
   int rank;
@@ -32,32 +33,33 @@ struct TensorMapPlace {
   static TensorMapPlace of(const KernelSignature &signature, size_t map);
 };
 
-/// What distinguishes the tensor maps of one kernel.
+/// The cache key of a tensor map, among the maps of one kernel.
 struct TensorMapKey {
   uint64_t map; ///< index in KernelSignature::tensorMaps
   uint64_t address;
-  uint64_t dimensions[4]; ///< elements, from the inmost one on; at least 1, and 1 where the tensor has none
-  uint64_t strides[3];    ///< bytes, of all but the inmost
+  uint64_t dimensions[4]; ///< extents in elements, innermost first; at least 1, also past the tensor's rank
+  uint64_t strides[3];    ///< strides in bytes, innermost first, without the innermost dimension's
 
-  /// `params` with what is packed behind it (attune/LaunchParams.h).
+  /// The key of map number `map` in a launch. The packed tensors follow `params` in memory (attune/LaunchParams.h).
   static TensorMapKey of(const TensorMapPlace &place, size_t map, const LaunchParams &params);
   friend bool operator==(const TensorMapKey &, const TensorMapKey &) = default;
 };
 
-/// LaunchParams::mapped for a launch whose tensors are packed behind `params`: a bit for each map of an operand, and of
-/// a captured tensor, or the gradient of one, whose boxes hold what its elements do at all of the launch's queries and
-/// keys. Its columns lie side by side, its address and other strides are multiples of 16 bytes, and its last two
-/// dimensions cover the queries, from qOffset on, and the keys.
+/// LaunchParams::mapped for a launch whose tensors are packed after `params`: bit n is set if TMA can access the tensor
+/// of map n. Maps of operands always have their bit. The map of a captured tensor or its gradient has its bit if the
+/// last dimension has stride 1, if the address and the other strides are multiples of 16 bytes, and if the last two
+/// dimensions cover the launch's queries (from qOffset on) and keys, so that boxes hold the same elements as single
+/// loads.
 int32_t mappedTensors(const KernelSignature &signature, const LaunchParams &params, const LaunchSizes &sizes);
 
-/// The latest tensor maps of one kernel, at most `capacity` of them. Any number of threads may call `get` at once: none
-/// waits, one that finds its place taken by another encodes for itself.
+/// A set-associative cache of the latest tensor maps of one kernel, at most `capacity` of them. Any number of threads
+/// may call `get` at once. No thread waits: a thread that finds its set in use by another encodes the map itself.
 class TensorMapCache {
 public:
   static constexpr size_t ways = 4, sets = 64, capacity = ways * sets;
 
-  /// Writes the map of `key` to `out`: a held one, or what `encode(key, out)` makes, which is held then if its result
-  /// is 0. Returns that result, or 0. Allocates nothing.
+  /// Writes the map of `key` to `out`: the cached map, else the map that `encode(key, out)` writes. The cache keeps an
+  /// encoded map if `encode` returned 0. Returns 0 for a cached map, else the result of `encode`. Allocates nothing.
   template <typename Encode> int get(const TensorMapKey &key, std::byte *out, Encode &&encode) {
     Set &set = all[hash(key) % sets];
     if (set.busy.exchange(true, std::memory_order_acquire))
@@ -76,12 +78,12 @@ public:
 
 private:
   struct Entry {
-    TensorMapKey key = {}; ///< dimensions of 0: empty
+    TensorMapKey key = {}; ///< an unused entry has dimensions of 0, which no real key has
     std::byte bytes[tensorMapBytes];
   };
   struct alignas(64) Set {
-    std::atomic<bool> busy = false; ///< guards the rest
-    uint32_t next = 0;
+    std::atomic<bool> busy = false; ///< a try-lock that guards the other fields
+    uint32_t next = 0;              ///< next % ways is the entry to replace next
     std::array<Entry, ways> entries = {};
 
     const Entry *find(const TensorMapKey &key) const {

@@ -21,7 +21,7 @@ using namespace attune;
 
 namespace {
 
-/// Memory of one thread that grows and is kept.
+/// Scratch memory of one thread. It grows on demand and is freed when the thread ends.
 class Scratch {
 public:
   Scratch() = default;
@@ -61,7 +61,7 @@ struct ThreadPool::State {
     for (unsigned i = 1; i < threads; ++i)
       if (pthread_t worker; pthread_create(&worker, nullptr, workOf, this) == 0) // std::thread would throw
         workers.push_back(worker);
-      else // a limit on threads or memory: those that there are do the work
+      else // a limit on threads or memory is reached; the threads started so far do the work
         break;
   }
 
@@ -102,7 +102,7 @@ struct ThreadPool::State {
     }
   }
 
-  /// Runs blocks of the current run until none is left.
+  /// Takes and runs blocks of the current run until none is left.
   void takeBlocks() {
     size_t block = next.fetch_add(1, std::memory_order_relaxed);
     if (block >= blocks)
@@ -115,15 +115,15 @@ struct ThreadPool::State {
   }
 
   const pid_t process;
-  std::mutex turn; // held by the thread whose run is under way
+  std::mutex turn; // held during runBlocks, so that runs of several threads execute one after another
 
-  std::mutex mutex; // guards what follows
+  std::mutex mutex; // guards the next four fields
   std::condition_variable wake, done;
-  unsigned long generation = 0;
-  size_t busy = 0; // workers that have not finished this generation
+  unsigned long generation = 0; // number of the current run; workers wait for it to change
+  size_t busy = 0;              // workers that have not finished this generation
   bool stopping = false;
 
-  // The current run; written before the generation is raised.
+  // The current run. These fields are written before `generation` is incremented, and only read while workers run.
   std::atomic<size_t> next = 0;
   size_t blocks = 0;
   size_t scratchBytes = 0;
@@ -154,7 +154,7 @@ Expected<unsigned> ThreadPool::threadsToUse() {
 }
 
 ThreadPool &ThreadPool::process() {
-  // Never destroyed: a host kernel may run while static objects are being destroyed.
+  // Leaked on purpose: a host kernel may still run while static objects are being destroyed.
   static ThreadPool *pool = [] {
     const Expected<unsigned> threads = threadsToUse();
     if (!threads)
@@ -167,7 +167,7 @@ ThreadPool &ThreadPool::process() {
 void ThreadPool::runBlocks(size_t blocks, size_t scratchBytes, BlockFunction function, void *context) {
   if (blocks == 0)
     return;
-  if (insideBlock) { // this thread's scratch is in use by the block around this run
+  if (insideBlock) { // a nested run: this thread's scratch is in use by the enclosing block
     Scratch own;
     void *scratch = own.reserve(scratchBytes);
     for (size_t block = 0; block < blocks; ++block)

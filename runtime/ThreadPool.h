@@ -1,12 +1,12 @@
 //===- ThreadPool.h - Threads that run host kernels -------------------------===//
 //
-// A fixed set of threads that share the blocks of one launch, taking them one by one in order:
+// A fixed set of threads that run the blocks of one launch. Each thread takes the next block when it is free:
 //
 //     ThreadPool::process().run(blocks, scratchBytes, [&](size_t block, void *scratch) { ... });
 //
-// The calling thread works too. run() returns when every block is done. Calls from several threads take
-// turns; a call from inside a block, or in a forked child (which has no worker threads), runs its blocks on
-// the calling thread alone.
+// The calling thread works too. run() returns when every block is done. Calls from several threads run one after
+// another. A call from inside a block, or in a forked child (which has no worker threads), runs its blocks on the
+// calling thread alone.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,23 +20,24 @@ namespace attune {
 
 class ThreadPool {
 public:
-  /// A pool in which `threads` threads work on a run, the caller included; at least 1, and fewer where the system
-  /// starts no more.
+  /// A pool of `threads` threads (at least 1), counting the thread that calls run(). The pool is smaller where the
+  /// system refuses to start more threads.
   explicit ThreadPool(unsigned threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
 
-  /// The pool of this process, of threadsToUse() threads, or the hardware's with a warning where that is an error.
+  /// The pool of this process. The pool has threadsToUse() threads; where threadsToUse() fails, the hardware's number
+  /// of threads, with a warning.
   static ThreadPool &process();
-  /// $ATTUNE_NUM_THREADS (1 to 1024), else the hardware's. Compiling for the CPU fails with the error of another value.
+  /// $ATTUNE_NUM_THREADS, or the hardware's number of threads where the variable is not set. Fails for a value that is
+  /// not from 1 to 1024; compiling for the CPU then fails with the same error.
   static Expected<unsigned> threadsToUse();
 
   unsigned threads() const;
 
-  /// Calls body(block, scratch) once for every block in [0, blocks). `scratch` is `scratchBytes` long,
-  /// 64-byte aligned, used by one block at a time and kept by its thread for later runs; its content is
-  /// whatever the last block left.
+  /// Calls body(block, scratch) once for every block in [0, blocks). `scratch` is `scratchBytes` long and 64-byte
+  /// aligned. Each thread has its own scratch and keeps it for later runs, with whatever the last block wrote there.
   template <typename Body> void run(size_t blocks, size_t scratchBytes, Body &&body) {
     using Plain = std::remove_reference_t<Body>;
     runBlocks(
