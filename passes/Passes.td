@@ -5,12 +5,12 @@
 include "mlir/Pass/PassBase.td"
 
 def VerifyAttn : Pass<"attn-verify", "::mlir::ModuleOp"> {
-  let summary = "check what attn ops alone cannot: the end of attn";
+  let summary = "check the rules of attn that single ops cannot check, at the end of the stage";
   let description = [{
     Requires: nothing.
-    Ensures: the module holds `attn.attention` ops only; their regions compute with arith, math and attn's own ops, in f32, i32, i64
-    and i1; no captured tensor or run-time scalar has another's name or a launch parameter's.
-    Why here: what follows clones the regions into every target's kernel and relies on it.
+    Ensures: the module holds `attn.attention` ops only. Their regions compute with arith, math and attn ops, on f32, i32, i64 and i1. No captured tensor or
+    run-time scalar has the name of another one or of a launch parameter.
+    Why here: the passes that follow clone the regions into the kernels of every target and rely on these rules.
     Before: `attn.attention @causal ... score {} mask {...}`
     After: the same; an op that breaks a rule is an error there.
   }];
@@ -19,11 +19,11 @@ def VerifyAttn : Pass<"attn-verify", "::mlir::ModuleOp"> {
 def Differentiate : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
   let summary = "write the gradients of a variant's expressions";
   let description = [{
-    Requires: `attn.attention`; canonical regions, so that what is not needed is not differentiated.
-    Ensures: one that takes `gradients` and has no regions of gradients yet has them, by reverse-mode differentiation of its score and its normaliser (softmax where
-    the op names none, which is written out). An op without a rule, a normaliser whose statistics have none, and a captured tensor whose gradient is asked for but to which nothing adds
-    are errors.
-    Why here: expressions of one element, without tiles, are all that it has to know.
+    Requires: `attn.attention` ops with canonical regions, so that dead ops are not differentiated.
+    Ensures: each attention that has `gradients` and no gradient regions gets them, by reverse-mode differentiation of its score and its normaliser (softmax,
+    written out, where the op names none). Errors are: an op without a derivative rule, a normaliser whose statistics have no derivative rule, and a captured
+    tensor whose gradient is requested but to which no expression contributes.
+    Why here: the pass differentiates expressions of one element, before tiles exist.
     Before: `attn.attention ... attributes {gradients = #attn.gradients<["slopes"]>} score { s + slopes[h] * float(k - q) }`
     After: `... score_grad { attn.add_gradient g * float(k - q), "slopes"[h]; yield g }`
   }];
@@ -33,11 +33,13 @@ def Differentiate : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
 def Recompute : Pass<"attn-recompute", "::mlir::ModuleOp"> {
   let summary = "choose what the forward pass saves for the backward pass";
   let description = [{
-    Requires: `attn.attention` that takes `gradients`, differentiated (attn-differentiate).
-    Ensures: where a memory budget or choices are given, one without `saves` has them: "dropout" and "score" are saved where forward and backward together are then
-    quickest by the cost model (passes/analysis/cost/BackwardCost.h), of what the budget holds for the sizes. Of the score it is the value that leaves the least work,
-    marked `attn.saved` where it is not what the region yields. The attribute `attn.recompute` tells what was weighed. Without a budget all but O and LSE is computed again.
-    Why here: what is saved is an operand of both passes, and decides what the cost model counts.
+    Requires: `attn.attention` ops that have `gradients` and are differentiated (attn-differentiate).
+    Ensures: where a memory budget or explicit choices are given, each attention without `saves` gets that list. "dropout" and "score" are in the list if they
+    fit the budget at the given sizes and if the cost model (passes/analysis/cost/BackwardCost.h) predicts the least total time of forward and backward pass
+    with them. For "score" the pass saves the intermediate value of the score that leaves the least work to the backward pass. That value is marked `attn.saved`
+    unless the region yields it. The attribute `attn.recompute` records the alternatives that were compared. Without a budget everything but O and LSE is
+    recomputed.
+    Why here: a saved value is an operand of the forward and the backward kernels, and changes what the cost model counts.
     Before: `attn.attention @dropped ... attributes {dropout, gradients = #attn.gradients<[]>}`
     After: `attn.attention @dropped ... attributes {..., saves = ["dropout"]}`
   }];
@@ -53,19 +55,19 @@ def Recompute : Pass<"attn-recompute", "::mlir::ModuleOp"> {
 }
 
 def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
-  let summary = "choose the tiles and the schedule of each variant under the SRAM budget";
+  let summary = "choose the tile sizes and the schedule of each attention within the shared-memory budget";
   let description = [{
-    Requires: `attn.attention` ops; canonical regions, so that the cost model counts the instructions that remain.
-    Ensures: each has an `attn.plan` whose shared memory and registers fit the architecture and the budget; a plan that
-    was there stays when it fits, and is an error when it does not. Of a backward pass it is the plan of the loop over queries, and
-    `attn.queries_plan`, where that differs, of the loop over keys; `attn.accumulates_dq` says that the loop over queries adds dQ up in memory, where that is
-    quicker than a second loop and `deterministic` gradients are not asked for.
+    Requires: `attn.attention` ops with canonical regions, so that the cost model counts the instructions that remain.
+    Ensures: each attention has an `attn.plan` whose shared memory and registers fit the architecture and the budget. A plan that is there already is kept if it
+    fits, and is an error if it does not. For a backward pass, `attn.plan` is the plan of the loop over queries; `attn.queries_plan` is the plan of the loop
+    over keys, where the two differ. `attn.accumulates_dq` says that the loop over queries accumulates dQ in global memory: the pass sets it where this is
+    faster than a second loop and `deterministic` gradients are not requested.
     Why here: every later pass reads the plan and none changes it.
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
     After: `... attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
 
-    A plan comes from the cost model (passes/analysis/cost/CostModel.h). Options from tile-q to split-keys fix fields, and
-    are held to the same limits. The sizes rank candidates only: the kernel is correct for every size.
+    A plan comes from the cost model (passes/analysis/cost/CostModel.h). The options from tile-q to split-keys fix single fields of the plan, within the same
+    limits. The sizes (sq, sk, heads, batch) only rank candidates: the kernel is correct for every size.
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "architecture: cpu, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120">,
@@ -93,16 +95,18 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
 }
 
 def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
-  let summary = "write the tiles of one block: the normaliser over the visible K tiles";
+  let summary = "write the tile program of one block: a loop over the visible K tiles that updates the normaliser";
   let description = [{
     Requires: `attn.attention` with an `attn.plan` (attn-tile-size).
-    Ensures: one `tile.kernel` in its place; the mask is a domain (bounds of the loop and, where tables of keys or arithmetic of both axes decide, a question to
-    each tile, whose partial tiles are those in which the rest decides) and maps: what cuts a row's keys at one end, Sk among it, compares columns with the row's own end, in the tiles that an
-    end goes through; the rest is one map in partial tiles. Where the domain reads tables of values of the mask, a kernel in front fills them (workspace operands). Where several warpgroups
-    compute, each visits the tiles `within` what its own rows (`tile.warpgroup_row`) see, by the mask's ends and, where a domain of their own asks tables of one tensor of words, from its first tile on
-    (`tile.first_visible`), and compares columns in the tiles that their ends go through. The normaliser is its definition, softmax where the op names none: the loop carries its statistics, and
-    each of its regions is a map.
-    Why here: the last point where the variant is still one formula.
+    Ensures: each attention becomes one `tile.kernel`. The mask becomes a domain and maps. The domain has the bounds of the loop. Where tables of keys, or
+    conditions on both axes, decide which tiles are visible, the domain also has a test of each tile; a tile is then partial if the rest of the mask has to
+    decide within the tile. A condition that ends a row's keys at one side (Sk is one) is a map that compares columns with the row's own end, in the tiles that
+    such an end crosses. The rest of the mask is one map in partial tiles. Where the domain reads tables of values of the mask, a kernel launched before this
+    one fills the tables (workspace operands). Where several warpgroups compute, each visits only the tiles `within` the range that its own rows
+    (`tile.warpgroup_row`) see. The range follows from the mask's ends; where a domain of these rows reads tables of one tensor of words, the range begins at
+    that domain's first visible tile (`tile.first_visible`). The normaliser is written from its definition, softmax where the op names none: the loop carries
+    its statistics, and each of its regions is a map.
+    Why here: this is the last point where the variant is still one formula.
     Before: `attn.attention @causal ... score {} mask { q >= k }`
     After: `tile.kernel @causal { ... tile.for_blocks (%k0, %partial) in %dom iter_args(%m, %l, %acc) { ... } }`
   }];
@@ -112,15 +116,22 @@ def AttnToTile : Pass<"attn-to-tile", "::mlir::ModuleOp"> {
 }
 
 def AttnToTileBackward : Pass<"attn-to-tile-backward", "::mlir::ModuleOp"> {
-  let summary = "write the tiles of the backward pass";
+  let summary = "write the tile programs of the backward pass";
   let description = [{
-    Requires: `attn.attention` that takes `gradients`, differentiated (attn-differentiate), with an `attn.plan` (attn-tile-size).
-    Ensures: in its place a `tile.launch` of kernels: with row statistics one for rowsum(dO * O) and the like, one for dK and dV over tiles of keys, whose loop goes over the heads of a group and over the tiles of queries that see a key, one for dQ over tiles
-    of queries; and in front of all the one that fills tables, where the mask has any. Domains and masks are those of attn-to-tile, for loops over either axis. Where roles go over one loop, heads of a group are rounds of its domain, whose `where` takes the round
-    if the mask or a block pattern depends on the head; else such heads are a loop around. Scores and weights are computed again from Q, K and LSE.
-    Every gradient of Q, K and V is summed in one order, without atomics; but with `attn.accumulates_dq` the loop over queries has all five products and adds dQ to a workspace, which the kernel of rows clears and the one for dQ converts. Those of captured tensors follow from what indexes them: with k left out they are summed for each row, with q left out for each key, to the workspace, and a kernel `_grad_NAME` behind adds these up;
-    with q and k as indices that kernel computes the tensor's tiles itself (launches of a variant see to it that the tensor has an element for each of them); with any other index elements, or where indices follow from q - k sums along the diagonals of what a warp holds, are added atomically, behind a kernel `_zeros_NAME`: to float32, or for `deterministic` gradients to the integers of long accumulators, which the order of additions does not change.
-    Why here: as attn-to-tile.
+    Requires: `attn.attention` ops that have `gradients`, are differentiated (attn-differentiate) and have an `attn.plan` (attn-tile-size).
+    Ensures: each attention becomes a `tile.launch` of kernels. With row statistics the first kernel computes rowsum(dO * O) and similar row values. One kernel
+    computes dK and dV for tiles of keys: its loop goes over the heads of a group and over the tiles of queries that see a key. One kernel computes dQ for tiles
+    of queries. Where the mask reads tables, a kernel before all others fills them. Domains and masks are as in attn-to-tile, for loops over either axis. In a
+    kernel with roles, which have one loop, the heads of a group are iterations (`times`) of the domain, and the domain's `where` takes the iteration if the
+    mask or a block pattern depends on the head. In other kernels such heads are an outer loop. Scores and weights are recomputed from Q, K and LSE.
+    Every gradient of Q, K and V is summed in a fixed order, without atomics, unless the op has `attn.accumulates_dq`. With that attribute the loop over queries
+    has all five products and adds dQ to a workspace, which the kernel of rows clears and the kernel for dQ converts.
+    The gradient of a captured tensor is summed as its indices require. Without k among the indices it is summed for each row, and without q for each key, to
+    the workspace; a later kernel `_grad_NAME` adds up these sums. With both q and k as indices the kernel `_grad_NAME` computes the tensor's tiles itself (the
+    launch checks that the tensor has an element for each q and k). With any other index, elements are added atomically, after a kernel `_zeros_NAME` has
+    cleared the memory; where the indices follow from q - k, sums along the diagonals of a warp's rows are added instead. Atomic additions are to float32, or
+    for `deterministic` gradients to the integers of long accumulators, whose result does not depend on the order of additions.
+    Why here: as in attn-to-tile, this is the last point where the variant is still one formula.
     Before: `attn.attention @causal ... attributes {gradients = #attn.gradients<[]>} ... p_grad {...}`
     After: `tile.launch @causal [@causal_rows, @causal_keys, @causal_queries]`
   }];
@@ -130,12 +141,13 @@ def AttnToTileBackward : Pass<"attn-to-tile-backward", "::mlir::ModuleOp"> {
 }
 
 def AttnToTileMap : Pass<"attn-to-tile-map", "::mlir::ModuleOp"> {
-  let summary = "write the classes of the tiles that a mask leaves";
+  let summary = "write a kernel that stores the class of each tile that a mask leaves visible";
   let description = [{
     Requires: `attn.attention`.
-    Ensures: in its place a `tile.kernel` over tiles of queries whose loop has the domain of a forward kernel with these tiles, the block pattern and tables of bounds included. It writes the class (1 partial, 2 full; attune/TileMap.h) of each tile that it visits
-    to `classes` and leaves the others alone; `queries` and `keys` only have the lengths. Of the captured tensors those that decide it are declared.
-    Why here: an end of the pipeline of its own, for counting and drawing; no forward kernel comes of it.
+    Ensures: each attention becomes a `tile.kernel` over tiles of queries. Its loop has the domain of a forward kernel with these tiles, including the block
+    pattern and the tables of bounds. The kernel writes the class (1 partial, 2 full; attune/TileMap.h) of each visited tile to `classes`, and does not write
+    the class of other tiles. `queries` and `keys` provide lengths only. The captured tensors that decide a tile's class are declared.
+    Why here: this pass ends a pipeline of its own, for counting and drawing tiles; no forward kernel is made from its result.
     Before: `attn.attention @causal ... mask { q >= k }`
     After: `tile.kernel @causal { ... tile.for_blocks (%k0, %partial) in %dom { tile.store (partial ? 1 : 2), %classes[b, h, row, column] } }`
   }];
@@ -145,24 +157,25 @@ def AttnToTileMap : Pass<"attn-to-tile-map", "::mlir::ModuleOp"> {
 }
 
 def ScaleQueries : Pass<"tile-scale-queries", "::mlir::ModuleOp"> {
-  let summary = "a power of two of the score's factor moves to Q";
+  let summary = "scale Q by a power of two, so that a bias in the accumulator is divided by at least 1";
   let description = [{
     Requires: tile kernels whose scores begin with the product of Q and K.
-    Ensures: with producer warps and bf16, a score that adds a staged bias to the product times a constant below 1 multiplies Q by a power of two
-    instead, and the product by a constant from 1 to 2. Not with `precise`, and not where Q comes anew with each tile of keys.
-    Why here: tile-fold-factors divides the bias by that constant, which is finite then.
+    Ensures: in bf16 kernels with producer warps: where a score adds a staged bias to the product of Q and K times a constant below 1, Q is multiplied by a
+    power of two, and the product by a constant from 1 to 2. The pass does nothing with `precise`, nor where Q is loaded anew for each tile of keys.
+    Why here: tile-fold-factors divides the bias by that constant next; with a constant of at least 1 the quotient is finite.
     Before: `%q = load`, `%x = map(%s) { s * 0.09 + t }`
     After: `%q = scale (load) exponent -4`, `%x = map(%s) { s * 16 * 0.09 + t }`
   }];
 }
 
 def ExpandLogistic : Pass<"tile-expand-logistic", "::mlir::ModuleOp"> {
-  let summary = "one special function for the logistic function";
+  let summary = "compute the logistic function with one special function instead of two";
   let description = [{
-    Requires: maps whose exponents are folded.
-    Ensures: in bf16 kernels with roles, without `precise`, 1 / (1 + exp2(y)) in a map, where it is a factor of what is rounded to bf16 next, is one step of Newton's method from a reciprocal that a subtraction
-    of bits gives, with a relative error of 2^-9.6: no reciprocal by the special-function unit, which is as dear as an exponential.
-    Why here: the exponent has its one factor.
+    Requires: maps whose exponents have one constant factor (tile-fold-softmax-scale).
+    Ensures: in bf16 kernels with roles and without `precise`, 1 / (1 + exp2(y)) needs no reciprocal of the special-function unit, which costs as much as an
+    exponential. The reciprocal is one step of Newton's method from a start value that a subtraction on the float's bits gives, with a relative error of 2^-9.6.
+    The pass applies only where the result is a factor of a value that is rounded to bf16 next.
+    Why here: the exponent has its one constant factor, so that the exponent's addend makes one multiply-add with it.
     Before: `%e = exp2(%y)`, `1 / (%e + 1)`
     After: `%a = exp2(%y + 4) + 16`, `%g = bitcast(0x7ff32000 - bitcast(%a))`, `max(%g * fma(-%a, %g, 8.0052), 0)`
   }];
@@ -172,46 +185,48 @@ def FoldFactors : Pass<"tile-fold-factors", "::mlir::ModuleOp"> {
   let summary = "merge constant factors of the score and turn divisions by constants into products";
   let description = [{
     Requires: tile kernels.
-    Ensures: in kernels of 16-bit inputs without `precise`, no float is divided by a moderate constant or multiplied by two
-    constants in a row; a bias by distance, and with producer warps one that they stage, stands beside the unscaled product.
-    Why here: the softmax scale has just met the score; folding it into the exponent comes next and looks for one factor.
+    Ensures: in kernels of 16-bit inputs without `precise`, no float is divided by a moderate constant or multiplied by two constants in a row. A
+    relative-position bias is added to the unscaled product. With producer warps, so is a bias that they copy to shared memory.
+    Why here: attn-to-tile has just multiplied the score by the softmax scale; tile-fold-softmax-scale folds one factor into the exponent next.
     Before: `s * 0.125 / 30`
     After: `s * 0.0041666667`
   }];
 }
 
 def FoldSoftmaxScale : Pass<"tile-fold-softmax-scale", "::mlir::ModuleOp"> {
-  let summary = "the score's scale meets log2(e) in the exponent";
+  let summary = "merge the score's scale with log2(e) in the exponent";
   let description = [{
-    Requires: the normaliser as attn-to-tile writes it.
-    Ensures: a positive constant factor at the end of the score is applied by the consumers of the scores, where it merges with
-    log2(e); the softmax's exp is exp2 of a difference times one constant, right for every finite score and maximum. An exponential of a score alone, as sigmoid's, is exp2 of
-    it times one constant, but with `precise` and float32.
-    Why here: the formulas are still whole tiles.
+    Requires: the normaliser in the form that attn-to-tile writes.
+    Ensures: a positive constant factor at the end of the score is applied by the consumers of the scores, where it merges with log2(e). The exp of softmax is
+    exp2 of a difference times one constant, which is correct for every finite score and maximum. The exponential of a score alone, as in sigmoid, is exp2 of
+    the score times one constant, except with `precise` and in float32.
+    Why here: the formulas are still maps of whole tiles.
     Before: `%x = map { s * 0.125 }`, `%p = map { exp(x - m) }`
     After: `%p = map { exp2((s - m) * 0.18) }`
   }];
 }
 
 def SplitRowSums : Pass<"tile-split-row-sums", "::mlir::ModuleOp"> {
-  let summary = "leave the row sums split over lanes until the loop ends";
+  let summary = "keep the row sums split over lanes until the loop ends";
   let description = [{
     Requires: a carried sum l' = factor * l + sum(p) that nothing else in the loop reads.
-    Ensures: its `tile.reduce` is `per_lane`; a `tile.combine_lanes` follows the loop.
-    Why here: it needs the loop's recurrence; layouts then give each lane its columns.
+    Ensures: the `tile.reduce` of the sum is `per_lane`: each lane adds up its own columns. A `tile.combine_lanes` follows the loop.
+    Why here: the pass needs the loop's recurrence; layouts later assign columns to lanes.
     Before: `%l2 = tile.reduce sum %p over "k" init %l1`
     After: `%l2 = tile.reduce sum %p over "k" init %l1 per_lane` and `%l = tile.combine_lanes sum %r#1` after the loop
   }];
 }
 
 def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
-  let summary = "compute each value once: for the block, the row or the column that it depends on";
+  let summary = "compute each value once for the block, row or column that it depends on";
   let description = [{
     Requires: maps.
-    Ensures: a quotient of a coordinate that is one for all of a tile is taken of its first; no map computes what depends on the block alone;
-    costly values of one axis (loads, divisions, special functions) come from a map over that axis; what a loop does not change stands before it. Where the rounds of a loop have one tile, what they load of both axes does, too, but for the biases that producer warps bring. Values along the loop's axis in a conditional map stay in it;
-    with `conditional-columns`, those that are loaded come from a conditional map of their own.
-    Why here: before layouts, so that the vectors get theirs.
+    Ensures: no map computes a value that depends on the block alone. Costly values of one axis (loads, divisions, special functions) come from a map over that
+    axis. What a loop does not change is computed before the loop. A quotient of a coordinate that is the same for the whole tile is computed from the tile's
+    first coordinate. Where all iterations of a loop visit the same tile, elements that maps load along both axes are loaded before the loop too, except biases
+    that producer warps load. Values along the loop's axis in a conditional map stay in that map; with `conditional-columns`, loads among them come from a
+    conditional map of their own.
+    Why here: the vectors exist before tile-assign-layouts gives them layouts.
     Before: `map(q, k) { s + exp2(head[h]) * table[q] }`
     After: `%e = math.exp2`, `%t = map(q) { table[q] * e }`, `map(q, k) { s + t }`
   }];
@@ -220,116 +235,122 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
 }
 
 def StageRelativePositions : Pass<"tile-stage-relative-positions", "::mlir::ModuleOp"> {
-  let summary = "compute what follows from q - k once for each distance, in shared memory";
+  let summary = "compute values that depend on q - k once per difference, in shared memory";
   let description = [{
     Requires: maps over q and k in a loop.
-    Ensures: with producer warps, no such map loads a captured tensor by what follows from q - k alone: a map over the tile's distances does,
-    converted to shared, and the map reads that by distance. Left alone are values of 64 bits.
-    Why here: hoisting has taken out what varies along one axis or none; then distances without a load become floats.
+    Ensures: with producer warps, no such map loads a captured tensor at indices that follow from q - k alone. A map over the differences of the tile loads
+    these values, a conversion stores them to shared memory, and the first map reads them by difference. Values of 64 bits are not changed.
+    Why here: tile-hoist-invariants has moved out what varies along one axis or none; tile-split-relative-positions then converts the differences that no load
+    uses.
     Before: `map(%s) at(q, k) { s + table[h, q - k] }`
     After: `%t = map() at(distance = %first) { table[h, distance] }`, `%ts = convert %t : register -> shared`, `map(%s, %ts) { s + t }`
   }];
 }
 
 def AddFallbackKernels : Pass<"tile-add-fallback-kernels", "::mlir::ModuleOp"> {
-  let summary = "beside a kernel whose dense biases producer warps bring, one that reads their elements";
+  let summary = "add a fallback kernel that loads dense biases element by element, launched where TMA cannot address the bias";
   let description = [{
     Requires: maps over q and k in a loop; a kernel with `sched.stage_biases`.
-    Ensures: one that reads a captured tensor of floats at [.., q, k] has another in front of it in the launch, the same without `sched.stage_biases`, that starts in its place where
-    TMA cannot read the tensor (`tile.fallback_of`).
-    Why here: what is hoisted depends on whether producer warps bring it.
+    Ensures: each kernel that reads a captured tensor of floats at [.., q, k] gets a fallback kernel, placed before it in the launch. The fallback kernel is the
+    same kernel without `sched.stage_biases`. A launch starts it instead of the kernel where TMA cannot read the tensor (`tile.fallback_of`).
+    Why here: tile-hoist-invariants hoists a bias only if producer warps do not load it, which differs between the two kernels.
     Before: `tile.kernel @bias ... {sched.stage_biases}`
     After: `tile.kernel @bias_elements ... {tile.fallback_of = @bias}`, `tile.kernel @bias ... {sched.stage_biases}`, `tile.launch [@bias_elements, @bias]`
   }];
 }
 
 def StageBiases : Pass<"tile-stage-biases", "::mlir::ModuleOp"> {
-  let summary = "bring dense biases to shared memory with the K tile";
+  let summary = "copy dense biases to shared memory together with the K tile";
   let description = [{
     Requires: maps over q and k in a loop; a kernel with `sched.stage_biases`.
-    Ensures: no such map loads a captured tensor of floats at [.., q, k], indices before these two being the block's: it reads a
-    `tile.window`. Beside the five products of gradients its ring has one stage.
-    Why here: hoisting has taken leading indices to the block.
+    Ensures: no such map loads a captured tensor of floats at [.., q, k] whose leading indices are the same for the block: the map reads a `tile.window`
+    instead. In a loop with the five products of a backward pass the window's ring has one stage.
+    Why here: tile-hoist-invariants has moved the computation of leading indices out of the map.
     Before: `map(%s) at(q, k) { s + bias[h, q, k] }`
     After: `%w = window %bias[%h, %q0, %k0]`, `map(%s, %w) { s + w }`
   }];
 }
 
 def StageColumns : Pass<"tile-stage-columns", "::mlir::ModuleOp"> {
-  let summary = "bring what conditional maps load by key to shared memory";
+  let summary = "copy per-key vectors that masked maps read to shared memory, together with the K tile";
   let description = [{
     Requires: conditional maps over k (tile-hoist-invariants with `conditional-columns`).
-    Ensures: with producer warps, those of 32-bit values are unconditional, and converted to shared.
-    Why here: hoisting has made them.
+    Ensures: with producer warps, conditional maps of 32-bit values are unconditional, and a conversion stores their result to shared memory.
+    Why here: tile-hoist-invariants has created these maps.
     Before: `%c = map() at(k) only_if %partial { ids[k] }`, `map(%s, %c) only_if %partial`
     After: `%c = map() at(k) { ids[k] }`, `%t = convert %c : register -> shared`, `map(%s, %t) only_if %partial`
   }];
 }
 
 def StageVectors : Pass<"tile-stage-vectors", "::mlir::ModuleOp"> {
-  let summary = "bring vectors that a loop loads to shared memory";
+  let summary = "copy vectors that a loop loads to shared memory";
   let description = [{
-    Requires: loads of vectors in loops over tiles, and maps of them.
-    Ensures: with producer warps, what a tile reads of 32-bit vectors whose loads differ from pass to pass of the loop and begin at one place, and computes from these alone, is one map without inputs, converted to shared. Without, the loads are to shared memory, and tiles compute it.
-    Why here: what exponents add a row has been folded into one vector.
+    Requires: loads of vectors in loops over tiles, and maps of these vectors.
+    Ensures: the pass handles 32-bit vectors that maps of tiles read, that are computed from loads alone, and whose loads begin at one place that changes with
+    each iteration. With producer warps such a vector is one map without inputs, and a conversion stores its result to shared memory. Without producer warps the
+    loads go to shared memory, and the maps of tiles compute the vector from them.
+    Why here: tile-fuse-exponents has folded the addends of an exponent that are per row into one vector.
     Before: `%l = load %LSE[%b, %h, %q0]`, `%n = map(%l) { -l }`, `map(%s, %n)`
     After: `%r = map() at(q = %q0) { -LSE[b, h, q] }`, `%t = convert %r : register -> shared`, `map(%s, %t)`
   }];
 }
 
 def SplitRelativePositions : Pass<"tile-split-relative-positions", "::mlir::ModuleOp"> {
-  let summary = "the distance k - q as a difference of a column's float and a row's";
+  let summary = "write the difference k - q as a column's float minus a row's float";
   let description = [{
     Requires: maps over q and k.
-    Ensures: no map converts k - q to float: columns and rows are coordinates of type f32, counted from float(k0 - q0) and 0.
-    Why here: canonicalisation has put distances in one form; hoisting could not separate them.
+    Ensures: no map converts k - q to float: columns and rows are coordinates of type f32, which count from float(k0 - q0) and from 0.
+    Why here: canonicalisation has given differences one form. tile-hoist-invariants could not separate them, because they depend on both axes.
     Before: `%d = sitofp(k - q)`
     After: `at(k = %distance : f32, q = %zero : f32)`, `%d = column - row`
   }];
 }
 
 def CancelRowTerms : Pass<"tile-cancel-row-terms", "::mlir::ModuleOp"> {
-  let summary = "move the row part of a bias by distance from the scores to the LSE";
+  let summary = "move the row part of a relative-position bias from the scores to the LSE";
   let description = [{
-    Requires: split distances; hoisted block values; the softmax in exp2 form.
-    Ensures: in bf16 kernels without `precise`, a score that adds u * (column - row), u a block value, adds u * column; what reads the
-    maximum after the loop subtracts u * row.
-    Why here: the exponents must show that a common shift cancels.
+    Requires: split differences (tile-split-relative-positions), hoisted block values, the softmax in exp2 form.
+    Ensures: in bf16 kernels without `precise`, a score that adds u * (column - row), with u the same for the block, adds u * column. What reads the maximum
+    after the loop subtracts u * row.
+    Why here: the pass has to see the difference x - m in the exponents, in which a shift common to the row cancels.
     Before: `%x = map { s + slope * (column - row) }`, `%lse = map { m + log(l) }`
     After: `%x = map { s + slope * column }`, `%lse = map { (m - slope * row) + log(l) }`
   }];
 }
 
 def AccumulateBias : Pass<"tile-accumulate-bias", "::mlir::ModuleOp"> {
-  let summary = "products with K start from the bias";
+  let summary = "initialise the accumulator of QK^T with the bias";
   let description = [{
-    Requires: scores whose scale has moved to the exponent; staged tensors.
-    Ensures: with producer warps, no map adds to the product of Q and K, and nothing else, what does not depend on it: the product's
-    accumulator starts from that. What comes from shared memory stays a map where the kernel has `sched.overlap` without `sched.ping_pong`.
-    Why here: the bias has its last form. It is then computed before the product, beside other warpgroups' products, and the sum costs nothing.
+    Requires: scores whose scale has moved to the exponent; tensors copied to shared memory (tile-stage-biases).
+    Ensures: with producer warps, no map only adds a value that does not depend on the product of Q and K to that product: the product's accumulator starts from
+    the value. A bias from shared memory stays a map where the kernel has `sched.overlap` without `sched.ping_pong`.
+    Why here: the bias has its final form. It is then computed before the product, overlapped with the products of other warpgroups, and the addition is free.
     Before: `%s = mma %q, %k`, `%x = map(%s, %t) { s + t }`
     After: `%b = map(%t) { t }`, `%x = mma %q, %k add %b`
   }];
 }
 
 def FuseExponents : Pass<"tile-fuse-exponents", "::mlir::ModuleOp"> {
-  let summary = "one multiply-add for the exponent";
+  let summary = "compute the exponent as one FMA: exp2(c * x - c * m)";
   let description = [{
-    Requires: the softmax's exponentials, and by what the maximum's move changes those before, as maps to exp2((x - m) * c).
-    Ensures: in bf16 kernels without `precise` and without `pingPong`, the exponentials are exp2 of one multiply-add, and right for every finite x and m: with warp-level products
-    x is x - m, and m 0, where a row of the warp has |c m| >= 2^14; else, where c <= 3 and no exponential of m is added to the sum behind the loop, the multiply-add has a factor of the row, c or a power of two where |c m| >= 2^30, and its addend is carried.
-    Why here: `tile-cancel-row-terms` asks for the difference.
+    Requires: maps of the form exp2((x - m) * c): the exponentials of the softmax, and the factors that rescale earlier exponentials when the maximum changes.
+    Ensures: in bf16 kernels without `precise` and without `sched.ping_pong`, each exponential is exp2 of one FMA, correct for every finite x and m. With
+    warp-level products, a branch replaces x by x - m, and m by 0, where a row of the warp has |c m| >= 2^14. With warpgroup-level products, where c <= 3 and no
+    exponential of m is added to the sum after the loop, each row has a factor of its own, c or (where |c m| >= 2^30) a power of two, and the loop carries the
+    row's addend.
+    Why here: tile-cancel-row-terms matches the difference x - m, which this pass replaces.
     Before: `%alpha = map(%m0, %m) { exp2((m0 - m) * c) }`, `%p = map(%x, %m) { exp2((x - m) * c) }`
-    After: `%f = map(%m) { |m| >= 2^30 / c ? 2^k : c }`, `%a = map(%m, %f) { -(m * f) }`, `%alpha = map(%a, %a0) { exp2(a - a0) }`, `%p = map(%x, %f, %a) { exp2(fma(x, f, a)) }`
+    After: `%f = map(%m) { |m| >= 2^30 / c ? 2^k : c }`, `%a = map(%m, %f) { -(m * f) }`,
+    `%alpha = map(%a, %a0) { exp2(a - a0) }`, `%p = map(%x, %f, %a) { exp2(fma(x, f, a)) }`
   }];
 }
 
 def SkipRescale : Pass<"tile-skip-rescale", "::mlir::ModuleOp"> {
-  let summary = "rescale the accumulator only when a row maximum moved";
+  let summary = "rescale the accumulator only when a row maximum has moved";
   let description = [{
-    Requires: the accumulator's rescaling as a map of its own, and warp-level products.
-    Ensures: that map runs `only_if` a row of the warp has a factor other than 1; the result is the same to the bit.
-    Why here: after hoisting, when no other computation shares the map.
+    Requires: the rescaling of the accumulator as a map of its own, and warp-level products.
+    Ensures: that map runs `only_if` a row of the warp has a factor other than 1. The result is bit for bit the same.
+    Why here: tile-hoist-invariants has run, and no other computation is in the same map.
     Before: `%acc1 = tile.map(%acc, %alpha) { acc * alpha }`
     After: `%moved = tile.any %alpha { alpha != 1 }`, `%acc1 = tile.map(%acc, %alpha) only_if %moved { acc * alpha }`
   }];
@@ -339,20 +360,21 @@ def SeparateScore : Pass<"tile-separate-score", "::mlir::ModuleOp"> {
   let summary = "end the basic block of S = Q K^T before the score";
   let description = [{
     Requires: the score as a map of the product.
-    Ensures: that map is `only_if` there are keys, which holds wherever the loop runs.
-    Why here: after hoisting, which looks at unconditional maps.
+    Ensures: that map runs `only_if` there are keys, which is true wherever the loop runs. The branch keeps the device compiler from mixing the score with the
+    product.
+    Why here: tile-hoist-invariants handles unconditional maps and has to run first.
     Before: `%x = tile.map(%s) { softcap }`
     After: `%x = tile.map(%s) only_if %has_keys { softcap }`
   }];
 }
 
 def VerifyTile : Pass<"tile-verify", "::mlir::ModuleOp"> {
-  let summary = "check what tile ops alone cannot: the end of tile";
+  let summary = "check the rules of tile that single ops cannot check, at the end of the stage";
   let description = [{
     Requires: nothing.
-    Ensures: the module holds `tile.kernel` ops only, and these tile ops and scalar arithmetic; axes q and k of every tile have the
-    plan's sizes and domains step by them; each loop's domain is a `tile.domain`; parameters of dropout and of a query offset are read
-    only where the kernel has them; the shared tiles that are loaded, those of a loop `stages` times, fit the budget.
+    Ensures: the module holds `tile.kernel` ops only, and these hold tile ops and scalar arithmetic. The axes q and k of every tile have the plan's sizes, and
+    domains step by these sizes. Each loop's domain is a `tile.domain`. Parameters of dropout and of a query offset are read only where the kernel has them. The
+    loaded shared tiles, those of a loop counted `stages` times, fit the budget.
     Why here: layouts, rings and the CPU's vectors follow the plan, not the types.
     Before: `tile.kernel @causal ... { ... }`
     After: the same; an op that breaks a rule is an error there.
@@ -363,13 +385,15 @@ def VerifyTile : Pass<"tile-verify", "::mlir::ModuleOp"> {
 }
 
 def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
-  let summary = "programs that warps cannot be specialised around lose their roles";
+  let summary = "remove the roles of kernels that cannot be split into producer and consumer warps";
   let description = [{
-    Requires: tiles without layouts; products' rows chosen (`tile-place-operands`), or `orders-chosen=false`: then rows and columns of products are not checked.
-    Ensures: a kernel has `sched.roles`, and marks that go with them, only where the architecture has warpgroups and the program is one loop over tiles, with copies of tensors of four dimensions before it and in it,
-    and products of 16-bit operands in it whose rows are the warpgroups' 64 each. Elsewhere products are warp-level, what the text says of when ops run is gone, and the kernel's remarks say why.
-    Why here: before the tile passes whose ops only roles serve (windows, values by distance), so that a kernel without roles gets none of them; and at the start of the schedule, as layouts and copies
-    follow from the roles, and tile text may begin there.
+    Requires: tiles without layouts. The rows of products are chosen (`tile-place-operands`); with `orders-chosen=false` they are not, and the pass does not
+    check rows and columns of products.
+    Ensures: a kernel keeps `sched.roles`, and the attributes that depend on them, only if the architecture has warpgroups and the program has the shape that
+    roles need: one loop over tiles; copies of tensors of four dimensions before the loop and in it; products in the loop, of 16-bit operands, with 64 rows for
+    each warpgroup. In other kernels products are warp-level, attributes that say when ops run are removed, and a remark on the kernel gives the reason.
+    Why here: the pass runs twice. The first run is before the tile passes whose ops need roles (windows, relative-position tables), so that a kernel without
+    roles gets no such op. The second run is at the start of the schedule, because layouts and copies depend on the roles, and tile text may start there.
     Before: `attributes {sched.persistent, sched.roles = [...]}` of a kernel with two loops
     After: `attributes {tile.remarks = ["products are warp-level ..."]`
   }];
@@ -380,13 +404,14 @@ def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
 }
 
 def PlaceOperands : Pass<"tile-place-operands", "::mlir::ModuleOp"> {
-  let summary = "choose which axis of a register tile is rows, and bring to shared memory what products read from there";
+  let summary = "choose which axis of a register tile is rows, and copy operands that products read from shared memory there";
   let description = [{
     Requires: tiles without layouts.
-    Ensures: a product's left operand has the rows of the result, and lies in shared memory or in registers with these rows first; its right operand
-    lies in shared memory. Register tiles that belong together have the order of axes in which fewest products and reductions exchange elements between
-    lanes; tiles that are loaded, stored or accumulated keep the one of memory. Shared copies have their registers' order, but the tensor's where a kernel with roles, in whose
-    place another can start (`tile.fallback_of`), also stores the tile to a dense tensor of its type: TMA takes it from there (`tile-store-by-tma`).
+    Ensures: the left operand of a product has the rows of the result as its rows, and is in registers or in shared memory. The right operand is in shared
+    memory. Register tiles that maps, products and loops tie together have one order of axes: the order in which the fewest products and reductions exchange
+    elements between lanes. Tiles that are loaded, stored or accumulated keep the order of memory. A shared copy has the order of its registers. The exception
+    is a tile that is also stored to a dense tensor of its type, in a kernel with roles that has a fallback kernel (`tile.fallback_of`): its shared copy has the
+    tensor's order, so that TMA can store it (`tile-store-by-tma`).
     Why here: layouts follow from the order of axes.
     Before: `tile.mma %ds, %k` with %ds : (k, q) in registers, contracted along k
     After: `%t = tile.convert %ds : ... -> !tile.tile<k 64 x q 64, bf16, shared>`, `tile.mma %t, %k`
@@ -394,11 +419,11 @@ def PlaceOperands : Pass<"tile-place-operands", "::mlir::ModuleOp"> {
 }
 
 def ScheduleBlocks : Pass<"tile-schedule-blocks", "::mlir::ModuleOp"> {
-  let summary = "compute where a block's tile is from the block's number";
+  let summary = "compute the position of a block's tile from the block index";
   let description = [{
-    Requires: kernels that run as they stand, one tile of work a block: those of the CPU target.
-    Ensures: no `tile.block_index` is left; each is arithmetic on `sched.block_id`, as the work order of scheduled kernels is.
-    Why here: last; until then it does not matter which tiles follow each other.
+    Requires: kernels that run as they are, with one tile of work per block: the kernels of the CPU target.
+    Ensures: no `tile.block_index` is left. Each becomes arithmetic on `sched.block_id`, the same arithmetic that assigns work in scheduled kernels.
+    Why here: this pass runs last; no earlier pass needs to know which tiles follow each other.
     Before: `%q0 = tile.block_index "q"` in a kernel with `grid [b, h, q by 64]`
     After: `%0 = sched.block_id`, `%q_tiles = arith.ceildivui %Sq, %c64`, `%turn = arith.remui %0, %q_tiles`, ...
   }];
@@ -406,13 +431,15 @@ def ScheduleBlocks : Pass<"tile-schedule-blocks", "::mlir::ModuleOp"> {
 }
 
 def AssignRoles : Pass<"tile-assign-roles", "::mlir::ModuleOp"> {
-  let summary = "say how deep the ring of each shared tile is, and which warps fill it";
+  let summary = "choose how many stages the ring of each shared tile has, and which warps fill the ring";
   let description = [{
-    Requires: a path that all of the kernel can take.
-    Ensures: what a role brings has a `sched.ring`: of one stage before the loop, in it of two, or as many as that of the first copy, where the text says nothing; the first warp copies, and searches tiles where they follow from a search,
-    beside which the second copies all but the first tile of a pass; values by distance are computed by all warps but the first; what a loop adds to memory, where TMA can, is taken there by a warp that fills no ring. The kernel has its two
-    `sched.roles`, one that fills rings and one that computes, with the registers of a thread. Without producer warps copies of a loop have such rings, too, and all warps fill them. What the text says stays.
-    Why here: how many warps compute a tile for the others is in its layout.
+    Requires: a kernel whose path is chosen (`tile-choose-path`).
+    Ensures: each tile that producer warps write has a `sched.ring`; attributes in the text are kept. A ring before the loop has one stage. A ring in the loop
+    has two stages, or as many as the first copy's ring. The first warp copies tiles. Where the next tile is found by a search, the first warp also searches,
+    and the second warp makes all copies of an iteration but the first. Relative-position values are computed by all warps but the first. A tile that a loop
+    adds to memory, if TMA can do so, is stored by a warp that fills no ring. The kernel has two `sched.roles`, one that fills rings and one that computes, with
+    the registers of a thread. Without producer warps the copies of a loop have rings too, filled by all warps.
+    Why here: the layout of a tile that producer warps compute contains the number of these warps.
     Before: `%k = tile.load %K[...]`
     After: `%k = tile.load %K[...] {sched.ring = #sched.ring<stages 2, "producer" warp 0>}`
   }];
@@ -423,9 +450,9 @@ def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
   let summary = "give each register tile a fragment layout and each shared tile a swizzle";
   let description = [{
     Requires: tiles without layouts.
-    Ensures: every tile type carries its layout: conditional vectors are spread over the lanes of a warp; left operands of products are `a` fragments or shared tiles. A vector in shared memory
-    that maps read by their rows is converted to registers in front of the first of them.
-    Why here: copies and expansion depend on layouts, and nothing before does.
+    Ensures: every tile type has its layout. Conditional vectors are spread over the lanes of a warp. Left operands of products are `a` fragments or shared
+    tiles. A vector in shared memory that maps read along their rows is converted to registers before the first of these maps.
+    Why here: copies and expansion depend on layouts, and no earlier pass does.
     Before: `!tile.tile<q 128 x k 64, f32, register>`
     After: `!tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>`
   }];
@@ -433,11 +460,12 @@ def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::ModuleOp"> {
 }
 
 def FoldRectifiers : Pass<"tile-fold-rectifiers", "::mlir::ModuleOp"> {
-  let summary = "a maximum with 0 in the rounding that follows";
+  let summary = "fold a maximum with 0 into the rounding conversion that follows";
   let description = [{
     Requires: layouts.
-    Ensures: a map whose tile is packed for products, and read by nothing else, does not end in a maximum with 0: its conversions have `relu`.
-    Why here: layouts say what is packed, and conversions are not moved yet.
+    Ensures: a map does not end in a maximum with 0 if all readers of its tile are conversions that pack the tile for products: these conversions have `relu`
+    instead.
+    Why here: layouts show which tiles are packed, and conversions have not been moved yet.
     Before: `%p = tile.map(%s) { maximumf(%x, 0) }`, `tile.convert %p : ... bf16`
     After: `%p = tile.map(%s) { %x }`, `tile.convert %p relu : ... bf16`
   }];
@@ -447,9 +475,9 @@ def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
   let summary = "turn loads into asynchronous copies that run ahead of their use";
   let description = [{
     Requires: layouts.
-    Ensures: no `tile.load` is left; shared tiles are slots of rings; every read is behind a wait
-    whose pending count is the number of groups committed after the one it needs, and a barrier; the domain is bounds and
-    a test of `sched.for_tiles`, and searches (`sched.next_visible`) where it leaves tiles out. Rings whose tiles ops of stage 1 (`sched.at`) read are copied one tile less ahead.
+    Ensures: no `tile.load` to shared memory is left. Shared tiles are slots of rings. Every read follows a barrier, and before it a wait whose pending count is
+    the number of groups committed after the group that the read needs. The domain becomes bounds and a condition of `sched.for_tiles`, and a search
+    (`sched.next_visible`) where the domain skips tiles. A ring that ops of stage 1 (`sched.at`) read is copied one tile less ahead.
     Why here: the tile loop is still one op, so that prologue, body and epilogue are made together.
     Before: `%k = tile.load %K[...]` in `tile.for_blocks`
     After: `sched.copy_tile`, `sched.commit_copies`, `sched.wait_copies pending 0`, `sched.barrier`, `sched.slot`
@@ -458,46 +486,51 @@ def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
 }
 
 def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
-  let summary = "products beside what reads other products";
+  let summary = "software-pipeline the products: issue the next QK^T before the softmax of the current tile";
   let description = [{
     Requires: roles; layouts.
-    Ensures: the ops of a loop with products say when they run (`sched.at`), the products that they only start (`sched.async`). Those that follow from no other product come
-    first. One that adds to a carried tile, as it is or rescaled, what the loop computes from another product is of stage 1, the tile before, as long as registers hold its left operand. With
-    `overlap` the tile that it reads is waited for before it. Loops whose text says so already stay; a remark says where no product is deferred.
-    Why here: tiles are values, and their registers are known.
+    Ensures: the ops of a loop with products have attributes that say when they run (`sched.at`), and products are marked as asynchronous (`sched.async`).
+    Products that depend on no other product start first. A product is deferred to stage 1, so that it works on the tile before, if it adds a value computed
+    from another product to a carried tile (rescaled or not), and if registers can hold its left operand meanwhile. With `overlap`, the wait for the shared tile
+    that a deferred product reads is placed before the wait for the product of the tile before. Loops that have `sched.at` in the text are not changed. A remark
+    says where no product is deferred.
+    Why here: tiles are still values, and layouts say how many registers they need.
     Before: `for_blocks { %s = mma %q, %k; softmax; %acc1 = map(%acc, %alpha); %o = mma %p, %v add %acc1 }`
     After: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0>}`, `%o = mma %p, %v add %acc1 {sched.async, sched.at = #sched.at<order 1, stage 1>}`
   }];
 }
 
 def PingPong : Pass<"tile-ping-pong", "::mlir::ModuleOp"> {
-  let summary = "warpgroups ping-pong: one runs its products while another runs its softmax";
+  let summary = "ping-pong scheduling: one warpgroup runs its products while another runs its softmax";
   let description = [{
     Requires: `sched.ping_pong`, and two or more warpgroups; `sched.at`.
-    Ensures: the asynchronous products of a loop that follow from no other, and those of stage 1, are a turn, "products". Not where warpgroups pass over tiles (`within`) of rings of one
-    stage, nor where the text has a turn; a remark says so of the former.
-    Why here: it is known which products run beside each other.
+    Ensures: two kinds of asynchronous products of a loop form the ping-pong region "products": those that depend on no other product, and those of stage 1. The
+    pass skips loops whose text already has a ping-pong region. It also skips loops whose warpgroups skip tiles (`within`) while a ring has one stage; a remark
+    says so.
+    Why here: the order and stage of each product is known.
     Before: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0>}`
     After: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0, ping_pong "products">}`
   }];
 }
 
 def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
-  let summary = "a producer role copies tiles into rings that the consumer role reads";
+  let summary = "split the kernel into a producer role that fills rings and a consumer role that computes";
   let description = [{
     Requires: one `tile.for_blocks`; layouts.
-    Ensures: every load is a ring: the producer acquires a stage and copies, the consumers wait for it, read, and release it right
-    after the last reader. Rings of one depth that the same warps fill share barriers where they are awaited and left together: copies that the same ops read first and last, and
-    what is computed. Registers are split between the roles. Each role has its loop over work; with a `persistent` plan it carries
-    where the rings of K and V are from one tile of work to the next, and Q is a ring. A `tile.window` is a ring like that of K. Where tiles
-    follow from a search, all warps but the one that searches receive the first with Q, and with K the next one and whether this one is partial; V is copied by a warp of
-    its own, unless warps compute by distance. Where the kernel has a `work_counter`, persistent blocks claim tiles of work (`sched.claim_work`). Where nothing
-    is copied in front of the loop, no message can go with it: both roles find their tiles of work themselves, which are neither claimed nor searched then. Where a tile of
-    work lies, and which number follows, becomes arithmetic (passes/sched/WorkOrder.h). What maps read by key lies beside K, in stages of
-    K's ring: the warp that copies K stores it where the tile is partial. The search also finds where each warpgroup's `tile.first_visible` is. Tiles outside of a loop's `within` a
-    warpgroup passes over, in loops before and after it: it waits for their stages and releases them. What the loop stores or adds to memory with a `sched.ring` the consumers
-    store to a stage, from where a warp of the producer has TMA take it (`sched.write_tile`); behind the loop they await that the ring is empty.
-    Why here: lifetimes of stages follow the tile ops that read them.
+    Ensures: every load becomes a ring. The producer acquires a stage and copies; the consumers wait for the stage, read it, and release it right after the last
+    reader. Rings of equal depth that the same warps fill share a pair of barriers if the consumers wait for them and release them together. Registers are
+    divided between the roles. Each role has its own loop over work. With a `persistent` plan this loop carries the stage and phase of the K and V rings from
+    one tile of work to the next, and Q has a ring too. A `tile.window` is a ring like that of K.
+    Where tiles are found by a search, one warp searches and sends messages: the first tile together with Q; with each K tile, the next tile and whether this
+    one is partial. All other warps receive these messages. A second producer warp copies V, unless the other producer warps compute relative-position values.
+    The search also finds each warpgroup's `tile.first_visible`. Where the kernel has a `work_counter`, persistent blocks claim tiles of work
+    (`sched.claim_work`). Where nothing is copied before the loop, there is no stage that a message could go with: both roles then compute their tiles of work
+    themselves, and these are neither claimed nor searched for. The position and the successor of a tile of work become arithmetic (passes/sched/WorkOrder.h).
+    Per-key vectors that maps read are stored in the stages of K's ring by the warp that copies K, where the tile is partial. A warpgroup skips tiles outside of
+    a loop's `within` in a loop before and a loop after its own: it waits for the stages of these tiles and releases them. A tile that the loop stores or adds
+    to memory and that has a `sched.ring` is written to a stage by the consumers; a producer warp has TMA store it from there (`sched.write_tile`). After the
+    loop the consumers wait until that ring is empty.
+    Why here: the lifetime of a stage follows from the tile ops that read it.
     Before: `tile.for_blocks ... { %k = tile.load ...; %s = tile.mma %q, %k }`
     After: `sched.role "producer" { sched.for_work ... { sched.for_tiles ... { acquire; copy_tile ... signal %kr } } }`,
     `sched.role "consumer" { sched.for_work ... { sched.for_tiles ... { wait; %s = tile.mma %q, %slot; release } } }`
@@ -505,27 +538,32 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
 }
 
 def PipelineStages : Pass<"tile-pipeline-stages", "::mlir::ModuleOp"> {
-  let summary = "loops over tiles run as their ops say";
+  let summary = "move the ops of loops over tiles into the order and stage that their attributes state";
   let description = [{
-    Requires: rings, and `sched.at` of the ops of loops, from passes or from the text; asynchronous products and pingPong in roles alone.
-    Ensures: the ops of a loop stand in the order in which they run; where some are of stage 1, stage 0 of the first tile stands in front of it and stage 1 of the last behind it, and what
-    stage 0 gives to stage 1 is carried; with more stages the loop that is left is taken apart in the same way. A slot follows from the wait for its stage, a release from the last op that reads its tiles, whatever their orders. A `sched.mma_wait` with its pending count stands in front of what needs an asynchronous product, a release of what it reads behind that.
-    Warpgroups wait for their turn in front of the first op that has one and hand it on behind the last; turns of tiles that a warpgroup passes over it hands on at once. No `sched.at` is left.
-    Why here: rings and stages are there, tiles are still values.
+    Requires: rings, and `sched.at` on ops of loops, written by passes or in the text. Asynchronous products and ping-pong regions are in kernels with roles
+    only.
+    Ensures: the ops of a loop are in the order in which they run. Where some ops have stage 1, stage 0 of the first tile is placed before the loop and stage 1
+    of the last tile after it, and the loop carries the values that stage 0 passes to stage 1. With more stages, the remaining loop is expanded in the same way
+    again. A slot follows the wait for its stage, and a release follows the last op that reads the stage, whatever their `sched.at` says. A `sched.mma_wait`
+    with its pending count is placed before the first op that needs an asynchronous product; the stages that the product reads are released after that wait. A
+    warpgroup waits on a named barrier before the first op of a ping-pong region and signals the next warpgroup after the last one. For a tile that a warpgroup
+    skips, it signals at once. No `sched.at` is left.
+    Why here: rings and stages exist, and tiles are still values.
     Before: `for_tiles { %s = mma %q, %k {sched.async, order 0}; softmax; %o = mma %p, %v add %acc {sched.async, order 1, stage 1} }`
     After: `first tile's softmax; for_tiles { start %s; start %o; mma_wait pending 1; softmax; mma_wait pending 0; ... }; %o = mma ...`
   }];
 }
 
 def VerifySchedule : Pass<"tile-verify-schedule", "::mlir::ModuleOp"> {
-  let summary = "what the forms between tile and sched have in common";
+  let summary = "check the form of IR between tile and sched";
   let description = [{
     Requires: nothing.
-    Ensures: of the `form` "layouts", behind `tile-assign-layouts`: register tiles are fragments, shared operands of products swizzled. Of "copies", behind `tile-pipeline-copies` and
-    `tile-specialize-warps`: no load to shared memory and no loop over a domain is left; a ring is filled by one role and awaited by another, and released where it is acquired. Of "stages", behind
-    `tile-pipeline-stages`: no op has a `sched.at`; nothing reads a product that is under way, nor leaves its block; the pending count of each `sched.mma_wait` is the number of products started behind the last
-    that it completes.
-    Why here: an error in a pass, or in text that a hand wrote, shows where it was made.
+    Ensures: the module has the given `form`. "layouts", after `tile-assign-layouts`: register tiles are fragments, and shared operands of products are
+    swizzled. "copies", after `tile-pipeline-copies` and `tile-specialize-warps`: no load to shared memory and no loop over a domain is left; one role fills a
+    ring and another waits for it; a ring that is acquired is released. "stages", after `tile-pipeline-stages`: no op has a `sched.at`; no op reads a product
+    that is in flight, and no product is in flight at the end of its block; the pending count of each `sched.mma_wait` is the number of products started after
+    the last one that it completes.
+    Why here: an error in a pass, or in text written by hand, is reported where it was made.
     Before: `sched.mma_wait pending 1 completes(%s)` behind the start of `%s` and of two more
     After: the same; or `leaves 1 products under way, but 2 were started behind the last that it completes`
   }];
@@ -533,14 +571,16 @@ def VerifySchedule : Pass<"tile-verify-schedule", "::mlir::ModuleOp"> {
 }
 
 def LazyRescale : Pass<"tile-lazy-rescale", "::mlir::ModuleOp"> {
-  let summary = "a row keeps its maximum until exponentials grow out of range";
+  let summary = "lazy rescaling: keep the running maximum while the exponentials stay in range";
   let description = [{
-    Requires: `sched.ping_pong`, and a loop behind the first tile with the softmax's maximum, exponentials by exp2 of a multiple of what they exceed it by, and rescalings
-    as maps of their own. Nothing among these reads what they give, nor starts the product that they wait for: a remark says where a schedule has it otherwise.
-    Ensures: exponentials follow from the maximum so far, behind the wait for the product before, of the first half of the columns in front of it where the kernel has `sched.overlap` too; it moves, and sum and
-    accumulator are rescaled, only where a lane's sum of them is 2^15 or more. In bf16 without `precise` the exponent is a multiply-add with an addend that is carried beside the maximum: -c m, or infinity, so that the
-    maximum moves in every tile, where |c m| >= 2^14.
-    Why here: `tile-pipeline-stages` has set the first tile apart, whose maximum moves in any case.
+    Requires: `sched.ping_pong`, and a loop, after the first tile, with the softmax's maximum, its exponentials as exp2 of a multiple of the difference to the
+    maximum, and its rescalings as maps of their own. No op among these reads their results or starts the product that they wait for; where a schedule has such
+    an op, a remark says so.
+    Ensures: the exponentials use the maximum of the tiles before, after the wait for the previous product with V. (Where the kernel has `sched.overlap` too,
+    the exponentials of the first half of the columns come before that wait.) The maximum moves, and sum and accumulator are rescaled, only where a lane's sum
+    of exponentials is 2^15 or more. In bf16 without `precise` the exponent is an FMA whose addend is carried together with the maximum: -c m, or infinity where
+    |c m| >= 2^14, so that the maximum then moves in every tile.
+    Why here: `tile-pipeline-stages` has peeled off the first tile, which always updates the maximum.
     Before: `%m1 = tile.reduce max %x over "k" init %m`, `%p = exp2((%x - %m1) * c)`, `%l1 = %l * %alpha + sum %p`, `mma_wait %acc`, `%acc1 = %acc * %alpha`
     After: `mma_wait %acc`, `%p = exp2(fma(%x, c, %addend))`, `%sum = tile.reduce sum %p over "k" per_lane`, `%moves = tile.any %sum >= 2^15`,
     `%m1, %l1, %acc1, %p1, %addend1 = scf.if %moves { as before } else { %m, %l + %sum, %acc, %p, %addend }`
@@ -548,12 +588,13 @@ def LazyRescale : Pass<"tile-lazy-rescale", "::mlir::ModuleOp"> {
 }
 
 def RecomputeMaps : Pass<"tile-recompute-maps", "::mlir::ModuleOp"> {
-  let summary = "what two maps compute of a tile is computed twice";
+  let summary = "recompute a cheap map instead of keeping its result in registers";
   let description = [{
-    Requires: maps as they are expanded.
-    Ensures: where a map computes of a further input, a tile of float32 in registers, what an earlier map of the block has computed of it, and reads more than one of these values further on, it takes its elements behind those of its
-    first input (`sched.after`): the device compiler then computes again and does not keep the earlier values of all elements.
-    Why here: no later pass tells maps apart by what they compute.
+    Requires: maps in their final form, as tile-to-sched expands them.
+    Ensures: the pass looks at maps that compute the same values, from a further input in registers (float32), as an earlier map of the block, and that read
+    more than one of these values later on. Such a map reads the elements of that input through `sched.after`, ordered after the elements of its first input.
+    The device compiler then recomputes the values and does not keep those of the earlier map for all elements.
+    Why here: no later pass can compare maps by what they compute.
     Before: `%x = tile.map(%s) { tanh(%s) * exp(%s) }`, `%ds = tile.map(%dp, %s) { %dp * f(tanh(%s), exp(%s)) }`
     After: `%ds = tile.map(%dp, %s) { %again = sched.after %s, %dp; %dp * f(tanh(%again), exp(%again)) }`
   }];
@@ -561,50 +602,54 @@ def RecomputeMaps : Pass<"tile-recompute-maps", "::mlir::ModuleOp"> {
 }
 
 def InterleaveFunctions : Pass<"tile-interleave-functions", "::mlir::ModuleOp"> {
-  let summary = "special functions in step with what leads to them";
+  let summary = "interleave special-function instructions with the arithmetic that feeds them";
   let description = [{
-    Requires: roles.
-    Ensures: a map of a tile that computes one special function (tanh, exp2) of each element, by way of its sum, product or fma with what is the same along a row, and whose elements nothing sums up,
-    is `interleaved`: 16 columns wait for the first of the 16 columns before. Not where four instructions or more follow from the function. Not in kernels of float32-accurate functions.
-    Why here: `tile-lazy-rescale` has set exponentials apart that are computed alone.
+    Requires: a kernel with roles.
+    Ensures: a map is `interleaved` if it computes one special function (tanh, exp2) of each element, through a sum, product or FMA with a value of the row, and
+    if no op sums up its elements: the first element of each 16 columns is ordered after the first element of the 16 columns before. The pass skips maps in
+    which four or more instructions depend on the function, and kernels with float32-accurate functions.
+    Why here: `tile-lazy-rescale` has split off the exponentials that are computed alone.
     Before: `%t = tile.map(%s) { tanh(%s * c) }`
     After: `%t = tile.map(%s) { tanh(%s * c) } {interleaved}`
   }];
 }
 
 def PairElements : Pass<"tile-pair-elements", "::mlir::ModuleOp"> {
-  let summary = "two columns of a tile by one access to memory";
+  let summary = "access two columns of a tile by one memory instruction";
   let description = [{
-    Requires: layouts; origins of tiles are numbers of blocks, or products with the tile's size.
-    Ensures: a `tile.element` of floats in a map of an accumulator carries `sched.pairs` where its last index is the coordinate along the columns and the others
-    are the same along a row, and `sched.row_pairs` where rows and columns change places; so does a `tile.scatter` of an accumulator that adds nothing, whose last index
-    counts along the axis up to an end. A scatter to 16 bits whose last two indices count along rows and 32 or more columns of a warp carries `sched.eights`, too: lanes of a quad exchange their pairs for eight elements each. Whether the view lies in pairs (`sched.in_pairs`), or in eights, and the whole tile in the view, is asked at run time, in one branch for all threads.
-    Why here: last of those on whole tiles; maps that it marks change no more.
+    Requires: layouts. Origins of tiles are block indices or products with the tile's size.
+    Ensures: a `tile.element` of floats in a map of an accumulator has `sched.pairs` if its last index is the coordinate along the columns and the other indices
+    are the same along a row, and `sched.row_pairs` if rows and columns are exchanged. A `tile.scatter` of an accumulator without addition has them too, if its
+    last index counts along the axis up to an end. A scatter to 16-bit elements whose last two indices count along rows and along 32 or more columns of a warp
+    also has `sched.eights`: the four lanes of a quad exchange their pairs, so that each lane stores eight elements. Whether the view is aligned for pairs
+    (`sched.in_pairs`) or for eights, and whether the whole tile is inside of the view, is tested at run time, by one branch that is the same for all threads.
+    Why here: this pass runs late, because the maps that it marks must not change any more.
     Before: `%x = tile.map(%s) at(q = %q0, k = %k0) { %s + tile.element %bias[%h, %q, %k] }`
     After: `%x = tile.map(%s) at(q = %q0, k = %k0) { %s + tile.element %bias[%h, %q, %k] {sched.pairs} }`
   }];
 }
 
 def StoreByTma : Pass<"tile-store-by-tma", "::mlir::ModuleOp"> {
-  let summary = "a tile that lies in shared memory as a dense tensor does goes there by TMA";
+  let summary = "store a shared-memory tile by TMA where its layout equals the tensor's";
   let description = [{
-    Requires: layouts; the meeting of the warps in front of what reads a `sched.exchange`.
-    Ensures: a `tile.scatter` that adds nothing, whose last two indices count along rows and columns, and whose tile a `sched.exchange` puts into shared memory with these
-    rows and columns in the view's type for a product, stands behind the last product in front of any loop for further tiles, and takes the shared tile: boxes of the
-    TMA (`sched.store_box`), which ends where the tensor does.
-    Why here: behind the stages of the loop, which say when products run.
+    Requires: layouts, and the barrier of the warps before the readers of a `sched.exchange`.
+    Ensures: the pass handles a `tile.scatter` without addition whose last two indices count along rows and columns, if a `sched.exchange` writes the same tile
+    to shared memory for a product, with the view's element type, rows and columns. The scatter moves after the last product (but not past a loop over further
+    tiles) and reads the shared tile: it becomes boxes of TMA (`sched.store_box`), which do not write past the end of the tensor.
+    Why here: `tile-pipeline-stages` has ordered the loop, so that the last product is known.
     Before: `tile.scatter %ds, %dbias[%h, %q, %k]; %s = sched.exchange %ds ...; %dq = tile.mma %s, %k`
     After: `%s = sched.exchange %ds ...; %dq = tile.mma %s, %k; tile.scatter %s, %dbias[%h, %q, %k]`
   }];
 }
 
 def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
-  let summary = "expand tiles into the fragments of a lane";
+  let summary = "expand tile ops into the fragments and instructions of a lane";
   let description = [{
-    Requires: layouts and pipelined copies.
-    Ensures: a `sched.kernel` whose ops are single instructions, loops and scalar arithmetic; tiles are buffers, reused in
-    place where an operand dies. From sm_90 on dependent kernels of a launch wait for the one before themselves (`sched.wait_launch`), which lets them start (`sched.start_next_launch`).
-    Why here: everything that is decided on whole tiles has been.
+    Requires: layouts, and copies that are pipelined.
+    Ensures: each kernel is a `sched.kernel` whose ops are single instructions, loops and scalar arithmetic. Tiles are buffers, and a result reuses the buffer
+    of an operand that has no later reader. From sm_90 on, each dependent kernel of a launch waits for the kernel before itself (`sched.wait_launch`), and that
+    kernel lets it start early (`sched.start_next_launch`).
+    Why here: all decisions on whole tiles have been made.
     Before: `%s = tile.mma %q, %k`
     After: unrolled `scf.for` loops around `sched.load_matrix` and `sched.mma`
   }];
@@ -613,12 +658,13 @@ def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
 }
 
 def ExpandSearches : Pass<"sched-expand-searches", "::mlir::ModuleOp"> {
-  let summary = "make searches and block patterns loops around single instructions";
+  let summary = "expand searches and block patterns into loops of single instructions";
   let description = [{
     Requires: `sched.kernel` ops.
-    Ensures: no `sched.next_visible` and no `tile.touches` is left: loops whose lanes ask for 32 tiles at a time (`sched.ballot`), of searches with `groups` for 32
-    groups of tiles where the end is more than 64 tiles away, and loops over blocks of a pattern, or one load where a tile lies in one.
-    Why here: until then passes ask where a search is.
+    Ensures: no `sched.next_visible` and no `tile.touches` is left. A search becomes a loop that tests 32 tiles at a time, one a lane (`sched.ballot`). A search
+    with `groups` tests 32 groups of tiles at a time while its end is more than 64 tiles away. A block pattern becomes a loop over blocks, or one load where a
+    tile lies in one block.
+    Why here: earlier passes have to find searches as single ops.
     Before: `%n, %origin, %visible, %full = sched.next_visible from %a below %end { ...; sched.visible %1, %2 }`
     After: `%window, %n, ... = sched.for_tiles (%window, ...) = (%a, ...) below %end keeps { ...; %votes = sched.ballot %1; ... }`
   }];
@@ -626,58 +672,63 @@ def ExpandSearches : Pass<"sched-expand-searches", "::mlir::ModuleOp"> {
 }
 
 def Rematerialize : Pass<"sched-rematerialize", "::mlir::ModuleOp"> {
-  let summary = "compute a lane's place again rather than keep it in registers through the loop";
+  let summary = "rematerialise lane coordinates in the loop to save registers";
   let description = [{
     Requires: `sched.kernel` with `sched.for_work grid` or `persistent`.
-    Ensures: branches of the tile loop, and what follows the loop, use no value derived from `sched.thread_id`, from the number of the tile of work or from what is
-    received before the loop; what follows from a thread and a number both is kept. Loops that hold no tiles in registers count as what follows.
-    Why here: after CSE, which would merge the copies; their reads have effects, so that later passes do not.
+    Ensures: branches of the tile loop, and ops after the loop, use no value from before the loop that follows from `sched.thread_id`, from the number of the
+    tile of work or from a received message: they recompute it. Values that follow from both a thread index and a work number are kept. Loops that hold no tile
+    in registers are treated like ops after the loop.
+    Why here: CSE has run and can no longer merge the copies. The reads that the copies start from have effects, so that no later pass merges them.
     Before: `%row = arith.divui %thread, %c4` before the loop, used after it
     After: `%t = sched.read_thread_id`, `%row = arith.divui %t, %c4` after the loop
   }];
 }
 
 def AssignSharedMemory : Pass<"sched-assign-shared-memory", "::mlir::ModuleOp"> {
-  let summary = "give each shared buffer its offset";
+  let summary = "assign an offset to each shared buffer";
   let description = [{
     Requires: `sched.kernel` with `sched.shared` buffers.
-    Ensures: buffers alive at the same time do not overlap; `shared_bytes` is the end of the last one.
-    Why here: lifetimes are final.
+    Ensures: buffers that are alive at the same time do not overlap. `shared_bytes` is the end of the last buffer.
+    Why here: the lifetimes of buffers are final.
     Before: `sched.shared "k_tile" at 0`
     After: `sched.shared "k_tile" at 16384`
   }];
 }
 
 def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
-  let summary = "check what is left, places in shared memory, and every wait, arrival and barrier that orders copies, products and roles: the end of sched";
+  let summary = "check expansion, shared-memory offsets, and every wait, arrival and barrier that orders copies, products and roles, at the end of sched";
   let description = [{
     Requires: nothing.
-    Ensures: the module holds `sched.kernel` ops only, and these nothing that is not expanded; shared buffers that overlap are never alive at once; barriers of rings lie within `shared_bytes` and over nothing
-    else; `shared_bytes` are within the budget; each ring is filled and waited for, and one that is filled again is acquired and released; what a warpgroup does together stands in no branch on
-    a vote of one warp.
+    Ensures: the module holds `sched.kernel` ops only, and every op in them is expanded. Shared buffers that overlap are never alive at the same time. The
+    barriers of rings are within `shared_bytes` and overlap nothing. `shared_bytes` is within the budget. Each ring is filled and waited for, and a ring that is
+    filled again is acquired and released. An instruction of a whole warpgroup is in no branch whose condition is a vote of one warp.
 
-    Where threads copy by cp.async alone, every read of shared memory finds the newest copy complete and a barrier after its wait, every write a
-    barrier after the last read, every copy a wait before the tile of work ends, and all threads come by every barrier, wait and
-    commit. This is not read off the schedule: the pass executes the kernel's control for launches of 0, 1, tile_k, tile_k + 1
-    and (2 stages + 1) tile_k keys, in the first, a middle and the last query tile, and follows the state of each stage
-    (passes/analysis/CopyOrder.h). 
+    In kernels whose threads copy by cp.async alone: every read of shared memory follows a wait that completes its newest copy and a barrier after that wait;
+    every write follows a barrier after the last read; every copy is waited for before the tile of work ends; all threads execute every barrier, wait and
+    commit. The pass does not derive this from the schedule. It executes the kernel's control flow for launches of 0, 1, tile_k, tile_k + 1 and (2 stages + 1)
+    tile_k keys, in the first, a middle and the last query tile, and tracks the state of each stage (passes/analysis/CopyOrder.h).
 
-    In kernels with roles, rings, boxes, bulk sums or warpgroup-level products all warps of a block run side by side (passes/analysis/RoleOrder.h), for launches without keys, of one key more than a tile and of (2 stages + 1) tile_k
-    keys; where a block has several tiles of work, for two blocks with several each. Vector clocks decide, so that what is found does not depend on the order in which warps, copies and products happen to
-    run. Each wait and acquire is for the phase that comes next for its warp; each stage is filled and released by as many arrivals and bytes as its ring counts, and released once by those who have
-    waited for it; every access to shared memory is ordered behind the writes, copies, products and boxes that it follows, through a `sched.fence_async` where the asynchronous proxy reads stores; registers of products
-    are touched outside of them alone; named barriers are reached by the threads that they count; messages are sent before they are received; every tile of work is taken once, its boxes
-    lie in one place of the grid, and each box of an output is stored once. Values from memory are guessed in a few ways, the same in all roles: what a mask shows is not known, so
-    that a tile that is left out by all roles alike passes, as does one that is not masked (tests/verify/MutationTest.cpp lists what passes; the simulator finds it).
+    In kernels with roles, rings, boxes, bulk sums or warpgroup-level products, all warps of a block run concurrently (passes/analysis/RoleOrder.h), for
+    launches without keys, of one key more than a tile and of (2 stages + 1) tile_k keys. Where a block has several tiles of work, the pass runs two blocks with
+    several tiles each. Vector clocks decide, so that the result does not depend on the order in which warps, copies and products happen to run. The pass
+    checks: each wait and acquire is for the phase that comes next for its warp. Each stage is filled and released by as many arrivals and bytes as its ring
+    counts, and a warp releases it once, after having waited for it. Every access to shared memory is ordered after the writes, copies, products and boxes that
+    it depends on, through a `sched.fence_async` where the asynchronous proxy reads stores of threads. Registers of products are accessed only while no product
+    is in flight on them. Each named barrier is reached by the number of threads that it counts. Messages are sent before they are received. Every tile of work
+    is taken once, its boxes are at one point of the grid, and each box of an output is stored once. Values loaded from memory are guessed in a few ways, the
+    same in all roles. The pass does not know which elements a mask leaves visible: it accepts a tile that all roles skip alike, and a tile that is not masked
+    (tests/verify/MutationTest.cpp lists what the pass accepts; the simulator finds these errors).
 
-    Order is known by lane, not by warp (passes/analysis/roles/Clock.h): an arrival of one lane, as `sched.release` is, hands on what this lane has read, written or waited for, and of the other lanes what
-    they did before the last `sched.sync_lanes` or barrier. Instructions of the whole warp (ldmatrix, wgmma and its waits) are of every lane.
+    The pass tracks order per lane, not per warp (passes/analysis/roles/Clock.h). An arrival of one lane, such as `sched.release`, publishes what this lane has
+    read, written or waited for, and of the other lanes what they did before the last `sched.sync_lanes` or barrier. Instructions of the whole warp (ldmatrix,
+    wgmma and its waits) count for every lane.
 
-    A release need not stand after the last read of its stage: it suffices that something else orders the read before the next copy. In the overlapped forward loop K's release may move in front of its
-    `mma_wait pending 1`: one producer thread fills K and V in turn, with rings of equal depth S, and before it fills K's stage for tile t + S it has waited for V's of tile t - 1, which every consumer warp releases
-    after the wait for K's product of tile t. For the first tile's K, which is multiplied before any V, the same edit is refused, as it is wherever no other wait of the producer comes between
+    A release need not follow the last read of its stage: it suffices that something else orders the read before the next copy. In the overlapped forward loop
+    K's release may move before its `mma_wait pending 1`. One producer thread fills K and V alternately, with rings of equal depth S. Before it fills K's stage
+    for tile t + S it has waited for V's stage of tile t - 1, which every consumer warp releases after the wait for K's product of tile t. For the first tile's
+    K, which is multiplied before any V, the same edit is refused, as it is wherever the producer has no other wait in between
     (tests/passes/sched-verify-lanes.mlir, tests/sim/FaultTest.cpp).
-    Why here: nothing changes the kernel after this; the printer takes no decision.
+    Why here: nothing changes the kernel after this pass, and the printer takes no decision.
     Before: `sched.wait_copies pending 1`, `sched.barrier`, `sched.load_matrix %k_ring[%slot, ...]`
     After: the same; or `reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending`, or
     `releases k_barriers, stage 1, without having waited for it; sched.wait must stand in front`.

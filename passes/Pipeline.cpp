@@ -94,8 +94,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   // FoldFactors runs after AttnToTile, which multiplies the score by the softmax scale. FoldFactors runs before
   // FoldSoftmaxScale, which moves one constant factor into the exponent and so needs the factors merged to one.
   passes.addPass(createFoldFactors());
-  // FoldFactors and FoldSoftmaxScale run before HoistInvariants, so that the factors and addends that they merge are
-  // computed once a row.
+  // FoldFactors and FoldSoftmaxScale run before HoistInvariants, so that the factors and addends that these two passes
+  // merge are computed once a block or a row.
   passes.addPass(createFoldSoftmaxScale());
   if (!cpu)
     passes.addPass(createSplitRowSums());
@@ -129,7 +129,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     // CancelRowTerms runs before FuseExponents, because it matches the difference x - m in the exponent and
     // FuseExponents replaces that difference by an FMA.
     passes.addPass(createFuseExponents());
-    // ExpandLogistic runs after FoldSoftmaxScale, because it matches an exponent that has one constant factor.
+    // ExpandLogistic runs after FoldSoftmaxScale, so that the logistic function's exponent is a product with one
+    // constant factor: ExpandLogistic adds a constant to the exponent, which then costs no instruction of its own.
     passes.addPass(createExpandLogistic());
     passes.addPass(createSkipRescale());
     passes.addPass(createSeparateScore());
