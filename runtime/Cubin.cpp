@@ -11,7 +11,7 @@ using namespace attune;
 
 namespace {
 
-// ELF-64, System V gABI. Little-endian, as is every host attune runs on.
+// ELF-64 structs of the System V gABI. Their fields are read as they are: file and hosts are all little-endian.
 struct ElfHeader {
   unsigned char ident[16];
   uint16_t type, machine;
@@ -35,22 +35,22 @@ struct Symbol {
 static_assert(sizeof(ElfHeader) == 64 && sizeof(SectionHeader) == 64 && sizeof(Symbol) == 24);
 
 constexpr int machineCuda = 190;
-constexpr int abiVersionByte = 8;     // of ident; 7 up to CUDA 12, 8 in CUDA 13
+constexpr int abiVersionByte = 8;     // index in ElfHeader::ident; its value is 7 up to CUDA 12, 8 in CUDA 13
 constexpr uint32_t sectionNoBits = 8; // SHT_NOBITS
 constexpr uint32_t sectionSymbols = 2;
 constexpr int symbolFunction = 2;         // STT_FUNC
 constexpr unsigned char entryFlag = 0x10; // STO_CUDA_ENTRY in st_other
-// Shared memory that the system takes, counted in .nv.shared.<kernel> from sm_90 on.
+// Bytes of shared memory that the CUDA system reserves per block; .nv.shared.<kernel> includes them from sm_90 on.
 constexpr size_t reservedShared = 1024;
 
-// .nv.info is a sequence of attributes: format byte, attribute byte, then by format
-//   1 none | 2 one byte and padding | 3 two bytes | 4 a 16-bit size and as many bytes
+// .nv.info is a sequence of attributes. Each has a format byte, an attribute byte, and a value by format:
+//   1: no value | 2: one byte and padding | 3: two bytes | 4: a 16-bit size and as many bytes
 enum AttributeFormat : uint8_t { formatSized = 4 };
 enum Attribute : uint8_t {
   attributeFrameSize = 0x11,    // {symbol, bytes}
   attributeMinStackSize = 0x12, // {symbol, bytes}: frames of the kernel and its callees
-  attributeParamInfo =
-      0x17, // {index, ordinal | offset << 16, bytes << 18 | ...}; padding is in front of the first where it is aligned
+  // {index, ordinal | offset << 16, bytes << 18 | ...}; padding may precede the first parameter
+  attributeParamInfo = 0x17,
   attributeRegCount = 0x2f, // {symbol, registers}
 };
 
@@ -58,7 +58,7 @@ class CubinReader {
 public:
   explicit CubinReader(std::span<const char> file) : file(file) {}
 
-  /// The object at `offset`, when it lies in the file.
+  /// The object at `offset`; nothing where it would reach past the end of the file.
   template <typename T> std::optional<T> read(uint64_t offset) const {
     if (offset > file.size() || file.size() - offset < sizeof(T))
       return std::nullopt;
@@ -67,7 +67,7 @@ public:
     return value;
   }
 
-  /// The bytes of a section; nothing when they do not lie in the file.
+  /// The bytes of a section; nothing where the section reaches past the end of the file.
   std::optional<std::span<const char>> contents(const SectionHeader &section) const {
     if (section.type == sectionNoBits)
       return std::span<const char>();
@@ -101,7 +101,8 @@ uint32_t word(std::span<const char> bytes, size_t offset) {
   return value;
 }
 
-/// Calls visit(attribute, value) for every attribute of an .nv.info section; false when it is cut off.
+/// Calls visit(attribute, value) for every attribute of an .nv.info section; returns false where the section is
+/// truncated.
 template <typename Visit> bool forEachAttribute(std::span<const char> info, Visit &&visit) {
   while (!info.empty()) {
     if (info.size() < 4)
@@ -132,7 +133,7 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     return damaged(fmt::format("its machine is {}, required is {} (CUDA)", header->machine, machineCuda));
   if (header->sectionEntrySize != sizeof(SectionHeader))
     return damaged("its section headers have another size");
-  // e_flags holds the architecture's number in its low byte up to ABI version 7, in the next byte since.
+  // e_flags holds the architecture's number: in bits 0-7 up to ABI version 7, in bits 8-15 from version 8 on.
   int arch = header->ident[abiVersionByte] >= 8 ? (header->flags >> 8) & 0xff : header->flags & 0xff;
 
   std::vector<SectionHeader> sections;
@@ -160,7 +161,7 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     return damaged("its symbols are cut off");
 
   std::vector<CubinKernel> kernels;
-  std::vector<uint32_t> symbolOf; // of each kernel
+  std::vector<uint32_t> symbolOf; // index in the symbol table, for each of `kernels`
   for (size_t i = 0; (i + 1) * sizeof(Symbol) <= symbolBytes->size(); ++i) {
     Symbol symbol;
     std::memcpy(&symbol, symbolBytes->data() + i * sizeof(Symbol), sizeof(Symbol));

@@ -3,7 +3,7 @@
 //     Expected<std::vector<CubinKernel>> kernels = readCubin(image.binary);
 //     Expected<CubinKernel> kernel = readCubin(image.binary, "gemma_local");
 //
-// A cubin is a 64-bit little-endian ELF file for machine 190 (EM_CUDA). What is read, and from where:
+// A cubin is a 64-bit little-endian ELF file for machine 190 (EM_CUDA). These facts are read from it:
 //
 //     | fact                | place                                                                   |
 //     |---------------------|-------------------------------------------------------------------------|
@@ -11,7 +11,7 @@
 //     | registers           | attribute EIATTR_REGCOUNT of .nv.info, else bits 24-31 of sh_info       |
 //     | stack frame bytes   | attribute EIATTR_FRAME_SIZE of .nv.info (spills and local arrays)       |
 //     | static shared bytes | size of .nv.shared.<kernel>                                             |
-//     | parameter bytes     | attribute EIATTR_CBANK_PARAM_SIZE of .nv.info.<kernel>                  |
+//     | parameter bytes     | attributes EIATTR_KPARAM_INFO of .nv.info.<kernel>, one per parameter   |
 //     | architecture        | e_flags                                                                 |
 //
 // Every read is checked against the file's bounds: a truncated or corrupt file is an error, never a crash.
@@ -35,7 +35,7 @@ struct CubinKernel {
   int registers = 0;            ///< per thread
   int frameBytes = 0;           ///< local memory per thread: spilled registers and local arrays
   size_t staticSharedBytes = 0; ///< per block, without dynamic shared memory
-  int paramBytes = 0;           ///< of the kernel's parameters together
+  int paramBytes = 0;           ///< bytes of all parameters together
 };
 
 /// Every kernel of the cubin, in the file's order.

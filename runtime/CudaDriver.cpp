@@ -175,7 +175,8 @@ CudaContext CudaDriver::currentContext() const {
   return context;
 }
 
-// A copy from pageable memory, and a fill, may return before they have landed; other streams do not wait for them.
+// A copy from pageable memory, or a fill, may return before the data has arrived on the device, and non-blocking
+// streams do not wait for the default stream.
 Expected<void> CudaDriver::landed(int code, std::string_view what) const {
   return result(code ? code : cuStreamSynchronize(nullptr), what);
 }
@@ -191,7 +192,7 @@ Expected<void> CudaDriver::fill(CudaAddress to, uint8_t value, size_t bytes) con
 }
 Expected<void> CudaDriver::synchronize() const { return result(cuCtxSynchronize(), "work on the device"); }
 
-/// The driver with a context current on this thread: the caller's, else device 0's.
+/// The driver, after making sure that this thread has a current context: the caller's, else device 0's primary context.
 static Expected<const CudaDriver *> driverWithContext() {
   Expected<const CudaDriver *> cuda = cudaDriver();
   if (cuda && !(*cuda)->currentContext())
@@ -200,7 +201,7 @@ static Expected<const CudaDriver *> driverWithContext() {
   return cuda;
 }
 
-/// Runs `action` with `context` current; what is destroyed belongs to its own context.
+/// Runs `action` with `context` current: a buffer, stream or event is destroyed in the context that created it.
 template <typename Action> static void inContext(CudaContext context, Action &&action) {
   const CudaDriver *cuda = *cudaDriver();
   CudaContext popped;

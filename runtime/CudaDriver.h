@@ -1,6 +1,6 @@
-//===- CudaDriver.h - The CUDA driver, by dlopen ----------------------------===//
+//===- CudaDriver.h - The CUDA driver, loaded by dlopen ---------------------===//
 //
-// attune needs no CUDA headers and links no CUDA library: libcuda.so.1 is opened when first asked for.
+// attune needs no CUDA headers and links no CUDA library: the first call of cudaDriver() opens libcuda.so.1.
 //
 //     Expected<const CudaDriver *> cuda = cudaDriver();
 //     if (!cuda)
@@ -71,7 +71,7 @@ struct CudaEdge {
 };
 static_assert(sizeof(CudaKernelNode) == 72 && sizeof(CudaNodeParams) == 256 && sizeof(CudaEdge) == 8);
 
-/// What a device says about itself.
+/// The properties of a device, as the driver reports them.
 struct CudaDeviceInfo {
   std::string name;
   int computeMajor = 0;
@@ -80,20 +80,20 @@ struct CudaDeviceInfo {
   double clockGHz = 0;
   size_t memoryBytes = 0;
   size_t l2Bytes = 0;
-  size_t sharedBytesPerBlock = 0; ///< opt-in
+  size_t sharedBytesPerBlock = 0; ///< the opt-in maximum of dynamic shared memory
 };
 
-/// The entry points of the driver that attune uses, and operations on them with errors as values. The
-/// table is filled once and lives as long as the process.
+/// The driver's entry points that attune uses, and operations that return errors as values. The table is filled once
+/// and lives as long as the process.
 class CudaDriver {
 public:
-  /// CUDA version the driver supports: 1000 * major + 10 * minor.
+  /// The CUDA version that the driver supports: 1000 * major + 10 * minor.
   int version() const { return driverVersion; }
   int deviceCount() const { return devices; }
-  /// Whether a launch may be programmatic: start before the one in front of it has ended. Graphs capture such launches
-  /// from CUDA 12.3 on.
+  /// Whether programmatic dependent launch is available: a kernel may start before the previous kernel has ended. CUDA
+  /// 12.3 is required, because older versions cannot capture such launches in a graph.
   bool launchesDependents() const { return cuLaunchKernelEx && driverVersion >= 12030; }
-  /// Whether graphs may hold such launches, and their parameters change.
+  /// Whether graphs with programmatic dependent launches and changing parameters are available.
   bool launchesGraphs() const {
     return launchesDependents() && cuStreamIsCapturing && cuGraphCreate && cuGraphAddNode && cuGraphInstantiate &&
            cuGraphExecKernelNodeSetParams && cuGraphLaunch && cuGraphDestroy && cuGraphExecDestroy;
@@ -107,7 +107,7 @@ public:
   /// The calling thread's context, or null.
   CudaContext currentContext() const;
 
-  /// These are done when they return, for kernels on any stream.
+  /// Synchronous copies and fill: when the call returns, kernels on every stream see the data.
   Expected<void> copyToDevice(CudaAddress to, const void *from, size_t bytes) const;
   Expected<void> copyToHost(void *to, CudaAddress from, size_t bytes) const;
   Expected<void> fill(CudaAddress to, uint8_t value, size_t bytes) const;
@@ -116,9 +116,10 @@ public:
 
   /// Success for result 0, else "<what>: <name of the error>, <its description>".
   Expected<void> result(int code, std::string_view what) const;
-  /// The same of work on the default stream, once it has been done.
+  /// Waits for the default stream, then returns the first error as result() does. For operations that the driver may
+  /// still be executing when their call returns.
   Expected<void> landed(int code, std::string_view what) const;
-  /// "CUDA_ERROR_INVALID_VALUE (invalid argument)".
+  /// The error as text: "CUDA_ERROR_INVALID_VALUE (invalid argument)".
   std::string describe(int code) const;
 
   // Driver entry points; the types are those of cuda.h with handles as void *.
@@ -162,7 +163,7 @@ public:
   int (*cuEventSynchronize)(CudaEventHandle) = nullptr;
   int (*cuEventElapsedTime)(float *, CudaEventHandle, CudaEventHandle) = nullptr;
   int (*cuThreadExchangeStreamCaptureMode)(int *) = nullptr;
-  // Absent in older drivers; null there.
+  // Null in drivers that are too old for the function.
   int (*cuLaunchKernelEx)(const CudaLaunchConfig *, CudaFunction, void **, void **) = nullptr;
   int (*cuTensorMapEncodeTiled)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,
                                 const uint32_t *, int, int, int, int) = nullptr;
@@ -183,7 +184,8 @@ private:
   int devices = 0;
 };
 
-/// While it lives, what the thread does may allocate and synchronise, whichever streams are under capture.
+/// While this object lives, its thread may allocate and synchronise even if a stream is being captured (capture mode
+/// "relaxed").
 class RelaxedCapture {
 public:
   explicit RelaxedCapture(const CudaDriver &driver) : driver(driver) { exchange(); }
@@ -195,23 +197,23 @@ private:
   void exchange() { driver.cuThreadExchangeStreamCaptureMode(&mode); }
 
   const CudaDriver &driver;
-  int mode = 2; ///< the one that is not in force, CU_STREAM_CAPTURE_MODE_RELAXED at first
+  int mode = 2; ///< the mode to set next: CU_STREAM_CAPTURE_MODE_RELAXED, then the thread's mode from before
 };
 
-/// The oldest driver attune works with, as CudaDriver::version().
+/// The oldest driver that attune works with; same encoding as CudaDriver::version().
 inline constexpr int oldestDriver = 11040;
 
-/// The driver of this process. The first call opens and initialises it (on a GPU machine some 100 ms to
-/// over a second, most of it in the driver); later calls return the same answer, the same error included.
+/// The driver of this process. The first call opens and initialises the driver, which takes from 100 ms to over a
+/// second on a GPU machine. Later calls return the same result, an error included.
 Expected<const CudaDriver *> cudaDriver();
 
-/// Opens a driver library by name without remembering it; what cudaDriver() calls once.
+/// Opens a driver library by name. Each call opens it again; cudaDriver() calls this function once.
 Expected<const CudaDriver *> openCudaDriver(const char *library);
 
 /// "13.0" from 13000.
 std::string cudaVersionText(int version);
 
-/// Why a cubin of NVRTC `nvrtcVersion` does not load on a driver of `driverVersion`, with the remedy.
+/// The error for a cubin of NVRTC `nvrtcVersion` that a driver of `driverVersion` is too old to load.
 Error driverTooOld(int driverVersion, int nvrtcVersion);
 
 /// Device memory, freed with the object.
@@ -225,10 +227,10 @@ public:
   }
   ~DeviceBuffer();
 
-  /// `bytes` (at least 1 is taken) in the current context; without one, in device 0's primary context,
-  /// which becomes current.
+  /// Allocates `bytes` (at least 1) in the current context. Where no context is current, device 0's primary context
+  /// becomes current first.
   static Expected<DeviceBuffer> allocate(size_t bytes);
-  /// As allocate, filled from host memory.
+  /// Allocates a buffer and copies host memory to it.
   static Expected<DeviceBuffer> copyOf(const void *host, size_t bytes);
 
   void *data() const { return reinterpret_cast<void *>(address); }
@@ -261,7 +263,7 @@ public:
 
   static Expected<CudaStream> create();
   CudaStreamHandle get() const { return handle; }
-  /// Waits for the stream; reports what failed on it.
+  /// Waits for all work on the stream; returns the error of a kernel or copy that failed there.
   Expected<void> synchronize() const;
 
 private:
@@ -287,7 +289,7 @@ public:
   static Expected<CudaEvent> create();
   Expected<void> record(CudaStreamHandle stream) const;
   Expected<void> synchronize() const;
-  /// Milliseconds from `begin` to this event; both recorded, this one complete.
+  /// Milliseconds from `begin` to this event. Both events must be recorded, and this event must be complete.
   Expected<float> millisecondsSince(const CudaEvent &begin) const;
 
 private:

@@ -1,4 +1,9 @@
-//===- Indices.cpp - Reads outside of captured tensors ----------------------===//
+//===- Indices.cpp - Finding out-of-bounds reads of captured tensors --------===//
+//
+// findIndexFault evaluates the variant's index expressions on the host. Interval arithmetic first excludes all loads
+// whose indices are surely within bounds; the search evaluates the rest element by element.
+//
+//===----------------------------------------------------------------------===//
 
 #include "attune/Indices.h"
 
@@ -35,14 +40,14 @@ Error IndexFault::error() const {
 
 namespace {
 
-/// What a search asks of a launch.
+/// The facts of a launch that the search needs.
 struct Problem {
   LaunchSizes sizes;
   int64_t qOffset = 0, group = 1;
 };
 
-/// Checks the arguments as a launch of the variant's kernel does, whatever its plan. What a backward pass takes beyond
-/// the operands of a forward pass (do, dq, what was saved, ...) holds no index.
+/// Checks the arguments as a launch of the variant's forward kernel would, for any plan. Further operands of a backward
+/// pass (do, dq, saved values, ...) are dropped first, because no index expression reads them.
 Expected<Problem> checkArguments(const Variant &variant, LaunchArgs args) {
   args.operands = {};
   if (variant.error())
@@ -92,7 +97,7 @@ dsl::Bindings bindingsOf(const Variant &variant, const LaunchSizes &sizes, const
   return bindings;
 }
 
-/// The first entry of a table of pages that a sequence needs and that names none.
+/// The first entry of the page table that a sequence's keys use and whose page number is out of bounds.
 std::optional<IndexFault> findPageFault(const Variant &variant, const LaunchArgs &args, const dsl::Bindings &bindings) {
   const std::optional<KeyPages> &pages = variant.keyPages();
   if (!pages)
@@ -115,14 +120,14 @@ std::optional<IndexFault> findPageFault(const Variant &variant, const LaunchArgs
 }
 
 //===----------------------------------------------------------------------===//
-// What is in doubt
+// Loads that may be out of bounds
 //===----------------------------------------------------------------------===//
 
-/// The loads whose indices may lie outside, and what it takes to know.
+/// The loads that may be out of bounds by interval arithmetic, and the instructions that the search has to evaluate.
 struct Doubts {
-  std::vector<int> loads;   ///< in the order of evaluation
-  std::vector<bool> leads;  ///< operations that one of `loads` is a part of, these included
-  std::vector<bool> needed; ///< operations whose values are needed
+  std::vector<int> loads;   ///< indices of these loads in the program, in evaluation order
+  std::vector<bool> leads;  ///< per instruction: whether it is one of `loads` or depends on one
+  std::vector<bool> needed; ///< per instruction: whether the search needs its value
 };
 
 bool mayLieOutside(const Instruction &load, dsl::Ranges &ranges) {
@@ -180,12 +185,12 @@ float elementAt(const Tensor &tensor, int64_t offset) {
   return tensor.dtype == DType::BF16 ? dsl::fromBf16(bits) : dsl::fromF16(bits);
 }
 
-/// Where key `key` of sequence b is in k: its batch or page, and the row there.
+/// The position of a key in operand k: its batch or page, and the row within.
 struct KeyRow {
   int64_t place, row;
 };
 
-/// s of keys [begin, begin + count) of one row.
+/// Computes scale * (q . k) for one row of Q and keys [begin, begin + count).
 template <typename Find>
 void scoresOf(const LaunchArgs &args, int64_t group, float scale, int64_t b, int64_t h, int64_t row, int64_t begin,
               int64_t count, float *to, Find &&findKey) {
@@ -225,7 +230,8 @@ public:
   }
 
   std::optional<IndexFault> run() {
-    // Rows in order, some work in each block of them.
+    // Each block takes enough consecutive rows for about 2^16 elements. Blocks start in order, so blocks after the
+    // first row with a fault can be skipped.
     constexpr int64_t elements = 1 << 16;
     const int64_t perBlock = std::max<int64_t>(1, elements / sizes.keyLength);
     ThreadPool::process().run(size_t((rows + perBlock - 1) / perBlock), 0, [&](size_t block, void *) {
@@ -246,7 +252,7 @@ private:
     int64_t rows = 1, columns = 1;
   };
 
-  /// Whether the block pattern shows a key.
+  /// Whether the block pattern leaves key `k` visible to this row.
   bool shows(int64_t h, int64_t row, int64_t k) const {
     const Tensor &blocks = *pattern.tensor;
     const int64_t head = blocks.rank == 3 && blocks.shape[0] > 1 ? h * blocks.strides[0] : 0;
@@ -255,7 +261,8 @@ private:
     return blocks.as<uint8_t>()[block] != 0;
   }
 
-  /// Whether row number `number` of all has a fault.
+  /// Searches one row (`number` counts the rows of all batches and heads); records a fault and returns true if the row
+  /// has one.
   bool searchRow(Evaluator &evaluator, int64_t number) {
     const int64_t row = number % sizes.queryLength, plane = number / sizes.queryLength, b = plane / sizes.heads,
                   h = plane % sizes.heads;
@@ -285,7 +292,7 @@ private:
     return false;
   }
 
-  /// The first dimension that does not hold its index, or the rank.
+  /// The first dimension whose index is out of bounds, or the rank where no index is.
   int badDimension(const Evaluator &evaluator, const Instruction &load, int64_t lane) const {
     int dim = 0;
     for (; dim < load.tensor.rank; ++dim) {
@@ -297,7 +304,8 @@ private:
     return dim;
   }
 
-  /// The first key of the run that reads outside, or `count`. Most runs have no index outside, evaluated or not.
+  /// The first key of the run that reads out of bounds, or `count`. The first loop tests all indices, also those that a
+  /// mask or a condition prevents from being evaluated: most runs have none out of bounds and end there.
   int64_t firstFault(Evaluator &evaluator, int64_t count, const uint8_t *visible) const {
     bool any = false;
     for (int load : doubts.loads)
@@ -348,10 +356,10 @@ private:
   float scale;
   bool needsScores = false;
   Pattern pattern;
-  const Tensor *table = nullptr; ///< of pages of `pageSize` keys; all it names are there
-  int64_t pageSize = 0;
-  std::atomic<int64_t> firstRow; ///< with a fault, of those found so far
-  std::mutex mutex;              ///< guards `fault` and what firstRow becomes
+  const Tensor *table = nullptr; ///< the page table, or null; findPageFault has checked its entries
+  int64_t pageSize = 0;          ///< keys of a page
+  std::atomic<int64_t> firstRow; ///< the least row with a fault found so far; the number of rows while there is none
+  std::mutex mutex;              ///< guards `fault` and writes to `firstRow`
   std::optional<IndexFault> fault;
 };
 

@@ -18,7 +18,7 @@
 using namespace attune;
 
 namespace {
-// Values of cuda.h's enums.
+// Enumerators of cuda.h.
 constexpr int launchAttributeProgrammaticSerialization = 6; // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr int functionMaxDynamicShared = 8;                 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr int pointerMemoryType = 2;                        // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
@@ -31,15 +31,15 @@ constexpr int errorInvalidImage = 200;                      // CUDA_ERROR_INVALI
 constexpr int errorNoBinaryForGpu = 209;                    // CUDA_ERROR_NO_BINARY_FOR_GPU
 constexpr int errorUnsupportedPtxVersion = 222;             // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 
-/// The module of one context.
+/// The module as loaded in one context.
 struct LoadedModule {
   CudaContext context = nullptr;
   CudaModule module = nullptr;
-  std::vector<CudaFunction> functions = {}; ///< of the image's entries
+  std::vector<CudaFunction> functions = {}; ///< one for each of the image's entries
   mutable std::optional<LaunchGraphs> graphs = std::make_optional<LaunchGraphs>();
 };
 
-/// Makes a context current for a scope where it is not already.
+/// Makes a context current for a scope, unless it is current already.
 class ContextScope {
 public:
   ContextScope(const CudaDriver *cuda, CudaContext current, CudaContext wanted) {
@@ -63,21 +63,21 @@ struct Kernel::State {
   KernelImage image;
   Device device;
 
-  // The CPU target.
+  // Fields of the CPU target.
   std::vector<HostEntry> host = {};
   std::shared_ptr<void> owner = {};
 
-  // A CUDA target.
+  // Fields of CUDA targets; `cuda` is null on the CPU.
   const CudaDriver *cuda = nullptr;
-  int64_t multiprocessors = 1; ///< of the device; of the CPU its threads
+  int64_t multiprocessors = 1; ///< multiprocessors of the device; threads of the CPU
   CudaContext primary = nullptr;
   mutable std::mutex mutex = {};                                   // guards modules
-  mutable std::vector<std::unique_ptr<LoadedModule>> modules = {}; // entries stay until the end
-  mutable std::atomic<double> loadMilliseconds = 0;                // of the latest module
-  mutable std::atomic<const LoadedModule *> recent = nullptr;      // the entry of the last launch
-  std::unique_ptr<TensorMapCache> tensorMaps = {};                 // null where the kernel takes none
+  mutable std::vector<std::unique_ptr<LoadedModule>> modules = {}; // never shrinks: launches hold pointers to elements
+  mutable std::atomic<double> loadMilliseconds = 0;                // load time of the latest module
+  mutable std::atomic<const LoadedModule *> recent = nullptr;      // the module of the last launch
+  std::unique_ptr<TensorMapCache> tensorMaps = {};                 // null where the signature has no tensor maps
   std::vector<TensorMapPlace> mapPlaces = {};
-  size_t mapOffset = 0; // of the first map among the packed parameters
+  size_t mapOffset = 0; // byte offset of the first map in the packed parameters
 
   State(KernelImage taken, Device device) : image(std::move(taken)), device(device) {
     const KernelSignature &signature = image.signature;
@@ -87,7 +87,7 @@ struct Kernel::State {
   }
 
   ~State() {
-    // Fails without harm when the driver has shut down before this object.
+    // If the driver has already shut down, these calls fail without harm.
     for (const auto &loaded : modules) {
       ContextScope scope(cuda, cuda->currentContext(), loaded->context);
       loaded->graphs.reset();
@@ -99,7 +99,8 @@ struct Kernel::State {
   Expected<const LoadedModule *> moduleFor(CudaContext current) const;
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
   Expected<void> loadEntry(const KernelEntry &entry, LoadedModule &loaded) const;
-  /// A kernel of the image that has blocks; `followsOwn` where another one of the launch starts before it.
+  /// The launch configuration of kernel `index`, which has blocks. `followsOwn`: an earlier kernel of the same launch
+  /// precedes it.
   StartedKernel startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index,
                               bool followsOwn) const;
   Expected<void> launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const;
@@ -113,7 +114,7 @@ struct Kernel::State {
 // CUDA
 //===----------------------------------------------------------------------===//
 
-/// Finds the function of one entry and gives it the shared memory that it asks for.
+/// Finds the function of one entry and raises its limit of dynamic shared memory to what the entry needs.
 Expected<void> Kernel::State::loadEntry(const KernelEntry &entry, LoadedModule &loaded) const {
   CudaFunction function = nullptr;
   if (int failed = cuda->cuModuleGetFunction(&function, loaded.module, entry.symbol.c_str()))
@@ -180,7 +181,8 @@ Expected<const LoadedModule *> Kernel::State::moduleFor(CudaContext current) con
   return modules.back().get();
 }
 
-/// The tensor maps behind the plain parameters.
+/// Writes the tensor maps that follow the other parameters. Where an optional map cannot be encoded, clears its bit in
+/// `mapped`, so that a fallback kernel runs.
 Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
   // Enumerators of cuda.h: CUtensorMapDataType, CUtensorMapL2promotion; no interleaving, and zeros outside the tensor.
   constexpr int float16 = 6, float32 = 7, bfloat16 = 9, noPromotion = 0, promoteTo256 = 3;
@@ -190,7 +192,8 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
     const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : 1;
     const DType element = mapPlaces[key.map].dtype;
     const int type = element == DType::F32 ? float32 : element == DType::BF16 ? bfloat16 : float16;
-    // Rows that start within a sector of 32 bytes are brought in more pieces, and promoted pieces overlap.
+    // A row stride that is not a multiple of the 32-byte sector makes TMA issue more requests per row. With L2
+    // promotion these requests would overlap.
     const int promotion = key.strides[0] % 32 ? noPromotion : promoteTo256;
     return cuda->cuTensorMapEncodeTiled(out, type, 4, reinterpret_cast<void *>(key.address), key.dimensions,
                                         key.strides, box, steps, 0, swizzle, promotion, 0);
@@ -230,7 +233,7 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   Expected<const LoadedModule *> loaded = moduleFor(current);
   if (!loaded)
     return loaded.error();
-  // The driver encodes tensor maps under a context alone.
+  // cuTensorMapEncodeTiled needs a current context.
   ContextScope scope(cuda, current, (*loaded)->context);
   if (tensorMaps)
     if (Expected<void> filled = fillTensorMaps(packed); !filled)
@@ -239,7 +242,7 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   size_t count = 0;
   for (size_t i = 0; i < image.entries.size(); ++i)
     if (packed.blocks[i] > 0 && image.entries[i].maps.holds(packed.params().mapped)) {
-      // Behind another launch's kernel it has to wait for its end.
+      // The first kernel of a launch must wait for the previous launch to end, so it never overlaps.
       started[count] = startedKernel(packed, **loaded, i, /*followsOwn=*/count > 0);
       ++count;
     }
@@ -283,7 +286,7 @@ Expected<void> Kernel::State::launchOne(Stream stream, const StartedKernel &kern
   return {};
 }
 
-/// First byte and one past the last byte that a view reaches, relative to its base.
+/// The byte range [first, end) that a view covers, relative to its base address.
 static std::pair<__int128, __int128> byteRange(const Tensor &tensor) {
   __int128 low = 0, high = 1;
   for (int i = 0; i < tensor.rank; ++i) {
@@ -296,7 +299,7 @@ static std::pair<__int128, __int128> byteRange(const Tensor &tensor) {
   return {low * size, high * size};
 }
 
-/// Asks the driver whether `tensor` lies inside one allocation that `device` reaches.
+/// Checks by queries to the driver that `tensor` lies inside one allocation that `device` can access.
 static Expected<void> queryPointer(const CudaDriver *cuda, Device device, std::string_view subject,
                                    const Tensor &tensor) {
   auto [low, high] = byteRange(tensor);
@@ -396,7 +399,7 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
 // CPU
 //===----------------------------------------------------------------------===//
 
-/// The kernels one after the other, each by all threads.
+/// Runs the kernels one after the other; the thread pool splits the blocks of each kernel.
 void Kernel::State::launchHost(const PackedLaunch &packed) const {
   for (size_t i = 0; i < image.entries.size(); ++i) {
     logLaunch(image, image.entries[i], packed.sizes, packed.blocks[i]);
@@ -419,17 +422,18 @@ Kernel attune::makeHostKernel(KernelImage image, std::vector<HostEntry> entries,
 // The handle
 //===----------------------------------------------------------------------===//
 
-/// What a handle may start beside its own kernel.
+/// The other kernels that a handle may launch instead of its own.
 struct Kernel::Choice {
   std::vector<Alternative> alternatives = {};
-  bool packs = false; ///< tiles of those for few queries hold the heads of a group
+  bool packs = false; ///< the alternatives for few queries pack all query heads of a key head into one tile
   Prepare prepare = {};
   Kernel backward = {};
 };
 
 Kernel::Kernel(std::shared_ptr<const State> state) : state(std::move(state)) {}
 
-/// The kernel of the nearest class, of several the first; else one for few queries, or that for every size.
+/// The alternative of the nearest size class (the first of several equally near); else the alternative for few queries,
+/// where the sizes have few; else the kernel for every size.
 const Kernel::State &Kernel::chosen(const ProblemSizes &sizes) const {
   const SizeClass own = SizeClass::of(sizes);
   const State *nearest = nullptr;
@@ -451,7 +455,7 @@ const Kernel::State &Kernel::chosen(const ProblemSizes &sizes) const {
   return *state;
 }
 
-/// Nothing of `args` is checked yet. Their shapes are what they should be, or every kernel refuses them.
+/// `args` are not checked yet. With wrong shapes any choice is right, because every kernel then refuses the launch.
 const Kernel::State &Kernel::chosen(const LaunchArgs &args) const {
   if (!choice || choice->alternatives.empty() || args.q.rank != 4 || args.k.rank != 4)
     return *state;
@@ -531,7 +535,7 @@ Expected<Kernel> Kernel::prepare(const std::vector<ProblemSizes> &sizes) const {
   Expected<Kernel> prepared = choice->prepare(sizes);
   if (!prepared)
     return prepared;
-  // A kernel from the cache may have been compiled without the gradients of this one.
+  // A prepared kernel from the cache may have no backward kernel; it gets this kernel's.
   return prepared->withBackward(choice->backward).withDropout(defaultDropout);
 }
 

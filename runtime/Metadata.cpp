@@ -1,4 +1,4 @@
-//===- Metadata.cpp - A KernelImage as JSON, and back -----------------------===//
+//===- Metadata.cpp - Writing and reading a KernelImage as JSON -------------===//
 
 #include "attune/Kernel.h"
 #include "runtime/Launch.h"
@@ -71,7 +71,7 @@ static json toJson(const KernelSignature &signature) {
   }
   json result = {{"dtype", name(signature.dtype)}, {"dropout", signature.dropout}, {"qOffset", signature.qOffset},
                  {"operands", operands},           {"scalars", scalars},           {"tensors", tensors}};
-  // What no operand has an axis for is left out.
+  // A head dim of 0 means that no operand has such an axis; the field is then absent.
   if (signature.headDim)
     result["headDim"] = signature.headDim;
   if (signature.headDimV)
@@ -121,21 +121,22 @@ std::string KernelImage::metadata() const {
 
 namespace {
 
-/// The least and the greatest value that a number may have. What reads it may rely on that: a file says anything.
+/// The range that a number read from a file must lie in. A file may contain any number; later code relies on the range.
 struct Range {
   int64_t least, greatest;
 };
 constexpr Range anyCount = {0, std::numeric_limits<int>::max()};
-constexpr Range sizes = {1, int64_t(1) << 30}; // of tiles and blocks: up to the longest sequence
+constexpr Range sizes = {1, int64_t(1) << 30}; // tile and block sizes: at most the longest sequence
 constexpr Range headDims = {8, maxHeadDim};
-constexpr Range boxSides = {1, 256}; // of a tensor map
+constexpr Range boxSides = {1, 256}; // rows or columns of a tensor map's box
 constexpr Range ranks = {0, 4};
 constexpr Range threadCounts = {1, 1024};
-constexpr Range sharedSizes = {0, int64_t(1) << 30}; // for the CPU, of scratch memory
-constexpr size_t mostElements = maxPackedBytes / 8;  // of an array: what the parameters have room for
-constexpr size_t mostTensorMaps = 31;                // bits of LaunchParams::mapped
+constexpr Range sharedSizes = {0, int64_t(1) << 30}; // shared memory; scratch memory on the CPU
+constexpr size_t mostElements = maxPackedBytes / 8;  // of a JSON array: the number of parameter slots
+constexpr size_t mostTensorMaps = 31;                // the non-negative bits of LaunchParams::mapped
 
-/// Reads fields of JSON objects and remembers the first that is absent, of another type or out of range.
+/// Reads fields of JSON objects. The reader remembers the first field that is absent, has a wrong type, or is out of
+/// range.
 class Reader {
 public:
   const json *object(const json &from, const char *key) { return field(from, key, &json::is_object); }
@@ -160,7 +161,7 @@ public:
     const json *value = field(from, key, &json::is_number_integer);
     if (!value)
       return;
-    // One beyond the greatest signed integer reads as negative, and no range has both.
+    // An unsigned number above INT64_MAX reads as a negative int64, and is then out of range too.
     const auto number = value->get<int64_t>();
     const bool overflows = value->is_number_unsigned() && number < 0;
     if (overflows || number < range.least || number > range.greatest)
@@ -193,7 +194,7 @@ public:
       failField(key);
   }
 
-  /// "lacks 'name' or has it with another type"
+  /// Records the first problem; the text continues "kernel metadata ...".
   void fail(std::string text) {
     if (problem.empty())
       problem = std::move(text);
@@ -358,7 +359,7 @@ static const TensorParam *findTensor(const KernelSignature &signature, std::stri
   return nullptr;
 }
 
-/// Whether a launch knows the extent of an axis.
+/// Whether a launch can determine the extent of an axis.
 static bool hasExtent(const KernelSignature &signature, const AxisParam &axis) {
   if (const std::optional<TensorDimension> of = tensorDimension(axis.name)) {
     const TensorParam *tensor = findTensor(signature, of->tensor);
@@ -368,7 +369,7 @@ static bool hasExtent(const KernelSignature &signature, const AxisParam &axis) {
   return axis.size || std::ranges::find(shared, axis.name) != shared.end();
 }
 
-/// Whether a tensor map is of an operand or captured tensor that TMA can describe.
+/// Whether a tensor map names an operand or captured tensor that TMA can address.
 static bool isMappable(const KernelSignature &signature, const TensorMapParam &map) {
   if (map.captured) {
     const TensorParam *tensor = findTensor(signature, map.tensor);
@@ -379,7 +380,8 @@ static bool isMappable(const KernelSignature &signature, const TensorMapParam &m
          operand->rank() <= 4;
 }
 
-/// The kernel computes with floats; what refers to a captured tensor has one of the right type and rank.
+/// Checks that the dtype is a float type, and that every axis, block pattern and tensor map refers to a tensor of the
+/// right dtype and rank.
 static void checkTensors(Reader &reader, const KernelSignature &signature, const std::vector<KernelEntry> &entries) {
   auto fail = [&](const char *key, const std::string &tensor) {
     reader.fail(fmt::format("has {} of '{}', which is not such a tensor", key, tensor));
