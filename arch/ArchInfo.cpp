@@ -9,8 +9,8 @@
 
 using namespace attune;
 
-// Limits: CUDA C++ Programming Guide, "Compute Capabilities". Rates: the parts' data sheets; mmaTflops is
-// what mma.sync reaches, which on sm_90 is about two thirds of wgmma's 989.
+// Limits are from the CUDA C++ Programming Guide, "Compute Capabilities". Rates are from the parts' data sheets.
+// mmaTflops of sm_90 is the rate that mma.sync reaches, about two thirds of the 989 of wgmma (sm_90a).
 // clang-format off
 static constexpr std::array<ArchInfo, 7> archs = {{
     {.name = "sm_80", .part = "A100 SXM 80 GB", .computeMajor = 8, .computeMinor = 0,
@@ -65,7 +65,7 @@ int ArchInfo::blocksPerSM(int threads, int registersPerThread, size_t sharedByte
     return 1;
   if (registersPerThread > maxRegistersPerThread)
     return 0;
-  // Each SM has four partitions with a quarter of the registers; a block's warps spread over them.
+  // An SM has four partitions, each with a quarter of the registers; the warps of a block are spread over them.
   constexpr int partitions = 4;
   int warps = (threads + 31) / 32;
   int registersPerWarp = (std::max(registersPerThread, 1) * 32 + 255) / 256 * 256;
@@ -92,7 +92,8 @@ static std::string digitsOf(std::string_view text) {
   return digits;
 }
 
-/// "; did you mean sm_120?" for sm_12, or nothing: another digit is another architecture, such as sm_70, and no slip.
+/// "; did you mean sm_120?" for sm_12. Empty where no architecture's number begins with the digits of `name`: such a
+/// name, for example sm_70, is another architecture and not a typing error.
 static std::string meantArch(std::string_view name) {
   std::vector<std::string> names;
   for (const ArchInfo &arch : archs)

@@ -1,14 +1,14 @@
-//===- ArchInfo.h - Facts about each architecture ---------------------------===//
+//===- ArchInfo.h - Limits and rates of each architecture -------------------===//
 //
-// The one place that knows limits and rates. The cost model, the tile-size pass, the launcher and the
-// support matrix read this table; no pass asks for an architecture by name.
+// The only place that knows limits and rates. The cost model, the tile-size pass, the launcher and the
+// support matrix read this table; no pass compares architecture names.
 //
 //     const ArchInfo *arch = findArch("sm_90");   // null for an unknown name
 //     arch->sharedBytesPerBlock                   // 232448
 //
-// Rates are those of a reference part (`part`), used where no device is asked. For "cpu" an SM is a core,
-// shared memory is the part of the core's level-2 cache that a block may fill, and there is no limit on
-// registers or threads that matters.
+// Rates are those of a reference part (`part`) and are used where no device is queried. For "cpu" an SM is a
+// core, shared memory is the part of the core's level-2 cache that a block may fill, and the limits on
+// registers and threads never bind.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -25,53 +25,53 @@ namespace attune {
 
 struct ArchInfo {
   std::string_view name; ///< "sm_80", "cpu"
-  std::string_view part; ///< the reference part that the rates belong to
+  std::string_view part; ///< reference part whose rates this entry has: "H200 SXM"
   int computeMajor;      ///< compute capability; 0 for the CPU
   int computeMinor;
   size_t sharedBytesPerBlock; ///< opt-in limit of dynamic plus static shared memory per block
   size_t sharedBytesPerSM;
-  size_t sharedReservedPerBlock; ///< taken by the system from sharedBytesPerSM for each resident block
+  size_t sharedReservedPerBlock; ///< bytes of sharedBytesPerSM that the driver reserves for each resident block
   int registersPerSM;            ///< 32-bit registers
   int maxRegistersPerThread;
-  int compilerRegisters; ///< per thread, that the device compiler takes more than for sm_90 (NVRTC 13.0)
+  int compilerRegisters; ///< registers per thread that NVRTC 13.0 uses more than it does for sm_90
   int maxThreadsPerSM;
   int maxThreadsPerBlock;
   int maxBlocksPerSM;
   int smCount;
   double clockGHz;
-  double mmaTflops;            ///< dense bf16 mma.sync with float32 accumulation, whole part
+  double mmaTflops;            ///< dense bf16 products with float32 accumulation, whole part
   double memoryBytesPerSecond; ///< HBM or GDDR
   double l2Bytes;
-  int specialPerClockPerSM; ///< ex2, rcp, ... results
+  int specialPerClockPerSM; ///< results of special functions (ex2, rcp, ...)
   int fmaPerClockPerSM;     ///< float32 fused multiply-adds
   int sharedBytesPerClockPerSM;
-  bool warpgroups = false; ///< wgmma, TMA and setmaxnreg; the cubin runs on just this compute capability
+  bool warpgroups = false; ///< has wgmma, TMA and setmaxnreg; cubins run on this compute capability only
 
   bool isCpu() const { return computeMajor == 0; }
-  /// Adds several floats to global memory by one instruction, or whole rows by TMA.
+  /// Whether one instruction can add several floats to global memory, and TMA can add whole rows.
   bool addsVectors() const { return computeMajor >= 9; }
 
-  /// Blocks that fit on one SM at these sizes (0 when one does not fit). Registers are allocated per warp
+  /// How many blocks of these sizes fit on one SM; 0 if not even one fits. Registers are allocated per warp
   /// in units of 256, shared memory in units of 128 bytes.
   int blocksPerSM(int threads, int registersPerThread, size_t sharedBytes) const;
 };
 
-/// Every architecture attune compiles for, "cpu" last.
+/// Every architecture that attune compiles for; "cpu" is the last one.
 std::span<const ArchInfo> allArchs();
 
-/// The facts about `name`, or null.
+/// The entry of architecture `name`, or null if there is none.
 const ArchInfo *findArch(std::string_view name);
 
-/// As findArch with the error text that users see; names the valid architectures.
+/// Like findArch, but an unknown name gives the error text that users see, with the list of valid names.
 Expected<const ArchInfo *> archInfo(std::string_view name);
 
-/// The architecture to compile for on a device of compute capability major.minor, or null where attune has
-/// none: the newest that runs on it, with warpgroup-level products where there are such (9.0: sm_90a). 8.7 (Jetson) has
-/// none: cubins do not carry over between desktop and Jetson parts.
+/// The architecture to compile for on a device of compute capability major.minor, or null where attune supports none:
+/// the newest that runs on the device, with warpgroup-level products where the device has them (9.0: sm_90a). 8.7
+/// (Jetson) has none, because cubins are not compatible between desktop and Jetson parts.
 const ArchInfo *archForDevice(int computeMajor, int computeMinor);
 
-/// Whether a cubin for `arch` runs on a device of compute capability major.minor: the same major, and a
-/// minor that is not older; with warpgroups the same minor.
+/// Whether a cubin for `arch` runs on a device of compute capability major.minor. The major numbers must be equal. The
+/// device's minor number must be at least that of `arch`, and equal to it where `arch` has warpgroups.
 bool runsOn(const ArchInfo &arch, int computeMajor, int computeMinor);
 
 } // namespace attune

@@ -1,13 +1,13 @@
-//===- BlockDependences.h - What follows from what within a block -----------===//
+//===- BlockDependences.h - Use-def chains between the ops of a block ------===//
 //
-// An op of a block follows from those of its ops whose results it reads, as operands or within its regions, and from
-// what these follow from.
+// An op depends on the ops of its block whose results it reads, as operands or within its regions, and on the ops that
+// those ops depend on.
 //
 //     BlockDependences dependences(loop.getBody().front());
-//     dependences.sourcesOf(op)                  what it reads itself
-//     dependences.follows(value, isProduct)      whether an op that `value` follows from, its own included, is a product
+//     dependences.sourcesOf(op)                  the ops whose results `op` reads directly
+//     dependences.follows(value, isProduct)      whether a product is among the ops that compute `value`
 //
-// It holds what the block was when it was made.
+// The constructor analyses the block once; later changes of the block are not seen.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,7 +26,7 @@ public:
       collect(op);
   }
 
-  /// The values that `op` or an op in it takes, of this block and from around it; the block's arguments are among them.
+  /// The values that `op` or an op nested in `op` reads and that are defined outside of `op`, block arguments included.
   static llvm::SetVector<mlir::Value> readBy(mlir::Operation *op) {
     llvm::SetVector<mlir::Value> read;
     op->walk([&](mlir::Operation *inner) {
@@ -37,13 +37,13 @@ public:
     return read;
   }
 
-  /// The ops of the block whose results `op`, one of them, reads, in no special order.
+  /// The ops of the block whose results `op` reads directly, in no particular order. `op` is an op of the block.
   llvm::ArrayRef<mlir::Operation *> sourcesOf(mlir::Operation *op) const {
     auto found = sources.find(op);
     return found == sources.end() ? llvm::ArrayRef<mlir::Operation *>() : found->second;
   }
 
-  /// The ops of the block that `op` follows from, itself among them.
+  /// All ops of the block that `op` depends on, directly or indirectly, including `op`.
   llvm::SetVector<mlir::Operation *> allSourcesOf(mlir::Operation *op) const {
     llvm::SetVector<mlir::Operation *> all;
     all.insert(op);
@@ -53,7 +53,7 @@ public:
     return all;
   }
 
-  /// Whether an op of the block that `value` follows from meets `is`.
+  /// Whether `is` holds for the op that defines `value` or for an op of the block that this op depends on.
   bool follows(mlir::Value value, llvm::function_ref<bool(mlir::Operation *)> is) const {
     mlir::Operation *producer = value.getDefiningOp();
     return producer && producer->getBlock() == &block && llvm::any_of(allSourcesOf(producer), is);

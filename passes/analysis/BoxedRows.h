@@ -1,25 +1,26 @@
-//===- BoxedRows.h - Where the rows of a tile end, for boxes of TMA ---===//
+//===- BoxedRows.h - Which boxes TMA can copy at the end of the rows ---===//
 #pragma once
 
 #include "passes/analysis/MapPatterns.h"
 
 namespace attune {
 
-/// Whether rows of a tile end at `limit` where those of the tensor do: TMA fills what lies after them with zeros.
+/// Whether `limit` is the extent of the tensor's row axis. TMA then fills the rows after `limit` with zeros by itself.
 inline bool endsWithAxis(mlir::Value view, mlir::Value limit) {
   tile::OperandAttr operand = tile::operandOf(view);
   auto extent = limit.getDefiningOp<tile::AxisExtentOp>();
   return operand && extent && extent.getAxis() == operand.getAxes()[operand.getAxes().size() - 2].getName();
 }
 
-/// Whether rows end at a multiple of 16, or where the axis does: of pages it is one, and of rows in one piece TMA knows it.
+/// Whether `limit` is a multiple of 16 or the extent of the row axis. The extent serves in both layouts: the rows of
+/// paged keys are a multiple of 16, and the tensor map of contiguous rows ends at the extent.
 inline bool endsInGroups(mlir::Value limit) {
   if (auto least = limit.getDefiningOp<mlir::arith::MinSIOp>())
     return endsInGroups(least.getLhs()) && endsInGroups(least.getRhs());
   return limit.getDefiningOp<tile::AxisExtentOp>() || isMultipleOf(limit, 16);
 }
 
-/// Whether single rows of the tile that `limit` lies in are copied: no larger box ends there.
+/// Whether the tile that contains `limit` is copied one box a row, because no larger box ends exactly at `limit`.
 inline bool takesSingleRows(tile::LoadOp load) {
   return load.getType().rank() == 2 && !endsWithAxis(load.getView(), load.getLimit()) && !endsInGroups(load.getLimit());
 }

@@ -1,17 +1,17 @@
-//===- CarriedValues.h - What loops carry, whatever kind they are ------------===//
+//===- CarriedValues.h - Loop-carried values of scf.for and sched.for_tiles --===//
 #pragma once
 
 #include "ir/sched/Sched.h"
 
 namespace attune {
 
-/// A value that a loop carries: as the loop's argument, as its result or null where it leaves none, at first, and what
-/// it becomes.
+/// A loop-carried value: the block argument `inside`, the loop's result `outside` (null where the loop does not return
+/// the value), the `initial` value, and the yielded `next` value.
 struct CarriedValue {
   mlir::Value inside, outside, initial, next;
 };
 
-/// Those of an `scf.for` or a `sched.for_tiles` without tiles; none of any other op.
+/// The carried values of an `scf.for` or of a `sched.for_tiles` that carries no tiles; empty for any other op.
 inline llvm::SmallVector<CarriedValue> carriedBy(mlir::Operation *op) {
   llvm::SmallVector<CarriedValue> result;
   if (auto loop = mlir::dyn_cast<mlir::scf::ForOp>(op)) {

@@ -1,6 +1,6 @@
-//===- Cloning.h - An op again, with what it needs --------------------------===//
+//===- Cloning.h - Clones an op with the ops that it depends on -------------===//
 //
-// Where a pass computes a part of a loop's body at another place.
+// For passes that recompute a part of a loop's body at another place.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace attune {
 
-/// Clones `op` of `block` behind what it and its regions need of that block. What `mapping` holds is there already; ops
-/// of other blocks stay.
+/// Clones `op`, preceded by the ops of `block` that `op` and its regions depend on. Ops that `mapping` already contains
+/// and ops of other blocks are not cloned.
 inline void cloneWithOperands(mlir::Operation *op, mlir::Block *block, mlir::OpBuilder &builder,
                               mlir::IRMapping &mapping) {
   if (op->getBlock() != block || mapping.contains(op))
@@ -24,7 +24,8 @@ inline void cloneWithOperands(mlir::Operation *op, mlir::Block *block, mlir::OpB
   builder.clone(*op, mapping);
 }
 
-/// The values, of `block` or from outside of it, as `mapping` has them, computed again with what they need.
+/// The clones of `values`, with the ops of `block` that they depend on cloned first. Values from outside of `block` are
+/// returned as they are, or as `mapping` replaces them.
 inline llvm::SmallVector<mlir::Value> cloneValues(mlir::ValueRange values, mlir::Block *block, mlir::OpBuilder &builder,
                                                   mlir::IRMapping &mapping) {
   return llvm::map_to_vector(values, [&](mlir::Value value) {

@@ -1,4 +1,4 @@
-//===- Constants.h - Constant operands --------------------------------------===//
+//===- Constants.h - Matches float constants and constant factors -----------===//
 #pragma once
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -8,7 +8,7 @@
 
 namespace attune {
 
-/// The f32 constant that `value` is, if it is one.
+/// The number, if `value` is an f32 constant.
 inline std::optional<float> constantFloat(mlir::Value value) {
   mlir::FloatAttr attribute;
   if (!value.getType().isF32() || !mlir::matchPattern(value, mlir::m_Constant(&attribute)))
@@ -16,7 +16,7 @@ inline std::optional<float> constantFloat(mlir::Value value) {
   return attribute.getValue().convertToFloat();
 }
 
-/// `value` as a product with a constant: the other factor and the constant; null and 1 if it is no such product.
+/// Splits `value` = x * constant into x and the constant; null and 1 if `value` is no such product.
 inline std::pair<mlir::Value, float> splitFactor(mlir::Value value) {
   if (auto product = value.getDefiningOp<mlir::arith::MulFOp>())
     for (auto [other, factor] :

@@ -1,4 +1,4 @@
-//===- CopiedTiles.h - Loads that are copies to shared memory ----------------===//
+//===- CopiedTiles.h - Copies to shared memory and the depth of their rings --===//
 #pragma once
 
 #include "ir/sched/Sched.h"
@@ -8,7 +8,9 @@ namespace attune {
 
 inline bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
 
-/// Whether values in `loop` follow from the loop's tile, its round and what is known before the loop.
+/// Whether `values` depend only on the origin of the loop's tile, on the loop's iteration (head of a group) and on
+/// values
+/// defined before the loop.
 inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
   mlir::Block &body = loop.getBody().front();
   auto isPlace = [&](mlir::BlockArgument argument) {
@@ -20,11 +22,13 @@ inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
   });
 }
 
-/// Whether where a load of `loop` lies follows so: its copy can run ahead.
+/// Whether the operands of `load` (view, indices, limit) are known that early, so that its copy can be issued tiles
+/// ahead.
 inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) { return followFromTile(loop, load->getOperands()); }
 
-/// How many tiles the ring of what `op` gives, or takes to memory, holds. Where the text says nothing: one before the loop and
-/// of those that leave, else as many as that of the loop's first copy, or two.
+/// How many stages the ring of `op` has: of its result, or of the tile that it stores. Where `op` has no `sched.ring`
+/// attribute: one stage outside of loops and for stores; else as many as the ring of the loop's first copy, two by
+/// default.
 inline int64_t ringDepth(mlir::Operation *op) {
   if (sched::RingAttr ring = sched::ringOf(op))
     return ring.getStages();
@@ -37,7 +41,7 @@ inline int64_t ringDepth(mlir::Operation *op) {
   return 2;
 }
 
-/// The type of a ring of `stages` such tiles.
+/// The type of a ring with `stages` tiles of `type`: `type` with a leading axis "stage".
 inline tile::TileType ringType(tile::TileType type, int64_t stages) {
   llvm::SmallVector<mlir::StringAttr> axes{mlir::StringAttr::get(type.getContext(), "stage")};
   llvm::SmallVector<int64_t> shape{stages};

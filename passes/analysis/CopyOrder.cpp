@@ -1,4 +1,4 @@
-//===- CopyOrder.cpp - Copies complete before they are read ------------------===//
+//===- CopyOrder.cpp - Verifies waits and barriers of cp.async copies --------===//
 
 #include "passes/analysis/CopyOrder.h"
 #include "ir/NestedOps.h"
@@ -13,19 +13,19 @@ using namespace attune;
 
 namespace {
 
-/// One run of a kernel: extents, a tile of work by its number, of how many, and what to take for values that are not
-/// computed here.
+/// One run of a kernel: extents, the number of the executed tile of work among `tiles`, and whether values that are not
+/// computed are guessed as large numbers (`choice`) or as 0.
 struct Launch {
   int64_t queries, keys, number, tiles;
   bool choice;
 };
 
-/// The extent of an axis; of those that are not queries or keys any serves.
+/// The extent of an axis. Axes other than q and k do not affect the analysis and have extent 1.
 int64_t extentOf(StringRef axis, int64_t queries, int64_t keys) {
   return axis == "q" ? queries : axis == "k" ? keys : 1;
 }
 
-/// How many tiles of work the grid has.
+/// The number of tiles of work in the grid.
 int64_t countTiles(sched::KernelOp kernel, int64_t queries, int64_t keys) {
   int64_t tiles = 1;
   for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
@@ -34,10 +34,12 @@ int64_t countTiles(sched::KernelOp kernel, int64_t queries, int64_t keys) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is in shared memory
+// State of shared memory
 //===----------------------------------------------------------------------===//
 
-/// The stages of the shared buffers, and for each range of bytes the copy or store that it holds.
+/// The state of shared memory: for each range of bytes, the last copy or store that wrote the range and the last read.
+/// Each
+/// stage of a shared buffer is a list of such ranges.
 class SharedState {
 public:
   explicit SharedState(sched::KernelOp kernel) {
@@ -126,7 +128,7 @@ public:
     return success();
   }
 
-  /// No copy outlives the tile of work.
+  /// Checks that a wait has completed every copy before the tile of work ends.
   LogicalResult finish() {
     for (const Cell &cell : cells)
       if (cell.write && cell.asynchronous && cell.group >= completeGroups)
@@ -142,13 +144,13 @@ private:
     SmallVector<unsigned> cells;
   };
   struct Cell {
-    unsigned writer = 0; ///< place of `write`
+    unsigned writer = 0; ///< index of the Place that `write` wrote
     Operation *write = nullptr;
     bool asynchronous = false;
-    unsigned group = 0;    ///< of an asynchronous copy
-    unsigned storedAt = 0; ///< barriers before the store
+    unsigned group = 0;    ///< number of the copy group, if the write is an asynchronous copy
+    unsigned storedAt = 0; ///< number of barriers before the store
     std::optional<unsigned> reader;
-    unsigned readAt = 0; ///< barriers before the last read
+    unsigned readAt = 0; ///< number of barriers before the last read
   };
 
   std::string name(unsigned place) const {
@@ -173,7 +175,7 @@ private:
     return first->second + unsigned(stage);
   }
 
-  /// Why not every thread sees what `cell` holds, or "".
+  /// Why the content of `cell` is not visible to all threads yet; "" if it is visible.
   StringRef pending(const Cell &cell) const {
     if (!cell.asynchronous)
       return cell.storedAt == barriers ? "stored" : "";
@@ -202,16 +204,16 @@ private:
   llvm::DenseMap<Value, unsigned> firstPlace;
   size_t cellCount = 0;
   SmallVector<Cell> cells;
-  unsigned openGroup = 0;      ///< groups closed so far: the number of the open one
-  unsigned completeGroups = 0; ///< of this thread
+  unsigned openGroup = 0;      ///< number of the open copy group: the groups closed so far
+  unsigned completeGroups = 0; ///< copy groups of this thread that a wait has completed
   unsigned barriers = 0;
-  SmallVector<unsigned> completedAt; ///< by group: barriers before the wait
+  SmallVector<unsigned> completedAt; ///< for each group, the number of barriers before the wait that completed it
   sched::WaitCopiesOp lastWait;
-  unsigned groupsAtWait = 0; ///< closed before it
+  unsigned groupsAtWait = 0; ///< groups closed before `lastWait`
 };
 
 //===----------------------------------------------------------------------===//
-// The control skeleton
+// Control flow
 //===----------------------------------------------------------------------===//
 
 bool isCopyEvent(Operation *op) {
@@ -219,12 +221,12 @@ bool isCopyEvent(Operation *op) {
              sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::CopyToGlobalOp>(op);
 }
 
-/// Ops that all threads execute alike.
+/// Whether all threads of the block must execute `op`.
 bool isCollective(Operation *op) { return isa<sched::CommitCopiesOp, sched::WaitCopiesOp, sched::BarrierOp>(op); }
 
 bool isControl(Operation *op) { return isa<sched::ForWorkOp, sched::ForTilesOp, scf::ForOp, scf::IfOp>(op); }
 
-/// The stage operand of an event; copy_to_global reads stage 0.
+/// The stage operand of a copy event; null for sched.copy_to_global, which reads stage 0.
 Value stageOf(Operation *op) {
   return TypeSwitch<Operation *, Value>(op)
       .Case<sched::CopyAsyncOp, sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp>(
@@ -256,7 +258,7 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
         return variesByThread(carried.initial, visited) || variesByThread(carried.next, visited);
     return varies(op->getOperands());
   }
-  // Each warp asks its lanes alike.
+  // All warps of a block vote on the same tiles, so sched.ballot gives the same result in each of them.
   if (isa<sched::BallotOp, sched::UniformOp, tile::ParamOp, tile::AxisExtentOp>(op))
     return false;
   if (isa<sched::ThreadIdOp, sched::LaneIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,
@@ -271,7 +273,9 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
   return false;
 }
 
-/// The kernel with only the ops that matter here, over numbered integers.
+/// The kernel reduced to copy events, control flow and the integers that control flow and stages depend on. Each SSA
+/// value
+/// has a number, which indexes `values`.
 class Skeleton {
 public:
   explicit Skeleton(sched::KernelOp kernel) : kernel(kernel), state(kernel) {
@@ -286,7 +290,7 @@ public:
     values.assign(slots.size(), 0);
   }
 
-  /// Barriers, waits and commits stand where all threads come by.
+  /// Checks that barriers, waits and commits are under no condition that differs between threads.
   LogicalResult verifyCollectives() {
     LogicalResult result = success();
     kernel.walk([&](Operation *op) {
@@ -311,7 +315,7 @@ public:
     return result;
   }
 
-  /// Success, or failure with an error. Sets `guessed` if a value was taken by choice.
+  /// Executes one launch and reports the first error. Sets `guessed` if the run depended on a guessed value.
   LogicalResult run(const Launch &of) {
     launch = of;
     guessed = stopped = false;
@@ -328,28 +332,30 @@ private:
   struct Step;
   using Steps = std::vector<Step>;
 
-  /// One op. Operands and results are numbers of `values`, -1 for none.
+  /// One op. Operands and results are indices of `values`, or -1 for none.
   struct Step {
     explicit Step(Operation *op) : op(op) {}
 
     Operation *op;
     SmallVector<int, 3> operands;
-    int result = -1; ///< of scalar ops
+    int result = -1; ///< index of a scalar op's result
     unsigned resultNumber = 0;
     std::optional<int64_t> constant;
-    std::optional<IntegerOp> integer; ///< what scalar ops compute
-    /// Of loops (inside, outside, initial, next), of branches (then, outside, else, unused).
+    std::optional<IntegerOp> integer; ///< how to evaluate a scalar op
+    /// Values that a control op carries or returns. For loops: (inside, outside, initial, next). For branches: (then,
+    /// result,
+    /// else, unused).
     SmallVector<std::array<int, 4>> carried;
-    int counter = -1;           ///< of scf.for, if anything reads it
-    bool everyIteration = true; ///< of scf.for: whether each turn may differ
+    int counter = -1;           ///< induction variable of an scf.for, if it is needed
+    bool everyIteration = true; ///< whether iterations of an scf.for may differ; if not, two are executed
     std::vector<Steps> bodies;
   };
 
   //===--------------------------------------------------------------------===//
-  // What matters
+  // Selecting the relevant ops
   //===--------------------------------------------------------------------===//
 
-  /// `value` decides control, or names a stage.
+  /// Marks `value` as needed, because control flow or a stage depends on it, and the values that it depends on.
   void need(Value value) {
     if (!value || !slots.try_emplace(value, int(slots.size())).second)
       return;
@@ -374,7 +380,7 @@ private:
       need(operand);
   }
 
-  /// `op` and what surrounds it run.
+  /// Marks the control op `op` and the ops around it as executed, and their conditions and bounds as needed.
   void include(Operation *op) {
     if (op == kernel || !included.insert(op).second)
       return;
@@ -460,14 +466,14 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Running
+  // Execution
   //===--------------------------------------------------------------------===//
 
   LogicalResult run(const Steps &body) {
     for (const Step &step : body) {
       if (stopped)
         return success();
-      // Guessed bounds can be huge.
+      // Loop bounds may be guessed and huge, so the number of steps is limited.
       if (++steps > maxSteps) {
         stopped = true;
         return success();
@@ -500,7 +506,7 @@ private:
 
   LogicalResult control(const Step &step) {
     if (auto work = dyn_cast<sched::ForWorkOp>(step.op)) {
-      // A block that takes several tiles takes two: the second meets what the first left.
+      // For a persistent block two tiles of work are executed: the second one finds the state that the first one left.
       bool several = work.getOrder() == sched::WorkOrder::Persistent;
       for (int64_t count = 0; count < (several ? 2 : 1) && !stopped; ++count) {
         if (int at = slot(work.getNumber()); at >= 0)
@@ -562,7 +568,7 @@ private:
     return success();
   }
 
-  /// What the kernel reads from memory or registers: nothing, or as much as possible.
+  /// A guess for a value that the kernel reads from memory or registers: 0 or, with `choice`, a large number.
   int64_t guess(Type type) {
     guessed = true;
     return !launch.choice ? 0 : type.isInteger(1) ? 1 : launch.keys;
@@ -582,7 +588,7 @@ private:
     if (isa<sched::GridSizeOp>(op))
       return launch.tiles;
     if (isa<sched::BallotOp>(op)) {
-      // Every tile of a search, or none of two neighbours but the second.
+      // The vote of a search: either all tiles are visible, or only every second tile.
       guessed = true;
       return launch.choice ? int32_t(0xaaaaaaaa) : -1;
     }
@@ -614,7 +620,7 @@ LogicalResult attune::verifyCopyOrder(sched::KernelOp kernel) {
     return failure();
   int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(), stages = sched::deepestRing(kernel);
   for (int64_t keys : {int64_t(0), int64_t(1), tileK, tileK + 1, (2 * stages + 1) * tileK}) {
-    // As many queries as keys, for masks that compare them, but two tiles at least.
+    // For masks that compare positions there are at least as many queries as keys, and at least two tiles of queries.
     int64_t queries = std::max(tileQ, keys) + 1, tiles = countTiles(kernel, queries, keys);
     SmallVector<int64_t> numbers{0, tiles / 2, tiles - 1};
     numbers.erase(llvm::unique(numbers), numbers.end());

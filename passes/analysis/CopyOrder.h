@@ -1,20 +1,20 @@
-//===- CopyOrder.h - Copies complete before they are read --------------------===//
+//===- CopyOrder.h - Verifies waits and barriers of cp.async copies ----------===//
 //
-// Runs the control of a kernel without roles, as one thread sees it, and follows its cp.async copies:
+// Executes the control flow of a kernel without roles, as one thread sees it, and tracks its cp.async copies:
 //
 //     sched.copy_async       starts a copy in the open group
 //     sched.commit_copies    closes the group
-//     sched.wait_copies n    this thread's groups are complete but for the newest n
-//     sched.barrier          what every thread has completed, every thread sees
+//     sched.wait_copies n    all groups of this thread are complete except the newest n
+//     sched.barrier          copies that each thread has completed become visible to all threads
 //
-// A read needs a copy that is complete and a barrier after the wait; a write needs a barrier after the last read. Bytes
-// count, not names: buffers that share bytes are one. Nothing is taken over from the pass that wrote the waits and
-// barriers.
+// A read needs a complete copy and a barrier after the wait; a write needs a barrier after the last read. State is kept
+// for bytes, not for names: buffers that overlap conflict. The analysis uses no result of the pass that wrote the
+// waits and barriers.
 //
-// What runs: the scalar integers that decide control or name a stage, for thread 0 (if any thread copies a part of a
-// tile, it does). A loop whose counter decides neither, with no wait in it, runs twice: a third time would find what
-// the second found. Each launch has its own extents and query tile. Values that the kernel loads are guessed, in two
-// ways.
+// Only scalar integers that decide control flow or select a stage are computed, for thread 0 (if any thread copies a
+// part of a tile, thread 0 does). A loop whose counter affects neither of them, and that contains no wait, runs twice,
+// because a third iteration would find what the second found. Several launches are run, with different extents and
+// query tiles. A value that the kernel loads is guessed: as 0 in one run, as a large number in another.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace attune {
 
-/// Fails with an error at the op that reads or writes too early. `kernel` has no roles.
+/// Reports an error at the op that reads or writes too early. `kernel` must have no roles.
 mlir::LogicalResult verifyCopyOrder(sched::KernelOp kernel);
 
 } // namespace attune

@@ -1,4 +1,4 @@
-//===- Dependences.h - What a value follows from ---------------------------===//
+//===- Dependences.h - Searches the use-def chain of a value ---------------===//
 #pragma once
 
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -6,8 +6,8 @@
 
 namespace attune {
 
-/// Whether `value` is the result of an op that meets `is`, or follows from one by operands. Arguments of blocks end the
-/// way.
+/// Whether `is` holds for the op that defines `value` or for an op that `value` depends on through operands. The search
+/// stops at block arguments.
 inline bool followsFrom(mlir::Value value, llvm::function_ref<bool(mlir::Operation *)> is) {
   llvm::SetVector<mlir::Operation *> slice;
   mlir::BackwardSliceOptions options;
@@ -16,11 +16,11 @@ inline bool followsFrom(mlir::Value value, llvm::function_ref<bool(mlir::Operati
   return llvm::any_of(slice, is);
 }
 
-/// Whether `value` follows, by ops of `block` without regions and effects, from those of its arguments alone that meet
-/// `is`, and from what stands outside.
+/// Whether `value` is computed only from arguments of `block` for which `is` holds and from values defined outside of
+/// `block`, by ops without regions and without memory effects.
 inline bool followsOnlyFrom(mlir::Value value, mlir::Block &block, llvm::function_ref<bool(mlir::BlockArgument)> is) {
   llvm::SmallVector<mlir::Value> pending = {value};
-  llvm::DenseSet<mlir::Value> met; // what several ops need is followed once
+  llvm::DenseSet<mlir::Value> met; // values that are already searched
   while (!pending.empty()) {
     mlir::Value next = pending.pop_back_val();
     if (next.getParentBlock() != &block || !met.insert(next).second)

@@ -1,22 +1,24 @@
-//===- Distances.h - Which values of a region producer warps stage ----------------===//
+//===- Distances.h - Relative-position values and dense biases of a region --------===//
 //
-// A bias table[h, q - k + Sk] has tile_q + tile_k - 1 different values in a tile of tile_q x tile_k elements. Which
-// values of a score or mask are like that follows from their arithmetic: integers wrap, so that the coefficients of q
-// and k are exact modulo 2^32.
+// A bias table[h, q - k + Sk] has tile_q + tile_k - 1 different values in a tile of tile_q x tile_k elements. Such a
+// value is relative: it depends on q and k only through q - k. Relative values of a score or mask are found from their
+// arithmetic. Integers wrap, so the coefficients of q and k are exact modulo 2^32.
 //
-//     | value                        | coefficients of q, k | by distance                             |
+//     | value                        | coefficients of q, k | relative                                |
 //     |------------------------------|----------------------|-----------------------------------------|
 //     | Sk, h, a load by h           | 0, 0                 | yes                                     |
 //     | q - k, k - q + Sk, 3 (q - k) | opposite             | yes                                     |
 //     | q, q + k, 2 q - k            | others               | no                                      |
-//     | any op on values by distance | none                 | yes                                     |
+//     | any op on relative values    | none                 | yes                                     |
 //     | q < k, k == q                | none                 | yes: q - k of two positions is exact    |
 //     | s, any other op              | none                 | no                                      |
 //
-//     DistanceValues values(body, q, k, uniform);    // of a map, or of an attn region
-//     for (Value root : values.roots()) ...          // what is worth computing once for each distance
+//     DistanceValues values(body, q, k, uniform);    // `body` is the region of a map, or a region of attn
+//     for (Value root : values.roots()) ...          // values that are worth computing once for each distance q - k
 //
-// And which loads are of a dense bias, that a tile has as many values of as elements.
+// The functions at the end recognise loads of a dense bias, which has one value for each element of the tile, and
+// values
+// that producer warps copy to shared memory.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,7 +29,7 @@ namespace attune {
 
 class DistanceValues {
 public:
-  /// `q` and `k` are arguments of `body` or null; `uniform` says of the others whether they are the same for all
+  /// `q` and `k` are arguments of `body` or null. `uniform` returns whether another argument is the same for all
   /// elements of a tile.
   DistanceValues(mlir::Block &body, mlir::Value q, mlir::Value k, llvm::function_ref<bool(mlir::BlockArgument)> uniform)
       : body(body), q(q), k(k) {
@@ -41,14 +43,17 @@ public:
         forms[op.getResult(0)] = formOf(op);
   }
 
-  /// Whether `value` is the same for all elements of equal q - k.
+  /// Whether `value` is relative: the same for all elements with the same q - k.
   bool contains(mlir::Value value) const { return of(value).isRelative; }
 
-  /// Whether `value` counts with the distance, so that equal values are rare.
+  /// Whether `value` is c * (q - k) plus a uniform value, with c not 0. Elements of different q - k then rarely have
+  /// equal
+  /// values.
   bool counts(mlir::Value value) const { return contains(value) && of(value).affine && of(value).q; }
 
-  /// Values by distance that load a captured tensor there, and that something else than a value by distance uses. Their
-  /// types are those that have four bytes or one bit.
+  /// The relative values that depend on a load of a captured tensor at a relative index and that have a user which is
+  /// not
+  /// relative. Only values of type f32, i32 and i1 are returned.
   mlir::SmallVector<mlir::Value> roots() const {
     mlir::SmallVector<mlir::Value> found;
     for (mlir::Operation &op : body.without_terminator()) {
@@ -63,12 +68,12 @@ public:
     return found;
   }
 
-  /// Whether a value by distance goes into one that is not.
+  /// Whether the user of a relative value is itself not relative.
   bool leaves(mlir::OpOperand &use) const {
     return use.getOwner()->getNumResults() != 1 || !contains(use.getOwner()->getResult(0));
   }
 
-  /// The ops of the region that make `root`, in order.
+  /// The ops of the region that compute `root`, in program order.
   mlir::SmallVector<mlir::Operation *> slice(mlir::Value root) const {
     llvm::DenseSet<mlir::Operation *> needed{root.getDefiningOp()};
     mlir::SmallVector<mlir::Operation *> ordered;
@@ -86,16 +91,16 @@ public:
 
 private:
   struct Form {
-    uint32_t q = 0, k = 0;  ///< coefficients, where the value is affine
-    bool affine = true;     ///< i32, and q * Q + k * K + what is the same for all elements
-    bool isRelative = true; ///< follows from q - k
-    bool loads = false;     ///< by distance, with a load that is not the same for all elements
+    uint32_t q = 0, k = 0;  ///< coefficients of the positions q and k, if the value is affine
+    bool affine = true;     ///< the value is an i32 of the form q * (position q) + k * (position k) + a uniform value
+    bool isRelative = true; ///< the value depends on positions only through q - k
+    bool loads = false;     ///< the value is relative and depends on a load that is not uniform over the tile
     bool isUniform() const { return affine && q == 0 && k == 0; }
   };
 
   Form of(mlir::Value value) const {
     auto known = forms.find(value);
-    return known == forms.end() ? Form() : known->second; // from outside
+    return known == forms.end() ? Form() : known->second; // values from outside of the region are uniform
   }
 
   static Form affine(uint32_t q, uint32_t k, bool loads) { return {q, k, true, q + k == 0, loads}; }
@@ -133,7 +138,7 @@ private:
     return {0, 0, false, isRelative, isRelative && (loads || isa<attn::LoadOp, tile::ElementOp>(op))};
   }
 
-  /// Whether q and k themselves are compared, as signed numbers.
+  /// Whether `compare` compares the positions q and k with each other, as signed integers or for equality.
   bool comparesPositions(mlir::arith::CmpIOp compare) const {
     const mlir::arith::CmpIPredicate predicate = compare.getPredicate();
     mlir::Value a = compare.getLhs(), b = compare.getRhs();
@@ -145,8 +150,9 @@ private:
   llvm::DenseMap<mlir::Value, Form> forms;
 };
 
-/// Whether a load at `indices` is of a dense bias: floats at [.., q, k], the other indices being i32 and the same for
-/// all elements of a tile.
+/// Whether a load at `indices` reads a dense bias: floats at [.., q, k] whose leading indices are i32 and uniform over
+/// the
+/// tile.
 inline bool isDenseBias(mlir::OperandRange indices, mlir::Type element, mlir::Value q, mlir::Value k,
                         llvm::function_ref<bool(mlir::Value)> uniform) {
   return indices.size() >= 2 && mlir::isa<mlir::FloatType>(element) && indices.back() == k &&
@@ -155,13 +161,13 @@ inline bool isDenseBias(mlir::OperandRange indices, mlir::Type element, mlir::Va
          });
 }
 
-/// The same of a load in the region of `map`.
+/// Whether `load`, in the region of `map`, reads a dense bias.
 inline bool isDenseBias(tile::MapOp map, tile::ElementOp load, llvm::function_ref<bool(mlir::Value)> uniform) {
   return isDenseBias(load.getIndices(), load.getView().getType().getElementType(), map.getCoordinate("q"),
                      map.getCoordinate("k"), uniform);
 }
 
-/// Whether `value` is the same for every element of the map whose body is `block`.
+/// Whether `value` is uniform over the tile of the map whose body is `block`: it depends on no argument of `block`.
 inline bool isBlockValue(mlir::Value value, mlir::Block *block) {
   mlir::Operation *op = value.getDefiningOp();
   if (value.getParentBlock() != block)
@@ -169,13 +175,14 @@ inline bool isBlockValue(mlir::Value value, mlir::Block *block) {
   return op && llvm::all_of(op->getOperands(), [&](mlir::Value operand) { return isBlockValue(operand, block); });
 }
 
-/// Whether producer warps bring what `load` of the map's region reads to shared memory, as a window.
+/// Whether producer warps copy the dense bias that `load` reads to shared memory as a `tile.window`.
 inline bool isWindow(tile::ElementOp load, tile::MapOp map) {
   return map->getParentOfType<tile::KernelOp>()->hasAttr(sched::stageBiasesAttr) &&
          isDenseBias(map, load, [&](mlir::Value index) { return isBlockValue(index, &map.getBody().front()); });
 }
 
-/// Whether producer warps bring `term` of the map's region to shared memory: by distance, or as a window.
+/// Whether producer warps provide `term` of the map's region in shared memory, as relative-position values or as a
+/// window.
 inline bool isStaged(mlir::Value term, tile::MapOp map) {
   if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
     return false;

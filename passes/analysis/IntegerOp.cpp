@@ -1,4 +1,4 @@
-//===- IntegerOp.cpp - Scalar integer ops as numbers -------------------------===//
+//===- IntegerOp.cpp - Evaluates scalar integer ops --------------------------===//
 
 #include "passes/analysis/IntegerOp.h"
 

@@ -1,12 +1,12 @@
-//===- IntegerOp.h - Scalar integer ops as numbers ---------------------------===//
+//===- IntegerOp.h - Evaluates scalar integer ops ----------------------------===//
 //
-// What a scalar integer op of sched computes, decoded once and applied to many values by what executes a kernel's
-// control:
+// A scalar integer op of sched, decoded once and then evaluated many times by the analyses that execute a kernel's
+// control flow (CopyOrder.h, RoleOrder.h):
 //
 //     std::optional<IntegerOp> add = IntegerOp::of(op);    // arith.addi : i32
 //     add->apply({1, 2})                                   // 3
 //
-// Values are sign-extended to 64 bits, i1 is 0 or 1.
+// Values are sign-extended to 64 bits; an i1 is 0 or 1.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -42,7 +42,7 @@ struct IntegerOp {
     ShRS,
     Select,
     CountTrailingZeros,
-    Same, ///< uniform, natural, opaque
+    Same, ///< returns its operand: sched.uniform, sched.nonnegative, sched.opaque
     ExtS,
     ExtU,
     Wrap, ///< truncations and casts to index
@@ -50,10 +50,10 @@ struct IntegerOp {
     TestBit
   };
 
-  /// What `op` computes, or nothing where it is no such op of signless integers.
+  /// Decodes `op`; nothing if `op` is not one of the kinds above, on signless integers.
   static std::optional<IntegerOp> of(mlir::Operation *op);
 
-  /// Nothing for a division by zero. As many operands as the op has.
+  /// Evaluates the op on one number for each of its operands; nothing for a division by zero.
   std::optional<int64_t> apply(llvm::ArrayRef<int64_t> operands) const;
 
 private:

@@ -1,4 +1,4 @@
-//===- LeadingProducts.h - Products of a block and what they follow from ------===//
+//===- LeadingProducts.h - Products that depend on no other product ----------===//
 #pragma once
 
 #include "ir/tile/Tile.h"
@@ -6,12 +6,12 @@
 
 namespace attune {
 
-/// Whether `value` follows from a product of the block.
+/// Whether `value` depends on the result of a product of the block.
 inline bool followsFromProduct(const BlockDependences &dependences, mlir::Value value) {
   return dependences.follows(value, [](mlir::Operation *op) { return mlir::isa<tile::MmaOp>(op); });
 }
 
-/// Whether a product of the block follows from no other of it, and can start first.
+/// Whether `product` depends on no other product of its block, so that it can be issued first.
 inline bool leads(const BlockDependences &dependences, tile::MmaOp product) {
   return llvm::none_of(product->getOperands(),
                        [&](mlir::Value operand) { return followsFromProduct(dependences, operand); });

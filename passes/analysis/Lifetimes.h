@@ -1,6 +1,6 @@
-//===- Lifetimes.h - When a shared buffer holds something --------------------===//
+//===- Lifetimes.h - Live ranges of shared buffers ---------------------------===//
 //
-// What sched-assign-shared-memory places buffers by, and sched-verify holds their places to.
+// sched-assign-shared-memory assigns offsets by live ranges, and sched-verify checks the offsets against them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -9,8 +9,9 @@
 
 namespace attune {
 
-/// A shared buffer lives from its op to its last use among the ops of its block: a loop that uses it keeps it to its
-/// end.
+/// A shared buffer is live from its `sched.shared` op to the last op of the same block that uses the buffer or contains
+/// a
+/// use. A buffer that is used in a loop is therefore live to the end of the loop.
 struct Lifetime {
   sched::SharedOp buffer;
   mlir::Operation *first, *last;
@@ -24,7 +25,8 @@ struct Lifetime {
     return lifetime;
   }
 
-  /// The buffer whose place this one takes, row by row as it is read, or null.
+  /// The buffer whose bytes this buffer reuses (`sched.shared over`), or null. Each warpgroup has read its rows of that
+  /// buffer before it writes its rows of this one.
   sched::SharedOp over() const {
     mlir::Value over = sched::SharedOp(buffer).getOver();
     return over ? over.getDefiningOp<sched::SharedOp>() : nullptr;
@@ -33,8 +35,10 @@ struct Lifetime {
   int64_t begin() const { return sched::SharedOp(buffer).getOffset(); }
   int64_t end() const { return begin() + sched::SharedOp(buffer).getResult().getType().bytes(); }
 
-  /// Whether both are alive at some time. Of buffers in different blocks the outer one counts against the op that holds
-  /// the inner one; roles run side by side.
+  /// Whether both buffers are live at the same time. If one block encloses the other, the live range of the outer
+  /// buffer
+  /// is compared with the op that contains the inner block. Buffers of two roles always conflict, because roles run
+  /// concurrently.
   bool meets(const Lifetime &other) const {
     mlir::Block *block = first->getBlock(), *otherBlock = other.first->getBlock();
     if (block == otherBlock)
@@ -46,7 +50,7 @@ struct Lifetime {
     return true;
   }
 
-  /// Whether they share bytes.
+  /// Whether the two buffers overlap in shared memory.
   bool sharesBytes(const Lifetime &other) const { return begin() < other.end() && other.begin() < end(); }
 };
 

@@ -1,4 +1,4 @@
-//===- LogisticFunction.h - 1 / (1 + exp(y)) ---------------------------------===//
+//===- LogisticFunction.h - Matches 1 / (1 + exp(y)) -------------------------===//
 #pragma once
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -7,7 +7,7 @@
 
 namespace attune {
 
-/// The math.exp or math.exp2 of `division`, if that is one over one plus it; else null.
+/// The exponential (math.exp or math.exp2), if `division` is 1 / (1 + exponential); else null.
 inline mlir::Operation *exponentialOfLogistic(mlir::arith::DivFOp division) {
   auto isOne = [](mlir::Value value) { return mlir::matchPattern(value, mlir::m_OneFloat()); };
   auto sum = division.getRhs().getDefiningOp<mlir::arith::AddFOp>();

@@ -1,13 +1,13 @@
-//===- MapPatterns.h - Maps and votes that passes write and recognise ------===//
+//===- MapPatterns.h - Creates and matches common forms of tile.map --------===//
 //
-//     createMap(builder, loc, "alpha", rows, {m, base}, ...)   a map over elements; its body is written by a function
-//     createAny(builder, loc, "moves", alpha, UNE, 1)          whether one of the warp's compares so
-//     rescaleFactor(map)                                       what a map multiplies a tile by
+//     createMap(builder, loc, "alpha", rows, {m, base}, ...)   creates a map whose body a function writes
+//     createAny(builder, loc, "moves", alpha, UNE, 1)          creates a vote: does any element of the warp compare so
+//     rescaleFactor(map)                                       the row vector that a map multiplies its tile by
 //     exponentFactor(map)                                      c of a map exp2((x - m) * c)
-//     interleavedOperand(map)                                        what its one special function waits for
+//     interleavedOperand(map)                                  where to delay a map's only special function
 //     holdsRows(map, input)                                    whether an input has one element for each row
-//     coordinateOf(map, index)                                 of which axis a value is the coordinate
-//     countedPlaces(index)                                     a vector of places that are coordinates up to an end
+//     coordinateOf(map, index)                                 the axis whose coordinate a value is
+//     countedPlaces(index)                                     matches indices that are coordinates below an end
 //     isMultipleOf(origin, 64)                                 whether tiles begin at multiples of a number
 //
 //===----------------------------------------------------------------------===//
@@ -19,7 +19,8 @@
 
 namespace attune {
 
-/// A map over the inputs' elements; `body` gets them and returns the element of the result.
+/// Creates a map over the elements of `inputs`; `body` is called with one element of each and returns the result's
+/// element.
 inline mlir::Value createMap(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Type type,
                              mlir::ValueRange inputs, llvm::function_ref<mlir::Value(mlir::ValueRange)> body,
                              mlir::Value onlyIf = {}) {
@@ -31,7 +32,7 @@ inline mlir::Value createMap(mlir::OpBuilder &builder, mlir::Location loc, llvm:
   return tile::named(map.getResult(), name);
 }
 
-/// Whether an element of the warp's `rows` compares with `constant` by `predicate`.
+/// Creates a `tile.any`: whether `predicate` holds between any element of `rows` that the warp holds and `constant`.
 inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Value rows,
                              mlir::arith::CmpFPredicate predicate, float constant) {
   auto any = tile::AnyOp::create(builder, loc, builder.getI1Type(), rows);
@@ -43,7 +44,7 @@ inline mlir::Value createAny(mlir::OpBuilder &builder, mlir::Location loc, llvm:
   return tile::named(any.getResult(), name);
 }
 
-/// The row factor by which `map` multiplies its first input and nothing else, or null.
+/// The row vector v, if `map` only multiplies its first input by v; else null.
 inline mlir::Value rescaleFactor(tile::MapOp map) {
   if (map.getInputs().size() != 2 || !map.isWhole() || map.getInputs()[0].getType() != map.getResult().getType() ||
       mlir::cast<tile::TileType>(map.getInputs()[1].getType()).rank() != 1)
@@ -56,23 +57,25 @@ inline mlir::Value rescaleFactor(tile::MapOp map) {
   return factors ? map.getInputs()[1] : mlir::Value();
 }
 
-/// What the first op of a map's region takes beside the element.
+/// The other operand of the op that reads the map's first element, such as c of tanh(s * c). The expansion delays this
+/// operand to interleave the map's special functions with their arithmetic.
 struct InterleavedOperand {
   mlir::Value value;
-  bool byRow; ///< one for each row; else one for all
+  bool byRow; ///< whether each row has its own value; else one value serves the whole tile
 };
 
-/// The constant c > 0 of a map of elements x and rows m to exp2((x - m) * c), as tile-fold-softmax-scale writes the
-/// softmax's exponentials.
+/// The constant c > 0, if `map` computes exp2((x - m) * c) of elements x and a row vector m, the form in which
+/// tile-fold-softmax-scale writes the softmax's exponentials.
 std::optional<float> exponentFactor(tile::MapOp map);
 
-/// Where the region computes one special function (tanh, exp2) of its first element, by way of a sum, product or fma of
-/// that element and of something that is the same along a row: the latter. Of tiles of whole blocks of 16 columns.
-/// (InterleaveFunctions.cpp)
+/// The operand to delay, if the region computes exactly one special function (tanh, exp2) and its argument depends on a
+/// sum, product or fma of the first element and a value that is constant along a row: that value. Nothing if the tile's
+/// columns are not a multiple of 16. (InterleaveFunctions.cpp)
 std::optional<InterleavedOperand> interleavedOperand(tile::MapOp map);
 
-/// Whether `map` gives a vector of places, which follow from coordinates alone, for elements that are scattered: each is
-/// computed where it is used, in no registers before.
+/// Whether `map` computes a vector of scatter indices from coordinates alone. Such an index is computed where the
+/// scatter
+/// uses it, so that the vector needs no registers.
 inline bool givesPlaces(tile::MapOp map) {
   auto type = map.getResult().getType();
   return type.rank() == 1 && map.getInputs().empty() && !map.getOnlyIf() && !map.getResult().use_empty() &&
@@ -82,7 +85,7 @@ inline bool givesPlaces(tile::MapOp map) {
          });
 }
 
-/// Of which axis of a map's tile a value is the coordinate, and where the tile begins along it.
+/// A value that is the coordinate along `axis` of a map's tile, which begins at `origin`.
 struct TileCoordinate {
   llvm::StringRef axis;
   mlir::Value origin;
@@ -95,11 +98,11 @@ inline std::optional<TileCoordinate> coordinateOf(tile::MapOp map, mlir::Value v
   return std::nullopt;
 }
 
-/// A vector of places that counts along its axis from the tile's origin on: the coordinates, negative from `end` on where
-/// there is one.
+/// A vector of scatter indices that are the coordinates along an axis of the tile. With an `end`, indices from `end` on
+/// are negative, which masks these elements out.
 struct CountedPlaces {
   tile::MapOp map;
-  mlir::Value coordinate; ///< the map's argument
+  mlir::Value coordinate; ///< argument of the map's body
   TileCoordinate along;
   mlir::Value end; ///< may be null
 };
@@ -123,8 +126,9 @@ inline std::optional<CountedPlaces> countedPlaces(mlir::Value index) {
   return std::nullopt;
 }
 
-/// Whether `origin`, where a tile begins along an axis, is a multiple of `factor` for every block and tile: a constant,
-/// where a block or a loop's tile begins, or a tile's number times its size. Then it is not negative, either.
+/// Whether the tile origin `origin` is a nonnegative multiple of `factor` for every block and every tile. Constants,
+/// the
+/// origins of a block's tile and of a loop's tile, and products of a tile index and a constant are recognised.
 inline bool isMultipleOf(mlir::Value origin, int64_t factor) {
   auto fits = [&](int64_t number) { return number >= 0 && number % factor == 0; };
   mlir::APInt number;
@@ -144,7 +148,7 @@ inline bool isMultipleOf(mlir::Value origin, int64_t factor) {
   return domain && fits(domain.getStep());
 }
 
-/// Whether `input` of `map`, of two axes, is a vector in registers with an element for each row. (PairElements.cpp)
+/// Whether `input` of the two-dimensional `map` is a register vector with one element for each row. (PairElements.cpp)
 bool holdsRows(tile::MapOp map, mlir::Value input);
 
 } // namespace attune

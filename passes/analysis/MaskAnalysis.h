@@ -1,4 +1,4 @@
-//===- MaskAnalysis.h - Which tiles of one axis a tile of the other visits -----===//
+//===- MaskAnalysis.h - Which K tiles a Q tile visits under a mask, or vice versa -----===//
 //
 // Interval analysis of the mask region. One axis is fixed: a tile of queries, or a tile of keys. The other is looped
 // over. For the rows of the fixed tile the analysis finds two unions of intervals of the looped axis, as SSA values
@@ -20,51 +20,65 @@
 //     slidingWindow(l, r):          hull [k0 - r, end + l)        full [end - 1 - r, k0 + l + 1)
 //     keyPadding(lengths):          hull all if k0 < lengths[b]   full all if end <= lengths[b]
 //
-// With a query offset these are positions of queries, of which q + qOffset is that of row q; ends of intervals over
-// queries are positions less the offset. Cut to the looped axis, rounded to tiles and sorted the intervals of the hull
-// are segments of tiles, of which a part of the full ones is full:
+// With a query offset, row q has the position q + qOffset. Intervals above are in positions; intervals over query rows
+// are these minus the offset. The intervals of the hull are clamped to the looped axis, rounded to tiles and sorted.
+// They
+// become segments of tiles, of which the part inside the full intervals is full:
 //
 //     keys     0 ........ hull.lo ...... full.lo ............ full.hi ...... hull.hi ...... Sk
 //     segments             [  partial    ) [       full       ) [   partial   )
 //
-// A tile.domain visits the hull. What of the mask is an interval of each row, its cuts, has conditions of its own: the
-// domain's tiles are full or partial by the conjuncts that remain beside the cuts, or by the whole mask for kernels
-// without cuts. Of those that remain some are several intervals of each row (MaskSplit::unions). A part of the block's
-// rows, as a warpgroup's, has full tiles of its own (MaskSplit::full). A tile that crosses the end of the fixed axis counts as full by the rows that exist.
+// A tile.domain visits the hull. The mask is a conjunction, and its conjuncts are of three kinds:
+//   - Cuts leave one interval of each row. Cuts are maps of their own and do not make a tile partial.
+//   - Unions leave several intervals of each row (MaskSplit::unions).
+//   - All other conjuncts (MaskSplit::rest).
+// Unions and the rest decide whether a tile of the domain is full or partial; in kernels without cuts the whole mask
+// decides. A part of the block's rows, such as the rows of a warpgroup, has full intervals of its own
+// (MaskSplit::full). In
+// a tile that crosses the end of the fixed axis only rows before that end count.
 //
-// METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to
-// the comparisons. `and` intersects, `or` unites. Intervals that are one for every launch become one, and so do those
-// of the hull between which no tile fits; of more than four the last two become one, in the hull the least that holds
-// both, else the union where they touch and the longer where not. A comparison becomes D <= 0, where D = a * (l / n) + c * f + r for positions
-// l and f along the looped and the fixed axis, a, c and n > 0 constant, and r lies in an interval that does not depend
-// on l: solved for l with r and f at their ends. Division truncates, as the language's does: of positions below zero,
-// which a query offset makes, the quotient 0 has those above -n too. What a value depends on beyond that (remainders,
-// bit operations, loads by other indices) only widens the interval of r; values that depend on b, h, extents, run-time
-// scalars and loads indexed by these ("uniform") are computed exactly. An integer that is compared as a float is
-// compared with the last integer whose float is small enough.
+// METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to the
+// comparisons. `and` intersects intervals, `or` unites them. Two intervals are merged if they overlap or touch in every
+// launch, or if they belong to the hull and no tile fits into the gap between them. Of more than four intervals the
+// last
+// two are merged: in the hull to the smallest interval that contains both, else to their union if they touch, and to
+// the
+// longer of the two if not.
 //
-// TABLES. What none of this follows (loads, products and quotients by run-time scalars, bit operations, functions of
-// floats) is evaluated before, by a kernel in front, which keeps bounds of each tile in workspace operands. A value of
-// the fixed axis lies between the least and the greatest of the tile's rows: r has these for its ends. A value of the
-// looped axis has such bounds for each of its tiles. The conjuncts of the mask that depend on one are judged for each
-// tile, by the same rules with the looped position between the tile's ends, in the `where` of the domain:
+// A comparison is rewritten to D <= 0 with D = a * (l / n) + c * f + r. Here l and f are positions along the looped and
+// the fixed axis, a, c and n > 0 are constants, and r lies in an interval that does not depend on l. The inequality is
+// solved for l with r and f at the ends of their intervals. Division truncates, as in the language: below zero, where
+// positions with a query offset can be, positions above -n also have the quotient 0. Terms that this form cannot
+// express
+// (remainders, bit operations, loads by other indices) only widen the interval of r. Uniform values, which depend on b,
+// h, extents, run-time scalars and loads indexed by these, are computed exactly. If an integer is compared as a float,
+// the bound is the last integer whose float satisfies the comparison.
+//
+// TABLES. Values that this method cannot analyse (loads, products and quotients by run-time scalars, bit operations,
+// functions of floats) are evaluated before the attention kernel, by a bounds kernel that writes per-tile bounds to
+// workspace operands. A value along the fixed axis lies between its least and its greatest value over the tile's rows;
+// these are the ends of r. A value along the looped axis has such bounds for each looped tile. Conjuncts that depend on
+// such a value are evaluated for each looped tile, by the same rules with the looped position between the tile's ends,
+// in the `where` region of the domain:
 //
 //     ids[q] == ids[k], queries with ids in [a, b]
 //         tile n, keys with ids in [c, d]:      visible  a <= d and c <= b        full  b <= c and d <= a
 //
-// and are left out of the full interval. That is a table entry for each tile of an axis, of O(Sq + Sk) work. Where such
-// a condition reads tables of the looped axis, the domain's `groups` judges 32 tiles at once by the same rules: a group
-// is a tile of 32 times the size, with a table of its own. An element
-// that depends on quotients of q and k alone (blocks[q / 128, k / 128]) is read for the tile itself, for each of a few
-// parts in which it is constant. Of a conjunct that holds something of both axes which nothing follows (table[q, k], q ^ k) the table has an entry for each
-// tile of both, whether it holds for any element and for all: O(Sq * Sk) work, which remarks of the kernel tell. Where
-// the conjunct depends on positions alone, a few tiles are tried first; if each has elements for which it holds, it is
-// not worth that.
+// These conjuncts do not contribute to the full interval. The table has an entry for each tile of an axis, which costs
+// O(Sq + Sk) work. If such a condition reads tables of the looped axis, the domain's `groups` region tests 32 tiles at
+// once by the same rules: a group is a tile of 32 times the size, with a table of its own.
+//
+// An element whose indices are quotients of q and k (blocks[q / 128, k / 128]) is read directly for the tile, once for
+// each of the few parts of the tile in which the element is constant. A conjunct with a value of both axes that cannot
+// be
+// analysed (table[q, k], q ^ k) gets a table with an entry for each pair of tiles: whether the conjunct holds for any
+// element, and for all. The table costs O(Sq * Sk) work, and a remark on the kernel says so. If the conjunct depends
+// on positions alone, a few tiles are tried first; no table is made if the conjunct holds somewhere in each of them.
 //
 // OVERFLOW. Integers of the language wrap. The rewriting above is used for an operation only where its result
 // cannot wrap for any launch: 0 <= q < Sq, 0 <= k < Sk, 0 <= Sq, Sk <= 2^30, -2^30 <= qOffset <= 2^30, and
-// scalars and loaded elements anywhere in their types. Otherwise a uniform value is computed as written,
-// wrapping, and any other value may be anything. Bounds are computed in i64 where i32 could overflow.
+// scalars and loaded elements take any value of their types. Otherwise a uniform value is computed as written,
+// with wrapping, and any other value counts as unknown. Bounds are computed in i64 where i32 could overflow.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -74,36 +88,39 @@
 
 namespace attune {
 
-/// The axis of which a block holds one tile; it loops over the other.
+/// The fixed axis: a block holds one tile of it and loops over tiles of the other axis.
 enum class MaskAxis { Queries, Keys };
 
-/// The block's position and the extents, as i32 values at the place where the domain is built.
+/// The position of a block's tile and the extents of the axes, as i32 values that dominate the domain to be built.
 struct BlockValues {
   mlir::Value b, h;
-  mlir::Value q0;      ///< first row of the query tile, below Sq, without the query offset; null where keys are fixed
-  mlir::Value qOffset; ///< null where the variant has none
+  mlir::Value q0;      ///< first row of the query tile, below Sq, without the query offset; null if keys are fixed
+  mlir::Value qOffset; ///< null if the variant has no query offset
   mlir::Value B, H, Sq, Sk;
   int64_t tileQ = 0, tileK = 0;
-  bool part = false;           ///< the rows are a part of the block's
-  mlir::Value k0 = {};         ///< first key of the key tile, below Sk; null where queries are fixed
-  int64_t tiles = 1;           ///< of the plan, that a looped tile is: 1, or those of a group
-  llvm::StringRef tables = ""; ///< ends the names of tables, where kernels of a launch have other tiles
-  /// Where heads are rounds of the domain, that of the first; h is null. What differs by head is asked of each round.
+  bool part = false;           ///< whether the rows are a part of the block's rows, such as a warpgroup's
+  mlir::Value k0 = {};         ///< first key of the key tile, below Sk; null if queries are fixed
+  int64_t tiles = 1;           ///< how many tiles of the plan a looped tile covers: 1, or 32 for a group
+  llvm::StringRef tables = ""; ///< suffix of table names, for kernels of one launch that differ in tile size
+  /// The first head of the group, if the domain iterates over the heads of a group; h is then null, and conditions that
+  /// depend on the head are tested in each iteration.
   mlir::Value firstHead = {};
-  /// The fixed tile may lie behind the last of its axis: then its entries of tables are any, and nobody uses them.
+  /// Whether the fixed tile may begin past the end of its axis. Its table entries are then read with a bounds check,
+  /// and no
+  /// result depends on them.
   bool mayFollow = false;
 
   MaskAxis fixed() const { return k0 ? MaskAxis::Keys : MaskAxis::Queries; }
   mlir::Value first() const { return k0 ? k0 : q0; }
   mlir::Value count() const { return k0 ? Sk : Sq; }
-  /// With the one row `index` of the fixed axis for its tile.
+  /// The same block with the single row `index` as its tile of the fixed axis.
   BlockValues atRow(mlir::Value index) const {
     BlockValues row = *this;
     (k0 ? row.k0 : row.q0) = index;
     (k0 ? row.tileK : row.tileQ) = 1;
     return row;
   }
-  /// With groups of looped tiles for its tiles.
+  /// The same block with groups of 32 looped tiles as its looped tiles.
   BlockValues byGroups() const {
     BlockValues groups = *this;
     groups.tiles = tile::DomainOp::groupTiles;
@@ -112,9 +129,11 @@ struct BlockValues {
   }
 };
 
-/// A table of the least and the greatest that a value of the mask's region has in each tile of so many queries, of keys
-/// or of both; of bool, 0 and 1; of floats -inf and inf where one is NaN. A value of q is taken at the row plus the
-/// query offset.
+/// A table of the least and the greatest value that an SSA value of the mask region has in each tile of `queries`
+/// queries,
+/// of `keys` keys, or of both. For bool the values are 0 and 1. For floats the entry is -inf and inf if any value is
+/// NaN.
+/// Values that depend on q are evaluated at the position of the row, which includes the query offset.
 ///
 ///     ids = 7 7 7 8 8 | 8 8 9 9 9 | 3        keys 5         ids.k = 7 8 3   least
 ///                                                                   8 9 3   greatest
@@ -125,93 +144,113 @@ struct BoundsTable {
   std::string name;
   mlir::Value value;
   bool byBatch = false, byHead = false;
-  int64_t queries = 0, keys = 0; ///< of an entry; 0 where the value is the same for all
-  int64_t tiles = 1;             ///< of an entry: 1, or those of a group
+  int64_t queries = 0, keys = 0; ///< how many an entry covers; 0 if the value does not depend on the axis
+  int64_t tiles = 1;             ///< how many tiles an entry covers: 1, or 32 for a group
 
   bool isOfBoth() const { return queries && keys; }
-  /// The workspace operand that holds it: [end 2, b, h, q by queries, k by keys], of these what the value depends on.
+  /// The workspace operand of the table: [end 2, b, h, q by queries, k by keys], without the axes that the value does
+  /// not
+  /// depend on.
   tile::OperandAttr declaration() const;
   friend bool operator==(const BoundsTable &, const BoundsTable &) = default;
 };
 using BoundsTables = mlir::SmallVectorImpl<BoundsTable>;
 
-/// What decides whether a domain's tile is full: what is left of the mask beside its cuts (splitMask), or all of it and
-/// the end of the looped axis.
+/// What decides whether a tile of a domain is full. `Rest`: the conjuncts of the mask that are not cuts (splitMask).
+/// `Mask`: the whole mask and the end of the looped axis.
 enum class FullBy { Rest, Mask };
 
-/// Emits at `builder`, the end of a block, the tile.domain of the looped tiles that the fixed tile visits: segments
-/// partial, full, partial in this order for each interval of the hull, without those that are always empty. A block pattern (see
-/// patternNeedsElementMask) and what depends on loads by the looped axis become the domain's `where`, the latter for
-/// groups of tiles its `groups` as well; the tables that these need are added to `bounds`, in which a name has one size
-/// of tile. A part's domain has no groups: it is asked beside the block's. Where heads are rounds, what depends on the
-/// head becomes `where`, too, which then takes the round; the segments enclose what any head sees, and the domain lacks
-/// its `times`. Reads of scalars, uniform captured tensors and bounds become tile.param and tile.element.
+/// Creates at `builder` (the end of a block) the tile.domain of the looped tiles that the fixed tile visits. Each
+/// interval
+/// of the hull gives segments partial, full, partial, in this order, without segments that are always empty.
+///
+/// A block pattern (see patternNeedsElementMask) and conditions on loads by the looped axis become the domain's `where`
+/// region. The latter also give its `groups` region, except for a domain of a part, which is tested together with the
+/// block's domain. Tables that the regions read are added to `bounds`; a table name has one tile size.
+///
+/// If the domain iterates over heads (`firstHead`), conditions that depend on the head go to `where`, which then has
+/// the
+/// iteration as an argument. The segments then cover the tiles of all heads, and the caller must set the domain's
+/// `times`.
+/// Reads of scalars, uniform captured tensors and bounds become tile.param and tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds,
                         FullBy fullBy = FullBy::Rest);
 
-/// Whether a kernel in front evaluates all elements of some of the mask, to say which tiles are visited.
+/// Whether the bounds kernel must evaluate a condition of the mask for all O(Sq * Sk) elements to find the visited
+/// tiles.
 bool countsTiles(attn::AttentionOp op);
 
-/// What a loop over the tiles that a mask and a block pattern leave is like.
+/// Properties of the loop over the tiles that a mask and a block pattern leave visible.
 struct LoopShape {
-  bool searches = false; ///< its tiles are looked up one by one: the domain has a `where`
-  bool byBatch = false;  ///< its tiles, or the cuts of its mask, depend on b
-  bool byHead = false;   ///< on h
+  bool searches = false; ///< whether tiles are tested one by one: the domain has a `where` region
+  bool byBatch = false;  ///< whether the visited tiles, or the cuts of the mask, depend on b
+  bool byHead = false;   ///< whether the visited tiles, or the cuts of the mask, depend on h
 };
-/// Found by building the domain and the cuts of the mask in a scratch block.
+/// Computes the properties by building the domain and the cuts of the mask in a scratch block.
 LoopShape loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
 
-/// The tiles, two ends in i32, outside which nothing is visible to the fixed tile; they enclose all of its intervals. It may begin past the end of its
-/// axis: then there are none. Without values where the mask leaves the rows no end of their own.
+/// The range [begin, end) of looped tiles (i32) that encloses the hull of the fixed tile: nothing outside is visible.
+/// The
+/// range is empty if the fixed tile begins past the end of its axis. Returns no values if the mask does not bound the
+/// rows, so that they see the whole axis.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
-/// The number of keys after which no query of the sequence sees any, as conjuncts of the mask say that depend on no query: min(max(lengths[b], 0), Sk)
-/// of `k < lengths[b]`, whatever else the mask holds; or, along `axis`, the number of queries after which none sees any key. i32; null without such a
-/// conjunct. Rows from there on need not be read.
+/// For `axis` Keys: the number of leading keys (i32) beyond which no query of the sequence sees any key, so that rows
+/// of K
+/// and V after them need not be read. It comes from conjuncts of the mask that do not depend on the query: the conjunct
+/// `k < lengths[b]` gives min(max(lengths[b], 0), Sk). For `axis` Queries the same with queries and keys exchanged.
+/// Null
+/// if the mask has no such conjunct.
 mlir::Value emitEndOf(mlir::OpBuilder &builder, attn::AttentionOp op, BlockValues values, MaskAxis axis);
 
-/// Whether emitEndOf finds one.
+/// Whether emitEndOf returns a value.
 bool hasEndOf(attn::AttentionOp op, MaskAxis axis);
-/// Whether it is another one for each head: `k < lengths[h]`.
+/// Whether the value of emitEndOf depends on the head, as for `k < lengths[h]`.
 bool endsByHead(attn::AttentionOp op, MaskAxis axis);
 
-/// A conjunct of a mask: an i1 value of its region, negated or not.
+/// A conjunct of a mask: an i1 value of the mask region, and whether it is negated.
 using Conjunct = std::pair<mlir::Value, bool>;
 
-/// One end of the interval of the looped axis that conjuncts leave of each row; without conjuncts the end of the axis.
+/// One end (lower or upper) of the interval of the looped axis that `conjuncts` leave of each row. Without conjuncts it
+/// is
+/// the end of the looped axis.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
-  /// Every row sees everything from here, or to here: i32, one of them null. A looped tile on that side needs no cut.
+  /// A lower end sets fullBegin: all rows see everything from there on. An upper end sets fullEnd: all rows see
+  /// everything
+  /// up to there. The other is null (both i32). Looped tiles within that range need not evaluate the cut.
   mlir::Value fullBegin, fullEnd;
 };
 
-/// A mask as cuts, which cost a comparison an element and end each in the tiles that its own ends cross, the conjuncts
-/// that leave several intervals of a row, and those that leave anything else, or that differ by rounds. The end of the
-/// looped axis is always one of the cuts.
+/// A mask split into three kinds of conjuncts. A cut costs one comparison an element, only in tiles that the cut's ends
+/// cross. `unions` leave several intervals of a row. `rest` has all other conjuncts and those that depend on the
+/// iteration. The end of the looped axis is always one of the cuts.
 struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> unions, rest;
-  /// For a part's rows, without tables: beside the cuts a looped tile is full if its first index lies in [from, to), two
-  /// i32, of one of these.
+  /// For a part's rows, if no tables are needed: apart from the cuts a looped tile is full for the part if the tile's
+  /// first
+  /// index lies in one of these ranges [from, to) (i32).
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> full;
   bool isCutsAlone() const { return unions.empty() && rest.empty(); }
 };
 MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds);
 
-/// Whether one row (BlockValues::atRow) sees, by the cut, the `column` (i32) of the looped tile that begins at index
-/// `origin`. The row's ends are columns of the tile, from none to all.
+/// Emits whether the cut leaves `column` (i32) of the looped tile at index `origin` visible to the row
+/// (BlockValues::atRow). The column is compared with the row's end, clamped to the columns of the tile.
 mlir::Value emitCut(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut,
                     mlir::Value origin, mlir::Value column);
 
-/// The same by a conjunct that leaves several intervals of a row.
+/// Emits whether `conjunct`, one of MaskSplit::unions, leaves `column` of the looped tile at `origin` visible to the
+/// row.
 mlir::Value emitUnion(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const Conjunct &conjunct,
                       mlir::Value origin, mlir::Value column);
 
-/// Whether a visited tile may hold elements that the op's block pattern hides, because its blocks are not whole
+/// Whether a visited tile may contain elements that the op's block pattern masks, because the pattern's blocks are not
 /// multiples of the tile. Then no segment is full, and the mask of a tile must include emitPatternLookup.
 bool patternNeedsElementMask(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
 
-/// The flag (i1) of the block of `pattern` that holds row q, counted without the query offset, and key k.
+/// Emits the load of the flag (i1) of the pattern block that contains row q, without the query offset, and key k.
 mlir::Value emitPatternLookup(mlir::OpBuilder &builder, mlir::Value view, mlir::Value h, mlir::Value q, mlir::Value k,
                               attn::BlockPatternAttr pattern);
 
@@ -224,13 +263,16 @@ struct MaskSizes {
   int64_t Sq = 0, Sk = 0, tileQ = 0, tileK = 0, qOffset = 0;
 };
 
-/// The conjuncts of which intervals do not say all that a row sees: those of which each tile is asked.
+/// The conjuncts whose visible elements of a row are not exactly intervals, so that each tile must be tested.
 llvm::SmallVector<Conjunct> looseConjuncts(attn::AttentionOp op, MaskAxis fixed = MaskAxis::Queries);
 
-/// The tiles that buildDomain visits for the tile at `first` of the fixed axis, and those that are full by the whole
-/// mask and the end of the looped axis: in ascending order and apart. `loose` are the looseConjuncts, the same for all
-/// tiles of an axis. What depends on b, h, run-time scalars or uniform loads counts as visible, what depends on other
-/// loads as partial; a block pattern counts as all set.
+/// The tiles that buildDomain visits for the fixed tile at `first`, and which of them are full by the whole mask and
+/// the end
+/// of the looped axis, as ascending segments that do not overlap. `loose` are the looseConjuncts, which are the same
+/// for all
+/// tiles of an axis. Conditions on b, h, run-time scalars or uniform loads count as visible, conditions on other loads
+/// as
+/// partial. A block pattern counts as all set.
 llvm::SmallVector<TileSegments> evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
                                                llvm::ArrayRef<Conjunct> loose, MaskAxis fixed = MaskAxis::Queries);
 

@@ -1,4 +1,4 @@
-//===- RoleOrder.cpp - Roles wait for what they read and write ---------------===//
+//===- RoleOrder.cpp - Verifies the synchronisation of warp-specialised kernels -===//
 
 #include "passes/analysis/RoleOrder.h"
 
@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::roles;
 
-/// How many tiles of work the grid has.
+/// The number of tiles of work in the grid.
 static int64_t countTiles(sched::KernelOp kernel, const Launch &launch) {
   int64_t tiles = 1;
   for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>()) {
@@ -18,7 +18,7 @@ static int64_t countTiles(sched::KernelOp kernel, const Launch &launch) {
   return tiles;
 }
 
-/// Each tile of work is taken once by each of the loops over them.
+/// Checks that each loop over tiles of work executes every tile of work exactly once.
 static LogicalResult verifyTaken(const Record &record, const Launch &launch) {
   for (auto [who, numbers] : record.taken) {
     std::vector<int64_t> sorted = numbers;
@@ -36,7 +36,7 @@ static LogicalResult verifyTaken(const Record &record, const Launch &launch) {
   return success();
 }
 
-/// Blocks that may share the keys of a loop: the places along axes of a size that is known.
+/// An upper bound of the splits of a key loop over blocks (split-KV): the blocks along grid axes of fixed size.
 static int64_t countSplits(sched::KernelOp kernel) {
   int64_t shares = 1;
   for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
@@ -45,10 +45,13 @@ static int64_t countSplits(sched::KernelOp kernel) {
   return shares;
 }
 
-/// Sizes of launches: none, a tile and a key, and for each share of the keys tiles for two walks over the stages and one
-/// more. The last tile of queries has one row, so that some warpgroups have none. Where a block may have several tiles of
-/// work, the first launch has a block for each, the others two; of these one has no keys, whose rings would order the
-/// tiles of work.
+/// The launches to check: without keys, with one key more than a tile, and with enough tiles of keys for each split to
+/// go
+/// round its rings twice and fill one more stage. The last tile of queries has one row, so that some warpgroups have no
+/// rows. For persistent blocks the first launch has one block for each tile of work, and the others have two blocks.
+/// One
+/// of the launches with two blocks has no keys, because waits on the K and V rings can hide that nothing else orders
+/// successive tiles of work.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
   const int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),
@@ -90,7 +93,7 @@ LogicalResult attune::verifyRoleOrder(sched::KernelOp kernel) {
     Record record;
     if (launch.blocks == 0)
       launch.blocks = launch.tiles;
-    // Where a block has one tile of work, the first, a middle and the last one.
+    // If a block has one tile of work, the first, a middle and the last block are enough.
     SmallVector<int64_t> blocks{0, launch.tiles / 2, launch.tiles - 1};
     if (program.several)
       blocks = llvm::to_vector(llvm::seq(launch.blocks));

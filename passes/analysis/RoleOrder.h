@@ -1,20 +1,24 @@
-//===- RoleOrder.h - Roles wait for what they read and write -----------------===//
+//===- RoleOrder.h - Verifies the synchronisation of warp-specialised kernels -===//
 //
-// Runs the control of a kernel with roles, all warps of a block side by side, and follows what orders them:
+// Executes the control flow of a kernel with roles, all warps of a block concurrently, and tracks what orders them:
 //
-//     producer                                consumer
-//     sched.acquire %k[%s] phase %p           sched.wait %k[%s] phase %p     the stage and phase that the other side
-//     means sched.expect_bytes 8192 on %k[%s]       sched.mma_async ... %k_ring[%s] sched.load_box ... to %k_ring[%s]
-//     sched.mma_wait pending 0       before it is released
-//                                             sched.release %k[%s]           once, by as many as the ring counts
+//     producer                            consumer                            checked
+//     sched.acquire %k[%s] phase %p       sched.wait %k[%s] phase %p          stage and phase agree on both sides
+//     sched.expect_bytes 8192 on %k[%s]   sched.mma_async ... %k_ring[%s]
+//     sched.load_box ... to %k_ring[%s]   sched.mma_wait pending 0            the product ends before the release
+//                                         sched.release %k[%s]                once, by as many warps as the ring counts
 //
-// Each access to shared memory must be ordered after what it needs in whatever order warps, their lanes, copies and
-// products run; messages, named barriers, fences, groups of products and boxes, and the numbers of tiles of work are
-// followed too.
-// Nothing is taken over from the pass that wrote them, nor from the simulator.
+// Each access to shared memory must be ordered after the accesses that it depends on, whatever the order in which
+// warps,
+// lanes, copies and products happen to run. Messages, named barriers, fences, groups of products and of boxes, and the
+// numbers of tiles of work are tracked too. The analysis uses no result of the passes that wrote the synchronisation
+// and
+// shares no code with the simulator.
 //
-// What runs: integers that decide control, name a stage or say where a row lies, lane by lane where lanes differ. Each
-// launch has its own extents; values that the kernel loads are guessed, in a few ways, the same in all roles.
+// Only integers that decide control flow, select a stage or locate a row are computed, lane by lane where lanes differ.
+// Several launches are run, with different extents. A value that the kernel loads is guessed in a few ways, the same
+// for
+// all roles.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,7 +27,8 @@
 
 namespace attune {
 
-/// Fails with an error at the op that comes too early, waits for ever, or is left over.
+/// Reports an error at an op that is not ordered after what it needs, that waits for ever, or whose effect nobody
+/// awaits.
 mlir::LogicalResult verifyRoleOrder(sched::KernelOp kernel);
 
 } // namespace attune

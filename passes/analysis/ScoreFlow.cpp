@@ -1,4 +1,4 @@
-//===- ScoreFlow.cpp - Where a change of all scores of a row arrives --------===//
+//===- ScoreFlow.cpp - Propagates a scaling or shift of scores through a softmax -===//
 
 #include "passes/analysis/ScoreFlow.h"
 
@@ -49,7 +49,7 @@ bool ScoreFlow::follow(Value source, OnMap onMap) {
 bool ScoreFlow::visit(OpOperand &use, OnMap onMap) {
   Operation *user = use.getOwner();
   if (auto map = dyn_cast<tile::MapOp>(user)) {
-    // What is decided by the input alone is decided as before.
+    // The map only compares the input, and the outcome of its comparisons is the same after the change.
     if (use.getOperandNumber() > 0 && use.getOperandNumber() < map.getInputs().size() && onlyCompares(map, use))
       return true;
     Step step = use.getOperandNumber() < map.getInputs().size() ? onMap(map, use) : Step::Refuses;

@@ -1,14 +1,14 @@
-//===- ScoreFlow.h - Where a change of all scores of a row arrives ----------===//
+//===- ScoreFlow.h - Propagates a scaling or shift of scores through a softmax -===//
 //
-// A change that keeps the order of a row's scores, a positive factor or a shift, passes through what the softmax does
-// to them:
+// A pass may scale all scores of a row by a positive factor, or shift them, if it compensates for the change later.
+// Such a change keeps the order of the scores, so it passes through these ops of a softmax:
 //
-//     mask: select(visible, x, -inf)      the change of x
-//     m = max(x), over rows and tiles     the same change, through the loop that carries m
-//     guard: m == -inf ? 0 : m            the same change
-//     exp(x - m) and all other maps       here it ends: the pass decides how
+//     mask: select(visible, x, -inf)      the result changes as x does
+//     m = max(x), over rows and tiles     m changes as x does, also where a loop carries m
+//     guard: m == -inf ? 0 : m            the result changes as m does
+//     exp(x - m) and all other maps       the pass decides: here it can compensate for the change
 //
-//     ScoreFlow flow(unchanged);                        // constants that the change leaves as they are
+//     ScoreFlow flow(unchanged);                        // which constants the change maps to themselves, e.g. -inf
 //     bool all = flow.follow(score, [&](tile::MapOp map, OpOperand &use) {
 //       return flow.onlySelects(map, use) ? ScoreFlow::Step::Carries : ScoreFlow::Step::Ends;
 //     });
@@ -24,30 +24,34 @@ namespace attune {
 
 class ScoreFlow {
 public:
-  /// What a map does with a changed input.
+  /// What a map does with a changed input: its result changes in the same way, the pass compensates for the change in
+  /// the
+  /// map, or the map makes the change impossible.
   enum class Step { Carries, Ends, Refuses };
   using OnMap = llvm::function_ref<Step(tile::MapOp, mlir::OpOperand &)>;
 
-  /// `unchanged` says of a constant, a loop's start or one that scores are compared with, whether the change leaves it
-  /// as it is.
+  /// `unchanged` returns whether the change maps a constant to itself. It is called for initial values of loops and for
+  /// constants that scores are compared with.
   explicit ScoreFlow(bool (*unchanged)(float)) : unchanged(unchanged) {}
 
-  /// Follows all uses of `source`. False where the change cannot pass: a reduction other than max, another use than
-  /// those above, a map that refuses, or a required value that it does not reach.
+  /// Follows all uses of `source`. Returns false if the change is impossible: at a reduction other than max, at a use
+  /// that the table above does not have, at a map that refuses, or if a required value does not change.
   bool follow(mlir::Value source, OnMap onMap);
-  /// The change must reach `values` too.
+  /// Requires that `values` change too; follow() returns false otherwise.
   void require(mlir::ValueRange values) { llvm::append_range(required, values); }
-  /// Whether `map` returns its input `use`, 0 or an infinity, and chooses by comparisons that the change leaves as they
-  /// are.
+  /// Whether `map` returns either its input `use` or a constant (0 or an infinity), selected by comparisons whose
+  /// outcome
+  /// the change does not affect.
   bool onlySelects(tile::MapOp map, mlir::OpOperand &use) const;
-  /// Whether the change reaches `value`.
+  /// Whether `value` changes.
   bool reaches(mlir::Value value) const { return changed.contains(value); }
 
 private:
-  /// Whether `user` compares `input` with a constant that the change leaves as it is.
+  /// Whether `user` compares `input` with a constant that the change maps to itself, so that the outcome is the same.
   bool comparesUnchanged(mlir::Operation *user, mlir::Value input) const;
-  /// Whether `map` does nothing with its input `use` but compare it, in a way that the change leaves as it is. (The first
-  /// input may be the result as well.)
+  /// Whether `map` uses its input `use` only in comparisons whose outcome the change does not affect. (Not for the
+  /// first
+  /// input, which a conditional map also returns as its result.)
   bool onlyCompares(tile::MapOp map, mlir::OpOperand &use) const;
   bool visit(mlir::OpOperand &use, OnMap onMap);
 

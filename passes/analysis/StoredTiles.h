@@ -1,4 +1,4 @@
-//===- StoredTiles.h - Register tiles that TMA takes to memory ---===//
+//===- StoredTiles.h - Register tiles that TMA stores to global memory ---===//
 #pragma once
 
 #include "ir/sched/Sched.h"
@@ -6,13 +6,13 @@
 
 namespace attune {
 
-/// Warpgroups that share the columns of a tile of which each has 64 rows:
+/// Over how many warpgroups the columns of a register tile are split, where each warpgroup holds 64 rows:
 ///
-///     warpgroups   tile       a warpgroup's      shares
+///     warpgroups   tile       of one warpgroup   column splits
 ///     2            128 x 64   64 x 64            1
 ///     2            64 x 128   64 x 64            2
 ///
-/// 0 where they do not share it so.
+/// 0 if the tile cannot be split evenly in this way.
 inline int64_t columnSplits(tile::KernelOp kernel, tile::TileType type) {
   if (type.rank() != 2 || type.getSpace() != tile::MemorySpace::Register)
     return 0;
@@ -21,14 +21,16 @@ inline int64_t columnSplits(tile::KernelOp kernel, tile::TileType type) {
   return shares && type.getShape()[1] % (8 * shares) == 0 ? shares : 0;
 }
 
-/// Whether TMA can take what `op`, a `tile.store` or `tile.accumulate` of a role that computes, gives to memory:
-/// from a tile of the warpgroups to a tensor of four dimensions, in boxes, floats or, of a store, 16 bits.
+/// Whether TMA can store the tile of `op`, a `tile.store` or `tile.accumulate` of the consumer role, to global memory
+/// in
+/// boxes. The tile must be spread over the warpgroups and the tensor have four dimensions. Elements are f32, or 16 bits
+/// wide for a store.
 template <typename Op> bool isStoredInBoxes(tile::KernelOp kernel, Op op) {
   tile::OperandAttr operand = tile::operandOf(op.getView());
   const mlir::Type element = op.getView().getType().getElementType();
   const bool fits = element.isF32() || (mlir::isa<tile::StoreOp>(op) && element.getIntOrFloatBitWidth() == 16);
   const auto type = mlir::cast<tile::TileType>(op.getTile().getType());
-  // Rows of a group or of pages lie elsewhere than one after the other.
+  // Only views of a parameter qualify: the rows of a packed group or of pages are not contiguous in memory.
   return fits && columnSplits(kernel, type) && op.getView().template getDefiningOp<tile::ParamOp>() && operand &&
          operand.isTiled() && operand.getColumns() <= type.getShape()[1] && operand.getAxes().size() == 4 &&
          endsWithAxis(op.getView(), op.getLimit());

@@ -1,26 +1,28 @@
-//===- TileSequence.h - The tiles of a domain, one after the other ----------===//
+//===- TileSequence.h - Enumerates the tiles of a domain in loop order -------===//
 //
-// What a schedule needs of a domain: its first tile, the one after a tile, and where it ends.
+// A schedule iterates over a domain through its first tile, the successor of a tile, and the bound where it ends.
 //
 //     FailureOr<TileSequence> sequence = TileSequence::create(domain);
 //     for (at = sequence->first(builder); at.tile < sequence->bound; at = sequence->next(builder, at))
 //       sequence->origin(builder, at.tile)    first key of the tile
-//       sequence->partial(builder, at)        whether the mask decides within it
+//       sequence->partial(builder, at)        whether the mask must be evaluated within the tile
 //
-// A reversed domain's sequence counts upwards too: its n-th tile is the n-th from the domain's end. Where segments do
-// not touch, what would be a tile of the gap between them is the first one behind it:
+// The sequence counts upwards for a reversed domain too: its n-th tile is then the n-th from the domain's end. Tiles of
+// a
+// gap between two segments are skipped: the successor of a tile is clamped to the begin of the next segment.
 //
 //     [0, 2) [6, 9)        after tile 1: 2, at or past the end 2 of the first segment, so max(2, 6)
 //
-// The rounds of a domain of `times` follow one another, as many places apart as its last segment ends at:
+// A domain with `times` visits its segments once for each iteration (head of a group). A place numbers the tiles of all
+// iterations: place = iteration * (end of the last segment) + tile.
 //
-//     [1, 4) times 3       1 2 3  5 6 7  9 10 11        place 6: tile 2 of round 1
+//     [1, 4) times 3       1 2 3  5 6 7  9 10 11        place 6: tile 2 of iteration 1
 //
-// Where each round has a search of its own, one search goes through the rounds: what it is asked of is a place. Rounds
-// then have places from their first segment's begin on, so that short ones share a vote; with `groups` they begin and
-// end at a group's end, and a group of 32 places is one of 32 tiles.
+// If the mask's tests depend on the iteration, one search (sched.next_visible) runs over the places of all iterations.
+// Places of an iteration then begin at its first segment, so that one vote of a warp can test several short iterations.
+// With `groups`, iterations begin and end at multiples of 32 tiles, so that 32 aligned places are 32 aligned tiles.
 //
-//     [1, 4) times 3       0 1 2  3 4 5  6 7 8          place 4: tile 2 of round 1, of which round 1 is asked
+//     [1, 4) times 3       0 1 2  3 4 5  6 7 8          place 4: tile 2 of iteration 1, tested for iteration 1
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,7 +33,7 @@
 
 namespace attune {
 
-/// `tile`, or the first one behind the gap that it lies in. Gaps are two ends each, ascending: [gaps[0], gaps[1]), ...
+/// Returns `tile`, or the first tile after the gap that contains `tile`. Gaps are ascending: [gaps[0], gaps[1]), ...
 inline mlir::Value passGaps(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value tile, mlir::ValueRange gaps) {
   using namespace mlir::arith;
   for (size_t i = 0; i < gaps.size(); i += 2) {
@@ -43,22 +45,25 @@ inline mlir::Value passGaps(mlir::OpBuilder &builder, mlir::Location loc, mlir::
   return tile;
 }
 
-/// The tiles that a domain visits, as a sequence of tile indices or, where it is reversed or has rounds, of places.
+/// The tiles that a domain visits, as an ascending sequence of places. A place is a tile index unless the domain is
+/// reversed
+/// or has `times`.
 struct TileSequence {
-  /// A place; where tiles follow from searches and are to be remembered, the origin, visible and full of the window that
-  /// holds its tile.
+  /// A place of the sequence. If tiles are found by a search, `window` has the search's results for the 32 tiles around
+  /// it:
+  /// index of the first tile, bits of visible tiles, bits of full tiles.
   struct Visit {
     mlir::Value tile;
     llvm::SmallVector<mlir::Value, 3> window;
   };
 
   tile::DomainOp domain;
-  mlir::Value bound; ///< of places
-  Visit entry = {};  ///< the first tile of a round, once it has been asked for
-  /// Where a search goes through the rounds: the tile of a round's first place, and how many places it has.
+  mlir::Value bound; ///< end of the places
+  Visit entry = {};  ///< first tile of an iteration; set by first()
+  /// If one search runs over all iterations: the tile at an iteration's first place, and the number of places in it.
   mlir::Value firstOfIteration = {}, placesOfIteration = {};
 
-  /// The builder stands where the domain's values are known, in front of the loop over the tiles.
+  /// The insertion point must be dominated by the domain's operands and precede the loop over the tiles.
   static mlir::FailureOr<TileSequence> create(mlir::OpBuilder &builder, tile::DomainOp domain) {
     TileSequence sequence{domain, domain.getEnds().back()};
     if (domain.getReverse() && !sequence.isContiguous())
@@ -75,16 +80,17 @@ struct TileSequence {
     return sequence;
   }
 
-  /// Whether the next tile follows from a search.
+  /// Whether the next tile is found by a search, because tiles are tested one by one.
   bool searches() { return domain.skips(); }
 
-  /// Whether each place is followed by the one after it.
+  /// Whether every place up to the bound is visited, so that the successor is place + 1.
   bool isContiguous() {
     return !searches() && gaps().empty() && (!domain.getTimes() || matchPattern(domain.getBegins()[0], mlir::m_Zero()));
   }
 
-  /// Where `parts` are, domains of parts of the rows, `begins` are for each a tile at or before the first that it
-  /// visits.
+  /// The first place. `parts` are the domains of parts of the rows (one per warpgroup). For each of them `begins`
+  /// receives
+  /// a tile that is not after the first tile that the part visits.
   Visit first(mlir::OpBuilder &builder, llvm::ArrayRef<tile::DomainOp> parts = {},
               llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
     if (placesOfIteration)
@@ -92,12 +98,12 @@ struct TileSequence {
     entry = visibleFrom(builder, domain.getBegins().front(), {}, parts, begins);
     if (!domain.getTimes())
       return entry;
-    // No round has a tile where the first has none.
+    // All iterations visit the same tiles: if the first iteration visits none, the sequence is empty.
     return {tile::named(choose(builder, isInIteration(builder, entry.tile), entry.tile, bound), "first_tile"),
             entry.window};
   }
 
-  /// The place after that of `at`; the sequence's first one has been asked for where it dominates the builder.
+  /// The place after `at`. first() must have been called before, at a point that dominates this one.
   Visit next(mlir::OpBuilder &builder, Visit at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value one = number(builder, 1);
@@ -120,7 +126,7 @@ struct TileSequence {
     return visit;
   }
 
-  /// Which round a place is in; null where the domain has none.
+  /// The iteration that `place` belongs to; null if the domain has no `times`.
   mlir::Value iteration(mlir::OpBuilder &builder, mlir::Value place) {
     if (!domain.getTimes())
       return {};
@@ -133,14 +139,14 @@ struct TileSequence {
                        (domain.getAxis() + "0").str());
   }
 
-  /// Where in the sequence the tiles from index `begin` to `end` stand.
+  /// The range of places of the tiles with indices [begin, end).
   std::pair<mlir::Value, mlir::Value> within(mlir::OpBuilder &builder, mlir::Value begin, mlir::Value end) {
     if (!domain.getReverse())
       return {begin, end};
     return {mirrored(builder, end), mlir::matchPattern(begin, mlir::m_Zero()) ? bound : mirrored(builder, begin)};
   }
 
-  /// Whether the mask decides within the tile.
+  /// Whether the tile is partial: the mask must be evaluated within the tile.
   mlir::Value partial(mlir::OpBuilder &builder, const Visit &at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value index = tileAt(builder, at.tile);
@@ -148,7 +154,7 @@ struct TileSequence {
     for (auto [begin, end, full] : llvm::zip(domain.getBegins(), domain.getEnds(), domain.getFull())) {
       if (!full)
         continue;
-      // Nothing is visited before the first segment or after the last.
+      // No tile before the first segment or after the last one is visited, so these two bounds need no comparison.
       mlir::Value outside;
       if (begin != domain.getBegins().front())
         outside = mlir::arith::CmpIOp::create(builder, loc, mlir::arith::CmpIPredicate::slt, index, begin);
@@ -171,9 +177,9 @@ struct TileSequence {
   }
 
 private:
-  /// Where a round ends.
+  /// The tile index at which an iteration ends.
   mlir::Value end() { return domain.getEnds().back(); }
-  /// How many places rounds are apart.
+  /// The number of places from one iteration to the next.
   mlir::Value apart() { return placesOfIteration ? placesOfIteration : end(); }
 
   static bool isZero(mlir::Value value) { return matchPattern(value, mlir::m_Zero()); }
@@ -201,12 +207,12 @@ private:
     tile::named(placesOfIteration, "round_places");
   }
 
-  /// The round of a place, where the domain's regions take it.
+  /// The iteration of `place` if the domain's regions have an argument for it, else null.
   mlir::Value iterationToTest(mlir::OpBuilder &builder, mlir::Value place) {
     return domain.takesIteration() ? iteration(builder, place) : mlir::Value();
   }
 
-  /// Whether the segments hold a tile of a round's places; null where they hold all.
+  /// Whether `tile` lies in a segment; null if all places of an iteration do.
   mlir::Value isOfSegments(mlir::OpBuilder &builder, mlir::Value tile) {
     using namespace mlir::arith;
     mlir::Location loc = domain.getLoc();
@@ -235,7 +241,7 @@ private:
     return mlir::arith::SelectOp::create(builder, domain.getLoc(), condition, a, b);
   }
 
-  /// Where a segment ends and the next one begins behind, by twos.
+  /// The gaps between segments: end of one segment, begin of the next, and so on.
   llvm::SmallVector<mlir::Value> gaps() {
     llvm::SmallVector<mlir::Value> gaps;
     for (auto [end, begin] : llvm::zip(domain.getEnds().drop_back(), domain.getBegins().drop_front()))
@@ -257,7 +263,7 @@ private:
     return mlir::arith::SubIOp::create(builder, domain.getLoc(), mirrored(builder, place), one);
   }
 
-  /// As far from one end of the domain as `index` is from the other.
+  /// The index mirrored within the domain: begin + end - index.
   mlir::Value mirrored(mlir::OpBuilder &builder, mlir::Value index) {
     mlir::Value begin = domain.getBegins().front(), ends = domain.getEnds().back();
     if (!mlir::matchPattern(begin, mlir::m_Zero()))
@@ -265,7 +271,7 @@ private:
     return mlir::arith::SubIOp::create(builder, domain.getLoc(), ends, index);
   }
 
-  /// The first visited tile at or after `index`, by what `seen` says of those around it.
+  /// The first visited tile at or after `index`. `seen` is the window of an earlier search, which the search can reuse.
   Visit visibleFrom(mlir::OpBuilder &builder, mlir::Value index, mlir::ValueRange seen,
                     llvm::ArrayRef<tile::DomainOp> parts = {}, llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
     mlir::Type type = index.getType();
@@ -315,8 +321,9 @@ private:
     return {search.getTile(), llvm::to_vector<3>(search.getWindow())};
   }
 
-  /// Of a place in the rounds: its tile, its round and whether it is visited at all. Where it is not, a tile that may be
-  /// asked.
+  /// The tile of `place`, its iteration, and whether the tile lies in a segment (null: always). Outside of the segments
+  /// the
+  /// tile is clamped to one whose tables may be read.
   std::tuple<mlir::Value, mlir::Value, mlir::Value> testOf(mlir::OpBuilder &builder, mlir::Value place) {
     mlir::Location loc = domain.getLoc();
     mlir::Value tile = tileAt(builder, place), iteration = this->iteration(builder, place);
@@ -327,7 +334,7 @@ private:
     return {tile, iteration, isTile};
   }
 
-  /// The tile's bit of its window.
+  /// Whether the tile is full, read from the bits of its window.
   mlir::Value isFull(mlir::OpBuilder &builder, const Visit &at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value asked = placesOfIteration ? at.tile : tileAt(builder, at.tile);
@@ -337,12 +344,15 @@ private:
     return mlir::arith::TruncIOp::create(builder, loc, builder.getI1Type(), bit);
   }
 
-  /// What the domain's `where` makes of `value` for tile `index`, in a round if it takes that.
+  /// Clones the ops of the domain's `where` region that compute `value`, for tile `index` and, if the region has an
+  /// argument
+  /// for it, `iteration`. Returns the clone of `value`.
   mlir::Value ask(mlir::OpBuilder &builder, mlir::Value index, mlir::Value iteration, mlir::Value value) {
     return answer(builder, domain.getWhere(), index, iteration, value);
   }
 
-  /// What a region of the domain makes of `value` for its arguments.
+  /// Clones the ops of `region` (`where` or `groups`) that compute `value`, with its arguments replaced by `index` and
+  /// `iteration`. Returns the clone of `value`.
   static mlir::Value answer(mlir::OpBuilder &builder, mlir::Region &region, mlir::Value index, mlir::Value iteration,
                             mlir::Value value) {
     mlir::Block &body = region.front();

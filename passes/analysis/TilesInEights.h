@@ -1,4 +1,4 @@
-//===- TilesInEights.h - Which tiles go to the rows of a view by eight elements at once -------===//
+//===- TilesInEights.h - Scatters that store eight adjacent elements, or whole boxes, at once -------===//
 #pragma once
 
 #include "ir/sched/Sched.h"
@@ -6,8 +6,10 @@
 
 namespace attune {
 
-/// Whether the last index of `scatter` counts along axis `columns` of its tile, from a multiple of eight on, the one before
-/// along the other axis, and those before are the same for the whole tile.
+/// Whether `scatter` writes its tile to contiguous rows of a view: the last index is the coordinate along axis
+/// `columns`
+/// of the tile, beginning at a multiple of eight; the index before is the coordinate along the other axis; all earlier
+/// indices are uniform over the tile.
 inline bool countsInEights(tile::ScatterOp scatter, unsigned columns) {
   const auto indices = scatter.getIndices();
   const size_t rank = indices.size();
@@ -21,7 +23,9 @@ inline bool countsInEights(tile::ScatterOp scatter, unsigned columns) {
          counts(indices[rank - 2], 1 - columns, 1) && llvm::all_of(indices.drop_back(2), isNumber);
 }
 
-/// Whether the lanes of quads can exchange what they hold of `scatter`'s tile for eight elements of 16 bits side by side.
+/// Whether the four lanes of a quad can exchange elements of `scatter`'s accumulator so that each lane holds eight
+/// adjacent
+/// elements of 16 bits, which one 16-byte store writes.
 inline bool isExchangedInEights(tile::ScatterOp scatter) {
   const tile::TileType type = scatter.getTile().getType();
   auto layout = mlir::dyn_cast_or_null<sched::FragmentAttr>(type.getLayout());
@@ -31,8 +35,11 @@ inline bool isExchangedInEights(tile::ScatterOp scatter) {
          countsInEights(scatter, 1);
 }
 
-/// Whether TMA can take what `exchange` puts into shared memory to where `scatter` writes: the rows of shared
-/// memory are the view's, of its type, in panels of 128 bytes, and the last two indices count along its rows and columns.
+/// Whether TMA can store the shared tile of `exchange` to the place where `scatter` writes. The shared tile must have
+/// the
+/// view's rows as its rows, the view's element type and panels of 128 bytes. The last two indices must be the
+/// coordinates
+/// along rows and columns.
 inline bool isInBoxes(tile::ScatterOp scatter, sched::ExchangeOp exchange) {
   constexpr int64_t mostRows = 256;
   const tile::TileType type = exchange.getTile().getType(), shared = exchange.getResult().getType();

@@ -1,12 +1,12 @@
-//===- WarpgroupRows.h - The rows of a block that a warpgroup holds --------===//
+//===- WarpgroupRows.h - How many query rows of a block a warpgroup holds --===//
 #pragma once
 
 #include "ir/sched/Sched.h"
 
 namespace attune {
 
-/// Query rows of a warpgroup, a part of the plan's `tile_q`; 0 where no role fills rings, beside which alone warps
-/// compute by warpgroups.
+/// The query rows that each warpgroup holds: the plan's `tile_q` divided by the number of warpgroups. 0 for kernels
+/// without producer warps, which compute by warps instead of warpgroups.
 inline int64_t rowsOfWarpgroup(tile::KernelOp kernel) {
   constexpr int64_t warps = 4;
   return sched::fillingWarps(kernel) ? kernel.getPlan().getTileQ() * warps / kernel.getPlan().getWarps() : 0;
