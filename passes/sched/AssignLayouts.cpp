@@ -1,11 +1,11 @@
-//===- AssignLayouts.cpp - Which lane holds what, and how shared tiles are swizzled ---===//
+//===- AssignLayouts.cpp - Assign fragment layouts to register tiles, swizzles to shared tiles ---===//
 //
 // For the mma.sync family: accumulators are `c` fragments, vectors over q and k follow their rows and columns, the
 // left operand of a product is an `a` fragment (converted from `c` in registers: both hold the same rows, so no lane
 // exchanges anything), and shared tiles are cut into swizzled panels that ldmatrix reads without bank conflicts.
 //
-// Where the plan has `dv_warps`, the columns of what runs along dv are split over them, and all else is held once by
-// each:
+// Where the plan has `dv_warps`, these warps split the columns of tiles with an axis dv. Every other tile is held by
+// each of them in full:
 //
 //     warps 8, dv_warps 2   S, P: q over 4 warps, twice   O: q over 4 warps x dv over 2   m, l: q over 4 warps, twice
 //
@@ -32,8 +32,9 @@ using tile::TileType;
 
 namespace {
 
-/// Along which side of two-dimensional register tiles vectors lie: where maps read and reductions give them. Vectors
-/// that maps, loops and reductions tie together lie alike.
+/// Decides for each register vector whether it lies along the rows or the columns of two-dimensional register tiles,
+/// from the maps that read the vector and the reductions that compute it. Vectors that maps, loops and reductions tie
+/// together lie the same way.
 class VectorRoles {
 public:
   explicit VectorRoles(tile::KernelOp kernel) {
@@ -63,7 +64,7 @@ public:
     return !layout || layout.getRole() == FragmentRole::Rows || layout.getRole() == FragmentRole::Columns;
   }
 
-  /// A vector in registers that has no layout of another kind.
+  /// Whether a value is a vector in registers without a layout, or with a layout along rows or columns.
   static bool isVector(Value value) {
     auto type = dyn_cast<TileType>(value.getType());
     return type && type.rank() == 1 && type.getSpace() == MemorySpace::Register && isPlain(type);
@@ -73,8 +74,8 @@ public:
     return !isPlain(type) || type.getLayout() == layout;
   }
 
-  /// Whether a map over two axes, or a store of a tile element by element, reads the vector along its rows; nothing for
-  /// what is no such vector.
+  /// Whether a map over two axes, or a scatter of a tile, reads the vector along the tile's rows. Returns nothing if
+  /// the use is not of such a vector.
   static std::optional<bool> wanted(OpOperand &use) {
     TileType tile;
     if (auto map = dyn_cast<tile::MapOp>(use.getOwner()))
@@ -88,8 +89,8 @@ public:
 
   static bool givesRows(tile::ReduceOp reduce) { return reduce.getTile().getType().axis(0) != reduce.getAxis(); }
 
-  /// As the first of those that ask for it wants it. One that meets no tile of two axes lies along rows if they can be
-  /// split so.
+  /// Whether the vector lies along rows. The first use that was registered decides. A vector that is combined with no
+  /// two-axis tile lies along rows if its size is a multiple of 16.
   bool isRows(Value value) {
     auto leader = classes.findLeader(key(value));
     if (leader != classes.member_end())
@@ -130,15 +131,16 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return FragmentAttr::get(&getContext(), role, plan.getWarpsOfRows(rows), columnWarps);
   }
 
-  /// Warps that split the last axis of `type`. Warpgroups share out the columns of a tile that has not rows for each.
+  /// How many warps split the last axis of `type`. Where a tile has fewer rows than all warpgroups take, the warpgroups
+  /// split its columns.
   int64_t columnWarpsOf(TileType type) {
     const bool isFlat = producerWarps && type.rank() == 2 && type.getSpace() == MemorySpace::Register &&
                         type.getShape()[0] < 16 * warps && 16 * warps % type.getShape()[0] == 0;
     return isFlat ? 16 * warps / type.getShape()[0] : type.axis(type.rank() - 1) == "dv" ? dvWarps : 1;
   }
 
-  /// The widest panel that divides a warp's share of a row: its columns then start with a panel. Where TMA
-  /// brings tiles, the width that it is quick with.
+  /// The swizzle with the widest panel that divides the part of a row that one warp reads, so that each warp's columns
+  /// start at a panel. Where TMA copies tiles, the panel has the width that TMA copies fastest.
   Attribute swizzle(TileType type, bool singleRows) {
     int64_t shareBytes =
         type.getShape().back() / columnWarpsOf(type) * type.getElementType().getIntOrFloatBitWidth() / 8;
@@ -146,7 +148,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
                          : sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
-  /// Vectors in shared memory are computed thread by thread, and stored one value after the other.
+  /// The layout of a tile or vector. A vector in shared memory has none: its values are contiguous, written one by each
+  /// thread.
   Attribute layoutFor(Value value) {
     auto type = cast<TileType>(value.getType());
     auto load = value.getDefiningOp<tile::LoadOp>();
@@ -157,7 +160,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return rowFragment(FragmentRole::C, type.getShape()[0], columnWarpsOf(type));
   }
 
-  /// An error where the parts of the rows are not those of the warps.
+  /// Emits an error if the parts of a sum along diagonals are not the rows that each warp holds.
   static bool areOfWarps(tile::SumDiagonalsOp sum) {
     auto layout = dyn_cast<FragmentAttr>(sum.getTile().getType().getLayout());
     const int64_t parts = sum.getType().getShape()[0];
@@ -168,7 +171,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return false;
   }
 
-  /// An error where a tile's sizes are not made of whole fragments and panels.
+  /// Emits an error if a tile's sizes are not multiples of its fragment's or panel's size.
   static bool isMadeOfFragments(Value value) {
     auto type = dyn_cast<TileType>(value.getType());
     if (!type || type.rank() > 2)
@@ -193,7 +196,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return true;
   }
 
-  /// Distances of parts are where sums along diagonals leave them: only maps and scatters go element by element.
+  /// Emits an error if an op other than a map or scatter takes a tile of sums along diagonals: only these ops read such
+  /// a tile element by element.
   static bool isTaken(Operation *op) {
     for (Value value : llvm::concat<Value>(op->getOperands(), op->getResults())) {
       auto type = dyn_cast<TileType>(value.getType());
@@ -211,7 +215,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
                   : fragment(FragmentRole::Columns, columnWarpsOf(type));
   }
 
-  /// Rows that are only added to memory lie one after another, as TMA takes them.
+  /// Whether the only readers of a shared tile add it to memory. Such a tile has no swizzle: its rows are contiguous,
+  /// as TMA's bulk reduction reads them.
   static bool isAddedAlone(Value value) {
     return value.getDefiningOp<tile::ConvertOp>() &&
            cast<TileType>(value.getType()).getSpace() == MemorySpace::Shared && !value.use_empty() &&
@@ -223,7 +228,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       value.setType(type.withLayout(layoutFor(value)));
   }
 
-  /// Vectors in registers lie along the rows or the columns of the tiles that they meet.
+  /// Gives register vectors a layout along the rows or the columns of the tiles that they are combined with.
   void assignVectors(tile::KernelOp kernel) {
     VectorRoles roles(kernel);
     auto assignVector = [&](Value value) {
@@ -233,7 +238,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     };
     kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), assignVector); });
     kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), assignVector); });
-    // A vector that meets some tiles along their rows and others along their columns is exchanged for the others.
+    // A vector that is combined with some tiles along rows and with others along columns is converted for the others.
     kernel.walk([&](Operation *op) {
       for (OpOperand &use : op->getOpOperands())
         if (std::optional<bool> rows = VectorRoles::wanted(use))
@@ -256,7 +261,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     use.set(tile::named(convert.getResult(), tile::nameOf(use.get())));
   }
 
-  /// A reduction gives what its tile's layout says; others read it as it is laid out for them.
+  /// A reduction returns the layout that its tile's layout implies. A conversion gives the result's readers the layout
+  /// that they need.
   void exchangeResult(tile::ReduceOp reduce, FragmentAttr layout) {
     TileType wanted = reduce.getResult().getType();
     reduce.getResult().setType(wanted.withLayout(layout));
@@ -269,8 +275,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       exchange(reduce.getInitMutable()[0], layout);
   }
 
-  /// What each lane computes for the others: what producer warps store to shared memory, and what lanes load for those of
-  /// their warp.
+  /// Assigns the layouts of maps that each lane computes for other lanes: maps that producer warps store to shared
+  /// memory, and conditional vectors that the lanes of a warp load for one another.
   void assignLanes(tile::MapOp map) {
     TileType type = map.getResult().getType();
     const bool stored =
@@ -288,7 +294,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       map.getResult().setType(type.withLayout(fragment(FragmentRole::Lanes)));
   }
 
-  /// A vector in shared memory that meets the rows of tiles is read once a row, in front of the first of them.
+  /// Converts a vector in shared memory to registers before the first map that reads the vector along the map's rows,
+  /// so that a lane reads it once a row and not once an element.
   static void holdRows(tile::KernelOp kernel) {
     SmallVector<OpOperand *> uses;
     kernel.walk([&](tile::MapOp map) {
@@ -314,11 +321,12 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     }
   }
 
-  /// Makes `mma`'s left operand an `a` fragment where registers hold it: P, and Q as the text has it.
+  /// Makes the left operand of `mma` an `a` fragment if it is in registers: P always, Q if the tile IR converts Q to
+  /// registers.
   void assignLeftOperand(tile::MmaOp mma) {
     Value lhs = mma.getLhs();
     auto type = cast<TileType>(lhs.getType());
-    // A shared tile may be stored by its columns.
+    // In shared memory the rows of the product may be the tile's second axis.
     const int rows = type.findAxis(mma.getResult().getType().axis(0)) == 0 ? 0 : 1, along = 1 - rows;
     auto wanted = TileType::get(&getContext(), {type.getAxes()[rows], type.getAxes()[along]},
                                 {type.getShape()[rows], type.getShape()[along]}, type.getElementType(),

@@ -1,21 +1,22 @@
-//===- AssignRoles.cpp - How deep each ring is, and which warps fill it -------===//
+//===- AssignRoles.cpp - Choose the depth of each ring and the warps that fill it -------===//
 //
-// Writes what the text leaves open. A kernel with roles has one that fills rings and one that computes:
+// Completes the attributes that the text leaves open. A kernel with roles has one role that fills rings and one that
+// computes:
 //
-//     what                                     stages     by
+//     tiles                                    stages     filled by
 //     ---------------------------------------  ---------  ----------------------------------------------------
 //     copies before the loop                   1          the first warp
-//     copies in the loop                       2          the first warp; where tiles are searched, which it does,
-//                                                         too, the second all but the first of them
+//     copies in the loop                       2          the first warp; where that warp also searches tiles,
+//                                                         the second warp makes all copies but the first
 //     windows                                  as the     the first warp
-//     values by distance                         first    all warps but the first; beside vectors the second
-//     columns of masks, in stages beside the     copy     the first warp; others where the text says so, in stages of
-//       first copy                                        their own
-//     other vectors that are loaded                       the last two
-//     tiles that are added to memory             1        a warp that fills no ring: the second, or the third, and vectors
-//                                                         come from the last alone
+//     relative-position values                   first    all warps but the first; if vectors are loaded, warp 1
+//     per-key vectors of masks                   copy     the first warp, into the stages of the first copy; or
+//                                                         warps of the text, into stages of their own
+//     other loaded vectors                                the last two warps
+//     tiles that are added to memory             1        stored by a warp that fills no ring, the second or third; the
+//                                                         last warp alone then loads vectors
 //
-// Without, all warps copy.
+// In a kernel without roles all warps copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -80,7 +81,7 @@ public:
           setRing(op, filling, first, warps);
     };
     const int64_t warps = sched::fillingWarps(kernel);
-    const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // by the text
+    const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // the warps that the text names
     assign(once, 0);
     assign(ArrayRef(streamed).take_front(1), 0);
     assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())),
@@ -89,7 +90,7 @@ public:
     assign(columns, 0);
     assign(windows, 0);
     const int64_t freeWarp = warpForStores();
-    // Of the last two warps those that take nothing to memory.
+    // Vectors are loaded by those of the last two warps that store nothing to memory.
     const bool sharesThird = freeWarp == 2 || taking.contains(2), sharesLast = freeWarp == 3 || taking.contains(3);
     assign(vectors, sharesThird ? 3 : 2, sharesThird || sharesLast ? 1 : warps - 2);
     for (Operation *op : stored)
@@ -99,7 +100,7 @@ public:
   }
 
 private:
-  /// Whether a loop adds a tile to memory in each pass, which TMA can.
+  /// Whether a loop adds a tile to memory in each iteration and TMA can do the addition.
   bool isAddedByEngine(Operation *op) {
     auto accumulate = dyn_cast<tile::AccumulateOp>(op);
     auto around = dyn_cast<tile::ForBlocksOp>(op->getParentOp());
@@ -122,7 +123,8 @@ private:
     return warps;
   }
 
-  /// The second, third or last warp, if it fills no ring; else 0. Vectors that leave their warps to the pass keep the last.
+  /// The first warp, from warp 1 on, that fills no ring; 0 if there is none. The last warp is excluded if this pass
+  /// still has to assign warps to vectors.
   int64_t warpForStores() {
     llvm::SmallDenseSet<int64_t> busy;
     for (const auto &ops : {once, streamed, computed, columns, windows, vectors})
@@ -136,7 +138,8 @@ private:
     return 0;
   }
 
-  /// By the warp that the text names, or else by `freeWarp`; where there is none, by lanes.
+  /// Assigns the store `op` to the warp that the text names, else to `freeWarp`. Without such a warp the computing
+  /// lanes store element by element.
   LogicalResult assignStored(Operation *op, int64_t freeWarp) {
     RingAttr ring = sched::ringOf(op);
     if (ring && ring.getRole())
@@ -157,7 +160,7 @@ private:
     op->setAttr(sched::ringAttr, RingAttr::get(op->getContext(), ringDepth(op), role, first, warps));
   }
 
-  /// Whether tiles read it under no condition of their own.
+  /// Whether a map of a tile reads the staged vector without a condition of its own.
   static bool isReadAlways(tile::ConvertOp staged) {
     return llvm::any_of(staged.getResult().getUsers(), [&](Operation *user) {
       auto map = dyn_cast<tile::MapOp>(user);
@@ -165,7 +168,7 @@ private:
     });
   }
 
-  /// Whether rows of tiles are found in pages, or end where the tensor does not.
+  /// Whether rows of loaded tiles are in pages, or end before the tensor's end.
   bool findsRows() {
     return llvm::any_of(streamed, [](Operation *op) {
       auto load = dyn_cast<tile::LoadOp>(op);
@@ -174,7 +177,7 @@ private:
     });
   }
 
-  /// The kernel's roles, and the registers of their threads.
+  /// Checks the kernel's roles, and chooses the registers of their threads if the text does not.
   LogicalResult nameRoles() {
     auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr);
     if (roles.size() != 2)
@@ -201,7 +204,8 @@ private:
     }
     if (!fills.getRegisters() || !computes.getRegisters())
       return kernel.emitOpError("gives registers to one role alone; give them to both, or to none");
-    // Those of the launch, which roles share out among themselves: a role waits for more for ever.
+    // The roles divide the registers that the block has at launch (setmaxnreg). A role that requests more waits
+    // forever.
     const int64_t threads = 32 * (fills.getWarps() + computes.getWarps()),
                   registers =
                       32 * (fills.getWarps() * fills.getRegisters() + computes.getWarps() * computes.getRegisters()),
@@ -221,7 +225,7 @@ private:
     return success();
   }
 
-  /// A ring of the text is filled by warps that there are.
+  /// Checks that a ring in the text names a role and warps that exist.
   static LogicalResult checkRing(Operation *op, RoleAttr role) {
     if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getResult().getType().rank() == 1)
       return load.emitOpError("is of single values, which TMA of a role does not bring; load the vector to "

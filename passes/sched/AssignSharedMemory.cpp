@@ -1,7 +1,7 @@
 //===- AssignSharedMemory.cpp - Offsets of the shared buffers ----------------===//
 //
-// Each buffer lies at the lowest offset where it overlaps no buffer that is alive at the same time; so the output tile
-// takes the place of Q. A buffer lives from its first to its last use among the ops of its block.
+// Each buffer gets the lowest offset at which it overlaps no buffer that is alive at the same time. The output tile so
+// reuses the memory of Q. A buffer is alive from its first to its last use among the ops of its block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,8 +48,8 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
     }
   }
 
-  /// Swizzled tiles first: a vector between two of them would leave a gap up to the next multiple of their alignment.
-  /// Buffers that take the place of others come last.
+  /// The order of placement: swizzled tiles first, because a vector between two swizzled tiles would leave a gap up to
+  /// the next multiple of their alignment; then other buffers; last the buffers that reuse another buffer's memory.
   static SmallVector<Lifetime> inOrder(sched::KernelOp kernel) {
     SmallVector<Lifetime> swizzled, plain, over;
     kernel.walk([&](sched::SharedOp buffer) {
@@ -60,7 +60,7 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
     return lifetimes;
   }
 
-  /// At the lowest offset that no buffer holds at the same time.
+  /// Places a buffer at the lowest offset at which it overlaps no buffer that is alive at the same time.
   static void place(Lifetime &lifetime, ArrayRef<Lifetime> placed) {
     const SmallVector<Lifetime> met =
         llvm::filter_to_vector(placed, [&](const Lifetime &other) { return lifetime.meets(other); });

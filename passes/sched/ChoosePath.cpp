@@ -1,12 +1,13 @@
-//===- ChoosePath.cpp - Whether a program can be scheduled as its plan asks ---===//
+//===- ChoosePath.cpp - Remove roles from programs that cannot have producer warps ---===//
 //
-// Warps that copy for others, by TMA, and warpgroup-level products take programs of one loop over tiles,
-// with whatever copies before it and in it and whatever products: their rows are the warpgroups' 64 each, their operands
-// of 16 bits. Any other program runs on the path that takes all: warp-level products, all warps copy.
+// Producer warps, which copy by TMA, and warpgroup-level products need a program with one loop over tiles, copies
+// before the loop and in it, and products in the loop that have 64 rows for each warpgroup and 16-bit operands. Any
+// other program runs on the general path: products are warp-level and all warps copy.
 //
-// The pass runs twice. Before the tile passes that write ops which only roles serve (windows of biases, values by
-// distance), so that no kernel without roles gets such ops; what depends on the order of a tile's axes, which is not chosen
-// there, is not checked. And at the start of the schedule, where tile text written by hand begins.
+// The pass runs twice. The first run is before the tile passes that write ops which need roles (windows of biases,
+// relative-position tables), so that no kernel without roles gets such ops. The order of axes is not chosen at that
+// time, and conditions on the order are not checked. The second run is at the start of the schedule, where tile text
+// written by hand may start.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +38,7 @@ bool isShared(Value value) {
 
 std::string count(size_t n, StringRef what) { return (Twine(n) + " " + what + (n == 1 ? "" : "s")).str(); }
 
-/// Why warps cannot be specialised, or "".
+/// Finds the reason why a kernel's warps cannot be specialised; "" where they can.
 class Fault {
 public:
   /// `ordersChosen`: whether `tile-place-operands` has chosen the axes that are rows.
@@ -60,7 +61,7 @@ private:
     return "";
   }
 
-  /// Copies, by TMA; what is loaded to registers is loaded by its readers.
+  /// Checks the loads that TMA copies to shared memory. Loads to registers are done by the warps that read them.
   std::string ofLoads() {
     size_t before = 0, inside = 0;
     std::string fault;
@@ -79,8 +80,8 @@ private:
       if (isInside && !runsAhead(loop, load))
         fault = "a place that it copies from follows from what the loop computes";
     });
-    // What one warp finds and others are told, a tile of work that it has claimed and the first tile of keys, goes with the
-    // copies before the loop.
+    // The warp that claims a tile of work or searches for the first tile of keys sends the result as a message,
+    // together with the copies before the loop. So there must be such a copy.
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     const bool saysSomething = tile::findOperand(kernel, tile::workCounter) || !domain || domain.skips();
     if (fault.empty() && ((!before && saysSomething) || !inside))
@@ -89,8 +90,8 @@ private:
     return fault;
   }
 
-  /// Whether each warpgroup has 64 of `rows`, or with fewer rows than that of each a share of the columns, which begins a
-  /// panel of the right operand.
+  /// Whether the result has `rows` rows, 64 for each warpgroup. A result with fewer rows is accepted if warpgroups can
+  /// split its columns, each split starting at a panel of the right operand.
   bool isSplit(tile::MmaOp mma, int64_t rows) {
     TileType result = mma.getResult().getType(), rhs = cast<TileType>(mma.getRhs().getType());
     if (result.getShape()[0] == rows)
@@ -124,7 +125,7 @@ private:
     return fault;
   }
 
-  /// A shared tile is written by all warps of a block.
+  /// Rejects stores of shared tiles: all warps of a block would have to take part.
   std::string ofStores() {
     std::string fault;
     kernel.walk([&](Operation *op) {
@@ -139,7 +140,8 @@ private:
   tile::ForBlocksOp loop;
 };
 
-/// What only the passes write that have found the shape before.
+/// Whether the kernel has ops that only kernels with producer warps have: scaled tiles, windows, rows of a warpgroup,
+/// relative-position tables.
 bool isMadeForProducerWarps(tile::KernelOp kernel) {
   return holds<Operation *>(kernel, [](Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
@@ -164,7 +166,7 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
         kernel.emitError() << "cannot be scheduled around producer warps, for which some of its ops are: " << fault;
         return signalPassFailure();
       }
-      // Of what a schedule says the depth of copies is left.
+      // Of all schedule attributes only the depths of rings remain.
       for (StringRef name :
            {StringRef(sched::rolesAttr), StringRef(sched::persistentAttr), StringRef(sched::pingPongAttr),
             StringRef(sched::overlapAttr), StringRef(sched::stageBiasesAttr)})

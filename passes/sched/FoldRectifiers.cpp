@@ -1,14 +1,14 @@
-//===- FoldRectifiers.cpp - A maximum with 0 in the rounding that follows -----===//
+//===- FoldRectifiers.cpp - Fold a maximum with 0 into the rounding that follows -----===//
 //
 //     before                                        after
 //     ------------------------------------------    ------------------------------------------
 //     %p = tile.map(%s) { maximumf(f(%s), 0) }      %p = tile.map(%s) { f(%s) }
 //     %a = tile.convert %p : ... bf16               %a = tile.convert %p relu : ... bf16
 //
-// cvt.relu rounds a pair of floats and makes 0 of what is negative, NaN NaN, as maximumf does: the maximum takes no
-// instruction of its own. So where all that reads the map's tile packs it for a product; what dropout keeps is as it was,
-// and what it drops is 0 in any case, unless it notes its choice in the sign. maxnumf, the max of expressions, gives 0 for
-// NaN, and stays.
+// cvt.relu rounds a pair of floats, replaces negative numbers by 0 and keeps NaN, as maximumf does. The maximum then
+// takes no instruction of its own. The pass applies where every reader of the map's tile packs the tile for a product.
+// Dropout may be in between: it keeps an element or makes it 0. Dropout that records its choice in the sign bit is
+// excluded. maxnumf, the max of users' expressions, returns 0 for NaN and is left alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,13 +28,14 @@ using namespace attune;
 
 namespace {
 
-/// Whether a tile is a left operand's fragment of 16-bit floats, two in a register.
+/// Whether a tile is the fragment of a product's left operand, of 16-bit floats, two in a register.
 bool isPacked(tile::TileType type) {
   auto layout = dyn_cast_or_null<sched::FragmentAttr>(type.getLayout());
   return layout && layout.getRole() == sched::FragmentRole::A && !type.getElementType().isF32();
 }
 
-/// The conversions that round `tile` for products, dropout before them or not; false where anything else reads it.
+/// Collects the conversions that round `tile` for products, directly or after dropout. Returns false if any other op
+/// reads the tile.
 bool collectPacking(Value tile, SmallVectorImpl<tile::ConvertOp> &packing) {
   return llvm::all_of(tile.getUsers(), [&](Operation *user) {
     if (auto dropout = dyn_cast<tile::DropoutOp>(user))
@@ -58,7 +59,7 @@ struct FoldRectifiers : attune::impl::FoldRectifiersBase<FoldRectifiers> {
 
   void runOnOperation() override {
     getOperation().walk([](tile::MapOp map) {
-      // Where the map does not run, its input passes as it is.
+      // A map that does not run passes its input through, without the maximum: such maps are skipped.
       if (map.getOnlyIf() || map.getColumns())
         return;
       OpOperand &yielded = map.getYield()->getOpOperand(0);

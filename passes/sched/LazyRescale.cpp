@@ -1,32 +1,36 @@
-//===- LazyRescale.cpp - A row keeps its maximum until exponentials grow out of range ---===//
+//===- LazyRescale.cpp - Lazy rescaling of the softmax ---===//
 //
-// The softmax subtracts a row's maximum so that exp2 does not overflow; the maximum of some of the keys so far serves
-// as well, as it leaves with the division by the sum. So m stays, and the tile's sum of exponentials, which is needed
-// anyway, says whether it could:
+// The softmax subtracts a row's maximum m so that exp2 does not overflow. The maximum of an earlier part of the keys
+// serves as well, because m cancels in the division by the sum. So m is kept, and the tile's sum of exponentials, which
+// is needed anyway, shows whether the exponentials stayed in range:
 //
 //     before                                        after
 //     --------------------------------------        -------------------------------------------------------------
 //     m' = max(m, max(x))                           P = convert(exp2((x - m) c)); sum = sum of them, in each lane
 //     p = exp2((x - m') c); P = convert(p)          l' = l + sum
 //     l' = l alpha + sum(p)                         if a lane of the warp has a sum of 2^15 or more, or a NaN:
-//     O' = O alpha                                    what stands on the left
+//     O' = O alpha                                    the code on the left instead
 //
-// Most tiles so need no maximum, no exchange between lanes and no rescaling. 2^15 is in range for P in f16 and far from
-// the end of O and l in float32. Some key is at m, or was, so that l stays at 1 or above.
+// Most tiles then need no maximum, no exchange between lanes and no rescaling. 2^15 is in range for P in f16 and far
+// below the largest O and l in float32. Some earlier key had the score m, so that l is at least 1.
 //
-// What is on the right is exp2((x - m) c) for f16 and for `precise`. For bf16 it is one multiply-add, exp2(c x +
-// addend), whose addend is carried beside m (createAddend): rows for which its rounding would matter have an infinite
-// addend, and go to the left in every tile. Where a row has seen no key m is the least finite float, and the addend the
-// greatest: what is hidden has exp2(-inf) = 0, and the first visible key exp2(inf).
+// The exponentials on the right are exp2((x - m) c) for f16 and for `precise`. For bf16 the exponent is one FMA, exp2(c
+// x + addend), and the loop carries the addend together with m (createAddend). Rows for which the addend's rounding
+// would matter have an infinite addend, so that every tile runs the code on the left. Where a row has had no visible
+// key, m is the least finite float and the addend the greatest: masked keys give exp2(-inf) = 0, and the first visible
+// key gives exp2(inf).
 //
-// S has to outlive the exponentials, which go to P's registers at once, 16 columns at a time. These the product with V
-// before still reads. So the wait for it moves in front: it runs beside another warpgroup's softmax, not beside its
-// own, and this is for warpgroups that take turns. Not for dropout, whose plans have none: its arithmetic takes so long
-// that a wait in front of it is lost. Where the kernel has `sched.overlap` too, the wait stands behind the exponentials of the
-// first half of the columns: they need no register of P's, and P is made of them with the others'.
+// S must stay in registers after the exponentials, because the code on the left may need it. So the exponentials are
+// written to P's registers at once, 16 columns at a time. The previous product with V still reads these registers, and
+// the wait for that product moves before the exponentials. The product then overlaps with another warpgroup's softmax,
+// not with its own: the pass is for kernels with ping-pong scheduling. Plans with dropout have no ping-pong, because
+// dropout's arithmetic takes so long that an early wait costs more than it gains. Where the kernel has `sched.overlap`
+// too, the wait is after the exponentials of the first half of the columns: these need none of P's registers, and are
+// converted to P together with the others.
 //
-// Not in the first tile, whose maximum moves in any case. Nor where the score counts positions and tiles are visited
-// from the first on, as a search does: ALiBi rises along the keys by more than the range a tile.
+// The first tile is excluded, because it always updates the maximum. Kernels whose score depends on positions and that
+// visit tiles in increasing order, as a search does, are excluded too: ALiBi grows along the keys by more than the
+// range in each tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,12 +56,12 @@ namespace {
 constexpr float outOfRange = 32768;
 constexpr float greatest = std::numeric_limits<float>::max();
 
-/// A loop's softmax, and how its results leave the tile.
+/// The ops of a loop's softmax, from the maximum to P.
 struct Softmax {
   tile::ReduceOp maximum;
-  tile::MapOp base; ///< the maximum, or 0 where there is none
+  tile::MapOp base; ///< the maximum, or 0 where no key is visible
   tile::MapOp exponentials;
-  tile::MapOp alpha;             ///< by what the maximum's move changes the exponentials before
+  tile::MapOp alpha;             ///< the factor by which a new maximum rescales earlier exponentials
   tile::MapOp sumBefore, output; ///< the carried sum and accumulator, times alpha
   tile::ReduceOp sum;
   tile::ConvertOp probability;
@@ -66,14 +70,14 @@ struct Softmax {
   Value carriedSum() { return sumBefore.getInputs()[0]; }
   Value accumulator() { return output.getInputs()[0]; }
 
-  /// All that follows from the maximum, in order, but for the base.
+  /// The ops that depend on the maximum, except `base`, in order.
   SmallVector<Operation *> ops() {
     SmallVector<Operation *> ops{maximum, exponentials, alpha, sumBefore, output, sum, probability};
     llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     return ops;
   }
 
-  /// The wait, with that for the next V in front of it, and what is released behind.
+  /// The wait for the accumulator, the wait for the next V directly before it, and the waits and releases after it.
   SmallVector<Operation *> waits() {
     SmallVector<Operation *> waits;
     if (auto values = dyn_cast_or_null<sched::WaitOp>(wait->getPrevNode()))
@@ -85,7 +89,7 @@ struct Softmax {
   }
 };
 
-/// The users of `value`, if there are `count` of them, all in its block.
+/// The users of `value`, if there are `count` users, all in the block of `value`.
 std::optional<SmallVector<Operation *>> usersOf(Value value, size_t count) {
   SmallVector<Operation *> users(value.getUsers());
   const bool match = users.size() == count &&
@@ -98,7 +102,7 @@ template <typename Op> Op onlyUser(Value value) {
   return users ? dyn_cast<Op>(users->front()) : Op();
 }
 
-/// The two users of `value`, a map to a vector and one to a tile, if these are all.
+/// Whether `value` has two users only, a map that returns a vector and a map that returns a tile.
 bool splitUsers(Value value, tile::MapOp &vector, tile::MapOp &tile) {
   auto users = usersOf(value, 2);
   if (!users)
@@ -143,8 +147,9 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-/// Whether the ops that follow from the maximum can move behind all that is between them, and the waits to where these
-/// begin, or end: nothing between reads what they give, and what is waited for has begun, or is not read before.
+/// Whether the ops that depend on the maximum can move together to the last of them, and the waits before them (or,
+/// with `overlap`, between them). No op in between may read their results. The products that the waits complete must
+/// have started before, or, with `overlap`, must not be read before.
 bool isInOneBlock(Softmax softmax, bool overlap) {
   const SmallVector<Operation *> moving = softmax.ops(), waits = softmax.waits();
   Operation *first = softmax.maximum, *last = moving.back();
@@ -167,8 +172,8 @@ bool isInOneBlock(Softmax softmax, bool overlap) {
          });
 }
 
-/// A copy of `map` in front of it that computes its first half of the columns, whole blocks of 16; what stays for `map`
-/// are the others: all, where there is one block.
+/// Inserts a copy of `map` before it that computes the first half of the columns, in whole blocks of 16; `map` then
+/// computes the other columns. A map of one block of columns stays whole.
 void splitFirstHalf(tile::MapOp map) {
   constexpr int64_t block = 16;
   const int64_t columns = map.getResult().getType().getShape().back(), half = columns / block / 2 * block;
@@ -181,8 +186,8 @@ void splitFirstHalf(tile::MapOp map) {
   map.getInputsMutable().slice(0, 1).assign(first.getResult());
 }
 
-/// The loop with one more carried tile, the last. Its next value is not there yet: the caller appends it to what
-/// `sched.next` takes.
+/// Adds a carried tile to the loop, as the last one. The caller appends the tile's next value to the operands of
+/// `sched.next`.
 sched::ForTilesOp carryTile(sched::ForTilesOp loop, Value init) {
   OpBuilder builder(loop);
   SmallVector<Value> tiles(loop.getTiles());
@@ -201,17 +206,17 @@ sched::ForTilesOp carryTile(sched::ForTilesOp loop, Value init) {
   return wider;
 }
 
-/// Where |c m| is below, a multiply-add's addend c m is rounded by at most 2^-11, less than bf16 rounds the
-/// exponential. Beyond, exponents take the difference x - m.
+/// Below this |c m|, the FMA's addend c m is rounded by at most 2^-11, less than the rounding of the exponential to
+/// bf16. Above it, exponents use the difference x - m.
 constexpr float farExponent = 16384;
 
-/// What the multiply-add of an exponent adds for a row of maximum m, for bf16: exp2(fma(c, x, addend)).
+/// The addend of the exponent's FMA for a row of maximum m, for bf16: exp2(fma(c, x, addend)).
 ///
 ///     m                              addend
-///     |c m| < 2^14                   -c m, rounded by 2^-11 at most, less than P is
-///     no key so far (least)          such that the first visible key, however small, makes exp2 infinite, and hidden
-///                                    ones 0; for c >= 1 no such number exists: as below
-///     else                           infinity: every tile moves the maximum, and takes the exact difference
+///     |c m| < 2^14                   -c m, rounded by at most 2^-11, less than the rounding of P
+///     no visible key (m is least)    the greatest float: exp2 is infinite for the first visible key, however small, and
+///                                    0 for masked keys; for c >= 1 no such number exists, and the next line applies
+///     otherwise                      infinity: every tile updates the maximum and uses the exact difference
 Value createAddend(OpBuilder &builder, Location loc, Value maximum, float factor) {
   return createMap(builder, loc, "addend", maximum.getType(), maximum, [&](ValueRange v) -> Value {
     auto constant = [&](float value) -> Value {
@@ -229,7 +234,7 @@ Value createAddend(OpBuilder &builder, Location loc, Value maximum, float factor
   });
 }
 
-/// exp2(fma(x, c, addend)) in the place of exp2((x - m) * c).
+/// Creates exp2(fma(x, c, addend)), which replaces exp2((x - m) * c).
 tile::MapOp fuseExponents(OpBuilder &builder, tile::MapOp exponentials, Value addend, float factor) {
   Location loc = exponentials.getLoc();
   Value p = createMap(builder, loc, tile::nameOf(exponentials.getResult()), exponentials.getResult().getType(),
@@ -240,8 +245,8 @@ tile::MapOp fuseExponents(OpBuilder &builder, tile::MapOp exponentials, Value ad
   return p.getDefiningOp<tile::MapOp>();
 }
 
-/// `overlap`: the first half of its exponentials beside the loop's own product with V. `byAddend`: they are
-/// multiply-adds.
+/// Rewrites the softmax for lazy rescaling. `overlap`: the first half of the exponentials overlaps with the warpgroup's
+/// own product with V. `byAddend`: the exponents are FMAs.
 void keepMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byAddend) {
   tile::ReduceOp maximum = softmax.maximum;
   const float factor = *exponentFactor(softmax.exponentials);
@@ -249,7 +254,7 @@ void keepMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
   const SmallVector<Operation *> moving = softmax.ops();
   Operation *last = moving.back();
 
-  // A finite maximum where a row has seen no key.
+  // The maximum starts from the least finite float instead of -inf.
   const unsigned scalars = loop.getInits().size();
   {
     OpBuilder before(loop);
@@ -263,7 +268,7 @@ void keepMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
 
   const SmallVector<Operation *> waits = softmax.waits();
 
-  // By the maximum as it is.
+  // The exponentials, sum and P with the maximum kept.
   OpBuilder builder(loop.getContext());
   builder.setInsertionPointAfter(last);
   IRMapping held;
@@ -279,10 +284,10 @@ void keepMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
   builder.clone(*softmax.probability, held);
   Value l = createMap(builder, loc, tile::nameOf(softmax.sum.getResult()), sum.getType(), {softmax.carriedSum(), sum},
                       [&](ValueRange v) -> Value { return arith::AddFOp::create(builder, loc, v[0], v[1]); });
-  // Unordered: a NaN moves it.
+  // The comparison is unordered, so that a NaN also updates the maximum.
   Value moves = createAny(builder, loc, "moves", sum, arith::CmpFPredicate::UGE, outOfRange);
 
-  // Or as before, but that the maximum is finite in any case.
+  // The branch that updates the maximum runs the original ops; `base` is not needed, because the maximum is finite.
   softmax.base.getResult().replaceAllUsesWith(maximum.getResult());
   softmax.base.erase();
   SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(),
@@ -295,13 +300,14 @@ void keepMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
     stayed.push_back(loop.getBody().getArguments().back());
   }
   auto branch = scf::IfOp::create(builder, loc, TypeRange(ValueRange(moved)), moves, /*withElseRegion=*/true);
-  // In front of the branch in any case: its warps may go separate ways there, and the wait is the warpgroup's.
+  // The wait stays before the branch: the warps of a warpgroup may diverge in the branch, and a wait is for the whole
+  // warpgroup.
   if (overlap)
     splitFirstHalf(exponentials);
   for (Operation *op : waits)
     if (overlap || maximum->isBeforeInBlock(op))
       op->moveBefore(overlap ? exponentials.getOperation() : maximum.getOperation());
-  // All that follows from the maximum.
+  // All ops that depend on the maximum move into the branch.
   SmallVector<Operation *> inside(moving);
   if (byAddend)
     inside.insert(llvm::find(inside, maximum.getOperation()) + 1, moved.back().getDefiningOp());
@@ -334,7 +340,7 @@ struct LazyRescale : attune::impl::LazyRescaleBase<LazyRescale> {
         continue;
       }
       kernel.walk([&](sched::ForTilesOp loop) {
-        // The loop around it has the first tile.
+        // Only the inner loop is rewritten; the loop around it runs the peeled first tile.
         if (!loop->getParentOfType<sched::ForTilesOp>())
           return;
         std::optional<Softmax> softmax = match(loop);

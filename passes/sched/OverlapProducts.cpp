@@ -1,26 +1,27 @@
-//===- OverlapProducts.cpp - Products beside what reads other products --------===//
+//===- OverlapProducts.cpp - Software-pipeline the products of a loop --------===//
 //
-// Says when the ops of a loop run (`sched.at`); tile-pipeline-stages moves them. Products that follow from no other
-// start first. A product that adds to a carried tile what the loop computes from another product is deferred: it is the
-// tile's before, and runs beside what leads to the next one. In attention's forward pass:
+// Writes attributes that say when the ops of a loop run (`sched.at`); tile-pipeline-stages moves the ops. Products that
+// depend on no other product start first. A product that adds a value computed from another product to a carried tile
+// is deferred: it works on the tile before, and is overlapped with the softmax of the current tile. In attention's
+// forward pass:
 //
-//     as written                         order  stage
-//     ----------------------------------  -----  -----  -----------------------------------------------------------------
-//     S = Q K                             0      0      leads: it follows from no other product
+//     as written                          order  stage
+//     ----------------------------------  -----  -----  ----------------------------------------------------------
+//     S = Q K                             0      0      leading: S depends on no other product
 //     m, l, alpha, P' = softmax(S)        3      0      while both products run
-//     O' = O alpha                        5      0      behind the wait for O
-//     P = convert(P')                     6      0      where P of the tile before lies, which is read until then
+//     O' = O alpha                        5      0      after the wait for O
+//     P = convert(P')                     6      0      in the registers of the P before; its product is done
 //     O = O' + P V                        1      1      deferred
 //
-// What conditional maps load (tile.map without inputs) is asked for beside the products, order 2.
+// Vectors that conditional maps load (tile.map without inputs) are loaded while the products run, order 2.
 //
-// Where the kernel has `sched.overlap`, V of a tile is waited for when its softmax ends, order 4, in front of the wait for O:
-// a device compiler does not move the latter over a loop, and a wait on a barrier is one. Without it, the compiler moved
-// the wait for O up to that for S, and no product ran beside the softmax. Waiting there holds two stages of V, which a
-// ring of one does not have. Else V is waited for where it is read, and one warpgroup's products run beside another's
-// softmax.
+// Where the kernel has `sched.overlap`, the wait for V of a tile is at the end of the tile's softmax, order 4, before
+// the wait for O. The wait on V's mbarrier is a loop, and the device compiler does not move the wait for O across a
+// loop. Without the wait for V there, the compiler moved the wait for O up to the wait for S, and no product overlapped
+// with the softmax. At order 4 two stages of V are in use, so V's ring needs two stages. In other kernels V is waited
+// for where it is read, and one warpgroup's products overlap with another warpgroup's softmax.
 //
-// A loop's products are deferred while registers hold their left operands beside what the loop carries.
+// A product is deferred only if registers can hold its left operand in addition to the tiles that the loop carries.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,12 +45,12 @@ namespace {
 
 enum Order : int64_t { Leading, Deferred, Beside, Following, NextWait, Rescaled, Rounded };
 
-/// A product that can be the tile's before.
+/// A product that can be deferred to the next iteration.
 struct Deferral {
   tile::MmaOp product;
-  tile::MapOp rescale;         ///< between the carried tile and the product; or null
-  tile::ConvertOp leftOperand; ///< into the registers that the product reads
-  tile::LoadOp rightOperand;   ///< of this loop, for the product alone; or null
+  tile::MapOp rescale;         ///< the map that rescales the carried tile for the product; null if none does
+  tile::ConvertOp leftOperand; ///< the conversion to the registers that the product reads
+  tile::LoadOp rightOperand;   ///< the load in this loop that only the product reads; null if there is none
 };
 
 class ProductOrder {
@@ -78,8 +79,8 @@ private:
     op.setAttr(sched::atAttr, AtAttr::get(loop.getContext(), stage, order));
   }
 
-  /// The carried tile that the product adds to, by way of `rescale` or as it is, if nothing else reads it, and the product
-  /// gives its next value.
+  /// Whether the product adds to a carried tile, directly or after the map `rescale`, is the tile's only reader, and
+  /// yields the tile's next value.
   bool addsToCarried(tile::MmaOp product, tile::MapOp &rescale) {
     Value carried = product.getAcc();
     if (!carried)
@@ -108,7 +109,7 @@ private:
     return deferral;
   }
 
-  /// Registers of a thread that hold a tile whose rows the warps share.
+  /// Registers of a thread that hold a tile whose rows are split over the warps.
   int64_t registersOf(Value tile) {
     auto type = dyn_cast<TileType>(tile.getType());
     if (!type || type.getSpace() != tile::MemorySpace::Register || type.rank() != 2)
@@ -130,7 +131,7 @@ private:
       }
   }
 
-  /// Products that lead, with what they follow from and what is written in front of the first.
+  /// Places the leading products, the ops that they depend on, and the ops written before the first of them.
   void placeLeading() {
     if (leading.empty())
       return;
@@ -160,7 +161,7 @@ private:
     }
   }
 
-  static constexpr int64_t mostRegisters = 200; ///< of a thread for tiles; what else it holds takes the rest
+  static constexpr int64_t mostRegisters = 200; ///< registers of a thread for tiles; other values need the rest
 
   tile::ForBlocksOp loop;
   Block &body;
@@ -191,7 +192,7 @@ struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
     }
   }
 
-  /// A schedule that is written in the text stays.
+  /// Whether the text has a schedule, which the pass keeps.
   static bool holdsPlaced(Block &body) {
     return llvm::any_of(body, [](Operation &op) { return op.hasAttr(sched::atAttr); });
   }

@@ -1,12 +1,15 @@
-//===- PingPong.cpp - Warpgroups start their products in turn -----===//
+//===- PingPong.cpp - Ping-pong scheduling of warpgroups -----===//
 //
-// Where the kernel has `sched.ping_pong`. Left alone, warpgroups whose products and exponentials take equally long drift into
-// step: all multiply, then all compute exponentials, and each unit idles while the other works. So the products that a
-// loop starts before it waits for one, those in front and those deferred to the next tile, are a turn: one warpgroup's
-// run beside another's softmax. The pass only says so (`sched.at`, a ping_pong "products").
+// The pass applies to kernels that have `sched.ping_pong`. Without synchronisation, warpgroups whose products take as
+// long as their exponentials drift into step: all run products, then all compute exponentials, and tensor cores and
+// special-function units idle alternately. So the products that a loop starts before it waits for any product (the
+// leading products, and the products deferred from the tile before) form a ping-pong region: one warpgroup's products
+// overlap with another warpgroup's softmax. The pass only marks the region (`sched.at`, ping_pong "products");
+// tile-pipeline-stages writes the barriers.
 //
-// Not where warpgroups pass over tiles (`within`) and rings have one stage: one that passes over a tile holds it until
-// its turn, which may follow one that waits for the next tile.
+// Loops whose warpgroups skip tiles (`within`) and that have a ring of one stage are excluded. A warpgroup that skips a
+// tile would hold the tile's stage until the other warpgroup has passed the ping-pong region, and that warpgroup may
+// wait for the next tile, which needs the same stage.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,7 +54,7 @@ struct PingPong : attune::impl::PingPongBase<PingPong> {
 
   static void markPingPong(Block &body) {
     if (llvm::any_of(body, [](Operation &op) { return sched::placeOf(&op) && sched::placeOf(&op).getPingPong(); }))
-      return; // as the text says
+      return; // the text already has a ping-pong region
     BlockDependences dependences(body);
     for (auto product : body.getOps<tile::MmaOp>()) {
       AtAttr at = sched::placeOf(product);

@@ -1,6 +1,6 @@
 //===- PipelineCopies.cpp - Loads become asynchronous copies into rings ------===//
 //
-// The loop over K tiles becomes `sched.for_tiles`, its loads copies that run ahead:
+// The loop over K tiles becomes `sched.for_tiles`, and its loads become copies that run ahead of their use:
 //
 //     stages = 1                               stages = s >= 2
 //     ---------------------------------        -----------------------------------------
@@ -13,19 +13,20 @@
 //       copy K(n + 1)                            O += P V(n)
 //       softmax; O += P V(n)
 //
-// Where loads cannot run ahead, since their place follows from what the loop computes, where one is read while another
-// is (with one stage), or where loops are nested, all threads meet, copy, wait and meet again. So do loads outside
-// loops.
+// Some loads cannot run ahead: loads at a position that the loop computes, loads of one-stage rings that are read at
+// the same time, loads in a loop that holds another loop, and loads outside of loops. For these, all threads
+// synchronise, copy, wait and synchronise again.
 //
-// Ops of later stages work on tiles before (tile-pipeline-stages moves them there), which are in shared memory for so many
-// passes more: of a ring that they read as many tiles less are copied ahead.
+// An op of stage N works on the tile N iterations before (tile-pipeline-stages moves the op there), so that this tile
+// stays in shared memory for N more iterations. A ring that such ops read is copied as many tiles less ahead.
 //
-//     a ring of s stages, read by stages  copied in pass n        read in pass n
+//     a ring of s stages, read by stages  copied in iteration n   read in iteration n
 //     ----------------------------------  ----------------------  -------------------------
 //     first to last                       tile n + s - 1 - last   tiles n - last to n - first
 //
-// A barrier after a wait makes all threads' copies visible, and proves that all threads are done with the slot that the
-// next copy fills. Every wait's pending count is the number of groups committed after the one that it needs.
+// A barrier after a wait makes the copies of all threads visible, and guarantees that no thread still reads the slot
+// that the next copy fills. The pending count of a wait is the number of groups committed after the group that the wait
+// needs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,7 +47,7 @@ using tile::TileType;
 
 namespace {
 
-/// A buffer of `count` stages for what `load` brings.
+/// A shared buffer of `count` stages for the tiles that `load` copies.
 Value makeRing(OpBuilder &builder, tile::LoadOp load, int64_t count) {
   StringRef name = tile::nameOf(load.getResult());
   std::string ringName = count > 1 ? (name.take_until([](char c) { return c == '_'; }) + "_ring").str() : name.str();
@@ -55,13 +56,13 @@ Value makeRing(OpBuilder &builder, tile::LoadOp load, int64_t count) {
   return sched::SharedOp::create(builder, load.getLoc(), ringType(load.getResult().getType(), count), ringName);
 }
 
-/// What a load is called in remarks: after its tensor.
+/// The name of a load in remarks: the name of its tensor.
 std::string nameOf(tile::LoadOp load) {
   tile::ParamOp parameter = tile::parameterOf(load.getView());
   return parameter ? parameter.getOwnName().str() : "a tile";
 }
 
-/// The copy of a load where it stands, complete before what follows.
+/// Replaces a load by a copy at the same position, which completes before the ops that follow.
 void copyInPlace(tile::LoadOp load) {
   const bool inLoop = load->getParentOfType<tile::ForBlocksOp>() || load->getParentOfType<sched::ForTilesOp>();
   tile::remark(tile::kernelAround(load),
@@ -124,18 +125,19 @@ private:
   struct Ring {
     tile::LoadOp load;
     int64_t stages;
-    int64_t first = 0, last = 0; ///< stages of the loop whose ops read it
+    int64_t first = 0, last = 0; ///< the first and last stage of the loop whose ops read the ring
     Value buffer = {};
 
-    /// How many tiles ahead of the pass's own it is copied.
+    /// How many tiles ahead of the iteration's own tile the ring is copied.
     int64_t ahead() const { return stages - 1 - last; }
-    /// Groups that may be under way when a pass begins, which has the tile's copy complete: one is committed in each pass.
+    /// Groups that may still be in flight when an iteration begins, with its own tile's copy complete. Each iteration
+    /// commits one group.
     int64_t pending() const { return ahead() + first - 1; }
   };
 
   static int64_t stageOf(Operation *op) { return sched::placeOf(op) ? sched::placeOf(op).getStage() : 0; }
 
-  /// How deep the rings of the loop are, and who reads them.
+  /// Finds the depth of each ring of the loop and the stages that read it.
   LogicalResult findDepths(ArrayRef<tile::LoadOp> loads, bool holdsLoops) {
     Block &body = loop.getBody().front();
     placed = llvm::any_of(body, [](Operation &op) { return bool(sched::placeOf(&op)); });
@@ -152,7 +154,7 @@ private:
         ring.first = *llvm::min_element(readers);
         ring.last = *llvm::max_element(readers);
       }
-      // A pass copies its own tile at the latest, and what it waits for has been copied by the pass before.
+      // An iteration waits for copies of the iteration before, and copies its own tile at the latest.
       if (const int64_t needed = ring.last + std::max<int64_t>(1, 2 - ring.first); ring.last && ring.stages < needed)
         return load.emitOpError() << "has a ring of " << ring.stages << (ring.stages == 1 ? " stage" : " stages")
                                   << ", and is read by stage " << ring.last
@@ -171,7 +173,7 @@ private:
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
-  /// Whether what reads a tile before the loop can be moved to where all copies are complete.
+  /// Whether the readers of a tile before the loop can be moved to where all copies are complete.
   bool isReadLate(tile::LoadOp load) {
     return llvm::all_of(load.getResult().getUsers(), [&](Operation *user) {
       return user->getBlock() != loop->getBlock() || !user->isBeforeInBlock(loop) ||
@@ -181,7 +183,8 @@ private:
     });
   }
 
-  /// Whether there are two tiles at least, and the last reader of each comes before the first one of the next.
+  /// Whether there are at least two rings, and the last reader of each ring is before the first reader of the next
+  /// ring.
   bool areReadInOrder() {
     for (unsigned r = 0; r + 1 < rings.size(); ++r)
       for (Operation *user : rings[r + 1].load.getResult().getUsers())
@@ -190,7 +193,7 @@ private:
     return rings.size() > 1;
   }
 
-  /// Nothing runs beside a copy.
+  /// Each iteration copies its tiles, waits for them and then computes: no copy overlaps with compute.
   void copyThenCompute() {
     Value first = sequence.first(builder).tile;
     if (copiesOnce) {
@@ -213,13 +216,15 @@ private:
     closeLoop(tiles, {next});
   }
 
-  /// A load before the loop: its copy shares the first group, its first wait is that of the first tile.
+  /// Replaces a load before the loop by a copy in the first group, so that the wait for the first tile completes it
+  /// too.
   void copyOnce(tile::LoadOp load) {
     Value buffer = makeRing(builder, load, 1);
     sched::CopyTileOp::create(builder, load.getLoc(), load.getView(), load.getIndices(), load.getLimit(), buffer,
                               i32(0), Value());
     Value slot = sched::SlotOp::create(builder, load.getLoc(), load.getResult().getType(), buffer, i32(0));
-    // What reads it before the loop (fragments kept in registers) has to wait for it there.
+    // Ops before the loop that read the tile (conversions to fragments kept in registers) have to wait for the copy
+    // there.
     const llvm::SetVector<Operation *> users(load.getResult().user_begin(), load.getResult().user_end());
     for (Operation *user : users)
       if (user->getBlock() == loop->getBlock() && user->isBeforeInBlock(loop)) {
@@ -256,7 +261,8 @@ private:
     sched::BarrierOp::create(builder, loc);
   }
 
-  /// Fragments that live in registers are read before the loop, once their copy is complete.
+  /// Waits for the copies and moves the early readers, such as conversions of Q to fragments in registers, after the
+  /// wait.
   void readEarly() {
     if (earlyReaders.empty())
       return;
@@ -305,7 +311,7 @@ private:
     ring.load.erase();
   }
 
-  /// One buffer each: the copy of one operand runs during the product with the other.
+  /// Rings of one stage: the copy of one operand is overlapped with the product of the other.
   void alternate() {
     Value first = sequence.first(builder).tile;
     copyTile(rings[0], first, i32(0));
@@ -316,7 +322,7 @@ private:
     Value zero = i32(0);
     Value next = sequence.next(builder, {index, {}}).tile;
     waitAndSynchronize(0);
-    // Ring r + 1 is copied while ring r is read; the first ring's next tile while the last one is.
+    // Ring r + 1 is copied while ring r is read. The next tile of the first ring is copied while the last ring is read.
     for (unsigned r = 0; r < rings.size(); ++r) {
       if (r + 1 < rings.size()) {
         issue(rings[r + 1], index, zero);
@@ -342,10 +348,10 @@ private:
     return last;
   }
 
-  /// In pass n the slots of what has been read by pass n - 1 are free, and receive the tile that is `ahead` of n. The loop
-  /// carries the tile's index and its slot in rings of each depth; what follows from them is computed, as registers are
-  /// scarcer than integer instructions. Where not every tile is followed by the one after it the indices ahead are carried
-  /// too.
+  /// Rings of several stages. In iteration n the slots that iteration n - 1 has read are free, and receive the tile
+  /// `ahead()` tiles after n. The loop carries the tile's index and, for each depth of ring, the tile's slot. Other
+  /// indices and slots are recomputed from these, as registers are scarcer than integer instructions. Where the domain
+  /// skips tiles, the indices of the tiles ahead are carried too.
   void fillRings() {
     const bool dense = sequence.isContiguous();
     int64_t furthest = 0, pending = rings.front().pending();
@@ -391,7 +397,7 @@ private:
     for (Ring &ring : rings)
       copyTile(ring, ahead[ring.ahead()], free[{ring.stages, ring.ahead()}]);
     commit();
-    // In front of all that the loop says when to run.
+    // The wait and the copies run before all ops of the loop that have a `sched.at`.
     if (placed)
       for (Operation &op : *builder.getInsertionBlock())
         if (!isMemoryEffectFree(&op))
@@ -413,20 +419,20 @@ private:
     return tile::named(arith::RemUIOp::create(builder, loc, after, i32(stages)), name);
   }
 
-  /// No copy is under way, and no thread reads a shared tile, once the loop is left: its memory may be reused.
+  /// After the loop no copy is in flight and no thread reads a shared tile, so that their memory may be reused.
   void finish() { waitAndSynchronize(0); }
 
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
   TileSequence sequence;
-  bool placed = false;     ///< its ops say when they run
-  bool copiesOnce = false; ///< what stands before it
+  bool placed = false;     ///< ops of the loop have a `sched.at`
+  bool copiesOnce = false; ///< tiles before the loop are copied
   OpBuilder builder;
   Location loc;
-  Value origin = loop.getOrigin();       ///< first row of the tile that the body works on
-  Value iteration = loop.getIteration(); ///< that the tile is in; null where the domain has none
+  Value origin = loop.getOrigin();       ///< first row of the tile of the current iteration
+  Value iteration = loop.getIteration(); ///< iteration of the domain; null if the domain has no `times`
   SmallVector<Ring> rings;
-  SmallVector<int64_t> depths; ///< of these
+  SmallVector<int64_t> depths; ///< the different depths of `rings`
   SmallVector<Operation *> earlyReaders;
 };
 

@@ -1,8 +1,8 @@
-//===- PipelineStages.cpp - Loops over tiles run as their ops say ------------===//
+//===- PipelineStages.cpp - Move the ops of loops into their order and stage ------------===//
 //
-// Materialises what `sched.at` and `sched.async` say of the ops of loops: the order of a pass, the first tile in
-// front of the loop and the last one's rest behind it, waits for products, turns. It decides nothing: the passes before,
-// or a hand in the text, have.
+// Materialises `sched.at` and `sched.async` of the ops of loops: the order within an iteration, stage 0 of the first
+// tile before the loop, the later stages of the last tile after the loop, waits for products, and the barriers of
+// ping-pong regions. The pass takes no decision: earlier passes, or the author of the text, wrote the attributes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ using sched::ForTilesOp;
 
 namespace {
 
-/// Whether an op has a stage, an order or a turn.
+/// Whether an op of the loop has a `sched.at`: a stage, an order or a ping-pong region.
 bool isPlaced(ForTilesOp loop) {
   return llvm::any_of(loop.getBody().front(), [](Operation &op) { return bool(sched::placeOf(&op)); });
 }
@@ -30,8 +30,8 @@ bool startsProducts(ForTilesOp loop) {
   return llvm::any_of(loop.getBody().front(), [](Operation &op) { return op.hasAttr(sched::asyncAttr); });
 }
 
-/// The loop with its ops in their order, and how many loops stand around it for the first tiles: where ops are of several
-/// stages, the one over the tiles whose passes have ops of all of them.
+/// The steady-state loop, whose iterations run ops of all stages, in order; and the number of loops around it that
+/// expansion of the first tiles created.
 struct Steady {
   ForTilesOp loop;
   int64_t around;
@@ -73,7 +73,8 @@ LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
   return success();
 }
 
-/// Of a kernel whose warps all copy: what later stages read of the last tiles is awaited by all before it.
+/// Pipelines a loop of a kernel whose warps all copy. Before the later stages of the last tiles, all warps wait for the
+/// copies and synchronise.
 LogicalResult pipeline(ForTilesOp loop) {
   if (!isPlaced(loop))
     return success();
@@ -110,7 +111,7 @@ struct PipelineStages : attune::impl::PipelineStagesBase<PipelineStages> {
     getOperation().walk([](Operation *op) { op->removeAttr(sched::atAttr); });
   }
 
-  /// Where all warps do the same.
+  /// Pipelines the loops of a kernel without roles, where all warps run the same program.
   static LogicalResult pipelineAlike(tile::KernelOp kernel) {
     auto hasPingPongLoops = [](Operation *op) {
       return op->hasAttr(sched::asyncAttr) || (sched::placeOf(op) && sched::placeOf(op).getPingPong());

@@ -1,16 +1,18 @@
-//===- PlaceOperands.cpp - Which axis is rows, and what goes through shared memory ---===//
+//===- PlaceOperands.cpp - Choose the row axis of register tiles, copy operands to shared memory ---===//
 //
-// A matrix instruction takes its left operand from registers, where a lane holds the rows of the result, or from shared
-// memory; its right operand comes from shared memory. So the order of a register tile's axes matters (S or S^T):
+// A matrix instruction reads its left operand from registers, in which a lane holds the rows of the result, or from
+// shared memory. It reads its right operand from shared memory. So the order of a register tile's axes matters (S or
+// S^T):
 //
-//     O  += P V      contracts k: P = (q, k) is read as it lies   dS = (k, q):  dK += dS Q     as it lies
-//     dV += P^T dO   contracts q: P = (k, q) is read as it lies                 dQ += dS^T K   by way of shared memory
+//     O  += P V      contracts k: registers hold P = (q, k)   dS = (k, q):  dK += dS Q     from registers
+//     dV += P^T dO   contracts q: registers hold P = (k, q)                 dQ += dS^T K   through shared memory
 //
-// Register tiles that maps, products and loops tie together get one order, the one in which fewest products and
-// reductions must exchange elements between lanes. What then does not fit goes to shared memory by a `tile.convert`,
-// from where an operand is read in either order. A tile that is the gradient of a dense tensor, too, lies there as that
-// does, in a kernel with roles: TMA takes it from there. Where it cannot, as the tensor's rows lie at no
-// multiples of 16 bytes, another kernel starts (`tile.fallback_of`).
+// Register tiles that maps, products and loops tie together get one order of axes: the order in which the fewest
+// products and reductions exchange elements between lanes. An operand that does not have the required order is copied
+// to shared memory by a `tile.convert`; products read shared memory in either order. In a kernel with roles, a tile
+// that is also stored as the gradient of a dense tensor has the tensor's order in shared memory, so that TMA can store
+// it from there. Where TMA cannot, because the tensor's rows do not start at multiples of 16 bytes, the launch starts
+// the fallback kernel (`tile.fallback_of`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +36,8 @@ using tile::TileType;
 
 namespace {
 
-/// Whether `value` is one whose axes have an order to choose: distances are those of their part.
+/// Whether the pass can choose the order of the axes of `value`. Sums along diagonals, one row for each part of the
+/// rows, have a fixed order.
 bool isRegisterTile(Value value) {
   auto type = dyn_cast<TileType>(value.getType());
   return type && type.rank() == 2 && type.getSpace() == MemorySpace::Register && !tile::isByPart(type);
@@ -48,7 +51,8 @@ TileType withRows(TileType type, StringAttr rows) {
                        type.getLayout());
 }
 
-/// Register tiles of two axes that have one order, and what the orders cost.
+/// Groups of two-axis register tiles that must have the same order of axes, and the cost of either order for each
+/// group.
 class RowChoice {
 public:
   explicit RowChoice(tile::KernelOp kernel) {
@@ -60,7 +64,7 @@ public:
             if (dropout.getKept())
               tieAll({dropout.getKept()}, dropout.getResult());
           })
-          .Case<tile::LoadBlocksOp>([](auto) {}) // gives what is asked for
+          .Case<tile::LoadBlocksOp>([](auto) {}) // can give its result in either order
           .Case([&](tile::ConvertOp convert) {
             if (goesToMemory(convert.getResult()))
               keepOrder(convert.getTileMutable(), convert.getResult().getType().getAxes()[0]);
@@ -74,15 +78,15 @@ public:
           })
           .Case([&](tile::MmaOp mma) { weigh(mma); })
           .Case([&](tile::ReduceOp reduce) { weigh(reduce.getTile(), reduce.getAxis(), 1); })
-          // Each element goes to its own place, in any order.
+          // A scatter writes each element at indices of its own, so that either order will do.
           .Case([&](tile::ScatterOp scatter) { tieAll(scatter.getIndices(), scatter.getTile()); })
           .Case<tile::SplatOp, tile::YieldOp>([](auto) {})
           .Default([&](Operation *other) { keepOrder(other); });
     });
   }
 
-  /// Gives each tile the order that costs least. What takes or gives a tile in the order of memory gets it by a
-  /// conversion where that is another.
+  /// Gives each group of tiles the order that costs least. An op that reads or returns a tile in the order of memory
+  /// gets a conversion where the group's order differs.
   void apply(tile::KernelOp kernel) {
     SmallVector<std::pair<Value, StringAttr>> turned;
     auto collect = [&](Value value) {
@@ -131,14 +135,14 @@ private:
 
   void tieAll(std::initializer_list<Value> values, Value with) { tieAll(ValueRange(ArrayRef(values)), with); }
 
-  /// A shared tile that is written to global memory, row by row; all else reads one in either order.
+  /// Whether a shared tile is stored to global memory, row by row. All other ops read a shared tile in either order.
   static bool goesToMemory(Value tile) {
     auto type = cast<TileType>(tile.getType());
     return type.rank() == 2 && type.getSpace() == MemorySpace::Shared &&
            llvm::any_of(tile.getUsers(), [](Operation *user) { return isa<tile::StoreOp, tile::AccumulateOp>(user); });
   }
 
-  /// Memory: what it takes and gives has the order that is written.
+  /// Operands and results of ops that access memory keep the order in which they are written.
   void keepOrder(Operation *op) {
     for (OpOperand &use : op->getOpOperands())
       if (isRegisterTile(use.get()))
@@ -157,7 +161,7 @@ private:
     takenInOrder.push_back({&use, rows});
   }
 
-  /// What it costs where something else than `rows` is rows.
+  /// Adds the cost of an exchange to the order in which `rows` is not the row axis of `value`.
   void weighOrder(Value value, StringAttr rows) {
     constexpr int exchange = 4;
     auto type = cast<TileType>(value.getType());
@@ -165,7 +169,7 @@ private:
     costs[key(value)][type.getAxes()[type.getAxes()[0] == rows]] += exchange;
   }
 
-  /// `cost` where `axis`, which is run along or contracted, is rows.
+  /// Adds `cost` to the order in which `axis`, which an op reduces or contracts, is the row axis of `value`.
   void weigh(Value value, StringRef axis, int cost) {
     if (!isRegisterTile(value))
       return;
@@ -190,7 +194,7 @@ private:
     auto [known, isNew] = decided.try_emplace(*leader, StringAttr());
     if (!isNew)
       return known->second;
-    // As written, unless the other order costs less.
+    // The order that is written is kept unless the other order costs less.
     auto type = cast<TileType>(value.getType());
     int asWritten = 0, other = 0;
     for (auto member = leader; member != classes.member_end(); ++member)
@@ -198,20 +202,21 @@ private:
         asWritten += found->second.lookup(type.getAxes()[0]);
         other += found->second.lookup(type.getAxes()[1]);
       }
-    // Nothing costs as much as rows that fragments do not fill.
+    // An order in which fragments of 16 rows and 8 columns do not fill the tile is not chosen if the other order fits.
     auto fills = [&](unsigned rows) { return type.getShape()[rows] % 16 == 0 && type.getShape()[1 - rows] % 8 == 0; };
     const bool turn = fills(0) == fills(1) ? other < asWritten : fills(1);
     return known->second = type.getAxes()[turn];
   }
 
   llvm::EquivalenceClasses<Key> classes;
-  llvm::DenseMap<Key, llvm::SmallDenseMap<StringAttr, int, 2>> costs; ///< where an axis is rows
-  llvm::DenseMap<Key, StringAttr> decided;                            ///< rows, by leader
+  llvm::DenseMap<Key, llvm::SmallDenseMap<StringAttr, int, 2>>
+      costs;                               ///< by group, the cost of each axis as the row axis
+  llvm::DenseMap<Key, StringAttr> decided; ///< the chosen row axis, by the group's leader
   SmallVector<std::pair<OpOperand *, StringAttr>> takenInOrder;
   SmallVector<std::pair<Value, StringAttr>> givenInOrder;
 };
 
-/// Makes each operand of the products one that an instruction can read.
+/// Moves or converts the operands of products so that matrix instructions can read them.
 class OperandPlacer {
 public:
   void run(tile::KernelOp kernel) {
@@ -231,7 +236,7 @@ private:
                        " goes through shared memory: its order of axes in registers is another product's");
   }
 
-  /// (q, d) = (q, k) (k, d), by its axes.
+  /// The axes of a product as text, such as "(q, d) = (q, k) (k, d)".
   static std::string textOf(tile::MmaOp mma) {
     auto text = [](Value tile) {
       auto type = cast<TileType>(tile.getType());
@@ -255,7 +260,7 @@ private:
     keepToItself(mma);
   }
 
-  /// A copy of a register tile in shared memory, made where the tile is.
+  /// A copy of a register tile in shared memory, made right after the tile is defined; one for each tile.
   Value inShared(Value tile) {
     Value &copy = copies[tile];
     if (copy)
@@ -263,7 +268,7 @@ private:
     Value source = tile;
     auto type = cast<TileType>(tile.getType());
     if (auto convert = tile.getDefiningOp<tile::ConvertOp>(); convert && isRegisterTile(convert.getTile()))
-      source = convert.getTile(); // rounded on its way
+      source = convert.getTile(); // the copy rounds
     OpBuilder builder(tile.getContext());
     builder.setInsertionPointAfterValue(tile);
     auto convert = tile::ConvertOp::create(builder, tile.getLoc(), type.withSpace(MemorySpace::Shared), source);
@@ -271,7 +276,7 @@ private:
     return copy;
   }
 
-  /// The left operand's fragment is for one product: another reader of the rounded tile gets its own.
+  /// Clones the conversion of a left operand that has other readers: the fragment layout suits one product only.
   static void keepToItself(tile::MmaOp mma) {
     auto convert = mma.getLhs().getDefiningOp<tile::ConvertOp>();
     if (!convert || !isRegisterTile(mma.getLhs()) || convert.getResult().hasOneUse())
@@ -284,7 +289,7 @@ private:
   llvm::DenseMap<Value, Value> copies;
 };
 
-/// Whether `tile`, rounded to `element`, is stored to a dense tensor whose rows are its columns.
+/// Whether `tile`, rounded to `element`, is scattered to a dense tensor whose last dimension is the tile's row axis.
 bool isGradient(Value tile, Type element) {
   return llvm::any_of(tile.getUsers(), [&](Operation *user) {
     auto scatter = dyn_cast<tile::ScatterOp>(user);
@@ -292,7 +297,8 @@ bool isGradient(Value tile, Type element) {
   });
 }
 
-/// Shared copies have their rows where registers do, but where TMA takes them to a dense tensor that has not.
+/// Gives shared copies the row axis of their registers, except for a copy that TMA stores to a dense tensor with the
+/// other order.
 void orderShared(tile::KernelOp kernel) {
   const bool leaveByEngine = kernel->hasAttr(sched::rolesAttr) && tile::hasFallback(kernel);
   kernel.walk([&](tile::ConvertOp convert) {

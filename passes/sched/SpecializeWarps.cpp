@@ -1,43 +1,46 @@
-//===- SpecializeWarps.cpp - One role copies, the other computes -------------===//
+//===- SpecializeWarps.cpp - Split a kernel into producer and consumer warps -------------===//
 //
 // The kernel's loads become rings that a producer role fills by TMA and a consumer role reads:
 //
 //     producer (4 warps, of which the first copies)      consumers
 //     -------------------------------------------        ------------------------------------
-//     copy Q, say whose it is                            wait Q, read whose it is
+//     copy Q, send its tile of work                      wait Q, receive its tile of work
 //     for tiles n:                                       for tiles n:
 //       acquire K stage; copy K(n)                         wait K stage; S = Q K(n); release it
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
-// What the loop computes by distance and converts to shared memory is a ring too: the producer's second warp computes
-// it, or all from the second on, and stores it to the ring's stages. What it reads by key, as ids, the first warp
-// stores beside K, and both are one stage; where the text gives it other warps, they store it to a ring of its own.
-// Windows of captured tensors are rings too, which the first warp copies to between K and V.
+// Relative-position values that the loop converts to shared memory have a ring too: the producer's second warp, or all
+// producer warps from the second on, compute them and store them to the ring's stages. Per-key vectors of masks, such
+// as ids, are stored by the first warp in the same stage as K; where the text names other warps, these store them to a
+// ring of their own. Windows of captured tensors have rings too, which the first warp fills between K and V.
 //
-// Rings whose stages are awaited and left together have one pair of barriers: what one warp copies and the same ops read
-// first and last, as the operands of a product that read nothing else; and what the same warps compute, which they do one
-// after the other.
+// Rings that consumers wait for and release together share one pair of barriers: rings that one warp copies and whose
+// first and last readers are the same ops, such as the two operands of one product; and rings that the same warps
+// compute one after the other.
 //
-// What a loop stores or adds to memory in each pass leaves by a ring, too: the consumers fill a stage, and a warp of the
-// producer has TMA take it to memory, and empties it.
+// A tile that a loop stores or adds to memory in each iteration goes through a ring too: the consumers fill a stage,
+// and a producer warp has TMA store the stage to memory and then releases it.
 //
-// All walk the same tiles and the same stages; a warpgroup passes over those that show its own rows nothing
-// (tile.for_blocks, within). Where the next tile follows from a search, the producer's first warp searches, ahead of
-// its copies, and sends all others what it found: with Q the first tile, with K(n) the tile after n and whether the
-// mask decides within n. Warps of the producer that follow it so empty the rings of Q and K with the consumers. One of
-// them then copies V: between K(n) and K(n+1) the first warp would wait for the consumers to be done with V, and the
-// search for the next tile of work would begin only when they are nearly out of tiles. Registers move from the producer
-// to the consumers. Persistent blocks do this for one tile of work after another: the rings of K and V go on where they
-// stopped, Q is a ring too, and the producer runs ahead.
+// All warps go through the same tiles and the same stages. A warpgroup skips tiles whose keys are masked for all of its
+// own rows (tile.for_blocks, within).
 //
-// Which tiles of work a block has follows from its index where arithmetic says how long each takes: every warp of the
-// producer finds them for itself. Where the tiles of keys follow from a search, it is in memory, and blocks that are
-// free claim the next tile. One warp of a block must do so, and its first warp sends its tiles of work to the consumers
-// anyway, with Q. The claim stands where a tile of work begins, as what is sent says whether another one follows; it is
-// beside the search, which waits for memory too. Where nothing is copied in front of the loop, as for the gradient of a
-// dense tensor, there is no stage beside which a message could lie: consumers then find their tiles of work for
-// themselves as well, which are neither claimed nor searched.
+// Where the next tile is found by a search, the producer's first warp searches, ahead of its copies, and sends messages
+// to all other warps: with Q, the first tile; with K(n), the tile after n and whether tile n is partial. Producer warps
+// that receive these messages also release the stages of Q and K, as the consumers do. A second producer warp then
+// copies V. If the first warp copied V, it would wait between K(n) and K(n+1) until the consumers are done with a stage
+// of V, and the search for the next tile of work would begin only when the consumers are nearly out of tiles.
+//
+// Registers move from the producer to the consumers. In persistent blocks each role loops over tiles of work: the rings
+// of K and V continue where the tile of work before stopped, Q has a ring too, and the producer runs ahead.
+//
+// Where arithmetic tells how long each tile of work takes, a block's tiles of work follow from its index, and every
+// producer warp computes them itself. Where tiles of keys are found by a search, the duration depends on memory, and
+// free blocks claim the next tile of work. The first producer warp claims for its block, because it sends the tiles of
+// work to the consumers anyway, with Q. The claim is at the beginning of a tile of work, because the message says
+// whether another one follows. The claim is overlapped with the search, which also waits for memory. Where nothing is
+// copied before the loop, as for the gradient of a dense tensor, there is no stage that a message could go with. The
+// consumers then also compute their tiles of work themselves, and these are neither claimed nor searched for.
 //
 //===----------------------------------------------------------------------===//
 
@@ -142,7 +145,8 @@ LogicalResult WarpSpecializer::findOthers() {
     if (ring.stages() != once.front().stages())
       return ring.tile->emitOpError() << "has a ring of " << ring.stages() << " stages, beside one of "
                                       << once.front().stages() << "; rings before the loop are of one depth";
-  // The first warp says with the first copies which tile of work they are for, and which tile comes next.
+  // The first warp sends messages with the first copies: the tile of work that they belong to, and the tile that
+  // follows.
   for (const Ring &ring : llvm::concat<const Ring>(once, ArrayRef(streamed).take_front(1), columns))
     if (ring.is.getFirstWarp() || ring.is.getWarps() > 1)
       return ring.tile->emitOpError("has a ring that the first warp alone has to fill: with what is copied before the "
@@ -193,7 +197,7 @@ LogicalResult WarpSpecializer::run() {
       followers += rings.front()->is.getWarps();
 
   builder.setInsertionPointToStart(&body);
-  for (Ring &ring : once) // what follows the tiles of work reads the messages with the first
+  for (Ring &ring : once) // producer warps that follow the first warp's tiles read its messages, in the first ring
     declare(ring, /*filledBy=*/1, /*emptiedBy=*/warps + (&ring == &once.front() ? followers : 0));
   for (Ring &ring : streamed) {
     const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
@@ -202,7 +206,7 @@ LogicalResult WarpSpecializer::run() {
     declare(ring, int64_t(ring.copied().size()) + (withColumns ? 32 : 0),
             /*emptiedBy=*/byLanes ? 32 * readers : readers);
   }
-  // Every lane arrives for what it has written.
+  // Every lane that writes to a staged ring arrives on its full barrier.
   for (Ring &ring : staged)
     declare(ring, /*filledBy=*/32 * ring.is.getWarps(), /*emptiedBy=*/32 * warps);
   for (Ring &ring : windows)
@@ -230,7 +234,7 @@ LogicalResult WarpSpecializer::run() {
   Block *consumer = writeRole(*std::next(roles.begin()));
   if (failed(writeProducer(producer, original)))
     return failure();
-  // When the consumers' ops run says nothing of what the producer computes for them.
+  // `sched.at` applies to the consumers' ops only: it is removed from the ops that the producer runs.
   producer->walk([](Operation *op) { op->removeAttr(sched::atAttr); });
   builder.setInsertionPointToStart(consumer);
   auto [work, numbers] = persistent && tasks ? receivedWork() : numberedWork();

@@ -1,7 +1,7 @@
-//===- TileToSched.cpp - Tiles become what each lane does --------------------===//
+//===- TileToSched.cpp - Expand tile ops into the instructions of a lane ------===//
 //
-// Register tiles become arrays of fragments, tile ops loops over them, products one matrix instruction at a time
-// (passes/sched/expand/KernelExpander.h).
+// Register tiles become arrays of fragments, tile ops become loops over the fragments, and products become single
+// matrix instructions (passes/sched/expand/KernelExpander.h).
 //
 //===----------------------------------------------------------------------===//
 
