@@ -1,4 +1,4 @@
-//===- TileDialect.td - Logical tiles ----------------------------*- tablegen -*-===//
+//===- TileDialect.td - Types and attributes of the tile dialect --*- tablegen -*-===//
 #ifndef ATTUNE_TILE_DIALECT
 #define ATTUNE_TILE_DIALECT
 
@@ -8,15 +8,17 @@ include "mlir/IR/OpBase.td"
 def TileDialect : Dialect {
   let name = "tile";
   let cppNamespace = "::attune::tile";
-  let summary = "logical tile operations of one block of work";
+  let summary = "operations on whole tiles, for the work of one thread block";
   let description = [{
-    A `tile.kernel` is the work of one block: one tile of queries of one head. Tiles are values whose dimensions
-    are named axes (`q`, `k`, `d`, `dv`) and whose type says where they live. A vector is a tile with one axis:
-    `!tile.tile<q 128, f32, register>` holds one number for each query row. Ops combine tiles by axis name: a
-    `map` over (q, k) and (q) broadcasts the second along k, an `mma` contracts the axis that both operands share.
+    A `tile.kernel` is the work of one block: one tile of queries of one head. Tiles are SSA values. The dimensions of a
+    tile are named axes (`q`, `k`, `d`, `dv`), and the tile's type says whether the tile is in registers or in shared
+    memory. A vector is a tile with one axis: `!tile.tile<q 128, f32, register>` holds one number for each query row.
+    Ops combine tiles by axis name: a `map` over (q, k) and (q) broadcasts the second along k, an `mma` contracts the
+    axis that both operands have in common.
 
-    `tile.name` on an op is what CUDA calls its result, `tile.names` what it calls arguments. Text is printed with values
-    named after them; these names are for readers, and parsing drops them.
+    The attribute `tile.name` of an op is the name of its result in the generated CUDA; `tile.names` are the names of
+    block arguments. In printed text SSA values have the same names. These SSA names are for readers only: parsing drops
+    them, unless the text was written by hand and has no `tile.name` at all.
 
     The CPU target executes this level; the CUDA targets schedule it into `sched`.
   }];
@@ -35,8 +37,8 @@ class TileTypeDef<string name, string mnemonicName> : TypeDef<TileDialect, name>
 def TileType : TileTypeDef<"Tile", "tile"> {
   let summary = "a tile with named axes in shared memory or registers";
   let description = [{
-    Axes with their sizes, element type, memory space and, once scheduled, a layout: a `#sched.fragment` for
-    registers, a `#sched.swizzle` for shared memory.
+    The type holds the axes with their sizes, the element type, the memory space and, after `tile-assign-layouts`, a
+    layout: a `#sched.fragment` for registers, a `#sched.swizzle` for shared memory.
 
     ```mlir
     !tile.tile<q 128 x k 64, f32, register>
@@ -57,7 +59,7 @@ def TileType : TileTypeDef<"Tile", "tile"> {
     ::llvm::StringRef axis(unsigned i) const { return getAxes()[i].getValue(); }
     unsigned rank() const { return getShape().size(); }
     int64_t numElements() const;
-    /// Bytes from a row along the last axis to the next, and of the whole tile, with what its layout leaves free.
+    /// Bytes from one row along the last axis to the next, and bytes of the whole tile. Both include padding of the layout.
     int64_t rowBytes() const;
     int64_t bytes() const;
     TileType withElementType(::mlir::Type type) const;
@@ -74,7 +76,7 @@ def TileType : TileTypeDef<"Tile", "tile"> {
 def ViewType : TileTypeDef<"View", "view"> {
   let summary = "a strided tensor in global memory";
   let description = [{
-    Rank and element type (i8 for bool); address, strides and extents are run-time values.
+    The type holds the rank and the element type (i8 for bool). Address, strides and extents are run-time values.
 
     ```mlir
     !tile.view<4, bf16>
@@ -86,14 +88,22 @@ def ViewType : TileTypeDef<"View", "view"> {
 
 def DomainType : TileTypeDef<"Domain", "domain"> {
   let summary = "an ordered set of tiles along one axis, each full or partial";
+  let description = [{
+    The result of `tile.domain`, over which `tile.for_blocks` iterates.
+
+    ```mlir
+    !tile.domain
+    ```
+  }];
 }
 
 def AxisAttr : AttrDef<TileDialect, "Axis"> {
   let mnemonic = "axis";
   let summary = "a named dimension of an operand or of a kernel's grid";
   let description = [{
-    With a fixed extent (`d 64`), or with one that the launch gives, the same for all operands that have an axis of that name (`q`). `by` counts
-    tiles: `q by 128` has ceil(extent of q / 128) of them. The dimensions of captured tensors are axes too: `tensors.ids.1` is the second of `ids`.
+    An axis has a fixed extent (`d 64`) or takes its extent from the launch (`q`). In the second case all operands that
+    have an axis of that name have the same extent. `by` counts tiles: `q by 128` has ceil(extent of q / 128) tiles. The
+    dimensions of captured tensors are axes, too: `tensors.ids.1` is the second dimension of `ids`.
 
     ```mlir
     #tile.axis<q>
@@ -111,17 +121,18 @@ def AxisAttr : AttrDef<TileDialect, "Axis"> {
 
 def OperandAttr : AttrDef<TileDialect, "Operand"> {
   let mnemonic = "operand";
-  let summary = "a tensor in global memory that a kernel declares";
+  let summary = "a tensor in global memory that a kernel reads or writes";
   let description = [{
-    What the kernel does with it, its axes from the outermost on, and its element type. An `optional` one may be left out of a launch. One whose last
-    axis has a fixed extent is *tiled*: that axis has unit stride, the address and other strides are multiples of 16 bytes.
+    The attribute holds the operand's name, its role, its axes from the outermost to the innermost, and its element
+    type. A launch may omit an `optional` operand. An operand whose last axis has a fixed extent is *tiled*: that axis
+    has unit stride, and the address and the other strides are multiples of 16 bytes.
 
-        | role       | the kernel                                                         |
-        |------------|--------------------------------------------------------------------|
-        | in         | reads it                                                           |
-        | out        | writes all of it                                                   |
-        | accumulate | adds to what is there                                              |
-        | workspace  | keeps intermediate values there, for itself or kernels that follow |
+        | role       | the kernel                                                                     |
+        |------------|--------------------------------------------------------------------------------|
+        | in         | reads the operand                                                              |
+        | out        | writes every element                                                           |
+        | accumulate | adds to the present values                                                     |
+        | workspace  | stores intermediate values, for itself or for later kernels of the same launch |
 
     ```mlir
     #tile.operand<q: in [b, h, q, d 64] bf16>
@@ -137,9 +148,9 @@ def OperandAttr : AttrDef<TileDialect, "Operand"> {
     /// The fixed extent of the last axis; 0 where it has none.
     int64_t getColumns() const { return isTiled() ? getAxes().back().getSize() : 0; }
     bool isWritten() const { return getRole() != OperandRole::In; }
-    /// The type by which a kernel reads it.
+    /// The type of the view that `tile.param` reads for the operand.
     ViewType getViewType() const;
-    /// `q: in [b, h, q, d 64] bf16`, as it stands among a kernel's operands.
+    /// Parse and print `q: in [b, h, q, d 64] bf16`: the form in a kernel's list of operands, without angle brackets.
     static OperandAttr parseBare(::mlir::AsmParser &parser);
     void printBare(::mlir::AsmPrinter &printer) const;
   }];
@@ -147,18 +158,24 @@ def OperandAttr : AttrDef<TileDialect, "Operand"> {
 
 def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
   let mnemonic = "derived";
-  let summary = "an axis whose extent a launch computes from those of operands";
+  let summary = "an axis whose extent the launch computes from other extents by a named rule";
   let description = [{
-    An entry of a kernel's `tile.derived`. Its grid and its workspace operands may have the axis; the kernels of a launch derive the same ones.
+    The attribute is an entry of a kernel's `tile.derived`. The kernel's grid and its workspace operands may have a
+    derived axis. All kernels of a launch derive an axis of one name by the same rule.
 
-        | rule      | extent |
-        |-----------|--------|
-        | rows      | queries of all query heads of a key head: that of q times `group` |
-        | pages     | keys of pages: that of dimension `of` of a captured tensor, the table of pages, times `by`, the keys of a page |
-        | slots     | blocks that run at a time, `blocks_per_sm` on each multiprocessor |
-        | splits    | into how many shares the keys of a tile of rows are divided, tiles of `by` keys, one share to a block, for as many blocks as multiprocessors have room for, `blocks_per_sm` each (keySplits, attune/LaunchParams.h) |
-        | work_items | of the work of sequences whose lengths memory tells, at most: a block for each that runs at a time, `blocks_per_sm` on each multiprocessor, by the grid's other axes, and one for each tile of `by` rows of each sequence; rows are those of axis `of` |
-        | tile_rows | rows of a tile: that of axis `of`, at most `by` |
+        | rule       | extent                                                                                              |
+        |------------|-----------------------------------------------------------------------------------------------------|
+        | rows       | queries of all query heads of a key head: the extent of q times `group`                             |
+        | pages      | keys in all pages of a sequence: the extent of `of`, a dimension of the page table, times `by` keys |
+        | slots      | blocks that run at a time: multiprocessors times `blocks_per_sm`                                    |
+        | splits     | splits of the keys of a tile of rows (split-KV), one split per block; a split has whole tiles of    |
+        |            | `by` keys, and the number of splits is chosen for the blocks that can run at a time,                |
+        |            | `blocks_per_sm` on each multiprocessor (keySplits, attune/LaunchParams.h)                           |
+        | work_items | upper bound of the number of work items where the lengths of sequences are in device memory:        |
+        |            | the blocks that run at a time, `blocks_per_sm` on each multiprocessor, divided by the tiles along   |
+        |            | the grid's other axes, plus one block for each tile of `by` rows of each sequence, where the axis   |
+        |            | `of` counts a sequence's rows                                                                       |
+        | tile_rows  | rows of a tile: the extent of the axis `of`, at most `by`                                           |
 
     ```mlir
     #tile.derived<name = "row", rule = "rows">
@@ -175,10 +192,11 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
 
 def ExtentBoundAttr : AttrDef<TileDialect, "ExtentBound"> {
   let mnemonic = "bound";
-  let summary = "an extent that is at least 1, and at most another one";
+  let summary = "a bound on the extent of an axis, under which a launch skips a kernel";
   let description = [{
-    An entry of a kernel's `tile.skipped_if`: a launch whose sizes keep all of them leaves the kernel out, as it has nothing to do. `most` is an axis,
-    too; without it the extent is 1.
+    The attribute is an entry of a kernel's `tile.skipped_if`. The bound holds if the extent of the axis is at least 1
+    and at most the extent of the axis `most`; without `most` the extent must be 1. A launch whose sizes satisfy all
+    bounds of a kernel skips the kernel, which has nothing to compute then.
 
     ```mlir
     #tile.bound<"h" most "tensors.bias.0">
@@ -191,14 +209,15 @@ def ExtentBoundAttr : AttrDef<TileDialect, "ExtentBound"> {
 
 def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let mnemonic = "plan";
-  let summary = "sizes of tiles, and how warps share them";
+  let summary = "tile sizes, warps and occupancy of a kernel";
   let description = [{
-    `tile_q` x `tile_k` is the tile of S; `warps` share its rows, and `blocks_per_sm` blocks a multiprocessor: the occupancy that the register budget aims at. What else a
-    schedule says stands on the kernel and on its ops ([scheduling.md](../scheduling.md)).
+    `tile_q` x `tile_k` is the tile of S, whose rows are split over `warps` warps. `blocks_per_sm` blocks run on a
+    multiprocessor at a time; this occupancy determines the register budget of a thread. All other parts of a schedule
+    are attributes of the kernel and of its ops ([scheduling.md](../../inside/scheduling.md)).
 
-    `dv_warps` (1 unless it is given) warps share the same rows and split the columns of V and O: each computes S for
-    all keys of the tile and accumulates its own Dv / dv_warps columns of O, so that wide head dims fit the registers.
-    Warp w has share `w mod (warps / dv_warps)` of the rows and share `w / (warps / dv_warps)` of the columns:
+    Groups of `dv_warps` warps (1 by default) hold the same rows and split the columns of V and O: each warp computes S
+    for all keys of the tile and accumulates its own Dv / dv_warps columns of O, so that wide head dims fit the
+    registers. Warp w has part `w mod (warps / dv_warps)` of the rows and part `w / (warps / dv_warps)` of the columns:
 
         | tile_q 64, Dv 512, warps 8, dv_warps 2 | columns 0 - 255 | columns 256 - 511 |
         |----------------------------------------|-----------------|-------------------|
@@ -219,7 +238,8 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let extraClassDeclaration = [{
     /// Warps that split the rows of the tile.
     int64_t getRowWarps() const { return getWarps() / getDvWarps(); }
-    /// Those that split `rows` of a register tile, 16 each or a multiple: as many as can. The others hold it once more.
+    /// The number of warps over which a register tile of `rows` rows is split: as many as possible that get equal
+    /// multiples of 16 rows each. The remaining warps hold copies of the tile.
     int64_t getWarpsOfRows(int64_t rows) const {
       int64_t split = getRowWarps();
       while (split > 1 && (getRowWarps() % split || rows % (16 * split)))

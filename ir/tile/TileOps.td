@@ -15,11 +15,12 @@ class TileOp<string mnemonic, list<Trait> traits = []> : Op<TileDialect, mnemoni
 def TileScalar : AnyTypeOf<[F32, I32, I64, I1]>;
 
 def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, SingleBlock]> {
-  let summary = "the work of one block"; 
+  let summary = "a kernel, given by the work of one thread block"; 
   let description = [{
-    There is a block for each point of the `grid`: a tile of each of its axes, of which the last counts fastest. The operands, captured tensors and run-time scalars, in the order of a launch's parameters, stand on the op; the body reads their
-    values by `tile.param`. The `dtype` is that of the results' accuracy; the plan is the tiling and schedule that later passes follow.
-
+    The launch starts one block for each point of the `grid`. A point selects a tile along each axis of the grid; the
+    last axis varies fastest. The op lists operands, captured tensors and run-time scalars in the order of a launch's
+    parameters; the body reads their values by `tile.param`. `dtype` is the type to whose accuracy results are computed.
+    `plan` holds the tile sizes and warps that later passes follow.
     ```mlir
     tile.kernel @causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16,
                         o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32)
@@ -42,11 +43,14 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
 def LaunchOp : TileOp<"launch", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the kernels of a module, in the order in which a launch starts them";
   let description = [{
-    All take the same parameters: operands, captured tensors and scalars of one name are one. A `dependent` kernel may start before the one in front of
-    it has ended, and waits for it itself where it needs its results. The `workspace` operands of all lie in the launch's workspace. A module of one
-    kernel needs no `tile.launch`; one without a name is called after its last kernel.
+    All kernels of a launch take the same parameters: operands, captured tensors and scalars of one name are the same
+    parameter. A `dependent` kernel may start before the previous kernel has ended (programmatic dependent launch); the
+    dependent kernel itself waits before it reads results of the previous one. The launch allocates one workspace for
+    the `workspace` operands of all kernels. A module with one kernel needs no `tile.launch`. A launch without a name
+    has the name of its last kernel.
 
-    One with `tile.fallback_of = @other` starts in the place of @other where the launch cannot make a tensor map that @other reads a captured tensor by.
+    A kernel with `tile.fallback_of = @other` is the fallback of @other: the launch starts the fallback instead of
+    @other if it cannot create a tensor map by which @other accesses a captured tensor.
 
     ```mlir
     tile.launch @split_keys [@partial, @combine dependent]
@@ -65,11 +69,12 @@ def LaunchOp : TileOp<"launch", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpI
 }
 
 def ParamOp : TileOp<"param", [Pure]> {
-  let summary = "a launch parameter by name";
+  let summary = "read a launch parameter by name";
   let description = [{
-    Views: the kernel's operands by their names, and captured tensors as `tensors.NAME`. Scalars: run-time scalars as
-    `scalars.NAME`, and what every launch has: i32 `group` (query heads for each key head) `q_offset` `drop_threshold`, f32 `keep_scale`, i64 `seed`
-    `offset`.
+    Parameters of type view are the kernel's operands, by their names, and captured tensors, as `tensors.NAME`. Scalar
+    parameters are run-time scalars, as `scalars.NAME`, and the parameters of every launch: i32 `group` (query heads for
+    each key head), `q_offset` and `drop_threshold`, f32 `keep_scale`, i64 `seed` and `offset`. The op has no memory
+    effects.
 
     ```mlir
     %0 = tile.param "k" : !tile.view<4, bf16>
@@ -89,11 +94,12 @@ def ParamOp : TileOp<"param", [Pure]> {
 def GroupRowsOp : TileOp<"group_rows", [Pure, AllTypesMatch<["view", "result"]>]> {
   let summary = "the queries of all query heads of a key head as rows of one view";
   let description = [{
-    Of a view of [b, h, q, ...] the result is one of [b, hkv, row, ...]:
+    The view [b, h, q, ...] becomes a view [b, hkv, row, ...] (packed GQA):
 
         result[b, hkv, r, ...] = view[b, hkv * group + r % group, r / group, ...]
 
-    A tile of few queries so has a row for each query head that reads the same keys. What is read are tiles in registers or copied row by row to shared memory, what is written tiles in registers.
+    Even with few queries a tile then has many rows, one for each query head that reads the same keys. Tiles of the
+    result can be loaded to registers, or row by row to shared memory, and stored from registers.
 
     ```mlir
     %rows = tile.group_rows %Q by %group : !tile.view<4, bf16>
@@ -107,13 +113,14 @@ def GroupRowsOp : TileOp<"group_rows", [Pure, AllTypesMatch<["view", "result"]>]
 }
 
 def PagedRowsOp : TileOp<"paged_rows", [Pure, AllTypesMatch<["view", "result"]>]> {
-  let summary = "the rows of sequences that lie in pages as those of one view";
+  let summary = "the rows of paged sequences as rows of one view";
   let description = [{
-    Of a view of pages [page, h, slot, ...], of `size` slots each, and a table of their numbers the result is one of [b, h, row, ...]:
+    The view [page, h, slot, ...], with `size` slots in each page, and the page table become a view [b, h, row, ...]:
 
         result[b, h, r, ...] = view[table[b, r / size], h, r % size, ...]
 
-    A number out of range counts as the nearest page, a column beyond the table as its last. Tiles are read of it, not written.
+    A page number out of range is clamped to the nearest page, a column past the end of the table to the last column.
+    Tiles of the result can be loaded, not stored.
 
     ```mlir
     %keys = tile.paged_rows %K by %table size 64 : !tile.view<4, bf16>, !tile.view<2, i32>
@@ -129,7 +136,7 @@ def PagedRowsOp : TileOp<"paged_rows", [Pure, AllTypesMatch<["view", "result"]>]
 def AxisExtentOp : TileOp<"axis_extent", [Pure]> {
   let summary = "the extent of an axis in this launch";
   let description = [{
-    An axis without a fixed extent that an operand of the kernel has.
+    The axis belongs to an operand of the kernel or is derived, and has no fixed extent.
 
     ```mlir
     %Sk = tile.axis_extent "k" : i32
@@ -142,9 +149,9 @@ def AxisExtentOp : TileOp<"axis_extent", [Pure]> {
 }
 
 def BlockIndexOp : TileOp<"block_index", [Pure]> {
-  let summary = "where the block's tile starts along an axis of the grid";
+  let summary = "index of the first element of the block's tile along an axis of the grid";
   let description = [{
-    A multiple of what the grid counts the axis by.
+    The index is a multiple of the axis's `by` in the grid: with `q by 128` it is 0, 128, 256, ...
 
     ```mlir
     %q0 = tile.block_index "q" : i32
@@ -155,17 +162,18 @@ def BlockIndexOp : TileOp<"block_index", [Pure]> {
   let assemblyFormat = "$axis attr-dict `:` type($result)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Which of the grid's axes it is.
+    /// Position of the axis within the grid.
     unsigned getPosition();
   }];
 }
 
 def WarpgroupRowOp : TileOp<"warpgroup_row", [Pure]> {
-  let summary = "first query row of the part of the tile that a group of warps holds";
+  let summary = "first query row that the executing warpgroup holds";
   let description = [{
-    The queries of the tile that starts at `origin` are held in parts of `rows` by groups of warps, each of which runs the loop over keys by itself. What follows
-    from this row is a number of the group: it may decide when a `tile.map` is done, and which tiles of keys the group visits. The row may lie at or
-    past Sq.
+    The tile of queries that starts at `origin` is split over warpgroups, `rows` rows each, and each warpgroup runs the
+    loop over tiles of keys by itself. The result is uniform within a warpgroup and differs between warpgroups. Values
+    computed from the result may decide whether a `tile.map` is executed (`only_if`) and which tiles of keys the
+    warpgroup visits (`within`). The row may be at or past Sq.
 
     ```mlir
     %row = tile.warpgroup_row %q0 by 64 : i32
@@ -179,14 +187,20 @@ def WarpgroupRowOp : TileOp<"warpgroup_row", [Pure]> {
 def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
   let summary = "the tiles along an axis that a loop visits";
   let description = [{
-    Ordered segments of tile indices `[begin, end)`; tile `n` covers rows `n * step` to `(n + 1) * step`. In a tile of a `partial`
-    segment the maps that are `only_if` the loop's partial flag decide; in a `full` one they would hide nothing. Empty segments
-    (begin >= end) are skipped. The region of `where` takes the index of one of the segments' tiles and says whether it is visited,
-    and whether it is full where its segment is; it has no effects, and is asked in any order and as often as one likes. That of
-    `groups` takes the index of a group, tiles `32 * n` to `32 * (n + 1)`, and says whether any of them may be visited: whoever
-    searches may leave out all of a group for which it says no, and any program may go without it. `reverse` visits the last tile
-    first. With `times` the segments are visited so many times over, in rounds: a tile of keys meets the tiles of queries of each
-    head of its group. Regions that take the round, too, say of each round which tiles it visits.
+    A domain is an ordered list of segments of tile indices `[begin, end)`. Tile `n` covers the positions from `n *
+    step` to `(n + 1) * step`. Segments with begin >= end are empty and are skipped. In the tiles of a `partial` segment
+    the loop's partial flag is true, so that maps that are `only_if` this flag apply the mask. In the tiles of a `full`
+    segment the mask would hide no element. `reverse` visits the last tile first.
+
+    The `where` region takes a tile index within a segment and yields whether the tile is visited, and whether the tile
+    is full; the second flag matters in full segments only. The `groups` region takes the index n of a group, the tiles
+    from `32 * n` to `32 * (n + 1)`, and yields whether any tile of the group may be visited. A search may skip all
+    tiles of a group for which the region yields false; `groups` only accelerates searches and does not change the set
+    of visited tiles. Both regions have no memory effects and may be evaluated in any order and any number of times.
+
+    With `times` the loop iterates over all segments that many times, for example over the tiles of queries once for
+    each query head of a group. A `where` or `groups` region that takes the iteration as second argument can select
+    other tiles in each iteration.
 
     ```mlir
     %dom = tile.domain k by 64 [%a, %b) partial [%b, %c) full [%c, %d) partial
@@ -213,26 +227,29 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
   let regions = (region MaxSizedRegion<1>:$where, MaxSizedRegion<1>:$groups);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
-  /// One segment, full.
+  /// Builds a domain with one segment, which is full.
   let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$step, "::mlir::Value":$begin, "::mlir::Value":$end)>];
   let extraClassDeclaration = [{
-    /// Tiles of a group: as many as the lanes of a warp ask for at a time.
+    /// Tiles of a group: one for each lane of a warp, as a search tests one tile in each lane.
     static constexpr int64_t groupTiles = 32;
-    /// What the region yields of a tile; null without a region.
+    /// The two flags that the `where` region yields for a tile; null without the region.
     ::mlir::Value getVisible();
     ::mlir::Value getFullWhere();
-    /// What the region yields of a group; null without a region.
+    /// The flag that the `groups` region yields for a group of tiles; null without the region.
     ::mlir::Value getAnyVisible();
-    /// Whether some tiles of the segments may be left out.
+    /// Whether the `where` region may skip tiles of the segments.
     bool skips();
-    /// Whether a region takes the round.
+    /// Whether a region takes the iteration of `times` as its second argument.
     bool takesIteration();
   }];
 }
 
 def FirstVisibleOp : TileOp<"first_visible", [Pure]> {
-  let summary = "index of the first tile that a domain visits; the end of its last segment where it visits none";
+  let summary = "index of the first tile that a domain visits";
   let description = [{
+    If the domain visits no tile, the result is the end of the domain's last segment. The result is a bound of `within`
+    of `tile.for_blocks`.
+
     ```mlir
     %own = tile.domain k by 64 [%a, %b) partial where { ... }
     %begin = tile.first_visible %own : i32
@@ -247,8 +264,9 @@ def FirstVisibleOp : TileOp<"first_visible", [Pure]> {
 def TouchesOp : TileOp<"touches", [Pure]> {
   let summary = "whether a tile touches a set block of a block pattern";
   let description = [{
-    The last two indices are the tile's first row and key, multiples of its sides: its `tile_rows` rows and `tile_columns` keys touch blocks of `rows` x
-    `columns`, each with a flag in the view's last two dimensions. Blocks beyond the view count as not set.
+    The last two indices are the tile's first row and first key, multiples of `tile_rows` and `tile_columns`. The tile
+    has `tile_rows` rows and `tile_columns` keys. The block pattern has blocks of `rows` x `columns`, and the view's
+    last two dimensions hold one flag for each block. Blocks outside the view count as not set.
 
     ```mlir
     %0 = tile.touches %pattern[%h, %q0, %k0] tile 128 x 64 blocks 64 x 64 : !tile.view<3, i8>
@@ -266,8 +284,10 @@ def TouchesOp : TileOp<"touches", [Pure]> {
 def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
   let summary = "loop over the tiles of a domain";
   let description = [{
-    The body takes the tile's first row (i32), whether the tile is partial (i1), the round (i32) where the domain has rounds, and
-    the values carried from tile to tile; it yields their next values. Tiles outside `within`, two tile indices, show no key to the rows of a part (`tile.warpgroup_row`), and are nothing to it.
+    The body takes the first position of the tile (i32), whether the tile is partial (i1), the iteration (i32) where the
+    domain has `times`, and the values carried from tile to tile. The body yields the next carried values. `within` is a
+    range of tile indices that may differ between warpgroups (`tile.warpgroup_row`): outside this range all keys are
+    masked for the rows of the warpgroup, which skips these tiles. The loop has the memory effects of its body.
 
     ```mlir
     %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !tile.tile<q 128, f32, register>) { ... }
@@ -285,7 +305,7 @@ def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">
   let extraClassDeclaration = [{
     ::mlir::Value getOrigin() { return getBody().getArgument(0); }
     ::mlir::Value getPartial() { return getBody().getArgument(1); }
-    /// Which round of the domain it is; null where the domain has none.
+    /// The iteration of the domain's `times`; null where the domain has no `times`.
     ::mlir::Value getIteration();
     ::mlir::ValueRange getCarried();
     YieldOp getYield();
@@ -293,11 +313,11 @@ def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">
 }
 
 def LoadOp : TileOp<"load", [Pure]> {
-  let summary = "tile of a view, zero outside it";
+  let summary = "load a tile from global memory, with zeros outside the view";
   let description = [{
-    Rows `row .. row + size` of `view[indices...]`, where the last index is the first row of the tile's first axis and
-    the tile's second axis covers the view's last dimension from 0. Rows at or beyond `limit` and columns beyond
-    the view's last extent are zero and are not read.
+    The tile has the rows `row .. row + size` of `view[indices...]`. The last index is the first row, along the tile's
+    first axis; the tile's second axis covers the view's last dimension from 0. Rows at or beyond `limit` and columns
+    beyond the view's last extent are not read and become zero. The op is modelled as free of memory effects.
 
     ```mlir
     %k = tile.load %K[%b, %hk, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 128, bf16, shared>
@@ -310,10 +330,11 @@ def LoadOp : TileOp<"load", [Pure]> {
 }
 
 def WindowOp : TileOp<"window", [Pure]> {
-  let summary = "rectangle of a captured tensor, limited to its extents";
+  let summary = "copy a rectangle of a captured tensor to shared memory";
   let description = [{
-    Element (i, j) is `view[leading..., row + i, column + j]`, where `indices` are the leading ones, row and column; each is clamped to the
-    view's extents first, as in `tile.element`.
+    Element (i, j) of the tile is `view[leading..., row + i, column + j]`, where `indices` are the leading indices, row
+    and column. Every index is clamped to the view's extents, as in `tile.element`. The op has no memory effects, as
+    captured tensors are constant during a launch.
 
     ```mlir
     %w = tile.window %bias[%h, %q0, %k0] : !tile.view<3, bf16> -> !tile.tile<q 128 x k 64, bf16, shared>
@@ -326,10 +347,11 @@ def WindowOp : TileOp<"window", [Pure]> {
 }
 
 def StoreOp : TileOp<"store", [MemoryEffects<[MemWrite]>]> {
-  let summary = "write a tile's rows below a limit to a view";
+  let summary = "write those rows of a tile that are below a limit to a view";
   let description = [{
-    The inverse of `tile.load`; f32 tiles are rounded to the view's element type. With `optional`, a view whose
-    address is null is left alone.
+    `view[indices..., row + i, j] = tile[i, j]` where row + i < `limit` and j is below the view's last extent, the
+    inverse of `tile.load`. f32 tiles are rounded to the view's element type. With `optional` nothing is written to a
+    view whose address is null. The op writes memory.
 
     ```mlir
     tile.store %o, %O[%b, %h, %q0] limit %Sq : !tile.tile<q 128 x dv 64, f32, register>, !tile.view<4, bf16>
@@ -343,10 +365,12 @@ def StoreOp : TileOp<"store", [MemoryEffects<[MemWrite]>]> {
 }
 
 def AccumulateOp : TileOp<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "add a tile's rows below a limit to a float32 view";
+  let summary = "add those rows of a tile that are below a limit to a float32 view";
   let description = [{
-    Adds atomically, element by element; the order of the additions is not defined. From registers by vector reductions, from shared memory, as
-    `tile.convert` leaves a tile there, by bulk reductions of whole rows, where the architecture has them (sm_90 and above).
+    `view[indices..., row + i, j] += tile[i, j]`, atomically for each element; the order of the additions is not
+    defined. A tile in registers is added by vector reductions. A tile in shared memory, the result of a `tile.convert`,
+    is added by bulk reductions of whole rows where the architecture has these (sm_90 and above). The op reads and
+    writes memory.
 
     ```mlir
     tile.accumulate %dq, %DQ[%b, %h, %q0] limit %Sq : !tile.tile<q 64 x d 64, f32, register>, !tile.view<4, f32>
@@ -358,18 +382,25 @@ def AccumulateOp : TileOp<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]> {
 }
 
 def ScatterOp : TileOp<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "write or add each element of a tile to a place of its own";
+  let summary = "write or add each element of a tile to a view element with computed indices";
   let description = [{
-    `view[indices...]` becomes an element of the tile, or, with `add`, grows by it: one index for each dimension of the view: a number, a tile with the axes of
-    the tile that holds one for each element, or a vector along one of the axes. An element of which an index is negative, or not below the view's extent, goes nowhere. Additions are atomic, of f32 to f32
-    views, whose order is not defined, and of i32 to i64 views, which wrap around and are the same in any order; without `add` no two elements may have one place.
-    `merge` says that neighbours often have one place: a warp whose sums of diagonals all go to one adds them up first.
-    A tile of bf16 or f16 in shared memory goes to a view of the same as it is.
+    For each element e of the tile, `view[indices of e...] = tile[e]`, or with `add` `view[indices of e...] += tile[e]`.
+    There is one index for each dimension of the view: a scalar, a tile of indices with the axes of the tile, or a
+    vector of indices along one of its axes. An element with an index that is negative or not below the view's extent is
+    skipped.
+
+    Additions are atomic. f32 tiles are added to f32 views in undefined order; i32 tiles are added to i64 views, which
+    wrap around, so that the result does not depend on the order. Without `add` no two elements may have the same
+    indices. `merge` is a hint that neighbouring elements often have the same indices: a warp whose diagonal sums all
+    have the same indices adds these sums first, and then adds once to memory. A tile of bf16 or f16 in shared memory is
+    written unchanged to a view of the same element type. The op reads and writes memory.
 
     ```mlir
-    tile.scatter %ds, %bias[%h, %rows, %keys] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<3, bf16> (i32, !tile.tile<q 64 x k 64, i32, register>, !tile.tile<q 64 x k 64, i32, register>)
+    tile.scatter %ds, %bias[%h, %rows, %keys]
+        : !tile.tile<q 64 x k 64, f32, register>, !tile.view<3, bf16> (i32, !tile.tile<q 64 x k 64, i32, register>, !tile.tile<q 64 x k 64, i32, register>)
     tile.scatter add %ds, %table[%h, %bucket] : !tile.tile<q 64 x k 64, f32, register>, !tile.view<2, f32> (i32, !tile.tile<q 64 x k 64, i32, register>)
-    tile.scatter add merge %sums, %table[%h, %buckets] : !tile.tile<part 4 x distance 80, f32, register>, !tile.view<2, f32> (i32, !tile.tile<part 4 x distance 80, i32, register>)
+    tile.scatter add merge %sums, %table[%h, %buckets]
+        : !tile.tile<part 4 x distance 80, f32, register>, !tile.view<2, f32> (i32, !tile.tile<part 4 x distance 80, i32, register>)
     tile.scatter add %hits, %counts[%bucket] : !tile.tile<q 64 x k 64, i32, register>, !tile.view<1, i64> (!tile.tile<q 64 x k 64, i32, register>)
     ```
   }];
@@ -384,8 +415,10 @@ def ScatterOp : TileOp<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
 }
 
 def SplatOp : TileOp<"splat", [Pure]> {
-  let summary = "tile whose elements are one scalar";
+  let summary = "tile whose elements all equal one scalar";
   let description = [{
+    `result[...] = value`, with the axes of the result type. The op has no memory effects.
+
     ```mlir
     %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
     ```
@@ -399,8 +432,11 @@ def SplatOp : TileOp<"splat", [Pure]> {
 def ConvertOp : TileOp<"convert", [Pure]> {
   let summary = "the same tile in another element type, memory space or layout";
   let description = [{
-    Floats are rounded to nearest even. Same axes and sizes, of two axes in either order. In a loop, what becomes shared is staged: with producer warps, computed by one of
-    them ahead of those that read it. With `relu`, floats below 0 become 0 and NaN stays: of what is packed to 16 bits in a left operand's fragment.
+    Operand and result have the same axes and sizes; a tile of two axes may change their order. Floats are rounded to
+    nearest even. A conversion to shared memory in a loop writes a stage of a ring: with producer warps, a vector that
+    follows from no tile is computed by a producer warp ahead of the consumers that read it. With `relu` negative floats
+    become 0 and NaN stays NaN; the result must be a 16-bit left operand of a product in registers (an `a` fragment).
+    The op has no memory effects.
 
     ```mlir
     %pa = tile.convert %p : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
@@ -414,10 +450,10 @@ def ConvertOp : TileOp<"convert", [Pure]> {
 }
 
 def ScaleOp : TileOp<"scale", [Pure, SameOperandsAndResultType]> {
-  let summary = "a shared tile times a power of two";
+  let summary = "multiply a shared tile by a power of two, in place";
   let description = [{
-    Of bf16 elements, whose products with powers of two are exact as long as these are not subnormal. Nothing else reads the tile: the product
-    takes its place in memory.
+    `result = tile * 2^exponent`, for bf16 elements: a product of a bf16 number and a power of two is exact unless the
+    product is subnormal. The result overwrites the tile in shared memory, so the tile must have no other use.
 
     ```mlir
     %eighth = tile.scale %q exponent -3 : !tile.tile<q 128 x d 64, bf16, shared>
@@ -432,12 +468,13 @@ def ScaleOp : TileOp<"scale", [Pure, SameOperandsAndResultType]> {
 def MmaOp : TileOp<"mma", [Pure]> {
   let summary = "matrix product over the axis that both operands share";
   let description = [{
-    `result[x, y] = acc[x, y] + sum_z a[x, z] * b[y, z]`: axes are matched by name, so the order of the axes in
-    memory does not matter. Accumulates in float32.
+    `result[x, y] = acc[x, y] + sum_z a[x, z] * b[y, z]`. Axes are matched by name, so the order of the axes in memory
+    does not matter. The op accumulates in float32 and has no memory effects.
 
     ```mlir
     %s = tile.mma %q, %k : !tile.tile<q 128 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 128 x k 64, f32, register>
-    %o = tile.mma %p, %v add %acc : !tile.tile<q 128 x dv 64, f32, register>, !tile.tile<q 128 x k 64, bf16, register>, !tile.tile<k 64 x dv 64, bf16, shared> -> !tile.tile<q 128 x dv 64, f32, register>
+    %o = tile.mma %p, %v add %acc
+        : !tile.tile<q 128 x dv 64, f32, register>, !tile.tile<q 128 x k 64, bf16, register>, !tile.tile<k 64 x dv 64, bf16, shared> -> !tile.tile<q 128 x dv 64, f32, register>
     ```
   }];
   let arguments = (ins TileType:$lhs, TileType:$rhs, Optional<TileType>:$acc);
@@ -449,19 +486,22 @@ def MmaOp : TileOp<"mma", [Pure]> {
 }
 
 def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
-  let summary = "tile computed element by element";
+  let summary = "compute a tile element by element";
   let description = [{
-    For each element of the result the region takes the inputs' elements at the same named coordinates (an input may
-    lack axes of the result: it is broadcast), then one value for each entry of `at`: the coordinate along that
-    axis, counted from the given origin, as i32 or, with an origin of f32, as f32 (an axis may have both). With `only_if` and a
-    false flag the result is the first input unchanged; a vector without inputs then holds nothing, and only maps under the same flag take it.
-    With `columns` the same holds of the other columns of a tile of two axes: multiples of 16, from one to before the other. A `{interleaved}` map's special function is not
-    computed of 16 columns before the first element of the 16 before them is there.
+    The region computes one element of the result. The region's arguments are the inputs' elements at the same named
+    coordinates, and one coordinate for each entry of `at`. An input that lacks an axis of the result is broadcast along
+    that axis. A coordinate is the position along its axis, counted from the given origin, as i32 or, with an f32
+    origin, as f32; an axis may have both. 16-bit elements of an input in shared memory are widened to f32. The op has
+    the memory effects of its region.
 
-    Elements of 16 bits in shared memory widen to f32.
+    With `only_if` and a false flag the result is the first input, unchanged. A vector without inputs is undefined then,
+    and only maps with the same flag may read it. `columns` restricts the map to a range of columns of a tile of two
+    axes, whose ends are multiples of 16; in all other columns the result is the first input. A map with the attribute
+    `interleaved` orders its special functions: those of 16 columns start only after the first element of the previous
+    16 columns is complete.
 
-    An input whose one axis is `distance` holds a value for each distance between a row and a key of a q x k tile, from the least on:
-    row i and key j read its element i - j + k - 1 of q + k - 1.
+    An input whose only axis is `distance` holds a value for each distance between a row and a key of a q x k tile, in
+    ascending order: row i and key j read its element i - j + k - 1 of q + k - 1 (relative position).
 
         q 3 x k 3     j 0  1  2
                 i 0   [2][1][0]
@@ -491,18 +531,18 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::ValueRange":$inputs,
       "::llvm::ArrayRef<std::pair<::llvm::StringRef, ::mlir::Value>>":$coordinates, CArg<"::mlir::Value", "{}">:$onlyIf)>];
   let extraClassDeclaration = [{
-    /// Whether the region says all elements of the result.
+    /// Whether the region computes every element of the result: the map has neither `only_if` nor `columns`.
     bool isWhole() { return !getOnlyIf() && !getColumns(); }
-    /// Region argument of input `i`, and of the i32 coordinate along `axis` (null when not taken).
+    /// Region argument of input `i`, and of the i32 coordinate along `axis` (null where the region takes none).
     ::mlir::BlockArgument getElement(unsigned i) { return getBody().getArgument(i); }
     ::mlir::BlockArgument getCoordinate(::llvm::StringRef axis);
     /// The origin of a coordinate of the region.
     ::mlir::Value originOf(::mlir::BlockArgument coordinate) {
       return getOrigins()[coordinate.getArgNumber() - getInputs().size()];
     }
-    /// A new coordinate of the region along `axis`, counted from `origin`.
+    /// Adds a coordinate along `axis`, counted from `origin`, and returns its region argument.
     ::mlir::BlockArgument addCoordinate(::llvm::StringRef axis, ::mlir::Value origin);
-    /// A new last input, and the region argument of its element, of type `element`.
+    /// Adds an input after the present ones and returns the region argument of its element, of type `element`.
     ::mlir::BlockArgument addInput(::mlir::Value input, ::mlir::Type element);
     YieldOp getYield();
   }];
@@ -511,8 +551,9 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
 def MulFiniteOp : TileOp<"mul_finite", [Pure]> {
   let summary = "product of two floats that does not overflow";
   let description = [{
-    The greatest finite float of its sign where both factors are finite and their product is beyond; else the product, rounded to a neighbour. (On a GPU it is rounded toward
-    zero, which is one instruction.)
+    If both factors are finite and their product overflows, the result is the largest finite float with the product's
+    sign. Otherwise the result is the product, rounded to one of the two neighbouring floats. On a GPU the product is
+    rounded toward zero, which takes one instruction.
 
     ```mlir
     %0 = tile.mul_finite %a, %b
@@ -524,10 +565,11 @@ def MulFiniteOp : TileOp<"mul_finite", [Pure]> {
 }
 
 def AnyOp : TileOp<"any", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
-  let summary = "whether an element meets a condition, agreed by those that share its tile's rows";
+  let summary = "whether any element of a tile that a warp holds meets a condition";
   let description = [{
-    The region takes an element and yields i1. Uniform over a warp: true in every lane of a warp if it is true for an element
-    that one of them holds. Other warps may differ. On the CPU, over the whole tile.
+    The region takes an element and yields i1. The result is uniform over a warp: true in every lane if the region
+    yields true for an element that any lane of the warp holds. Results of other warps may differ. On the CPU the result
+    covers the whole tile. The op has the memory effects of its region.
 
     ```mlir
     %f = tile.any %alpha : !tile.tile<q 128, f32, register> {
@@ -552,14 +594,16 @@ def Reduction : I32EnumAttr<"Reduction", "how elements combine",
 def ReductionAttr : EnumAttr<TileDialect, Reduction, "reduction">;
 
 def ReduceOp : TileOp<"reduce", [Pure]> {
-  let summary = "combine the elements along one axis";
+  let summary = "reduce a tile along one axis by maximum, minimum or sum";
   let description = [{
-    `result[x] = init[x] op (op over axis of tile[x, .])`, of floats or signed integers. `max` and `min` ignore NaN. With `per_lane` the result stays split
-    over the lanes that share a row: each holds its own part, `init` is added to the part of the lane that holds it,
-    and a later `tile.combine_lanes` completes the reduction.
+    `result[x] = init[x] op (op over axis of tile[x, .])`, for floats or signed integers. `max` and `min` ignore NaN.
+    The result lacks the reduced axis. With `per_lane` a sum stays split over the lanes that hold a row: each lane has a
+    partial sum of its own elements, and adds to it the partial sum `init` that the same lane holds. A later
+    `tile.combine_lanes` completes the reduction. The op has no memory effects.
 
     ```mlir
-    %m1 = tile.reduce max %y over "k" init %m : !tile.tile<q 128, f32, register>, !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register>
+    %m1 = tile.reduce max %y over "k" init %m
+        : !tile.tile<q 128, f32, register>, !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128, f32, register>
     ```
   }];
   let arguments = (ins ReductionAttr:$kind, TileType:$tile, StrAttr:$axis, Optional<TileType>:$init, UnitAttr:$per_lane);
@@ -571,11 +615,12 @@ def ReduceOp : TileOp<"reduce", [Pure]> {
 }
 
 def SumDiagonalsOp : TileOp<"sum_diagonals", [Pure]> {
-  let summary = "the sums along the diagonals of a tile, part by part of its rows";
+  let summary = "the sums along the diagonals of a tile, for each part of its rows separately";
   let description = [{
-    Of a float32 tile of rows and C columns, whose rows are split into P equal parts of R: element [p, e] of the result is the sum of all
-    `tile[p R + r, c]` with `r - c = e - C`, in no defined order; the first of each part is 0. A part is what one warp holds of an accumulator, whose lanes add up
-    what they hold; `tile-assign-layouts` refuses other parts.
+    The rows of a float32 tile with C columns are split into P equal parts of R rows. Element [p, e] of the result is
+    the sum of all `tile[p R + r, c]` with `r - c = e - C`, in undefined order; the first element of each part is 0. The
+    result has the axes `part` (P) and `distance` (R + C). A part is the rows of an accumulator that one warp holds, as
+    the lanes of the warp add up their own elements; `tile-assign-layouts` rejects other parts.
 
     ```mlir
     %sums = tile.sum_diagonals %ds : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<part 8 x distance 80, f32, register>
@@ -588,9 +633,10 @@ def SumDiagonalsOp : TileOp<"sum_diagonals", [Pure]> {
 }
 
 def CombineLanesOp : TileOp<"combine_lanes", [Pure, SameOperandsAndResultType]> {
-  let summary = "complete a reduction that `tile.reduce ... per_lane` left split over lanes";
+  let summary = "complete a reduction that a `tile.reduce ... per_lane` has left split over lanes";
   let description = [{
-    The identity where one element has one holder, as on the CPU.
+    Each row of the result is the sum, maximum or minimum of the partial results of the lanes that hold the row. The op
+    is the identity where each element is held once, as on the CPU. The op has no memory effects.
 
     ```mlir
     %l = tile.combine_lanes sum %part : !tile.tile<q 128, f32, register>
@@ -602,9 +648,10 @@ def CombineLanesOp : TileOp<"combine_lanes", [Pure, SameOperandsAndResultType]> 
 }
 
 def LoadBlocksOp : TileOp<"load_blocks", [MemoryEffects<[MemRead]>]> {
-  let summary = "tile of queries and keys that `tile.store_blocks` has left in a view";
+  let summary = "load a tile of queries and keys that a `tile.store_blocks` has written";
   let description = [{
-    Zero where the view has no block. In either order of the axes.
+    The layout of the view is that of `tile.store_blocks`. Elements of blocks outside the view are zero. The tile may
+    have the axes in the order q, k or k, q. The op reads memory.
 
     ```mlir
     %x = tile.load_blocks %saved[%b, %h, %q0, %k0] : !tile.view<5, f32> -> !tile.tile<q 128 x k 64, f32, register>
@@ -616,16 +663,18 @@ def LoadBlocksOp : TileOp<"load_blocks", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 def StoreBlocksOp : TileOp<"store_blocks", [MemoryEffects<[MemWrite]>]> {
-  let summary = "write a tile of queries and keys to a view of blocks";
+  let summary = "write a tile of queries and keys to a view of 16 x 16 blocks";
   let description = [{
-    The view is [b, h, q by 16, k by 16, n]: blocks of 16 x 16 elements, each in one piece, in the order in which the lanes of a matrix instruction's
-    accumulator hold them. Element (q, k) of a block is that of lane and place
+    The view is [b, h, q by 16, k by 16, n]. Each block of 16 x 16 elements is contiguous, in the order in which the
+    lanes hold the accumulator of a matrix instruction. Element (q, k) of a block has this lane, and this place among
+    the lane's eight elements:
 
         lane  = 4 (q & 7) + ((k & 7) >> 1)          place = 4 (k & 1) + 2 (k >> 3) + (q >> 3)
 
-    Of f32 it is the number at 32 place + lane (n = 256). Of i1 it is bit `place` of the byte at 8 ((q & 7) >> 1) + 2 ((k & 7) >> 1) + (q & 1) (n = 32):
-    the eight bits of a lane, which one call of dropout's generator decides, and beside them those of the next query, so that a lane whose rows are keys
-    reads its own by one access. q0 and k0 are multiples of 16. Blocks that the view does not have are left out.
+    An f32 element is number 32 place + lane of its block (n = 256). An i1 element is bit `place` of byte 8 ((q & 7) >>
+    1) + 2 ((k & 7) >> 1) + (q & 1) of its block (n = 32). That byte holds the eight bits of a lane, which one call of
+    dropout's generator decides. The byte of the next query is adjacent, so that a lane whose rows are keys reads its
+    own bits by one access. q0 and k0 are multiples of 16. Blocks outside the view are skipped. The op writes memory.
 
     ```mlir
     tile.store_blocks %x, %saved[%b, %h, %q0, %k0] : !tile.tile<q 128 x k 64, f32, register>, !tile.view<5, f32>
@@ -645,14 +694,19 @@ def DropoutOp : TileOp<"dropout", [Pure]> {
         counter = ((q >> 4) * 8 + (q & 7),  (k >> 4) * 4 + ((k & 7) >> 1),  head,  offset_lo)
         word    = 2 * (k & 1) + ((k >> 3) & 1)          half = (q >> 3) & 1   (0 = low 16 bits)
 
-    where head = b * H + h and q, k count within the sequence: one call serves the eight elements that a lane holds of
-    a 16 x 16 block of an mma accumulator. Kept elements are not scaled here. Dropped ones are zero; with `negates` they change
-    their sign, so that a tile without negative elements says which it were, and what they were. A second result says of each element whether it is kept.
+    where head = b * H + h, and q and k are positions within the sequence. One call serves the eight elements of a 16 x
+    16 block of an mma accumulator that a lane holds. The op does not scale kept elements. Dropped elements become zero.
+    With `negates` dropped elements are negated instead: in a tile without negative elements the sign then marks dropped
+    elements, and their values are preserved. The optional second result is i1 for each element: whether the element is
+    kept. The op has no memory effects.
 
     ```mlir
-    %d = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
-    %s = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t negates : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
-    %p1, %kept = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128 x k 64, i1, register>
+    %d = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t
+        : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+    %s = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t negates
+        : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
+    %p1, %kept = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t
+        : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>, !tile.tile<q 128 x k 64, i1, register>
     ```
   }];
   let arguments = (ins TileType:$tile, I32:$q0, I32:$k0, I32:$head, I64:$seed, I64:$offset, I32:$threshold, UnitAttr:$negates);
@@ -664,10 +718,11 @@ def DropoutOp : TileOp<"dropout", [Pure]> {
 }
 
 def ElementOp : TileOp<"element", [Pure]> {
-  let summary = "element of a captured tensor";
+  let summary = "read one element of a captured tensor";
   let description = [{
-    `view[indices]`, widened as `attn.load`. A dimension whose entry in `in_range` is false is clamped to the view's
-    extent first; a true entry is a proof that the index lies within it.
+    The result is `view[indices]`, widened as by `attn.load`. An index whose entry in `in_range` is false is clamped to
+    the view's extent. A true entry asserts that the index is in range, which an earlier pass has proved. The op has no
+    memory effects, as captured tensors are constant during a launch.
 
     ```mlir
     %0 = tile.element %slopes[%h] in_range [true] : !tile.view<1, f32> (i32) -> f32
@@ -682,8 +737,11 @@ def ElementOp : TileOp<"element", [Pure]> {
 }
 
 def YieldOp : TileOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ForBlocksOp", "MapOp", "AnyOp", "DomainOp"]>]> {
-  let summary = "values of a map element, the next values of a block loop, or what a domain says of a tile";
+  let summary = "end a region with its results";
   let description = [{
+    The op yields the element of a `tile.map`, the next carried values of a `tile.for_blocks`, the condition of a
+    `tile.any`, or the flags of a tile or group in a `tile.domain`.
+
     ```mlir
     tile.yield %0 : f32
     ```
