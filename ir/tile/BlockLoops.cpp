@@ -1,4 +1,4 @@
-//===- BlockLoops.cpp - The tiles of an axis, and loops over them -------------===//
+//===- BlockLoops.cpp - tile.domain and tile.for_blocks -----------------------===//
 
 #include "ir/Terminators.h"
 #include "ir/tile/Tile.h"
@@ -77,7 +77,7 @@ void DomainOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(), {"axis", "step", "full", "reverse", getOperandSegmentSizeAttr()});
 }
 
-/// Whether the region takes one index (i32), or an index and a round, and yields so many flags.
+/// Whether the region takes an index (i32), and optionally the iteration (i32), and yields `flags` values of type i1.
 static bool testsIndex(Region &region, size_t flags) {
   auto isFlag = [](Type type) { return type.isInteger(1); };
   auto isNumber = [](Type type) { return type.isInteger(32); };

@@ -1,4 +1,4 @@
-//===- Map.cpp - tile.map -----------------------------------------------------===//
+//===- Map.cpp - Builder, parser, folder and verifier of tile.map -------------===//
 
 #include "ir/Terminators.h"
 #include "ir/tile/Tile.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::tile;
 
-/// What the region of a map takes of an input: elements in shared memory widen.
+/// The type of the region argument for an input of a map: 16-bit elements in shared memory are widened to f32.
 static Type elementOf(TileType input) {
   return input.getSpace() == MemorySpace::Shared ? attn::valueType(input.getElementType()) : input.getElementType();
 }
@@ -46,7 +46,7 @@ BlockArgument MapOp::getCoordinate(StringRef axis) {
 }
 
 BlockArgument MapOp::addInput(Value input, Type element) {
-  // Arguments of inputs stand before those of coordinates.
+  // Region arguments of inputs come before those of coordinates.
   const unsigned position = getInputs().size();
   getInputsMutable().append(input);
   return getBody().insertArgument(position, element, getLoc());
@@ -131,7 +131,7 @@ void MapOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(), {"axes", "columns", getOperandSegmentSizeAttr()});
 }
 
-/// A map that yields an input's element unchanged is that input.
+/// Folds a map that yields an input's element unchanged to that input.
 OpFoldResult MapOp::fold(FoldAdaptor) {
   auto element = dyn_cast<BlockArgument>(getYield().getValues().front());
   if (!element || element.getOwner() != &getBody().front() || element.getArgNumber() >= getInputs().size())

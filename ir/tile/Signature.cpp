@@ -1,4 +1,4 @@
-//===- Signature.cpp - What a kernel's launch passes -------------------------===//
+//===- Signature.cpp - The launch signature of kernels in the IR -------------===//
 
 #include "ir/tile/Signature.h"
 
@@ -108,7 +108,7 @@ Expected<SmallVector<LaunchedKernel>> tile::launchedKernels(ModuleOp module) {
                            kernels.size())};
 }
 
-/// Adds `param` unless one of its name is there.
+/// Appends `param` unless `params` has an entry of the same name.
 template <typename Param> static void addOnce(std::vector<Param> &params, Param param) {
   if (llvm::none_of(params, [&](const Param &known) { return known.name == param.name; }))
     params.push_back(std::move(param));
@@ -141,7 +141,8 @@ KernelSignature tile::signatureOf(ArrayRef<Operation *> kernels) {
   signature.dtype = dtypeOf(kernels.back()->getAttrOfType<TypeAttr>("dtype").getValue());
   for (Operation *kernel : kernels)
     addDeclarations(kernel, signature);
-  // What the launch itself places comes last: the caller's operands stand alike whatever the kernels keep.
+  // Workspace operands, which the launch allocates, come last: the caller's operands then have the same positions
+  // whatever workspace the kernels need.
   std::vector<OperandParam> given, kept;
   for (OperandParam &operand : signature.operands)
     (operand.role == OperandRole::Workspace ? kept : given).push_back(std::move(operand));

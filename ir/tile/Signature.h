@@ -1,10 +1,10 @@
-//===- Signature.h - What a kernel's launch passes ---------------------------===//
+//===- Signature.h - The launch signature of kernels in the IR ---------------===//
 //
 //     KernelSignature signature = tile::signatureOf(kernel);
 //     size_t at = tile::findView(signature, "k")->offset;
 //
-// The signature is what the runtime checks and packs (attune/Kernel.h); generated code finds its parameters at the
-// signature's offsets (attune/LaunchParams.h).
+// The runtime checks and packs the parameters of a launch by the signature (attune/Kernel.h). Generated code reads its
+// parameters at the signature's offsets (attune/LaunchParams.h).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,49 +15,51 @@
 
 namespace attune::tile {
 
-/// The dtype of a type that operands, captured tensors and scalars may have.
+/// The dtype for an element type of operands, captured tensors and scalars; i8 and i1 give Bool.
 DType dtypeOf(mlir::Type type);
 
-/// The declaration of an operand in the IR.
+/// The #tile.operand that declares `operand` in the IR.
 OperandAttr declarationOf(mlir::MLIRContext *context, const OperandParam &operand);
 
-/// Those of the forward pass of an attention.
+/// The operands of the forward pass of an attention: q, k, v, o and lse.
 std::vector<OperandParam> forwardOperandsOf(attn::AttentionOp op);
 
-/// A kernel of a module as a launch starts it.
+/// One kernel of a launch.
 struct LaunchedKernel {
   mlir::Operation *op; ///< a tile.kernel or sched.kernel
-  bool dependent;
+  bool dependent;      ///< may start before the previous kernel has ended
 };
 
-/// The kernels of `module` in the order of its tile.launch; without one, its only kernel. The error says what the
-/// module has instead.
+/// The kernels of `module` in the order of its tile.launch, or its only kernel if there is no tile.launch. Fails where
+/// the module has no tile.launch and not exactly one kernel.
 Expected<llvm::SmallVector<LaunchedKernel>> launchedKernels(mlir::ModuleOp module);
 
-/// What `kernels`, tile.kernel or sched.kernel ops of one module, declare: each name once, in the order of the first to
-/// declare it, workspace operands behind all others. Tensor maps and what schedules ask of a launch are not among them.
+/// The union of the declarations of `kernels`, tile.kernel or sched.kernel ops of one module. Each name occurs once, in
+/// the order of first declaration; workspace operands come after all others. Tensor maps and the launch dimensions of
+/// schedules are not included.
 KernelSignature signatureOf(llvm::ArrayRef<mlir::Operation *> kernels);
 inline KernelSignature signatureOf(mlir::Operation *kernel) { return signatureOf(llvm::ArrayRef(kernel)); }
-/// That of the kernels of a launch.
+/// The signature of the kernels of a launch.
 KernelSignature signatureOf(llvm::ArrayRef<LaunchedKernel> kernels);
 
 /// The axes of a kernel's grid.
 std::vector<AxisParam> gridOf(mlir::Operation *kernel);
+/// The bounds under which a launch skips `kernel` (`tile.skipped_if`).
 std::vector<ExtentBound> boundsOf(mlir::Operation *kernel);
 
-/// A parameter's declaration in a signature.
+/// A view's entry in a signature.
 struct Declaration {
   enum Kind { Operand, Tensor } kind;
-  size_t index; ///< among those of its kind
+  size_t index; ///< position within KernelSignature::operands or ::tensors
   int rank;
-  size_t offset; ///< in the packed parameters
+  size_t offset; ///< byte offset in the packed parameters
 };
 
-/// That of the view which `tile.param` reads by `name`; nothing where there is none.
+/// The entry of the view that `tile.param` reads by `name`; nullopt where there is none.
 std::optional<Declaration> findView(const KernelSignature &signature, llvm::StringRef name);
-/// Where the run-time scalar lies that `tile.param` reads by `name`; nothing where there is none.
+/// Byte offset of the run-time scalar that `tile.param` reads by `name`; nullopt where there is none.
 std::optional<size_t> findScalar(const KernelSignature &signature, llvm::StringRef name);
-/// Where the extent of an axis lies; nothing where no operand has it.
+/// Byte offset of the extent of `axis`; nullopt where neither an operand nor a captured tensor has the axis.
 std::optional<size_t> findExtent(const KernelSignature &signature, llvm::StringRef axis);
 
 } // namespace attune::tile

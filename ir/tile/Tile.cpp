@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::tile;
 
-// `[@partial, @combine dependent]`
+// Parser and printer of `[@partial, @combine dependent]`, the kernels of a tile.launch.
 static ParseResult parseKernels(OpAsmParser &parser, ArrayAttr &kernels, DenseBoolArrayAttr &dependent);
 static void printKernels(OpAsmPrinter &printer, LaunchOp, ArrayAttr kernels, DenseBoolArrayAttr dependent);
 
@@ -86,7 +86,7 @@ CapturedTensorAttr tile::capturedTensorOf(Value view) {
                                                             : CapturedTensorAttr();
 }
 
-/// Whether a launch of the module starts, `ahead` places behind `kernel`, a dependent kernel.
+/// Whether a launch of the module has a dependent kernel `ahead` positions after `kernel`.
 static bool startsDependent(Operation *kernel, size_t ahead) {
   auto module = kernel->getParentOfType<ModuleOp>();
   StringAttr name = SymbolTable::getSymbolName(kernel);
@@ -153,7 +153,7 @@ Value tile::readScalar(OpBuilder &builder, Location loc, StringRef name, Type ty
 ParseResult tile::parseOperands(OpAsmParser &parser, ArrayAttr &operands) {
   SmallVector<Attribute> all;
   auto parseOne = [&]() -> ParseResult {
-    // Without the angle brackets of an operand that stands alone.
+    // In a kernel's list an operand has no angle brackets.
     Attribute operand = OperandAttr::parseBare(parser);
     all.push_back(operand);
     return success(bool(operand));
@@ -171,7 +171,7 @@ void tile::printOperands(OpAsmPrinter &printer, Operation *, ArrayAttr operands)
   printer << ")";
 }
 
-/// Each axis of the grid, once, has an extent that the launch gives.
+/// Verifies that no axis occurs twice in the grid and that the extent of each axis is fixed or known at launch.
 static LogicalResult verifyGrid(Operation *kernel, ArrayAttr grid) {
   llvm::StringSet<> names;
   for (auto axis : grid.getAsRange<AxisAttr>()) {
@@ -185,7 +185,7 @@ static LogicalResult verifyGrid(Operation *kernel, ArrayAttr grid) {
   return success();
 }
 
-/// Names are unique, and an axis has one extent, fixed or not, in all operands.
+/// Verifies that names of operands are unique and that an axis has the same extent in all operands.
 static LogicalResult verifyOperands(Operation *kernel, ArrayAttr operands) {
   llvm::StringMap<int64_t> sizes;
   llvm::StringSet<> names;
@@ -214,8 +214,8 @@ LogicalResult verifySameShape(Operation *op, TileType a, TileType b) {
   return success();
 }
 
-/// A tile of one or two axes over the last dimensions of `view`, located by one index a leading dimension
-/// and the first row.
+/// Verifies that a tile of one or two axes covers the last dimensions of `view`: there is one index for each leading
+/// dimension, and one for the first row.
 LogicalResult verifyAccess(Operation *op, TileType tile, ViewType view, OperandRange indices) {
   if (tile.rank() != 1 && tile.rank() != 2)
     return op->emitOpError() << "needs a tile of one or two axes, got " << tile;
@@ -268,7 +268,7 @@ StringRef ParamOp::getOwnName() {
   return name;
 }
 
-/// The type of the kernel's parameter `name`; null where it has none.
+/// The type of the kernel's parameter `name`; null where there is no such parameter.
 static Type parameterType(Operation *kernel, StringRef name) {
   Builder builder(kernel->getContext());
   auto viewOf = [](CapturedTensorAttr tensor) {
@@ -442,7 +442,8 @@ LogicalResult LaunchOp::verify() {
   return success();
 }
 
-/// What two kernels declare of one name is the same; an operand that one writes may be read by the other.
+/// Verifies that kernels `a` and `b` of a launch give operands, tensors, scalars and derived axes of one name the same
+/// declaration.
 static LogicalResult verifySameDeclarations(LaunchOp launch, Operation *a, Operation *b) {
   for (StringRef list : {"tensors", "scalars"})
     for (Attribute one : a->getAttrOfType<ArrayAttr>(list))
@@ -603,7 +604,7 @@ LogicalResult ConvertOp::verify() {
                     to.getElementType().getIntOrFloatBitWidth() != 16))
     return emitOpError() << "makes negative floats 0 where it packs 16 bits in an `a` fragment, got " << to
                          << "; use a maximum with 0 in a map";
-  // Rows and columns may change places.
+  // The conversion may exchange the order of the two axes.
   if (from.rank() == 2 && to.rank() == 2 && from.axis(0) == to.axis(1) && from.axis(1) == to.axis(0) &&
       from.getShape()[0] == to.getShape()[1] && from.getShape()[1] == to.getShape()[0])
     return success();
@@ -704,7 +705,7 @@ LogicalResult DropoutOp::verify() {
   return success();
 }
 
-/// A tile of queries and keys in registers, and blocks of its elements.
+/// Verifies a register tile of q and k, and a view of 16 x 16 blocks [b, h, q by 16, k by 16, n] of the same elements.
 static LogicalResult verifyBlocks(Operation *op, TileType tile, ViewType view) {
   if (tile.rank() != 2 || !tile.hasAxis("q") || !tile.hasAxis("k") || tile.size("q") % 16 || tile.size("k") % 16 ||
       tile.getSpace() != MemorySpace::Register)

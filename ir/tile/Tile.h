@@ -1,6 +1,6 @@
 //===- Tile.h - The tile dialect --------------------------------------------===//
 //
-// Logical tiles with named axes. Reference: docs/dialects/tile.md, generated from TileOps.td.
+// Logical tiles with named axes. Reference: docs/reference/dialects/tile.md, generated from TileOps.td.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,7 +21,7 @@ using attn::BlockPatternAttr;
 using attn::CapturedTensorAttr;
 using attn::RuntimeScalarAttr;
 
-/// Where a tile lives.
+/// The memory that holds a tile.
 enum class MemorySpace { Shared, Register };
 llvm::StringRef stringifyMemorySpace(MemorySpace space);
 inline llvm::hash_code hash_value(MemorySpace space) { return llvm::hash_value(int(space)); }
@@ -29,18 +29,18 @@ inline llvm::hash_code hash_value(MemorySpace space) { return llvm::hash_value(i
 using attune::OperandRole;
 class ViewType;
 
-/// The attribute that carries an op's name into the generated source: `tile.name = "scores"`.
+/// On an op: the name of its result in the generated CUDA source: `tile.name = "scores"`.
 inline constexpr llvm::StringLiteral nameAttr = "tile.name";
-/// The attribute that carries the names of several arguments or results: `tile.names = ["tile", "slot"]`.
+/// On an op: the names of several block arguments or results: `tile.names = ["tile", "slot"]`.
 inline constexpr llvm::StringLiteral namesAttr = "tile.names";
-/// Sets `name` on `op` and returns its result.
+/// Sets `tile.name` on the op that defines `value` and returns `value`.
 mlir::Value named(mlir::Value value, llvm::StringRef name);
-/// The name that `value`'s op carries, or "".
+/// The `tile.name` of the op that defines `value`, or "".
 llvm::StringRef nameOf(mlir::Value value);
 
-/// The axis along which a tile holds a value for each distance between a row and a key (tile.map).
+/// The axis of relative-position values: one value for each distance between a row and a key (tile.map).
 inline constexpr llvm::StringLiteral distanceAxis = "distance";
-/// That of the parts of a tile's rows, each with its own distances (tile.sum_diagonals).
+/// The axis of the parts into which a tile's rows are split, each part with its own distances (tile.sum_diagonals).
 inline constexpr llvm::StringLiteral partAxis = "part";
 
 } // namespace attune::tile
@@ -54,10 +54,10 @@ inline constexpr llvm::StringLiteral partAxis = "part";
 #include "ir/tile/TileTypes.h.inc"
 
 namespace attune::tile {
-/// `(q: in [b, h, q, d 64] bf16, ...)`: the operands of tile.kernel and sched.kernel.
+/// Parse and print `(q: in [b, h, q, d 64] bf16, ...)`, the operands of a tile.kernel or sched.kernel.
 mlir::ParseResult parseOperands(mlir::OpAsmParser &parser, mlir::ArrayAttr &operands);
 void printOperands(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr operands);
-/// `[b, h, q by 128]`: their grids.
+/// Parse and print `[b, h, q by 128]`, the grid of a tile.kernel or sched.kernel.
 mlir::ParseResult parseGrid(mlir::OpAsmParser &parser, mlir::ArrayAttr &grid);
 void printGrid(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr grid);
 } // namespace attune::tile
@@ -66,61 +66,63 @@ namespace attune::tile {
 class ParamOp;
 class YieldOp;
 
-/// Whether a tile's one axis is that of distances.
+/// Whether a tile holds relative-position values: its only axis is `distance`.
 inline bool isRelative(TileType type) { return type.rank() == 1 && type.axis(0) == distanceAxis; }
-/// Whether it has those of each part of the rows.
+/// Whether a tile has the axes `part` and `distance`: a value for each distance in each part of the rows.
 inline bool isByPart(TileType type) {
   return type.rank() == 2 && type.axis(0) == partAxis && type.axis(1) == distanceAxis;
 }
 
-/// The attribute of an op above whose source stands a comment line: `tile.comment = "S = Q K^T"`.
+/// On an op: a comment line that precedes the op's statement in the generated source: `tile.comment = "S = Q K^T"`.
 inline constexpr llvm::StringLiteral commentAttr = "tile.comment";
-/// Adds a sentence to the comment of `op`, once: where a pass has put a term of the user's formula.
+/// Adds `text` to the comment of `op` unless it is already there. Passes record where they moved a term of the user's
+/// formula.
 void explain(mlir::Operation *op, const llvm::Twine &text);
-/// The workspace operand, one i32, from which persistent blocks claim tiles of work: a kernel before sets it to 0.
+/// The workspace operand, one i32, from which persistent blocks claim tiles of work. An earlier kernel of the launch
+/// sets the counter to 0.
 inline constexpr llvm::StringLiteral workCounter = "work_counter";
-/// In front of the names of captured tensors and run-time scalars where a kernel reads them (tile.param), apart from
-/// its operands' names.
+/// Prefixes of the names of captured tensors and run-time scalars in tile.param, to distinguish them from operands.
 inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "scalars.";
 
-/// On a kernel: an array of the axes whose extents a launch computes, each a #tile.derived.
+/// On a kernel: an array of #tile.derived, the axes whose extents a launch computes.
 inline constexpr llvm::StringLiteral derivedAttr = "tile.derived";
-/// The axis of the rows of a group's query heads, that of the shares of keys, that of blocks that run at a time, that of pieces
-/// of work, and that of the rows of one.
+/// Names of derived axes, in this order: the query rows of all heads of a group, the splits of keys, the blocks that
+/// run at a time, the work items, and the rows of one tile.
 inline constexpr llvm::StringLiteral rowsAxis = "row", splitsAxis = "split", slotsAxis = "slot_of_device",
                                      workItemsAxis = "piece", tileRowsAxis = "row_of_tile";
 llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
-/// On a kernel: an array of #tile.bound; a launch whose sizes keep all of them leaves the kernel out.
+/// On a kernel: an array of #tile.bound. A launch whose sizes satisfy all bounds skips the kernel.
 inline constexpr llvm::StringLiteral leftOutAttr = "tile.skipped_if";
 llvm::SmallVector<ExtentBoundAttr> skippedIf(mlir::Operation *kernel);
-/// Each an axis, and the one whose extent it has at most; "" for 1.
+/// Sets the bounds of `tile.skipped_if`: pairs of an axis and the axis whose extent is its upper bound, "" for the
+/// bound 1.
 void skipIf(mlir::Operation *kernel, llvm::ArrayRef<std::pair<std::string, std::string>> bounds);
-/// On a kernel: the symbol of another one of its launch, which reads captured tensors by TMA, or writes their
-/// gradients: it starts in that one's place where the engine cannot.
+/// On a fallback kernel: the symbol of the kernel that it replaces in its launch. That kernel accesses captured tensors
+/// or their gradients by TMA, and the fallback runs where TMA cannot address one of them.
 inline constexpr llvm::StringLiteral fallbackOfAttr = "tile.fallback_of";
-/// The kernel in whose place `kernel` starts; null where it stands for none.
+/// The kernel that `kernel` is the fallback of; null where `kernel` is no fallback.
 mlir::Operation *fallbackOf(mlir::Operation *kernel);
-/// Whether another kernel starts in the place of `kernel` where TMA cannot read or write its tensors.
+/// Whether `kernel` has a fallback kernel, for launches whose tensors TMA cannot address.
 bool hasFallback(mlir::Operation *kernel);
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
 OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);
-/// Whether a launch gives the extent of an axis: of one of `kernel`'s operands, or of a captured tensor's dimension.
+/// Whether the extent of `axis` is known at launch: the axis is derived, has no fixed extent in an operand of `kernel`,
+/// or is a dimension of a captured tensor.
 bool hasExtent(mlir::Operation *kernel, llvm::StringRef axis);
-/// What reads the parameter behind a view, of a group's or of pages' rows too; null for any other view.
+/// The tile.param that reads `view`, directly or through a tile.group_rows or tile.paged_rows; null for any other view.
 ParamOp parameterOf(mlir::Value view);
-/// The declaration of the operand that `view` is read as by `tile.param`; null for any other view.
+/// The kernel's declaration of the operand that `view` accesses; null where `view` is not of an operand.
 OperandAttr operandOf(mlir::Value view);
-/// The captured tensor that `view` is read as by `tile.param`; null for any other view.
+/// The kernel's declaration of the captured tensor that `view` accesses; null where `view` is not of a captured tensor.
 CapturedTensorAttr capturedTensorOf(mlir::Value view);
-/// Reads of a captured tensor and of a run-time scalar, each with its own name in the generated source.
+/// Create a tile.param that reads a captured tensor or a run-time scalar, with its own name as `tile.name`.
 mlir::Value readTensor(mlir::OpBuilder &builder, mlir::Location loc, CapturedTensorAttr tensor);
 mlir::Value readScalar(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Type type);
-/// The kernel around `op`, at whatever stage: the op that declares operands.
+/// The tile.kernel or sched.kernel that contains `op`: the ancestor with the attribute `operands`.
 mlir::Operation *kernelAround(mlir::Operation *op);
 
-/// What a reduction of elements of `type`, f32 or a signed integer, begins with: it changes none that it is combined
-/// with.
+/// The identity element of a reduction over elements of `type`, which is f32 or a signed integer.
 mlir::TypedAttr identityOf(Reduction kind, mlir::Type type);
 
 } // namespace attune::tile
@@ -128,16 +130,17 @@ mlir::TypedAttr identityOf(Reduction kind, mlir::Type type);
 #include "ir/tile/TileOps.h.inc"
 
 namespace attune::tile {
-/// Whether a `tile.launch` of its module starts `kernel` beside the one before it.
+/// Whether `kernel` is `dependent` in a `tile.launch`: it may start before the previous kernel has ended.
 bool isDependent(mlir::Operation *kernel);
-/// Whether the kernel behind it in a `tile.launch` may.
+/// Whether the kernel after `kernel` in a `tile.launch` is `dependent`: it may start before `kernel` has ended.
 bool precedesDependent(mlir::Operation *kernel);
-/// What a pass did not do for `kernel`, and why: an entry of its `tile.remarks`, which `attune explain` shows. The same
-/// remark stands once.
+/// On a kernel: texts that say what a pass did not do for the kernel, and why. `attune explain` prints the remarks.
 inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";
+/// Adds `text` to the remarks of `kernel` unless it is already there.
 void remark(mlir::Operation *kernel, const llvm::Twine &text);
-/// Whether a loop's vector that follows from no tile goes to shared memory: where there are producer warps, they compute it.
+/// Whether `convert` copies to shared memory a vector that a loop computes from no tile. With producer warps, these
+/// warps compute the vector.
 bool isStaged(ConvertOp convert);
-/// Columns of the widest tile that the kernel stores to a tiled operand.
+/// The largest number of columns of a tiled operand to which the kernel stores.
 int64_t storedColumns(KernelOp kernel);
 } // namespace attune::tile

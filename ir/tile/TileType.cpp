@@ -35,7 +35,7 @@ llvm::StringRef attune::tile::stringifyMemorySpace(MemorySpace space) {
 // #tile.axis and #tile.operand
 //===----------------------------------------------------------------------===//
 
-/// `q`, `d 64` or `q by 128`
+/// Parses an axis: `q`, `d 64` or `q by 128`.
 static AxisAttr parseAxis(AsmParser &parser) {
   StringRef name;
   SMLoc loc = parser.getCurrentLocation();
@@ -217,7 +217,7 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError, Arr
     if (llvm::is_contained(axes.take_front(i), axes[i]))
       return emitError() << "axis " << axes[i].getValue() << " appears twice";
   }
-  // Far beyond any memory of a block; products with sizes of elements and offsets cannot overflow.
+  // No block has that much memory. The limit keeps products with element sizes and offsets from overflowing.
   int64_t elements = 1;
   for (int64_t size : shape)
     if (llvm::MulOverflow(elements, size, elements) || elements > std::numeric_limits<int32_t>::max())
