@@ -1,4 +1,4 @@
-//===- AttnToTile.cpp - From what to how: one block's tiles -----------------===//
+//===- AttnToTile.cpp - Write the tiles of one block of the forward pass ---===//
 //
 // Writes the FlashAttention forward of one query tile: for each visible K tile, S = Q K^T, the score and mask, the
 // normaliser (for softmax m, l and the rescaled accumulator), and O += P V (Dao et al., 2022, Algorithms 1 and 5). The
@@ -35,7 +35,7 @@ using tile::TileType;
 
 namespace {
 
-/// Writes one kernel; its members are the values that several parts share.
+/// Writes the kernels of one attention. The members are values that several functions use.
 class KernelWriter : NormaliserWriter {
 public:
   KernelWriter(attn::AttentionOp op, attn::PlanAttr plan, int64_t granularity)
@@ -59,10 +59,11 @@ public:
   }
 
 private:
-  /// Why blocks may visit unlike numbers of tiles of keys.
+  /// Why blocks may visit different numbers of tiles of keys: sequence lengths in memory, or a search for visible
+  /// tiles.
   enum class Uneven { No, InMemory, BySearch };
 
-  /// What the plan says of the kernel as a whole.
+  /// Sets the plan's fields that concern the whole kernel as attributes.
   void annotate() {
     if (Attribute remarks = op->getAttr(tile::remarksAttr))
       kernel->setAttr(tile::remarksAttr, remarks);
@@ -79,10 +80,10 @@ private:
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
   }
 
-  /// The axes of keys, rows and shares. Where a search says how many tiles of keys a block visits, some blocks have much more than
-  /// others: with several times the shares that run at once, who is free takes the next.
+  /// Declares the derived axes of keys, rows and splits. Where a search finds the visible tiles, some blocks have much
+  /// more work than others: several times as many splits as fit the device let free blocks take the next split.
   void deriveAxes() {
-    constexpr int64_t splitsBySearch = 8; // for each multiprocessor
+    constexpr int64_t splitsBySearch = 8; // per multiprocessor
     SmallVector<Attribute> derived;
     auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1,
                       StringAttr of = {}) {
@@ -107,7 +108,7 @@ private:
       kernel->setAttr(tile::derivedAttr, builder.getArrayAttr(derived));
   }
 
-  /// Whether blocks visit unlike numbers of tiles of keys: by what memory says in front of the loop, or by what a search finds.
+  /// Whether blocks visit different numbers of tiles of keys, and why.
   static Uneven unevenOf(tile::DomainOp domain) {
     auto anyFollows = [&](function_ref<bool(Operation *)> is) {
       auto follows = [&](Value end) { return followsFrom(end, is); };
@@ -115,12 +116,14 @@ private:
     };
     if (domain.skips())
       return Uneven::BySearch;
-    // Two kernels may round floats differently, and would not find the same pieces.
+    // Bounds that are computed in floating point do not count: the partial and the combining kernel may round
+    // differently, and would disagree about the work items.
     return anyFollows(llvm::IsaPred<tile::ElementOp>) && !anyFollows(llvm::IsaPred<arith::FPToSIOp>) ? Uneven::InMemory
                                                                                                      : Uneven::No;
   }
 
-  /// The block's share of the keys; of what is a piece, the rows that it writes: none where it has no tile.
+  /// Restricts the domain to the block's split and returns the end of the rows to write. For a work item without tiles
+  /// that end is 0, so nothing is written.
   Value takeSplitOf(tile::DomainOp domain, Value rowLength) {
     const SplitTiles taken = takeSplit(builder, domain, split, splits);
     if (uneven != Uneven::InMemory)
@@ -130,7 +133,8 @@ private:
     return tile::named(arith::SelectOp::create(builder, loc, has, rowLength, number(0)), "rows_written");
   }
 
-  /// Where memory says how many shares there are, blocks are pieces of all sequences' work, and find which.
+  /// Replaces the grid by work items: each block finds its sequence, row tile and split from the index of its work
+  /// item.
   void placeWorkItems() {
     kernel.setGridAttr(builder.getArrayAttr({gridAxis(tile::workItemsAxis), gridAxis(axes.heads)}));
     workItem.getDefiningOp()->moveBefore(&kernel.getBody().front().front());
@@ -145,7 +149,8 @@ private:
     }
   }
 
-  /// What is launched beside the kernel: in front of it one that fills tables, behind it one that combines shares.
+  /// Writes the other kernels of the launch: before this kernel one that fills the per-tile tables, after it one that
+  /// combines splits.
   void writeFurtherKernels() {
     SmallVector<tile::KernelOp> kernels{kernel};
     builder.setInsertionPointAfter(kernel);
@@ -175,13 +180,13 @@ private:
     return builder.getArrayAttr(declared);
   }
 
-  /// A block whose first row lies behind its sequence's visits no tile.
+  /// Empties the domain of a block whose first row is past the end of its sequence.
   void emptyAfter(tile::DomainOp domain, Value rowLength) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(domain);
     Value hasRows = compare(arith::CmpIPredicate::slt, row0, rowLength);
     const SmallVector<Value> begins(domain.getBegins()), ends(domain.getEnds());
-    Value first; // tile of segments that follow each other, as they still do
+    Value first; // the first tile of a run of adjacent segments; adjacent segments stay adjacent
     for (auto [i, begin, end] : llvm::enumerate(begins, ends)) {
       if (i > 0 && begin == ends[i - 1])
         domain.getBeginsMutable()[i].set(domain.getEnds()[i - 1]);
@@ -191,7 +196,7 @@ private:
     }
   }
 
-  /// The next multiple of 16 of a number that is not negative.
+  /// Rounds a non-negative number up to a multiple of 16.
   Value upTo16(Value value) {
     Value units = arith::DivSIOp::create(builder, loc, add(value, number(15)), number(16));
     return arith::MulIOp::create(builder, loc, units, number(16), arith::IntegerOverflowFlags::nsw);
@@ -201,7 +206,7 @@ private:
     return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, by);
   }
 
-  /// A block for each tile of rows of a head, and share of its keys.
+  /// The grid has a block for each tile of rows of a head, and with split keys for each split of it.
   ArrayAttr gridOfRows() {
     SmallVector<Attribute> grid{gridAxis("b"), gridAxis(axes.heads), gridAxis(axes.rows, plan.getTileQ())};
     if (plan.getSplitKeys())
@@ -209,9 +214,9 @@ private:
     return builder.getArrayAttr(grid);
   }
 
-  /// Whether a tile of keys ends past `end`. Where two warpgroups compute, it is compared with the first such tile, a
-  /// value of the block: measured 1% better for dropout. Warpgroups that take turns, and warps that hold all of a
-  /// block's work, have no register for it.
+  /// Whether a tile of keys ends past `end`. With producer warps the tile's origin is compared with that of the first
+  /// such tile, which is computed once per block: 1% faster with dropout. With ping-pong, or without producer warps, no
+  /// register is left for that value.
   Value isPast(Value k0, Value end) {
     auto tileK = [&] { return arith::ConstantIntOp::create(builder, loc, plan.getTileK(), 32); };
     if (!plan.getProducerWarps() || plan.getPingPong())
@@ -228,9 +233,10 @@ private:
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, k0, from);
   }
 
-  /// Whether a visited tile is masked beside the cuts: `partial` by all rows of the block, and not full by the part's own.
+  /// Whether the mask's part beyond the cuts applies to a visited tile: the tile is `partial` for the block's rows, and
+  /// not full for the warpgroup's own rows.
   Value isMasked(Value k0, Value partial) {
-    // Without questions of single tiles, and tables, the part's rows say all that the block's do.
+    // If neither tables nor a `where` region decide about single tiles, the bounds of the warpgroup's own rows suffice.
     Value masked = testsTiles || !bounds.empty() || mask.full.empty() ? partial : Value();
     for (auto [from, to] : mask.full) {
       Value outside = arith::OrIOp::create(builder, loc, compare(arith::CmpIPredicate::slt, k0, from),
@@ -240,7 +246,7 @@ private:
     return masked;
   }
 
-  /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles.
+  /// Masks a tile: each cut in the tiles that the cut crosses, the rest of the mask in partial tiles.
   Value maskTile(Value x, Value k0, Value partial) {
     auto ofRow = [&](Value q) {
       BlockValues row = block;
@@ -257,7 +263,8 @@ private:
     if (mask.isCutsAlone() && !lookUp)
       return x;
     Value masked = isMasked(k0, partial);
-    // Where the columns of a lane are bits of a row's word, several intervals are one word.
+    // With producer warps and at most 128 columns, a lane keeps the visible columns of a row as bits of a word. A union
+    // of several intervals is then one word.
     SmallVector<Conjunct> byElement = mask.rest;
     if (!plan.getProducerWarps() || plan.getTileK() > 128)
       byElement.append(mask.unions);
@@ -275,14 +282,14 @@ private:
     return hide(x, rowOrigin, k0, masked, [&](Value q, Value k) { return isVisible(byElement, lookUp, q, k); });
   }
 
-  /// What the domain's questions read of the block.
+  /// The values outside of the domain's `where` region that the region reads.
   static llvm::SetVector<Value> readBy(tile::DomainOp domain) {
     llvm::SetVector<Value> read;
     getUsedValuesDefinedAbove(domain.getWhere(), read);
     return read;
   }
 
-  /// Words that the domain's questions read of tables by query.
+  /// The number of 32-bit words that the domain's `where` region reads from per-tile tables of queries.
   static int64_t wordsByQuery(tile::DomainOp domain) {
     int64_t bits = 0;
     for (Value value : readBy(domain))
@@ -291,16 +298,17 @@ private:
     return bits / 32;
   }
 
-  /// Whether what the domain asks of tables differs from part to part of the rows: what a key alone decides is the same
-  /// for all.
+  /// Whether the `where` region reads tables by rows of a part. A condition that depends on keys alone is the same for
+  /// all parts.
   static bool testsByPart(tile::DomainOp domain) {
     return llvm::any_of(readBy(domain),
                         [](Value value) { return followsFrom(value, llvm::IsaPred<tile::WarpgroupRowOp>); });
   }
 
-  /// Where tables say what a part's rows see, from the first tile that shows them something; a part past Sq asks for
-  /// the last row. The warp that searches holds what it reads of the tables for all parts at a time, and has room for
-  /// the least and the greatest of one value of words. A table of all tiles is not made again for parts.
+  /// Where per-tile tables decide which keys a part's rows see, starts the part's loop at its first visible tile. A
+  /// part past Sq uses the last row. The searching warp keeps the table entries of all parts in registers at once,
+  /// which limits the entries to the least and the greatest of one 32-bit value. Tables with an entry per (query tile,
+  /// key tile) are not built for parts.
   void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
     Block *block = builder.getInsertionBlock();
     Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
@@ -311,7 +319,7 @@ private:
     auto own = buildDomain(builder, op, part, with).getDefiningOp<tile::DomainOp>();
     const bool counts = std::ranges::any_of(with, &BoundsTable::isOfBoth);
     if (!own.skips() || counts || !testsByPart(own) || wordsByQuery(own) > 2) {
-      // Without its tables, what reads them goes too.
+      // The domain is not needed: erase it, and the ops that have no user without it.
       own.erase();
       while (isOpTriviallyDead(&block->back()) && &block->back() != before)
         block->back().erase();
@@ -324,20 +332,22 @@ private:
     within[0] = begin;
   }
 
-  /// Whether the score is a function of positions as numbers.
+  /// Whether the score uses positions as numbers, as ALiBi does.
   bool countsPositions() { return holds<arith::SIToFPOp>(op.getScore()); }
 
-  /// The tiles of keys that the block visits, and those of them `within` which its part does; sets the mask's rest.
+  /// Builds the domain of tiles of keys that the block visits, and sets `within` to the range that the warpgroup's own
+  /// rows need. Also sets `mask`.
   Value visibleTiles(SmallVector<Value, 2> &within) {
     Value domain = buildDomain(builder, op, block, bounds);
-    // A score that counts positions, as ALiBi, is greatest near the query, where a causal mask ends: from there on row
-    // maxima stay. So do those of a window, of whose first tile the last rows see few keys or none. It matters to
-    // warpgroups, which keep their maxima (tile-lazy-rescale).
+    // The loop runs from the last tile to the first where that makes row maxima settle early. A score like ALiBi is
+    // greatest near the query, where a causal mask ends. With a window, the last rows see few keys of the first tile or
+    // none. Early maxima matter to warpgroups, which rescale lazily (tile-lazy-rescale).
     if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
         plan.getProducerWarps() && TileSequence{tiles, {}}.isContiguous() &&
         (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
       tiles.setReverse(true);
-    // Warpgroups walk the tiles side by side: each visits what its own rows see, and cuts where its own rows end.
+    // All warpgroups walk the same tiles. Each computes only the tiles that its own rows see, and applies cuts where
+    // its own rows end.
     BlockValues part = block;
     if (int64_t rows = rowsOfWarpgroup(kernel); rows && rows < plan.getTileQ() && !group) {
       part.tileQ = rows;
@@ -351,7 +361,8 @@ private:
     mask = splitMask(builder, op, part, bounds);
     auto visited = domain.getDefiningOp<tile::DomainOp>();
     testsTiles = !visited.getWhere().empty();
-    // Where a search decides how long a tile takes, and a kernel before can reset their counter.
+    // Blocks claim work from a counter where a search decides how long a tile of work takes; the bounds kernel resets
+    // the counter.
     claims = plan.getPersistent() && visited.skips() && !bounds.empty();
     return domain;
   }
@@ -369,7 +380,7 @@ private:
     Value capacity = axisExtent("k", "Sk");
     keyLength = lengthOfSequence(builder, op, op.getKeyLengths(), b, capacity, "own_keys");
     keysRead = keyLength;
-    if (op.getKeyLengths()) // 16 rows at a time, as the mask hides what follows
+    if (op.getKeyLengths()) // read 16 rows at a time; rows past the length are masked
       keysRead = tile::named(arith::MinSIOp::create(builder, loc, upTo16(keyLength), capacity), "keys_read");
     Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
     readQueryOffset();
@@ -417,12 +428,13 @@ private:
     const int64_t rows = plan.getTileQ();
     rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
     outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
-    // Rows of several heads end with what is written; the engine brings all that there are.
+    // With a packed group the rows of Q end where the written rows end. Otherwise TMA copies all rows up to Sq.
     Value qTile = queryTile(queries, group ? rowsWritten : axisExtent("q", "Sq"));
-    floatConstant(-std::numeric_limits<float>::infinity()); // where maxima start
+    // Creates the constant -inf before the loop; row maxima start from -inf.
+    floatConstant(-std::numeric_limits<float>::infinity());
     zero = floatConstant(0);
     const SmallVector<Value> inits = initialValues();
-    // Dropout counts its coordinates within the sequence, in global heads.
+    // Dropout's random numbers are indexed by positions within the sequence and by the head number b * H + h.
     if (op.getDropout()) {
       head = tile::named(arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, b, heads), h), "head");
       seed = param("seed", builder.getI64Type());
@@ -439,7 +451,8 @@ private:
     finish(loop.getResults(), rowsWritten);
   }
 
-  /// Rows of several heads are loaded to registers by those who read them, or copied row by row: TMA takes rows of one.
+  /// Loads the tile of Q. TMA copies rows of a single head. Rows of a packed group are loaded to registers by the warps
+  /// that read them, or copied to shared memory row by row.
   Value queryTile(Value queries, Value rowLength) {
     Type dtype = op.getDtype();
     TileType type = shape({{"q", plan.getTileQ()}, {"d", depth}}, dtype, MemorySpace::Shared);
@@ -456,12 +469,12 @@ private:
     return qTile;
   }
 
-  /// The view with the block's rows.
+  /// The view whose rows are the block's: those of all heads of a packed group, or of one head.
   Value rowsOf(Value view) {
     return group ? tile::named(tile::GroupRowsOp::create(builder, loc, view, group), tile::nameOf(view)) : view;
   }
 
-  /// The view of K or V by sequence, where they lie in pages.
+  /// The view of K or V indexed by position in the sequence, where K and V are stored in pages.
   Value rowsOfKeys(Value view) {
     attn::KeyPagesAttr pages = op.getKeyPagesAttr();
     if (!pages)
@@ -470,12 +483,12 @@ private:
     return tile::named(tile::PagedRowsOp::create(builder, loc, view, table, pages.getSize()), tile::nameOf(view));
   }
 
-  /// K and V, and which of their heads.
+  /// The views of K and V, and the key head to read.
   struct KeyViews {
     Value keys, values, kvHead;
   };
 
-  /// The statistics and the accumulator before the first tile.
+  /// Initial values of the statistics and of the accumulator.
   SmallVector<Value> initialValues() {
     SmallVector<Value> inits;
     for (auto statistic : statistics())
@@ -485,7 +498,7 @@ private:
     return inits;
   }
 
-  /// The loop's body: one tile of keys.
+  /// Writes the loop's body: one tile of keys.
   void writeKeys(tile::ForBlocksOp loop, Value qTile, KeyViews of) {
     Type dtype = op.getDtype();
     const int64_t columns = plan.getTileK();
@@ -514,7 +527,7 @@ private:
     tile::YieldOp::create(builder, loc, next);
   }
 
-  /// x of a tile, of which what the backward pass asks for is saved.
+  /// x of a tile; stores the value of the score that the backward pass wants saved.
   Value savingScore(Value s, Value k0) {
     if (!op.saves("score"))
       return scoreTile(s, rowOrigin, k0);
@@ -525,8 +538,8 @@ private:
 
   //===--- The normaliser ---===//
 
-  /// p of a tile of scores, and the accumulator times the rescale. `carried` are the statistics and the accumulator;
-  /// `next` gets the statistics with this tile in them.
+  /// Returns p of a tile of scores, and the accumulator times the rescaling factor. `carried` are the statistics and
+  /// the accumulator; `next` gets the updated statistics.
   std::pair<Value, Value> normalise(Value x, ValueRange carried, SmallVector<Value> &next) {
     ValueRange before = carried.drop_back();
     Value acc = carried.back(), base, rescale;
@@ -543,7 +556,8 @@ private:
     read.push_back(base);
     if (!op.getRescale().empty())
       rescale = mapByRegion("alpha", rowType, op.getRescale(), base ? ValueRange(read) : before);
-    // Before the exponentials: what follows then mixes special functions and products in one straight line.
+    // The accumulator is rescaled before the exponentials, so that special functions and products are in one basic
+    // block and can be interleaved.
     if (rescale)
       acc = times("acc", acc, rescale);
     Value p = mapByRegion("p", scoreType, op.getP(), base ? ValueRange{x, base} : ValueRange{x});
@@ -559,7 +573,7 @@ private:
     return tile::named(tile::ReduceOp::create(builder, loc, rowType, kind, tile, "k", init, false), name);
   }
 
-  /// O and LSE from what the loop leaves, or that itself where other blocks have shares of the keys.
+  /// Stores O and LSE, computed from the loop's results; with split keys stores these results themselves.
   void finish(ValueRange results, Value rowLength) {
     if (plan.getSplitKeys())
       return storeSplit(results, rowLength);
@@ -593,22 +607,21 @@ private:
   TileType rowType, scoreType, outType;
   RowAxes axes = plan.getPackGroups() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
   Value q0, keyLength;
-  Value keysRead; ///< rows of K that are copied: what memory holds behind the keys may be among them, unlike of V
-  Value
-      valuesRead; ///< rows of V that are copied: those behind are zeros, whatever memory holds, as a product with 0 of NaN is NaN
-  Value rowOrigin; ///< where the coordinate of a tile's rows begins: q0 with the query offset, or row0 of several heads
-  Value rowHead;   ///< the head of the rows: of a query, or the key head of several
-  Value split, splits; ///< of the keys; null where the block has all
+  Value keysRead;   ///< rows of K to copy; rows past the keys may be among them, since S is masked there
+  Value valuesRead; ///< rows of V to copy; rows past these read as zeros, since P is 0 there and 0 * NaN would be NaN
+  Value rowOrigin;  ///< first row coordinate of the tile: q0 plus the query offset, or row0 of a packed group
+  Value rowHead;    ///< head that indexes the rows: a query head, or the key head of a packed group
+  Value split, splits; ///< split index and number of splits; null without split keys
   Uneven uneven = Uneven::No;
-  std::optional<BlockRows> workItems;  ///< what a block works on, where blocks are pieces
-  Value workItem;                      ///< the block's
-  Value head, seed, offset, threshold; ///< of dropout
-  Value savedDropout, savedScore;      ///< views; null where it is not saved
+  std::optional<BlockRows> workItems;  ///< set where blocks are work items
+  Value workItem;                      ///< index of the block's work item
+  Value head, seed, offset, threshold; ///< parameters of dropout
+  Value savedDropout, savedScore;      ///< views of saved values; null where not saved
   BlockValues block;
   MaskSplit mask;
-  bool testsTiles = false; ///< the domain's tiles are asked one by one
+  bool testsTiles = false; ///< the domain's `where` region tests single tiles
   SmallVector<BoundsTable> bounds;
-  bool claims = false; ///< blocks that are free claim tiles of work
+  bool claims = false; ///< free blocks claim the next tile of work
 };
 
 struct AttnToTile : attune::impl::AttnToTileBase<AttnToTile> {

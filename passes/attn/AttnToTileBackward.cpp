@@ -1,15 +1,15 @@
-//===- AttnToTileBackward.cpp - The backward pass as kernels of tiles ---------===//
+//===- AttnToTileBackward.cpp - Write the kernels of the backward pass ----===//
 //
-// The gradients of O and LSE by Q, K and V (Dao et al., 2022, Algorithm 4), for any score, mask and normaliser. Nothing of
-// size Sq x Sk is stored: each kernel computes S, the scores x and the weights P again from Q, K and LSE.
+// Writes the gradients with respect to Q, K and V (Dao et al., 2022, Algorithm 4) for any score, mask and normaliser.
+// Nothing of size Sq x Sk is stored: each kernel recomputes S, the scores x and the weights P from Q, K and LSE.
 //
-//     P  = p(x, base(L))                              with statistics (softmax) L = LSE + log(divisor(LSE, 1))
-//     dV = P'^T dO                                    P' = P with dropout
-//     G  = keep(dO V^T) - delta                       delta = rowsum(dO * O) - dLSE * exp(L - LSE); 0 without statistics
-//     dX = p_grad(G), dS = score_grad(dX)             0 of what the mask hides
+//     P  = p(x, base(L))                            with statistics (softmax) L = LSE + log(divisor(LSE, 1))
+//     dV = P'^T dO                                  P' = P with dropout
+//     G  = keep(dO V^T) - delta                     delta = rowsum(dO * O) - dLSE * exp(L - LSE); 0 without statistics
+//     dX = p_grad(G), dS = score_grad(dX)           0 at masked keys
 //     dK = scale * dS^T Q,  dQ = scale * dS K
 //
-// Three kernels, or two without statistics, where none adds to what another one has written:
+// There are three kernels, or two without statistics. No kernel adds to the results of another:
 //
 //     | kernel       | block               | loop                                     | writes          |
 //     |--------------|---------------------|------------------------------------------|-----------------|
@@ -17,19 +17,20 @@
 //     | NAME_keys    | a tile of keys      | the heads of its group, tiles of queries | dK, dV          |
 //     | NAME_queries | a tile of queries   | tiles of keys                            | dQ              |
 //
-// Those of captured tensors come with them or behind them, as CapturedGradients.h says: sums of rows from NAME_rows and
-// NAME_queries, of keys from NAME_keys, what is scattered from NAME_queries, dense ones from NAME_queries too where no
-// batches and heads share an element.
+// The same kernels compute the gradients of captured tensors, or kernels after them do (CapturedGradients.h): NAME_rows
+// and NAME_queries sum per row, NAME_keys sums per key, NAME_queries scatters. NAME_queries also writes dense gradients
+// where batches and heads do not share an element.
 //
-// Each of these has one block that adds it up in an order of its own, so that the results are the same bits in every
-// launch. S and dP are computed by both loops, seven products in place of five. Where the op says so (attn.accumulates_dq), five
-// are enough: the loop over queries adds dS K to sums in memory, in no particular order:
+// Each result is summed by one block in a fixed order, so that every launch gives the same bits. Both loops compute S
+// and dP, seven products instead of five. With the attribute attn.accumulates_dq five products are enough: the loop
+// over queries adds dS K to sums in memory, in no particular order:
 //
 //     | NAME_rows    | a tile of queries   |                                          | delta, L, zeros |
 //     | NAME_keys    | a tile of keys      | the heads of its group, tiles of queries | dK, dV, sums    |
 //     | NAME_queries | a tile of queries   |                                          | dQ              |
 //
-// What loops over keys add to captured tensors has then a kernel of its own, NAME_elements; dense ones come from NAME_keys.
+// Gradients of captured tensors that need a loop over keys then have a kernel of their own, NAME_elements; dense
+// gradients are written by NAME_keys.
 //
 //===----------------------------------------------------------------------===//
 
@@ -78,7 +79,7 @@ public:
 private:
   //===--- Rows ---===//
 
-  /// delta, and L where it is not LSE; zeros where dQ is added up.
+  /// Writes delta, L where it differs from LSE, and zeros to the sums of dQ.
   void writeRows() {
     b = blockIndex("b");
     h = blockIndex("h");
@@ -118,12 +119,12 @@ private:
             operand(sum.declaration()));
   }
 
-  /// What `add`, in the region of gradients of the divisor or of LSE, adds for a row; of rowsum(dO * O), LSE and, where it
-  /// is there, dLSE.
+  /// The value that `add`, in the gradient region of the divisor or of LSE, adds for a row. `row` is rowsum(dO * O),
+  /// LSE and, if there is one, dLSE.
   Value addedByRow(attn::AddGradientOp add, ValueRange row) {
     Value lse = row[1], none = isEmpty(lse), g = constant(0);
     if (add->getParentRegion() == &op.getDivisorGrad()) {
-      // O is 0 where D is infinite: nothing reaches D.
+      // O is 0 where D is infinite, so D gets no gradient there.
       Value divisor = divisorOf(lse), infinity = constant(std::numeric_limits<float>::infinity());
       Value isInfinite = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, divisor, infinity);
       none = arith::OrIOp::create(builder, loc, none, isInfinite);
@@ -137,12 +138,13 @@ private:
 
   //===--- Loops ---===//
 
-  /// Rows of K and V that are loaded; those behind, which the mask hides from all queries, are zeros: dQ sums up rows of K times the zeros of dS.
+  /// The number of rows of K and V to load. No query sees a row after these, and the load fills such rows with
+  /// zeros: dQ multiplies the rows by the zeros of dS, and 0 * NaN would be NaN.
   Value keysRead(const BlockValues &block) {
     Value end = emitEndOf(builder, op, block, MaskAxis::Keys);
     return end ? end : values.Sk;
   }
-  /// The same of rows of Q and dO, of which dK and dV are sums.
+  /// The number of rows of Q and dO to load. dK and dV multiply later rows by zeros, as keysRead explains.
   Value queriesRead(const BlockValues &block) {
     Value end = emitEndOf(builder, op, block, MaskAxis::Queries);
     return end ? end : values.Sq;
@@ -162,11 +164,12 @@ private:
                        name);
   }
 
-  /// What the loops over the tiles of queries that see a tile of keys carry: dK, dV, then sums of keys.
+  /// The carried values of the loop over tiles of queries: dK, dV, then the sums per key of captured gradients.
   using Carried = SmallVector<Value>;
 
-  /// dK and dV of a tile of keys: over the query heads of its group, over the tiles of queries that see it. Where these
-  /// are the same of every head, heads are rounds of one loop; for roles, which go over one loop, in any case.
+  /// dK and dV of a tile of keys: a loop over the query heads of its group and over the tiles of queries that see a key
+  /// of the tile. If the same tiles are visited for every head, heads are iterations of one loop's domain. With roles
+  /// heads are always iterations, because roles support a single loop.
   void writeKeys() {
     values.b = b = blockIndex("b");
     Value kvHead = blockIndex("hkv"), k0 = blockIndex("k");
@@ -224,8 +227,8 @@ private:
                           values.Sk, false);
   }
 
-  /// A rounded tile by way of shared memory: what some warps compute, others read. In two stages, written in turn,
-  /// warpgroups meet once a tile.
+  /// Writes a rounded tile to shared memory, for a product that reads values which other warps computed. With two ring
+  /// stages, used alternately, the warpgroups synchronise once per tile.
   Value exchanged(Value tile, StringRef name) {
     auto type = cast<TileType>(tile.getType()).withSpace(MemorySpace::Shared);
     auto convert = tile::ConvertOp::create(builder, loc, type, tile.getDefiningOp<tile::ConvertOp>().getTile());
@@ -245,26 +248,27 @@ private:
   struct KeyViews {
     Value q, gradient;
     RowViews rows;
-    Value end; ///< of the rows of q and gradient that are loaded
-    Value dq;  ///< float32 sums; null where dQ has a kernel of its own
+    Value end; ///< number of rows of q and gradient to load
+    Value dq;  ///< float32 sums; null where another kernel computes dQ
   };
   struct KeyTiles {
     Value k, v;
   };
 
-  /// The gradient of a dense tensor, as the loop over tiles writes it where no batches and heads share an element.
+  /// The gradient of a dense tensor. The loop over tiles writes it where batches and heads do not share an element.
   struct DenseGradient {
     const CapturedGradient *of;
     CoordinateDims dims;
     Value view;
   };
 
-  /// What is carried after a tile of queries; adds its share to dQ where that is summed here.
+  /// Computes one tile of queries and returns the next carried values; also adds the tile's dQ to the sums in memory if
+  /// there are any.
   Carried afterTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views, ArrayRef<GradientSum> sums,
                     ArrayRef<DenseGradient> dense) {
     Value q0 = loop.getOrigin();
     const SmallVector<Value, 3> row{b, h, q0};
-    // In the order in which they are read.
+    // Q and dO are loaded in the order in which they are read.
     Value qTile, doTile;
     auto loadQ = [&] { qTile = load("q_tile", "q", "d", views.q, row, views.end, plan.getStages()); };
     auto loadDo = [&] { doTile = load("do_tile", "q", "dv", views.gradient, row, views.end, plan.getStages()); };
@@ -280,7 +284,7 @@ private:
     Value gradients = scoreGradients(tile), p, ds;
     auto roundWeights = [&] { p = rounded(keptOf(tile, q0), "p"); };
     if (!dense.empty()) {
-      // Half the registers meanwhile.
+      // P rounded to 16 bits takes half the registers during writeDense.
       roundWeights();
       writeDense(dense, tile, q0);
     }
@@ -298,7 +302,7 @@ private:
     return next;
   }
 
-  /// dQ of a tile of queries from the sums in memory.
+  /// Converts the sums in memory to dQ, for a tile of queries.
   void writeSums() {
     b = blockIndex("b");
     h = blockIndex("h");
@@ -313,7 +317,8 @@ private:
                           false);
   }
 
-  /// dQ of a tile of queries, over the tiles of keys that it sees, and what they add to captured tensors; or these alone.
+  /// Computes dQ of a tile of queries and the captured gradients that loops over keys sum up; without `withQueries`
+  /// only the captured gradients.
   void writeQueries(bool withQueries) {
     values.b = b = blockIndex("b");
     Value head = blockIndex("h"), q0 = blockIndex("q");
@@ -386,7 +391,7 @@ private:
                       [&](unsigned dim) { return axisExtent(gradient.axis(dim), "extent"); });
   }
 
-  /// What a tile adds to dense tensors, `gradients` being those of its scores.
+  /// Writes the tile's part of dense gradients.
   void writeDense(ArrayRef<DenseGradient> dense, const ScoreTile &tile, Value q0) {
     for (const DenseGradient &one : dense) {
       Value sum;
@@ -409,17 +414,18 @@ private:
   TileType vectorOf(StringRef axis) {
     return shape({{axis, axis == "q" ? plan.getTileQ() : plan.getTileK()}}, f32, MemorySpace::Register);
   }
-  /// Of rows or of keys, before the first tile.
+  /// Zero sums per row or per key, before the first tile.
   Value noSum(StringRef axis) { return tile::SplatOp::create(builder, loc, vectorOf(axis), zero); }
 
-  /// A sum of rows or keys with what `add` adds in a tile, along the other axis.
+  /// The sum `before` plus the values that `add` adds in a tile, reduced over the axis `along`.
   Value addedTo(Value before, const ScoreTile &tile, attn::AddGradientOp add, StringRef along) {
     return tile::named(tile::ReduceOp::create(builder, loc, cast<TileType>(before.getType()), tile::Reduction::Sum,
                                               addedOf(tile, add), along, before, false),
                        add.getName());
   }
 
-  /// Adds what `add` adds in a tile to the workspace: element by element, or of its diagonals the sums.
+  /// Adds the values of `add` in a tile to the workspace by atomics: element by element, or, if the index
+  /// depends on q - k alone, one sum per diagonal.
   void scatter(const ScoreTile &tile, attn::AddGradientOp add, const CapturedGradient &gradient) {
     tile::OperandAttr declared = gradient.addends();
     Value view =
@@ -448,7 +454,8 @@ private:
                             /*merge=*/isRelative && !gradient.inAnyOrder && sharesPlaces(add));
   }
 
-  /// By the parts that warps hold. What rows past the end have is none of it.
+  /// Sums a tile along its diagonals (equal q - k), separately for each part of the rows that a warp holds. Rows past
+  /// the last query are set to 0 first.
   Value sumDiagonals(const ScoreTile &tile, Value added) {
     Value isRagged = compare(Predicate::sgt, add(tile.origin, number(plan.getTileQ())), qOrigin(values.Sq));
     auto map = tile::MapOp::create(builder, loc, scores(), ValueRange{added}, {{"q", tile.origin}}, isRagged);
@@ -467,10 +474,10 @@ private:
     return tile::named(tile::SumDiagonalsOp::create(builder, loc, type, kept), "sums");
   }
 
-  /// An index of each sum of `sums`; -1 of what adds nothing.
+  /// The tensor index for each diagonal sum of `sums`; -1 where a sum is zero and nothing is to be added.
   Value indexOfDistances(const ScoreTile &tile, attn::AddGradientOp add, Value index, Value extent, Value sums) {
     const auto type = cast<TileType>(sums.getType());
-    // Of row 0 and the first element, which stands for a key past the last.
+    // q - k of the first diagonal sum in row 0. That first entry belongs to a key one past the tile's last.
     Value first = arith::SubIOp::create(builder, loc, tile.origin, this->add(tile.k0, number(plan.getTileK())));
     auto map =
         tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange{sums},
@@ -487,7 +494,8 @@ private:
     return tile::named(map.getResult(), "index");
   }
 
-  /// An index of each element of a tile; -1 in rows past the end, and of what adds nothing by `unlessZero`.
+  /// The tensor index for each element of a tile; -1, which stores nothing, in rows past the last query and where
+  /// `unlessZero` is zero.
   Value indexTile(const ScoreTile &tile, attn::AddGradientOp add, Value index, Value extent, Value unlessZero) {
     auto map =
         tile::MapOp::create(builder, loc, scores().withElementType(i32),
@@ -504,7 +512,8 @@ private:
     return tile::named(map.getResult(), "index");
   }
 
-  /// The kernels that complete the gradient of a captured tensor, and in front of all others the one that zeroes.
+  /// Writes the kernels that complete the gradient of a captured tensor, and inserts the kernel that clears it before
+  /// all others.
   void writeCaptured(const CapturedGradient &gradient, tile::KernelOp like) {
     auto symbol = [](tile::KernelOp of) { return FlatSymbolRefAttr::get(of.getSymNameAttr()); };
     if (!gradient.tiles.empty() || !gradient.scattered.empty())
@@ -515,10 +524,10 @@ private:
       writeTiles(gradient);
   }
 
-  /// The gradient of a tensor whose indices are coordinates: a block for each tile of queries and keys, and of b and h
-  /// where these are indices. A loop over those that share the tile's elements.
+  /// The gradient of a tensor whose indices are coordinates. The grid has a block for each tile of queries and keys,
+  /// and for each b and h that is an index. A loop runs over the batches and heads that share the tile's elements.
   void writeTiles(const CapturedGradient &gradient) {
-    std::array<std::string, 2> axes; // of b and h
+    std::array<std::string, 2> axes; // tensor axes indexed by b and h
     std::array<Value, 2> places;
     const CoordinateDims dims = dimsOfTile(gradient.tiles.front());
     SmallVector<StringRef> grid;
@@ -538,7 +547,8 @@ private:
       kernel->setAttr(sched::persistentAttr, builder.getUnitAttr());
     if (plan.getLongestFirst())
       kernel->setAttr(sched::longestFirstAttr, builder.getUnitAttr());
-    // The loop over tiles has written what no batches and heads share.
+    // The launch skips this kernel if batches and heads do not share an element: the main loop has written the
+    // gradient.
     if (isWrittenByLoop(gradient)) {
       auto most = [&](unsigned i) { return dims[i] ? gradient.axis(*dims[i]) : std::string(); };
       tile::skipIf(kernel, {{"b", most(0)}, {"h", most(1)}});
@@ -569,19 +579,20 @@ private:
             doTile = streamed("do_tile", "q", "dv", doView, ofQuery, values.Sq),
             kTile = streamed("k_tile", "k", "d", keys, ofKey, values.Sk),
             vTile = streamed("v_tile", "k", "dv", vs, ofKey, values.Sk);
-      // The tile is the same in all rounds; its rows are loaded anew in each. What lies past the keys' end is stored nowhere.
+      // The tile's position is the same in all iterations, but batch and head differ, so the row values are loaded in
+      // each iteration. The cut at the end of the keys is dropped: storeTile does not store past that end.
       ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, tiles.getPartial(), loadedRows(views, q0));
       llvm::erase_if(mask.cuts, [](const MaskCut &cut) { return cut.conjuncts.empty(); });
       hideWeights(tile);
       Value sum = tiles.getCarried()[0];
       for (attn::AddGradientOp add : gradient.tiles)
         sum = sumWith(tile, sum, addedOf(tile, add));
-      // Derivatives read the tensor, too.
+      // Derivatives may read the captured tensor as well.
       readAtPlaces(tiles, gradient, dims, places);
       return Carried{sum};
     };
     const Carried none{tile::named(tile::SplatOp::create(builder, loc, scores(), zero), "gradient")};
-    // Where all of them see the tile or none, they are rounds of one loop.
+    // If visibility of the tile depends on neither batch nor head, all (batch, head) pairs are iterations of one loop.
     Value iterations = arith::MulIOp::create(builder, loc, all[0].count(*this), all[1].count(*this));
     Value anyBatch = number(0), anyHead = number(0);
     values.b = b = anyBatch;
@@ -608,7 +619,8 @@ private:
     storeTile(total.front(), out, dims, places, q0, k0);
   }
 
-  /// Those who share an element read it: of the tensor itself, b and h are its place.
+  /// Batches and heads that share an element of the tensor's gradient also read the same element of the tensor: the
+  /// index is the element's position, not b or h.
   void readAtPlaces(tile::ForBlocksOp tiles, const CapturedGradient &gradient, const CoordinateDims &dims,
                     std::array<Value, 2> places) {
     tiles.walk([&](tile::ElementOp element) {
@@ -629,8 +641,8 @@ private:
     }
   };
 
-  /// The batches or heads that share an element of the tensor: all of them, or the one at `place`; at the last place
-  /// those beyond it, whose index is clamped.
+  /// The batches or heads that share an element of the tensor: all of them, or the one at `place`. The last place also
+  /// belongs to all batches or heads beyond it, whose index is clamped.
   Range sharers(Value count, Value place, Value extent) {
     Value begin = number(0), end = count;
     if (place) {
@@ -642,7 +654,7 @@ private:
     return {begin, end};
   }
 
-  /// Of the tiles of keys that a domain visits, the one at `k0`.
+  /// Restricts a domain over tiles of keys to the tile at `k0`.
   Value onlyTile(Value domain, Value k0) {
     auto tiles = domain.getDefiningOp<tile::DomainOp>();
     OpBuilder::InsertionGuard guard(builder);
@@ -655,8 +667,8 @@ private:
     return domain;
   }
 
-  /// What lies past the ends of the sequences goes nowhere, nor what lies past those of the tensor: launches see to it
-  /// that nothing visible does.
+  /// Stores a tile of the gradient. Elements past the ends of the sequences get index -1 and are not stored. Elements
+  /// past the ends of the tensor are not stored either; launches check that no visible element lies there.
   void storeTile(Value total, Value out, const CoordinateDims &dims, std::array<Value, 2> places, Value q0, Value k0) {
     Value ofRows = values.Sq;
     if (qOffset)

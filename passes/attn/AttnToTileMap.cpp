@@ -1,7 +1,7 @@
-//===- AttnToTileMap.cpp - A mask's tiles as a kernel that writes their classes ----===//
+//===- AttnToTileMap.cpp - A kernel that writes the class of each tile that a mask leaves ---===//
 //
-// The loops of a forward kernel without their work: the same domain (MaskAnalysis.h), and for each tile that it visits
-// one number. The CPU target runs it on captured tensors, so that what is counted is what a kernel would visit.
+// The kernel has the domain of a forward kernel (MaskAnalysis.h), and for each visited tile it stores one number. The
+// CPU target runs it on captured tensors, so that the counts match the tiles that a forward kernel visits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ using tile::TileType;
 
 namespace {
 
-constexpr int64_t storedColumns = 8; // of a store, of which one counts
+constexpr int64_t storedColumns = 8; // columns of a store; the limit keeps one
 
 class TileMapWriter {
 public:
@@ -66,7 +66,7 @@ private:
                                   llvm::map_to_vector(axes, [&](StringRef name) { return axis(name); }), i32);
   }
 
-  /// Of captured tensors or scalars those that decide which tiles are visited.
+  /// The declared captured tensors or scalars that decide which tiles are visited.
   template <typename Attr, typename ReadOp> ArrayAttr read(ArrayAttr declared) {
     llvm::DenseSet<StringRef> names;
     op.getMask().walk([&](ReadOp read) { names.insert(read.getName()); });

@@ -1,8 +1,8 @@
-//===- BackwardTiles.h - What the kernels of the backward pass compute of a tile ---===//
+//===- BackwardTiles.h - The computations on one tile that all kernels of the backward pass share ---===//
 //
-// Kernels and their operands, rows' values from LSE, and for a tile of queries and keys S, x, P, dP and dS, with masks,
-// dropout and what captured tensors are given. Which kernels there are, and what their loops add up, is written by
-// AttnToTileBackward.cpp.
+// Writes kernels and their operands, the row values derived from LSE, and, for a tile of queries and keys, S, x, P, dP
+// and dS, with masks, dropout and the gradients of captured tensors. AttnToTileBackward.cpp decides which kernels there
+// are and what their loops sum up.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,12 +17,12 @@
 #include "mlir/IR/Matchers.h"
 
 namespace attune::backward {
-using namespace mlir; // this header is for the pass's own file
+using namespace mlir; // this header is included by one .cpp file only
 using tile::MemorySpace;
 using tile::TileType;
 using Predicate = arith::CmpIPredicate;
 
-/// Whether the loops of a plan have a role that copies; those of float32 have not.
+/// Whether the loops of a plan have a producer role. Float32 kernels never have one.
 inline bool hasRoles(attn::AttentionOp op, attn::PlanAttr plan) {
   return plan.getProducerWarps() > 0 && !op.getDtype().isF32();
 }
@@ -36,8 +36,8 @@ protected:
 
   //===--- Kernels and their operands ---===//
 
-  /// What a kernel does, by which it has the plan of one loop or of the other. `Rows`: none over tiles, with 16 rows of
-  /// queries a warp.
+  /// The kind of a kernel, which selects the plan. `Rows` kernels have no loop over tiles and give each warp 16 rows of
+  /// queries.
   enum class Work { LoopOverQueries, LoopOverKeys, Rows };
 
   tile::KernelOp writeKernel(const Twine &suffix, ArrayRef<StringRef> axes, Work work, function_ref<void()> body) {
@@ -77,7 +77,8 @@ protected:
     return kernel;
   }
 
-  /// Declares an operand of the kernel, and reads its view. The last axis is `columns` wide, or a row's one value.
+  /// Declares an operand of the kernel and reads its view. The last axis is `columns` with extent `width`; operands
+  /// without `width` have one value per row.
   Value operand(StringRef name, OperandRole role, Type element, StringRef heads, StringRef rows, StringRef columns = "",
                 int64_t width = 0) {
     SmallVector<tile::AxisAttr> axes;
@@ -107,21 +108,22 @@ protected:
   }
   Value ofRows(StringRef name, OperandRole role) { return operand(name, role, f32, "h", "q"); }
 
-  /// Where only the divisor tells L from LSE, there is a place for L.
+  /// Whether a softmax sink or the like makes the divisor differ from the sum. Then L = LSE + log(divisor) differs from
+  /// LSE and has a workspace operand.
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
-  /// Whether the loop over queries has all five products, and adds to dQ in memory.
+  /// Whether the loop over queries computes all five products and adds dQ to sums in memory.
   bool accumulatesDq() { return op->hasAttr(attn::accumulatesDqAttr); }
-  /// Whether loops over keys add to captured tensors.
+  /// Whether the loop over keys computes gradients of captured tensors.
   bool addsByRow() {
     return !sumsOfElements(/*ofKeys=*/false).empty() ||
            llvm::any_of(captured, [](const CapturedGradient &gradient) { return !gradient.scattered.empty(); });
   }
 
-  /// dQ in float32 before the scale.
+  /// The float32 sums of dQ, not yet multiplied by the softmax scale.
   Value sumsOfQueries() { return operand("dq_sums", OperandRole::Workspace, f32, "h", "q", "d", op.getHeadDim()); }
 
-  /// What the forward pass has left, for the tiles of the kernel that is written.
+  /// Declares the operands that the forward pass saved, and reads their views in the kernel being written.
   void declareSaved() {
     auto view = [&](StringRef what) {
       return op.saves(what) ? operand(savedDeclaration(what, OperandRole::In)) : Value();
@@ -141,7 +143,7 @@ protected:
     return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), name);
   }
 
-  /// What the loops of both kernels read; after the operands are declared, which have the extents.
+  /// Reads sizes, offset and dropout parameters. Operands must be declared first: extents are read from them.
   void readSizes() {
     values.Sq = axisExtent("q", "Sq");
     values.Sk = axisExtent("k", "Sk");
@@ -188,7 +190,7 @@ protected:
 
   //===--- Rows ---===//
 
-  /// Of the sums for rows or for keys, those of additions in these regions of gradients.
+  /// The row sums (or the key sums, for `ofKeys`) whose additions are in one of these gradient regions.
   SmallVector<GradientSum> sumsOf(std::initializer_list<Region *> regions, bool ofKeys) {
     SmallVector<GradientSum> sums;
     for (const CapturedGradient &gradient : captured)
@@ -204,7 +206,8 @@ protected:
                                  constant(-std::numeric_limits<float>::infinity()));
   }
 
-  /// The arguments of a region of the normaliser whose maximum is LSE: b, h, the statistics.
+  /// The arguments of a region of the normaliser: b, h and the statistics. Every maximum is LSE, and every sum is 1 (0
+  /// in a row without visible keys).
   SmallVector<Value> atLse(Value lse) {
     Value sum = arith::SelectOp::create(builder, loc, isEmpty(lse), constant(0), constant(1));
     SmallVector<Value> arguments{b, h};
@@ -215,7 +218,8 @@ protected:
 
   Value divisorOf(Value lse) { return valueOf(op.getDivisor(), atLse(lse)); }
 
-  /// The value that a region of gradients yields for the gradient g, or another value of it.
+  /// Evaluates a gradient region for the incoming gradient g: the value that the region yields, or another `value` of
+  /// it.
   Value gradientBy(Region &region, Value lse, Value g, Value value = {}) {
     SmallVector<Value> arguments = atLse(lse);
     arguments.push_back(g);
@@ -224,8 +228,9 @@ protected:
     return cloneFromRegion(builder, op, value ? value : yieldOf(region), mapping);
   }
 
-  /// With g = -rowsum(dO * O) / D of the divisor D, and dLSE of LSE, the sum of weights has a gradient, which all weights
-  /// of the row share: -delta / D.
+  /// delta of a row. The sum of weights receives a gradient from the divisor D, whose incoming gradient is
+  /// -rowsum(dO * O) / D, and from LSE, whose incoming gradient is dLSE. Each weight of the row receives the same
+  /// gradient, -delta / D.
   Value deltaOf(Value sum, Value lse, Value ofLse) {
     Value delta = gradientBy(op.getDivisorGrad(), lse, sum);
     if (ofLse) {
@@ -235,17 +240,17 @@ protected:
     return arith::SelectOp::create(builder, loc, isEmpty(lse), constant(0), delta);
   }
 
-  /// L = LSE + log(D), -inf in a row without a key.
+  /// L = LSE + log(D); -inf in a row without visible keys.
   Value logDivisorOf(Value lse) {
     return arith::AddFOp::create(builder, loc, lse, math::LogOp::create(builder, loc, divisorOf(lse)));
   }
 
   //===--- Tiles of queries and keys ---===//
 
-  /// The rows' values in a tile of queries; null where the normaliser has no statistics.
+  /// Vectors with a value per query of a tile; null where the normaliser has no statistics.
   struct RowValues {
     Value base, delta;
-    Value logs = {}; ///< of which the base is made behind the start of the product, if there is none
+    Value logs = {}; ///< LSE or L; if `base` is null, scoresOf computes the base from `logs`
   };
   struct RowViews {
     Value logs, delta;
@@ -265,7 +270,7 @@ protected:
     return {base, loadRows("delta", views.delta, q0, values.Sq)};
   }
 
-  /// The same without the base, as they are loaded.
+  /// Loads the row values but leaves the base to scoresOf.
   RowValues loadedRows(RowViews views, Value q0) {
     if (!hasStatistics)
       return {};
@@ -281,19 +286,19 @@ protected:
 
   Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
 
-  /// A tile's scores and gradients.
+  /// The scores of a tile and their gradients.
   struct ScoreTile {
     Value s, x, p, dp;
-    Value origin, k0; ///< of its queries, with the query offset, and of its keys
+    Value origin, k0; ///< the first query (with the query offset) and the first key
     RowValues rows;
-    Value kept, saved;        ///< what the forward pass has left of dropout and of the score, or null
-    Value ds;                 ///< once it is written
-    Value q0, partial;        ///< by which the mask is asked
-    bool givesValues = false; ///< P is wanted for dV
+    Value kept, saved;        ///< dropout flags and score saved by the forward pass, or null
+    Value ds;                 ///< null until scoreGradients writes it
+    Value q0, partial;        ///< inputs of the mask
+    bool givesValues = false; ///< the loop also computes dV from P
   };
 
-  /// Each cut in the tiles that it goes through; what is left of the mask in partial tiles. Sets `isMasked`, whether the
-  /// tile is one of them. `hidden` is what a hidden key has.
+  /// Masks a tile: each cut in the tiles that the cut crosses, the rest of the mask in partial tiles. Masked elements
+  /// become `masked`. Sets `isMasked`, whether any of these conditions holds for the tile.
   Value maskTile(const ScoreTile &of, Value tile, float masked) {
     const Value q0 = of.q0, origin = of.origin, k0 = of.k0, partial = of.partial;
     const bool loopsOverKeys = !values.k0;
@@ -310,7 +315,7 @@ protected:
       };
       tile = hide(tile, loopsOverKeys ? origin : zero, loopsOverKeys ? zero : k0, crossed, visible, masked);
     }
-    // A key past the last one adds to no dQ.
+    // K rows past the last key must not contribute to dQ.
     if (accumulatesDq() && !loopsOverKeys) {
       Value ends = compare(Predicate::sgt, add(k0, number(plan.getTileK())), values.Sk);
       alsoMaskedIf(ends);
@@ -343,7 +348,7 @@ protected:
     });
   }
 
-  /// `kept`, of each element whether it is, is null where that is computed again.
+  /// Applies dropout to a tile. `kept` holds the saved flags; where `kept` is null the flags are recomputed.
   Value dropped(Value tile, Value kept, StringRef name, Value q0, Value k0, bool negates = false) {
     if (!op.getDropout())
       return tile;
@@ -357,7 +362,7 @@ protected:
     return tile::named(dropout.getResult(), name);
   }
 
-  /// By the sign's bit: a choice of two numbers would be one instruction more.
+  /// Flips the sign bit of dropped elements: a select between x and -x would take one instruction more.
   Value negatedUnless(Value isKept, Value x) {
     Value isDropped = arith::XOrIOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i32, isKept), number(1));
     Value sign = arith::ShLIOp::create(builder, loc, isDropped, number(31));
@@ -365,26 +370,28 @@ protected:
     return arith::BitcastOp::create(builder, loc, f32, bits);
   }
 
-  /// Whether the sign of P says what is dropped in loops that give dV: where no weight is negative, one call of the generator
-  /// serves P and dP.
+  /// Whether loops that compute dV mark dropped elements by a negative sign of P. Softmax weights are not negative, so
+  /// one call of the random generator then serves P and dP.
   bool marksDropped() { return op.getDropout() && hasStatistics; }
-  /// Whether P of this tile does; else dP is 0 where it is dropped.
+  /// Whether P of this tile carries the mark; otherwise dP is set to 0 where it is dropped.
   bool marksDropped(const ScoreTile &tile) { return tile.givesValues && marksDropped(); }
   Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
 
-  /// Whether dX is a sum of products. With P' = P, negative where it is dropped, keep P = (P' + |P'|) / 2, and
+  /// Whether dX can be written as a sum of products. With P' = P, negative where it is dropped,
+  /// keep P = (P' + |P'|) / 2, and
   ///
   ///     dX = P (keep dP / (1 - p_drop) - delta) = ((P' + |P'|) dP - |P'| delta') / (2 (1 - p_drop))
   ///     delta' = 2 (1 - p_drop) delta
   ///
-  /// has no choice of two numbers, which takes a unit of half the rate, beside the one that P for dV takes. A loop that
-  /// gives no dV drops of dP, two instructions in the place of three:
+  /// needs no select; selects run at half rate, and P for dV already takes one. A loop that does not compute dV applies
+  /// dropout to dP, two instructions instead of three:
   ///
   ///     dX = P (keep dP - delta' / 2) / (1 - p_drop)
   ///
-  /// All that follows from dX is linear in it: dQ and dK take the factor. What captured tensors are given does not.
+  /// All later values are linear in dX, so the constant factor is applied to dQ and dK. Gradients of captured tensors
+  /// are not scaled that way, so variants with captured gradients keep the select.
   bool splitsGradient() { return marksDropped() && captured.empty() && isWeighted(); }
-  /// Whether dX is P G.
+  /// Whether dX = P G.
   bool isWeighted() {
     Region &region = op.getPGrad();
     auto product = yieldOf(region).getDefiningOp<arith::MulFOp>();
@@ -394,26 +401,28 @@ protected:
     Value other = product.getLhs() == g ? product.getRhs() : product.getRhs() == g ? product.getLhs() : Value();
     return other && other != g && valuesInCommon(region, op.getP()).lookup(other) == yieldOf(op.getP());
   }
-  /// The scale, with what a loop's dX is to be multiplied by; of a kernel that reads the sizes.
+  /// The softmax scale times the constant factor that `splitsGradient` leaves out of dX. Reads keepScale, so readSizes
+  /// must precede.
   Value gradientScale(bool givesValues) {
     const float scale = op.getScale().convertToFloat();
     if (!splitsGradient())
       return constant(scale);
     return arith::MulFOp::create(builder, loc, keepScale, constant(givesValues ? scale / 2 : scale));
   }
-  /// delta as the loops take it; `keepScale` is that of the rows' kernel.
+  /// delta as the loops read it; `keepScale` is a value of the kernel over rows.
   Value deltaOfLoops(Value delta, Value keepScale) {
     return splitsGradient() ? Value(arith::DivFOp::create(
                                   builder, loc, arith::MulFOp::create(builder, loc, delta, constant(2)), keepScale))
                             : delta;
   }
 
-  /// P with dropout, of P as a tile of scores has it.
+  /// P with dropout applied, computed from the tile's P.
   Value keptOf(const ScoreTile &tile, Value q0) {
     if (!marksDropped(tile))
       return dropped(tile.p, tile.kept, "p", q0, tile.k0);
-    // The rounding takes maximumf along (tile-fold-rectifiers). Beside warpgroup-level products ptxas then has too few
-    // registers at D 64, and runs products one after another (C7512): maxnumf, which gives 0 for NaN, stays by itself.
+    // tile-fold-rectifiers would fold maximumf into the rounding to bf16. With warpgroup-level products at D 64, ptxas
+    // then runs out of registers and serialises the products (warning C7512). maxnumf, which returns 0 for NaN, is not
+    // folded.
     if (splitsGradient())
       return map("p", scores(), tile.p, [&](ValueRange v) -> Value {
         return hasRoles(op, keysPlan) ? arith::MaxNumFOp::create(builder, loc, v[0], constant(0)).getResult()
@@ -424,7 +433,8 @@ protected:
     });
   }
 
-  /// Everything up to dP of a tile; `givesValues`: of which P is wanted for dV. With statistics P is not hidden yet.
+  /// Computes S, x, P and dP of a tile. `givesValues`: the loop also computes dV from P. With row statistics P is not
+  /// masked yet.
   ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows,
                      bool givesValues = false) {
     ScoreTile tile;
@@ -437,7 +447,7 @@ protected:
     if (rows.logs)
       rows.base = baseOf(rows.logs);
     tile.rows = rows;
-    // Beside the products.
+    // Saved tiles are loaded while the product runs.
     tile.kept = loadSaved("kept", savedDropout, builder.getI1Type(), q0, k0);
     tile.saved = loadSaved("saved", savedScore, f32, q0, k0);
     isMasked = Value();
@@ -454,14 +464,15 @@ protected:
     return tile;
   }
 
-  /// What x would be of a hidden key may be anything, and LSE of the row NaN: its p is 0, in place of p of -inf.
+  /// Sets P to 0 at masked keys. Masking x with -inf instead would not suffice: the row's LSE may be NaN.
   void hideWeights(ScoreTile &tile) {
     if (hasStatistics)
       tile.p = maskTile(tile, tile.p, 0);
   }
 
-  /// dS of a tile, behind which P is hidden: 0 of hidden keys, whatever the other factors are. A branch between the two would
-  /// end what ptxas orders, and all exponentials that it has put off would stand alone in front of it.
+  /// Computes dS of a tile and masks P afterwards. dS is 0 at masked keys, whatever its other factors are. Masking is a
+  /// branch; a branch between P and dS would end the basic block that ptxas schedules, so that all pending exponentials
+  /// would run before the branch with nothing to overlap with.
   Value scoreGradients(ScoreTile &tile) {
     tile.ds = gradientsOfVisible(tile);
     if (hasStatistics && !tile.givesValues && captured.empty())
@@ -472,11 +483,11 @@ protected:
     return tile.ds;
   }
 
-  /// Whether a value of the score's region of gradients is 0 wherever P is, as no score is -inf: then keys are hidden in
-  /// partial tiles alone.
+  /// Whether a value of the score's gradient region is 0 wherever P is 0, because no finite product gives a score of
+  /// -inf. Then masking in partial tiles suffices.
   bool vanishes(Value value) { return isWeighted() && !hidesKeys() && isMultiple(value); }
 
-  /// Whether a score may be -inf of finite products: sums and products of numbers are not.
+  /// Whether a score may be -inf although the product is finite. Sums and products of finite numbers cannot be.
   bool hidesKeys() {
     auto isNumber = [](Operation &each) {
       llvm::APFloat number(0.0f);
@@ -488,7 +499,7 @@ protected:
     return !op.getScore().empty() && !llvm::all_of(op.getScore().front(), isNumber);
   }
 
-  /// Whether it is dX times numbers that are finite.
+  /// Whether `value` is dX times finite factors.
   bool isMultiple(Value value) {
     if (value == op.getScoreGrad().getArguments().back())
       return true;
@@ -505,7 +516,7 @@ protected:
     return false;
   }
 
-  /// In the tiles that a mask cuts.
+  /// Sets masked elements to 0, in tiles that the mask cuts.
   Value unlessMasked(const ScoreTile &tile, Value values, StringRef name) {
     return !isMasked ? values
                      : createMap(
@@ -513,14 +524,14 @@ protected:
                            [&](ValueRange v) { return unlessMasked(v[0], v[1], hasStatistics); }, isMasked);
   }
 
-  /// `value`, but 0 of a key that is hidden by its x, or has no weight P where that is what is given.
+  /// `value`, but 0 at a masked key: where the weight `of` is 0 (`isWeight`), or the score `of` is -inf.
   Value unlessMasked(Value value, Value of, bool isWeight) {
     Value none = constant(isWeight ? 0 : -std::numeric_limits<float>::infinity());
     Value isMaskedOut = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, of, none);
     return arith::SelectOp::create(builder, loc, isMaskedOut, constant(0), value);
   }
 
-  /// The same by one map. What p_grad and score_grad do not read is no input.
+  /// dS of visible keys, computed by one map. Tiles that p_grad and score_grad do not read are no inputs of the map.
   Value gradientsOfVisible(const ScoreTile &tile) {
     if (splitsGradient())
       return mapOfProducts(tile, [&](Value dp, function_ref<Value(Value)> input, tile::MapOp map) {
@@ -542,7 +553,7 @@ protected:
     });
   }
 
-  /// What `add`, in the region of gradients of the score or of p, adds for each element: 0 of hidden keys.
+  /// The values that `add`, in the gradient region of the score or of p, adds for each element; 0 at masked keys.
   Value addedOf(const ScoreTile &tile, attn::AddGradientOp add) {
     const bool isOfScore = add->getParentRegion() == &op.getScoreGrad();
     if (isOfScore && tile.ds && add.getValue() == yieldOf(op.getScoreGrad()))
@@ -556,8 +567,8 @@ protected:
     return isOfScore && vanishes(add.getValue()) ? unlessMasked(tile, added, "added") : added;
   }
 
-  /// `sum` and what is added to it, by the map that computes that, where it does so for all elements and nothing else: what
-  /// hidden keys add is then chosen with the sum.
+  /// sum + added. If `added` is computed by an unconditional map without other users, the addition moves into that map,
+  /// and its select between 0 and a value becomes one between the sum and the longer sum.
   Value sumWith(const ScoreTile &tile, Value sum, Value added) {
     auto map = added.getDefiningOp<tile::MapOp>();
     if (!map || !map.isWhole() || added == tile.ds || !added.use_empty())
@@ -580,7 +591,7 @@ protected:
 
   using GradientBody = function_ref<Value(Value, function_ref<Value(Value)> input, tile::MapOp map)>;
 
-  /// A map over dP, whose body gets it of an element, adds further inputs, and returns the element of the result.
+  /// A map over dP. `body` takes the element of dP, adds further inputs and returns the element of the result.
   Value mapOfProducts(const ScoreTile &tile, GradientBody body) {
     auto map = tile::MapOp::create(builder, loc, scores(), ValueRange{tile.dp}, {});
     OpBuilder::InsertionGuard guard(builder);
@@ -596,7 +607,7 @@ protected:
     return tile::named(map.getResult(), "ds");
   }
 
-  /// The same with G in place of dP.
+  /// mapOfProducts with G in place of dP.
   Value mapOfGradients(const ScoreTile &tile, StringRef name, GradientBody body) {
     Value result = mapOfProducts(tile, [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
       if (keepScale)
@@ -610,7 +621,8 @@ protected:
     return tile::named(result, name);
   }
 
-  /// dX of an element, or another value of the region: p_grad of g, which P serves where the region computes it again.
+  /// dX of an element, or another `value` of p_grad, for the incoming gradient g. Where the region recomputes p, the
+  /// tile's P is used instead.
   Value weightGradient(const ScoreTile &tile, Value g, Value value, function_ref<Value(Value)> input) {
     Region &region = op.getPGrad();
     IRMapping mapping;
@@ -627,7 +639,7 @@ protected:
     return cloneFromRegion(builder, op, value, mapping);
   }
 
-  /// dS of an element, or another value of the region: score_grad of dX.
+  /// dS of an element, or another `value` of score_grad, for the incoming gradient dX.
   Value scoreGradient(const ScoreTile &tile, Value dx, Value value, function_ref<Value(Value)> input, tile::MapOp map) {
     Region &region = op.getScoreGrad();
     IRMapping mapping;
@@ -648,20 +660,20 @@ protected:
   }
 
   const attn::PlanAttr keysPlan, queriesPlan;
-  attn::PlanAttr plan; ///< of the kernel that is written
+  attn::PlanAttr plan; ///< plan of the kernel being written
   attn::GradientsAttr gradients;
   ArrayRef<CapturedGradient> captured;
   const int64_t granularity;
-  LoopColumns columns; ///< of the kernel that is written
-  bool hasStatistics;  ///< each row has one weight a key that depends on the others (softmax)
+  LoopColumns columns; ///< columns of the kernel being written
+  bool hasStatistics;  ///< the weights of a row depend on row statistics (softmax)
   SmallVector<Attribute> kernels, operands;
   tile::KernelOp kernel;
   BlockValues values;
   MaskSplit mask;
-  Value isMasked; ///< of the tile that is written; null where none is masked
+  Value isMasked; ///< whether the tile being written is masked; null: never
   Value zero, headNumber, seed, offset, threshold, keepScale;
-  Value savedDropout, savedScore;            ///< views of the kernel that is written; null where nothing is saved
-  SmallVector<BoundsTable> bounds, ofKernel; ///< of all kernels; of the one that is written
+  Value savedDropout, savedScore;            ///< views in the kernel being written; null: nothing saved
+  SmallVector<BoundsTable> bounds, ofKernel; ///< tables of all kernels; of the kernel being written
 };
 
 } // namespace attune::backward

@@ -1,18 +1,20 @@
-//===- BoundsKernel.cpp - The kernel that fills tables of bounds -------------===//
+//===- BoundsKernel.cpp - Write the kernel that fills the per-tile tables of a mask ---===//
 //
-// A fixed number of blocks share all tables. The work of a table is counted in groups of 8 entries that lie side by
-// side, under each index of the table's other axes; a block takes as many groups that follow each other as any other
-// block:
+// A fixed number of blocks fills all tables. The work of a table is counted in groups of 8 consecutive entries, for
+// each index of the table's other axes. Every block takes the same number of consecutive groups:
 //
 //     ids[b, k], 128 keys an entry                           entries of group 0                   of group 1
 //         batch 0    ids[0, 0:128]  ids[0, 128:256]  ...     ids.k[least | greatest, 0, 0:8]      ..., 8:16]
 //
-// The entries are the columns of a tile, whose rows are the queries or keys that an entry stands for and which all
-// warps share: two reductions over the rows give the entries. Of a bool of both axes the work is counted in entries, tiles
-// of queries by keys: a loop counts for how many keys of each query it holds.
+// The entries are the columns of a register tile. The rows of the tile are the queries or keys of an entry, split over
+// all warps; two reductions over the rows, minimum and maximum, give the entries.
 //
-// So is that of a table of groups: an entry's elements are a tile of its own, whose columns are the group's tiles. The
-// last blocks begin with these, as the first ones begin with the entries of tiles:
+// For a boolean condition of both axes the work is counted in single entries, one per (query tile, key tile): a loop
+// counts for how many keys of each query the condition holds.
+//
+// For a table of groups of tiles the work is counted in single entries, too. The columns of the register tile are then
+// the 32 tiles of the group. The blocks take this work in reverse order, so that the last blocks, which may have no
+// other tables to fill, begin:
 //
 //     ids[b, k], 32 tiles of 128 keys an entry               entry 0
 //         batch 0    ids[0, 0:4096]  ids[0, 4096:8192]  ...  ids.k_groups[least | greatest, 0, 0]
@@ -46,7 +48,8 @@ public:
       : builder(builder), loc(kernel.getLoc()), op(op), kernel(kernel), i32(builder.getI32Type()) {}
 
   tile::KernelOp write(ArrayRef<BoundsTable> tables) {
-    // As many blocks as run at a time; of what evaluates all elements some more, that none is idle for long.
+    // About as many blocks as run at a time. A table of both axes evaluates every element, so more and shorter blocks
+    // balance the load better.
     splits = std::ranges::any_of(tables, &BoundsTable::isOfBoth) ? 2048 : 256;
     const std::string name = (kernel.getSymName() + "_bounds").str();
     MLIRContext *context = builder.getContext();
@@ -55,7 +58,7 @@ public:
     auto writer = tile::KernelOp::create(builder, loc, name, operands(tables), builder.getArrayAttr({split}),
                                          kernel.getDtype(), plan(), kernel.getTensorsAttr(), kernel.getScalarsAttr(),
                                          attn::BlockPatternAttr(), false, false, kernel.getQOffset());
-    // What one kernel of a launch derives of keys, all do.
+    // All kernels of a launch must declare the same derived axis of keys.
     if (Attribute derived = kernel->getAttr(tile::derivedAttr); derived && op.getKeyPagesAttr())
       writer->setAttr(tile::derivedAttr, derived);
     builder.createBlock(&writer.getBody());
@@ -101,7 +104,7 @@ private:
     return TileType::make(builder.getContext(), axes, element, tile::MemorySpace::Register);
   }
 
-  /// The first block writes the one element.
+  /// The first block stores the one element of the counter; all other blocks have the limit 0.
   void resetCounter(tile::OperandAttr counter) {
     Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, block, number(0));
     Value limit = arith::ExtUIOp::create(builder, loc, i32, isFirst);
@@ -111,8 +114,8 @@ private:
                           /*optional=*/false);
   }
 
-  /// A loop over the block's share of so many pieces of work, those of the last block first if `reversed`; `body` gets
-  /// the number of one.
+  /// A loop over the block's equal part of the work items, counted from the last block if `reversed`. `body` gets the
+  /// index of a work item.
   void forSplit(Value workItems, bool reversed, function_ref<void(Value)> body) {
     Value place = reversed ? subtract(number(splits - 1), block) : block;
     Value each = tile::named(divideUp(workItems, splits), "each"), first = multiply(place, each);
@@ -127,12 +130,12 @@ private:
   }
 
   void fill(const BoundsTable &table) {
-    // Of which one is a piece of work, else as many as are stored side by side.
+    // With `isAlone` a work item is one entry, otherwise a group of 8 consecutive entries.
     const bool isOfGroups = table.tiles > 1, isAlone = table.isOfBoth() || isOfGroups;
     Value entries = view(table.name, table.declaration().getViewType());
     Value count = tilesOf(table.keys ? "k" : "q", table.keys ? table.keys : table.queries, isOfGroups),
           groups = isAlone ? count : tile::named(divideUp(count, groupEntries), "groups"), workItems = groups;
-    SmallVector<Value> extents; // of the table's other axes
+    SmallVector<Value> extents; // extents of the table's other axes
     if (table.byBatch)
       extents.push_back(extent("b"));
     if (table.byHead)
@@ -158,12 +161,12 @@ private:
     });
   }
 
-  /// Tiles, or groups of tiles, of so many queries or keys.
+  /// The number of tiles, or of groups of tiles, with `size` queries or keys each.
   Value tilesOf(StringRef axis, int64_t size, bool areGroups = false) {
     return tile::named(divideUp(extent(axis), size), (axis + (areGroups ? "_groups" : "_tiles")).str());
   }
 
-  /// The least and the greatest of each entry of a group, or of a group of tiles.
+  /// The least and the greatest value of each entry of a work item.
   std::pair<Value, Value> ends(const BoundsTable &table, ArrayRef<Value> others, Value first) {
     const Type element = table.declaration().getElementType();
     const bool isOfGroups = table.tiles > 1;
@@ -189,9 +192,9 @@ private:
     return {least, end(tile::Reduction::Max, "greatest")};
   }
 
-  /// Whether the bool holds for all elements of a tile of queries and keys, and for any.
+  /// Whether the condition holds for all elements of a tile of queries and keys, and whether for any.
   std::pair<Value, Value> endsOfBoth(const BoundsTable &table, ArrayRef<Value> others, Value tile) {
-    const int64_t keys = table.keys % 32 ? 16 : 32, height = heightOf(table); // at a time
+    const int64_t keys = table.keys % 32 ? 16 : 32, height = heightOf(table); // keys per iteration
     const TileType type = registers({{"row", height}, {"key", keys}}, i32);
     Value none = tile::named(tile::SplatOp::create(builder, loc, type, number(0)), "holds");
     Value domain = tile::DomainOp::create(builder, loc, "key", keys, number(0), number(table.keys / keys));
@@ -216,7 +219,7 @@ private:
     return {all, flag(tile::Reduction::Max, "any", 1)};
   }
 
-  /// Along one of a tile's two axes.
+  /// Reduces a tile along one of its two axes.
   Value reduce(tile::Reduction kind, Value elements, StringRef along, StringRef name) {
     const auto type = cast<TileType>(elements.getType());
     const StringRef kept = type.axis(type.axis(0) == along);
@@ -225,7 +228,7 @@ private:
                        name);
   }
 
-  /// A vector of rows, as many of it as a store writes side by side.
+  /// Broadcasts a vector of rows to the number of columns that a store writes.
   Value beside(Value ofRow, StringRef name) {
     const auto type = cast<TileType>(ofRow.getType());
     return createMap(builder, loc, name,
@@ -235,15 +238,17 @@ private:
 
   Value remainder(Value a, Value b) { return arith::RemSIOp::create(builder, loc, a, b); }
 
-  /// Rows of a tile, and as many that warps can share, at least.
+  /// rowsOf is the number of queries or keys of one tile. heightOf rounds that number up to a tile height that the
+  /// warps can split.
   static int64_t rowsOf(const BoundsTable &table) { return (table.queries ? table.queries : table.keys) / table.tiles; }
   static int64_t heightOf(const BoundsTable &table) {
     const int64_t shared = warps * 16, rows = rowsOf(table);
     return rows > shared ? llvm::alignTo(rows, shared) : std::max<int64_t>(llvm::PowerOf2Ceil(rows), 16);
   }
 
-  /// The table's value: row by entry, of a group of tiles from tile `first` on; or, where it is of both axes, row by key,
-  /// from key `first` on. Past the entry's last row, or that of the sequence, the last once more.
+  /// Evaluates the table's value as a tile. For a table of one axis the tile is row by entry, from entry `first` on
+  /// (row by tile of the group, for groups). For a table of both axes the tile is row by key, from key `first` on. Rows
+  /// past the entry's last row or the sequence's last position repeat the last one.
   Value read(const BoundsTable &table, TileType type, ArrayRef<Value> others, Value first) {
     const int64_t rows = rowsOf(table);
     Value zero = number(0), queries = table.queries ? subtract(extent("q"), number(1)) : Value(),

@@ -13,10 +13,10 @@ using namespace attune;
 using tile::TileType;
 
 //===----------------------------------------------------------------------===//
-// What indices follow from
+// The values that indices depend on
 //===----------------------------------------------------------------------===//
 
-/// `words`: of the long accumulator that each element has, the first axis; 0 where it has none.
+/// The operand with these axes. `words` is the extent of a first axis for long accumulators; 0 leaves that axis out.
 static tile::OperandAttr operandOver(MLIRContext *context, const Twine &name, OperandRole role,
                                      ArrayRef<std::string> axes, Type element, int64_t words = 0) {
   SmallVector<tile::AxisAttr> all;
@@ -75,7 +75,7 @@ std::optional<unsigned> attune::coordinateOf(attn::AddGradientOp add, Value inde
   return std::nullopt;
 }
 
-/// `index`, of i32 or i64, limited to [0, extent), as i32.
+/// Clamps `index`, of i32 or i64, to [0, extent) and returns it as i32.
 static Value clampIndex(OpBuilder &builder, Location loc, Value index, Value extent) {
   Type type = index.getType();
   auto number = [&](int64_t value) { return arith::ConstantIntOp::create(builder, loc, type, value); };
@@ -115,7 +115,7 @@ Value attune::isUnshared(OpBuilder &builder, Location loc, const CapturedGradien
   const CoordinateDims dims = dimsOfTile(gradient.tiles.front());
   Value all;
   for (unsigned coordinate : {0u, 1u}) {
-    // At least 1: of none nothing is written.
+    // The comparison of count - 1 is unsigned: with a count of 0 nothing is written, and the result is false.
     Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
     Value most = dims[coordinate] ? extentOf(*dims[coordinate]) : one;
     Value before = arith::SubIOp::create(builder, loc, counts[coordinate], one);
@@ -127,7 +127,7 @@ Value attune::isUnshared(OpBuilder &builder, Location loc, const CapturedGradien
 
 namespace {
 
-/// What a value of a region of gradients follows from.
+/// The inputs of a gradient region that a value is computed from.
 struct Sources {
   bool coordinates[4] = {}; ///< b, h, q, k
   bool others = false;      ///< scores, weights, statistics
@@ -158,7 +158,7 @@ Sources sourcesOf(attn::AddGradientOp add, ValueRange values) {
   return sources;
 }
 
-/// Whether every index is a coordinate, each one once, q and k among them.
+/// Whether every index is a coordinate, each coordinate occurs at most once, and both q and k occur.
 bool isTile(attn::AddGradientOp add) {
   bool found[4] = {};
   for (Value index : add.getIndices()) {
@@ -228,7 +228,7 @@ private:
 
 } // namespace
 
-/// What of the region around `add` follows from q - k.
+/// Classifies the values of the region around `add` by whether they depend on q - k alone.
 static DistanceValues distancesAround(attn::AddGradientOp add) {
   const auto [b, h, q, k] = coordinatesAround(add);
   return {*add->getBlock(), q, k, [b = b, h = h](BlockArgument argument) { return argument == b || argument == h; }};

@@ -1,4 +1,4 @@
-//===- CloneRegion.cpp - Regions of an attention op within a kernel ----------===//
+//===- CloneRegion.cpp - Clone ops from an attention's regions into a kernel ---===//
 
 #include "passes/attn/CloneRegion.h"
 

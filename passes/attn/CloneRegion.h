@@ -1,4 +1,4 @@
-//===- CloneRegion.h - Regions of an attention op within a kernel ------------===//
+//===- CloneRegion.h - Clone ops from an attention's regions into a kernel ---===//
 #pragma once
 
 #include "ir/attn/Attn.h"
@@ -9,20 +9,21 @@
 
 namespace attune {
 
-/// Copies an op of one of the regions of `op`, whose operands are mapped: reads of captured tensors, run-time scalars
-/// and extents become tile ops. Maps the result.
+/// Clones an op of one of the regions of `op`, whose operands are mapped already: reads of captured tensors, run-time
+/// scalars and extents become tile ops. Maps the result.
 void cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Operation &inner, mlir::IRMapping &mapping);
 
-/// Copies what a value of one of the regions of `op` is computed from, as far as it is not mapped.
+/// Clones the ops that a value of one of the regions of `op` is computed from, down to values that are mapped already.
 mlir::Value cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Value value,
                             mlir::IRMapping &mapping);
 
-/// How many keys or queries sequence `b` has by the captured tensor `lengths`: `capacity`, the extent of all, where sequences
-/// have no lengths of their own.
+/// The number of keys or queries of sequence `b`, read from the captured tensor `lengths`. Without `lengths` all
+/// sequences have the length `capacity`.
 mlir::Value lengthOfSequence(mlir::OpBuilder &builder, attn::AttentionOp op, std::optional<llvm::StringRef> lengths,
                              mlir::Value b, mlir::Value capacity, llvm::StringRef name);
 
-/// Declares operands of `other` that `kernel` reads and has not, and for each extent that it reads one which has it.
+/// Declares the operands of `other` that `kernel` reads but does not declare yet, and, for each extent that `kernel`
+/// reads, an operand that has this extent.
 void declareReads(tile::KernelOp kernel, tile::KernelOp other);
 
 } // namespace attune

@@ -1,16 +1,16 @@
-//===- CommonValues.h - What a region of gradients computes once more ----------===//
+//===- CommonValues.h - Values that a gradient region recomputes ----------===//
 #pragma once
 
 #include "ir/attn/Attn.h"
 
 namespace attune {
 
-/// The values of a region of gradients that its region `of` computes, too, each with that of `of`.
+/// Maps each value of a gradient region that its forward region `of` also computes to that value of `of`.
 inline llvm::DenseMap<mlir::Value, mlir::Value> valuesInCommon(mlir::Region &gradient, mlir::Region &of) {
   llvm::DenseMap<mlir::Value, mlir::Value> common;
   auto attributes = [](mlir::Operation &op) {
     mlir::NamedAttrList all(op.getDiscardableAttrDictionary());
-    all.erase(attn::savedAttr); // of its region's alone
+    all.erase(attn::savedAttr); // only forward regions have this mark
     return all.getDictionary(op.getContext());
   };
   for (auto [own, other] : llvm::zip(gradient.getArguments(), of.getArguments()))

@@ -1,21 +1,23 @@
-//===- Differentiate.cpp - The gradients of a variant's expressions -----------===//
+//===- Differentiate.cpp - Differentiate a variant's expressions ----------===//
 //
-// Reverse-mode differentiation of each region that O depends on: the score by s, p by x, the divisor and LSE by the sum
-// of weights, all of them by the captured tensors whose gradients are asked for. A region of gradients is its region
-// once more and, behind it, from the last op to the first, what each adds to the gradients of its operands:
+// Reverse-mode differentiation of each region that O depends on: the score with respect to s, p with respect to x, the
+// divisor and LSE with respect to the sum of weights, and all of them with respect to the captured tensors whose
+// gradients are requested. A gradient region is a copy of its region, followed by the contributions of each op, from
+// the last to the first, to the gradients of its operands:
 //
 //     y = tanh(a)          g_a += g_y * (1 - y * y)
 //     y = a / b            g_a += g_y / b, g_b -= g_y * y / b
 //     y = c ? a : b        g_a += c ? g_y : 0, g_b += c ? 0 : g_y
 //     y = tensor[i...]     attn.add_gradient g_y, tensor[i...]
 //
-// Integers and comparisons are constant between their steps. Kinks are PyTorch's: abs has the gradient 0 at 0, a minimum
-// and a maximum of two equal values half for each.
+// Integers and comparisons are piecewise constant and have no gradient. Gradients at kinks are PyTorch's: abs has the
+// gradient 0 at 0; a minimum or maximum of two equal values gives half of the gradient to each.
 //
-// ONE WEIGHT A KEY. With statistics of a row (softmax) the weight of a key is w = p(x, base(m)) / divisor(m, l). It does
-// not depend on where the maximum m is taken: only then can a row be computed in blocks of keys. So the backward pass
-// evaluates all of it at m = LSE, where l is 1 (0 in a row without a key), and m is a constant to it. That holds for
-// softmax and softmax with a sink, whose definitions are compared with that of the op.
+// ONE WEIGHT PER KEY. With row statistics (softmax) the weight of a key is w = p(x, base(m)) / divisor(m, l). The
+// weight does not depend on the value of the maximum m; otherwise a row could not be computed in blocks of keys. So the
+// backward pass evaluates the normaliser at m = LSE, where l is 1 (0 in a row without visible keys), and treats m as a
+// constant. This is known to hold for softmax and softmax with a sink; the op's normaliser is compared with these two
+// definitions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,13 +44,13 @@ namespace {
 
 using gradient::addGradients;
 
-/// Writes one region of gradients.
+/// Writes one gradient region.
 class RegionDifferentiator {
 public:
   RegionDifferentiator(Region &of, Region &into, ArrayRef<StringAttr> tensors)
       : of(of), into(into), tensors(tensors), builder(of.getContext()) {}
 
-  /// The gradient of argument `by`. Fails, with an error at the op, where one has no rule.
+  /// Writes the gradient with respect to argument `by`. Fails, with an error at the op, if an op has no rule.
   LogicalResult write(unsigned by) {
     Block &body = of.front();
     SmallVector<Type> types(body.getArgumentTypes());
@@ -78,7 +80,7 @@ public:
   }
 
 private:
-  /// Whether a value changes with what is differentiated by.
+  /// Marks the op's result as active if it depends on a value with respect to which the region is differentiated.
   void noteActive(Operation *op) {
     auto load = dyn_cast<attn::LoadOp>(op);
     const bool changes = load ? llvm::is_contained(tensors, load.getNameAttr())
@@ -93,7 +95,7 @@ private:
     Value &sum = gradients[to];
     sum = sum ? Value(arith::AddFOp::create(builder, loc, sum, gradient)) : gradient;
   }
-  /// The same of a gradient that is computed only if it is asked for.
+  /// add() for a gradient whose ops are created only if `to` is active.
   void add(Value to, function_ref<Value()> gradient) {
     if (active.contains(to))
       add(to, gradient());
@@ -111,7 +113,7 @@ private:
     return arith::CmpFOp::create(builder, loc, predicate, a, b);
   }
 
-  /// Of a minimum or maximum: all to the operand that it is, half to each of two equal ones.
+  /// The gradient of a minimum or maximum goes to the operand that is the result; two equal operands get half each.
   void chosen(Operation *op, arith::CmpFPredicate first, Value g) {
     Value a = op->getOperand(0), b = op->getOperand(1);
     Value isFirst = compare(first, a, b), half = times(g, 0.5f);
@@ -121,7 +123,7 @@ private:
   }
 
   void divide(arith::DivFOp op, Value y, Value g) {
-    // By the exponential it would be 0 * inf where the function is 0.
+    // The rule of division would give 0 * inf where the logistic function is 0; y (y - 1) is finite.
     if (Operation *exponential = exponentialOfLogistic(op)) {
       add(exponential->getOperand(0), [&] {
         Value slope = times(y, minus(y, constant(1)));
@@ -134,7 +136,7 @@ private:
     add(op.getRhs(), [&] { return negated(times(quotient, y)); });
   }
 
-  /// Adds what the gradient g of y, the op's result, gives to its operands.
+  /// Adds the contributions of the gradient g of y, the op's result, to the gradients of its operands.
   LogicalResult propagate(Operation *op, Value y, Value g) {
     Value a = op->getNumOperands() ? op->getOperand(0) : Value();
     auto toFirst = [&](Value gradient) { add(a, gradient); };
@@ -180,10 +182,11 @@ private:
   OpBuilder builder;
   Location loc = builder.getUnknownLoc();
   DenseSet<Value> active;
-  DenseMap<Value, Value> gradients; ///< of values with uses further on
+  DenseMap<Value, Value> gradients; ///< gradients summed so far, of each value
 };
 
-/// Whether the normalisers of two attentions are the same once both are canonical, as text may be.
+/// Whether two attentions have the same normaliser after canonicalisation; regions that come from text may differ
+/// before.
 bool haveSameNormaliser(attn::AttentionOp a, attn::AttentionOp b) {
   MLIRContext *context = a.getContext();
   RewritePatternSet patterns(context);
@@ -201,7 +204,7 @@ bool haveSameNormaliser(attn::AttentionOp a, attn::AttentionOp b) {
   });
 }
 
-/// Of an attention that takes its gradients.
+/// Writes the gradient regions of one attention that takes `gradients`.
 class Differentiator {
 public:
   explicit Differentiator(attn::AttentionOp op) : op(op), tensors(op.getGradients()->getTensors()) {}
@@ -232,7 +235,7 @@ private:
     return 0;
   }
 
-  /// What was said above of one weight a key holds for softmax, with or without a sink.
+  /// Checks that the property ONE WEIGHT PER KEY (file header) is known to hold: softmax with or without a sink.
   LogicalResult checkStatistics() {
     if (op.getGradients()->getLse() && !op.hasLse())
       return op.emitError() << "the gradient of LSE is taken, but normaliser " << op.getNormaliserAttr()
@@ -253,7 +256,7 @@ private:
     return haveSameNormaliser(*own, *other);
   }
 
-  /// A gradient that is asked for and that nothing adds to would be silently 0.
+  /// If nothing adds to a requested gradient, the gradient would silently be 0.
   LogicalResult checkTensors() {
     for (StringAttr name : tensors) {
       bool adds = false;

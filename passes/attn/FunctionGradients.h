@@ -1,6 +1,6 @@
-//===- FunctionGradients.h - Gradients of functions, written as formulas ------===//
+//===- FunctionGradients.h - Gradients of functions, written as formulas ---===//
 //
-// What include/attune/Functions.def says of gradients, as ops: each operator and function of a Term creates one.
+// Turns the gradients in include/attune/Functions.def into ops: each operator and function on a Term creates one op.
 //
 //     const Term g{builder, loc, gradient}, x{builder, loc, operand}, r{builder, loc, result};
 //     Term ofTanh = g * (1.0f - r * r);      // arith.mulf, arith.subf, arith.mulf
@@ -18,7 +18,7 @@
 
 namespace attune::gradient {
 
-/// A value, and where ops that use it are created.
+/// A value, with the builder and location for ops that use the value.
 struct Term {
   mlir::OpBuilder *builder = nullptr;
   mlir::Location loc;
@@ -30,7 +30,7 @@ struct Term {
   Term constant(float number) const { return make<mlir::arith::ConstantOp>(builder->getF32FloatAttr(number)); }
 };
 
-/// No gradient passes.
+/// The gradient formula of an operand that receives no gradient.
 struct NoGradient {};
 inline constexpr NoGradient None;
 
@@ -63,8 +63,8 @@ inline Term log(Term x) { return x.make<mlir::math::LogOp>(x.value); }
 inline Term pow(Term x, Term y) { return x.make<mlir::math::PowFOp>(x.value, y.value); }
 inline Term copysign(float x, Term y) { return y.make<mlir::math::CopySignOp>(y.constant(x).value, y.value); }
 
-/// Calls `add(operand, gradient)` for each operand of `op`, one of the functions, to which the gradient `g` of its result passes;
-/// `gradient` creates its ops. False where `op` is no such function.
+/// Calls `add(operand, gradient)` for each operand of the function `op` that receives a part of the gradient `g` of its
+/// result; calling `gradient` creates the ops. Returns false if `op` is not one of the functions.
 using AddGradient = llvm::function_ref<void(mlir::Value, llvm::function_ref<mlir::Value()>)>;
 inline bool addGradients(mlir::Operation *op, Term g, AddGradient add) {
   namespace math = mlir::math;

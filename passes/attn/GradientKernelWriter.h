@@ -1,7 +1,7 @@
-//===- GradientKernelWriter.h - Kernels over a captured tensor's elements -===//
+//===- GradientKernelWriter.h - Base class for kernels over the elements of a captured tensor ---===//
 //
-// What the kernels have in common that add up a captured tensor's gradient (GradientSums.cpp) and that clear what no
-// other kernel writes (GradientZeros.cpp).
+// GradientSums.cpp writes kernels that add up a captured tensor's gradient, GradientZeros.cpp kernels that clear
+// elements which no other kernel writes. Both derive from this class.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,15 +11,15 @@
 
 namespace attune {
 
-/// Writes one kernel of 128 rows a block.
+/// Writes one kernel whose blocks have 128 rows.
 class GradientKernelWriter : protected TileWriter {
 public:
   GradientKernelWriter(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like)
       : TileWriter(op), gradient(gradient), like(like), rank(unsigned(gradient.tensor.getRank())) {}
 
 protected:
-  /// A kernel over an operand, the tensor's dimensions its last ones, `by[dim]` of these each block. The body is written
-  /// next.
+  /// Begins a kernel whose grid covers the operand `over`: its last axes are the tensor's dimensions, of which a block
+  /// takes `by[dim]` elements each. The caller writes the body next.
   void begin(const llvm::Twine &suffix, tile::OperandAttr over, llvm::ArrayRef<int64_t> by, int64_t columns) {
     builder.setInsertionPoint(op);
     llvm::SmallVector<mlir::Attribute> grid(over.getAxes().begin(), over.getAxes().end());
@@ -51,7 +51,7 @@ protected:
     return a ? mlir::arith::AndIOp::create(builder, loc, a, b).getResult() : b;
   }
   mlir::Value positive(mlir::Value a) { return mlir::arith::MaxSIOp::create(builder, loc, a, number(0)); }
-  /// Of dimension `dim` of the tensor.
+  /// The extent of dimension `dim` of the tensor.
   mlir::Value extentOf(unsigned dim) { return axisExtent(gradient.axis(dim), ("extent" + llvm::Twine(dim)).str()); }
   mlir::Value blockIndex(unsigned dim) {
     return tile::named(tile::BlockIndexOp::create(builder, loc, i32, gradient.axis(dim)),
@@ -72,7 +72,7 @@ protected:
   llvm::SmallVector<mlir::Attribute> operands;
 
 private:
-  /// By an operand of the other kernel that has the axis.
+  /// Declares an operand of the kernel `like` that has the axis, so that the launch knows the extent.
   void declareExtent(llvm::StringRef axis) {
     if (tile::hasExtent(kernel, axis))
       return;

@@ -1,4 +1,4 @@
-//===- GradientSums.cpp - The kernel that adds up a captured tensor's gradient ===//
+//===- GradientSums.cpp - The kernel that adds up the gradient of a captured tensor ---===//
 
 #include "passes/attn/GradientKernelWriter.h"
 #include "passes/attn/LongAccumulator.h"
@@ -11,16 +11,16 @@ namespace {
 
 constexpr int64_t blockEntries = 8;
 
-/// Adds up sums of rows and keys. A block has 8 elements along the tensor's last dimension, the columns of a tile whose
-/// 128 rows share what each of them sums:
+/// Adds up sums per row and per key. A block computes 8 elements along the tensor's last dimension. The elements are
+/// the columns of a tile; the tile's 128 rows split the values that each element sums:
 ///
 ///     slopes[h], B 2, Sq 300: b 0 and 1 in a loop, q in rows     column 0     column 1   ...
 ///         b 0, q 0 .. 127                                        [b, 0, q]    [b, 1, q]
 ///         b 0, q 128 .. 255                                      ...
 ///
-/// A coordinate that is an index of the tensor is one value for an element: that of its place. All others are summed. So
-/// are, at the last element, coordinates beyond the tensor, whose index is clamped. Each (b, h, q) counts for the
-/// elements that its clamped indices name.
+/// A coordinate that is an index of the tensor has one value per element: the element's position. All other coordinates
+/// are summed over. The last element also sums coordinates beyond the tensor, whose index is clamped to the last. Each
+/// (b, h, q) counts for exactly the elements that its clamped indices address.
 class GradientSumWriter : public GradientKernelWriter {
 public:
   using GradientKernelWriter::GradientKernelWriter;
@@ -56,13 +56,13 @@ public:
   }
 
 private:
-  /// How one coordinate of a sum runs.
+  /// The values of one coordinate that an element sums over.
   struct Run {
     unsigned coordinate;
-    Value count;                      ///< of the coordinate
-    std::optional<unsigned> dim = {}; ///< the dimension of which it is the index
-    Value steps;                      ///< how many values an element has of it
-    Value before;                     ///< with `dim`: values less than what the index 0 stands for
+    Value count;                      ///< extent of the coordinate
+    std::optional<unsigned> dim = {}; ///< tensor dimension that the coordinate indexes
+    Value steps;                      ///< number of values that one element sums over
+    Value before;                     ///< with `dim`: how many of these are below the element's own
   };
 
   Value addSum(const GradientSum &sum, Value total) {
@@ -72,7 +72,8 @@ private:
     SmallVector<Run> runs;
     for (unsigned coordinate : {sum.ofKeys ? 3u : 2u, 1u, 0u})
       runs.push_back(runOf(sum.add, coordinate, counts[coordinate]));
-    // Those of one batch are counted by 32 bits.
+    // The row numbers of one batch fit in 32 bits. If the batch is no index of the tensor, batches have a loop of their
+    // own.
     Run batches = runs.back();
     const bool loops = !batches.dim;
     if (loops)
@@ -90,7 +91,7 @@ private:
         run.dim = unsigned(dim);
     if (!run.dim)
       return run;
-    // Of one element: its own, and those that are clamped to it.
+    // An element sums over its own index and over the indices that are clamped to it.
     Value beyond = subtract(count, extents[*run.dim]);
     run.before = number(0);
     if (coordinate == 2 && qOffset) {
@@ -136,7 +137,7 @@ private:
     });
   }
 
-  /// Of each element's long accumulator, one word a row.
+  /// Adds the long accumulator of each element: one word per row.
   Value addWords(Value total) {
     static_assert(accumulator::words <= blockRows);
     Value view = declare(gradient.addends());
@@ -156,7 +157,8 @@ private:
     return tile::named(map.getResult(), "total");
   }
 
-  /// The coordinate in row `row`, of which what is left is for the runs behind it; adds to `counts` whether there is one.
+  /// Decodes the run's coordinate from `row`, and divides `row` by the number of steps for the runs after this one.
+  /// `counts` becomes false where the coordinate is out of range.
   Value coordinateAt(const Run &run, ArrayRef<Value> place, Value &row, bool isLast, Value &counts) {
     Value step = isLast ? row : arith::RemSIOp::create(builder, loc, row, run.steps).getResult();
     if (!isLast)
@@ -170,7 +172,7 @@ private:
     return coordinate;
   }
 
-  /// Whether the indices at these coordinates, clamped, are those of the element.
+  /// Whether the indices at these coordinates, clamped, address the element `place`.
   Value isOfElement(attn::AddGradientOp of, std::array<Value, 4> coordinates, ArrayRef<Value> place) {
     if (coordinates[2] && qOffset)
       coordinates[2] = add(coordinates[2], qOffset);
@@ -182,7 +184,7 @@ private:
     return isOf;
   }
 
-  SmallVector<Value> at, extents; ///< the block's first element; of the tensor
+  SmallVector<Value> at, extents; ///< the block's first element; the tensor's extents
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-//===- GradientZeros.cpp - The kernel that clears a captured tensor's gradient ===//
+//===- GradientZeros.cpp - Clear the gradient of a captured tensor before other kernels add to it ---===//
 
 #include "passes/attn/GradientKernelWriter.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t zeroEntries = 256, zeroColumns = 64;
 
-/// Sets to zero what no other kernel writes.
+/// Sets the elements that no other kernel writes to zero.
 class ZerosWriter : public GradientKernelWriter {
 public:
   using GradientKernelWriter::GradientKernelWriter;
@@ -36,7 +36,8 @@ private:
     return end();
   }
 
-  /// All but the elements of a (b, h, q, k); these, too, where the loop writes those of the tiles that it visits.
+  /// Clears all elements except those of some (b, h, q, k). If the main loop writes the gradient only in the tiles that
+  /// it visits, clears those elements as well.
   tile::KernelOp writeMargins() {
     attn::AddGradientOp of = gradient.tiles.front();
     SmallVector<int64_t> by(rank, 1);
@@ -63,7 +64,7 @@ private:
     const TileType type = registers({{"row", blockRows}, {"column", zeroColumns}}, f32);
     Value zeros = tile::named(tile::SplatOp::create(builder, loc, type, constant(0)), "zeros");
     if (covered) {
-      // Batches and heads of which no other kernel writes: all of the block.
+      // Batches and heads that no other kernel writes: clear the whole block.
       SmallVector<Value> all = at;
       leaveOut(covered, dims, all);
       auto along = [&](StringRef axis, int64_t size, Value origin, StringRef name) {
@@ -77,7 +78,7 @@ private:
       all[*dims[3]] = along("column", zeroColumns, column0, "all_columns");
       tile::ScatterOp::create(builder, loc, zeros, view, all, /*add=*/false);
     }
-    // Of the others what lies beyond the sequences.
+    // All other batches and heads: clear the elements beyond the sequences.
     leaveOut(isNothingLeft(covered, isWhole(covered, row0, column0, counts)), dims, at);
     auto indices = [&](StringRef name, bool ofRows) {
       auto map = tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange(),
@@ -101,7 +102,7 @@ private:
     return kernel;
   }
 
-  /// A tensor no larger than what other kernels write has no margins.
+  /// The launch skips the kernel if the tensor is no larger than what other kernels write.
   void leaveOutWithoutMargins(const CoordinateDims &dims) {
     constexpr StringRef coordinates[] = {"b", "h", "q", "k"};
     SmallVector<std::pair<std::string, std::string>> bounds;
@@ -111,7 +112,8 @@ private:
     tile::skipIf(kernel, bounds);
   }
 
-  /// Beside what was written for batches and heads that are not covered nothing is left, nor where others write the block.
+  /// Whether the second scatter has nothing to clear: the first one has cleared the whole block, or other kernels write
+  /// it.
   Value isNothingLeft(Value covered, Value isWhole) {
     if (!covered)
       return isWhole;
@@ -122,7 +124,7 @@ private:
     return arith::XOrIOp::create(builder, loc, flag, arith::ConstantIntOp::create(builder, loc, 1, 1));
   }
 
-  /// Whether other kernels write all elements of the block, those of these batches and heads being `covered`.
+  /// Whether other kernels write all elements of the block; `covered`: whether they write its batch and head.
   Value isWhole(Value covered, Value row, Value column, const std::array<Value, 4> &counts) {
     if (qOffset)
       row = subtract(row, qOffset);
@@ -132,7 +134,7 @@ private:
     return tile::named(covered, "whole");
   }
 
-  /// A block that has nothing to write asks no element: one of its places is none.
+  /// If `isWhole`, sets one block index to -1, so that the scatter stores nothing and needs no test per element.
   void leaveOut(Value isWhole, const CoordinateDims &dims, SmallVector<Value> &at) {
     for (unsigned coordinate : {0u, 1u})
       if (dims[coordinate]) {

@@ -1,4 +1,4 @@
-//===- LongAccumulator.cpp - Sums of floats in any order ---------------------===//
+//===- LongAccumulator.cpp - Arithmetic of order-independent float32 sums ---===//
 
 #include "passes/attn/LongAccumulator.h"
 
@@ -11,11 +11,11 @@ using Predicate = arith::CmpIPredicate;
 namespace {
 
 constexpr int64_t exponentsOfWord = 4, fractionBits = 23, fractionMask = (1 << fractionBits) - 1, greatestField = 255;
-/// Words behind the finite ones.
+/// The words of infinities and of NaN follow those of finite numbers.
 constexpr int64_t infinityWord = (greatestField + 1) / exponentsOfWord, nanWord = infinityWord + 2;
 static_assert(nanWord + 1 == attune::accumulator::words);
 
-/// Arithmetic of i32.
+/// Shorthand for i32 arithmetic.
 struct Bits {
   OpBuilder &builder;
   Location loc;
@@ -49,7 +49,7 @@ Value attune::accumulator::wordOf(OpBuilder &builder, Location loc, Value x) {
 Value attune::accumulator::addendOf(OpBuilder &builder, Location loc, Value x) {
   Bits i{builder, loc};
   Value bits = i.of(x), field = i.exponentField(bits), fraction = i.mask(bits, fractionMask);
-  // A normal number has a leading one; a subnormal one has the exponent of field 1.
+  // A normal number has an implicit leading one; a subnormal number has the exponent of field 1.
   Value isNormal = i.compare(Predicate::ne, field, 0);
   Value significand = i.select(isNormal, i.add(fraction, i.number(fractionMask + 1)), fraction);
   Value shift = i.select(isNormal, i.mask(field, exponentsOfWord - 1), i.number(1));
@@ -61,7 +61,7 @@ Value attune::accumulator::addendOf(OpBuilder &builder, Location loc, Value x) {
 
 Value attune::accumulator::valueOf(OpBuilder &builder, Location loc, Value word, Value index) {
   Bits i{builder, loc};
-  // 2^(4 w - 150) itself may be no float32: twice a factor of half the exponent, 2 w - 75 and the bias of 127.
+  // 2^(4 w - 150) itself may not be a float32, so the count is multiplied twice by 2^(2 w - 75); 127 is the bias.
   Value half = i.add(i.add(index, index), i.number(127 - 75));
   Value factor = i.asFloat(arith::ShLIOp::create(builder, loc, half, i.number(fractionBits)));
   Value count = arith::SIToFPOp::create(builder, loc, builder.getF32Type(), word);

@@ -1,7 +1,7 @@
-//===- NormaliserWriter.h - A normaliser's regions in kernels -----------------===//
+//===- NormaliserWriter.h - Emit a normaliser's regions in kernels --------===//
 //
-// A normaliser is a definition (attn.attention): row statistics, their base and rescale, p, divisor and LSE. What the
-// kernel that visits keys and the one that combines its shares write of it in the same way.
+// A normaliser is a definition (attn.attention): row statistics, their base and rescaling factor, p, divisor and LSE.
+// The kernel that visits keys and the kernel that combines splits emit these with the same functions.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,7 +20,7 @@ protected:
     return llvm::to_vector(op.getStatistics().getAsRange<attn::RowStatisticAttr>());
   }
 
-  /// A constant of the kernel's block, made once.
+  /// A float constant, created once before the loop.
   mlir::Value floatConstant(float value) {
     mlir::Value &known = floats[llvm::bit_cast<uint32_t>(value)];
     if (!known) {
@@ -32,12 +32,13 @@ protected:
     return known;
   }
 
-  /// What a statistic is before any key.
+  /// The initial value of a statistic, before any key.
   mlir::Value initialOf(attn::RowStatisticAttr statistic) {
     return floatConstant(statistic.getInitial().getValue().convertToFloat());
   }
 
-  /// A map by one of the normaliser's regions; `values` stand for what it takes behind b and h. `finish` adds to it.
+  /// A map that evaluates one of the normaliser's regions. `values` are the region's arguments after b and h. `finish`
+  /// may add ops to the result.
   mlir::Value mapByRegion(
       llvm::StringRef name, tile::TileType type, mlir::Region &region, mlir::ValueRange values,
       llvm::function_ref<mlir::Value(mlir::Value)> finish = [](mlir::Value result) { return result; }) {
@@ -54,7 +55,7 @@ protected:
         inputs.push_back(value);
         read.push_back(argument);
       }
-    // Of rows of several heads each has its own.
+    // In a packed group each row has its own head.
     llvm::SmallVector<std::pair<llvm::StringRef, mlir::Value>> coordinates;
     if (group && !body.getArgument(1).use_empty())
       coordinates.emplace_back("q", row0);
@@ -69,15 +70,14 @@ protected:
     return tile::named(map.getResult(), name);
   }
 
-  /// What makes O of the accumulator: the inverse of the divisor, 0 where that is 0, times `keepScale` of dropout's
-  /// survivors if that is not null. Null where the normaliser divides by nothing and nothing is scaled, `keepScale` itself
-  /// where it divides by nothing.
+  /// The factor that turns the accumulator into O: 1 / divisor, 0 where the divisor is 0, times dropout's `keepScale`
+  /// if that is not null. Without a divisor the result is `keepScale`, which may be null.
   mlir::Value inverseOf(mlir::ValueRange statistics, mlir::Value keepScale) {
     mlir::Region &divisor = op.getDivisor();
     if (divisor.empty())
       return keepScale;
     mlir::Value numerator = keepScale ? keepScale : constant(1);
-    // That of a single statistic is called by it.
+    // A divisor that is a statistic has the statistic's name.
     auto named = mlir::dyn_cast<mlir::BlockArgument>(yieldOf(divisor));
     std::string name = named ? op.normaliserArgument(divisor, named.getArgNumber()) : "divisor";
     auto type = mlir::cast<tile::TileType>(statistics.front().getType());
@@ -88,11 +88,11 @@ protected:
     });
   }
 
-  mlir::Value row0; ///< first row of a tile whose rows are of several heads
-  mlir::Value zero; ///< of the block, float32
+  mlir::Value row0; ///< first row of the tile, in a packed group
+  mlir::Value zero; ///< float32 zero of the block
 
 private:
-  std::map<uint32_t, mlir::Value> floats; ///< by their bits
+  std::map<uint32_t, mlir::Value> floats; ///< keys are the bits of the floats
 };
 
 } // namespace attune

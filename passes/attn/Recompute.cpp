@@ -1,16 +1,17 @@
-//===- Recompute.cpp - Saved by the forward pass or computed again ------------===//
+//===- Recompute.cpp - Choose what the forward pass saves and what the backward pass recomputes ---===//
 //
-// The backward pass needs of each query and key its score, P, the mask and what dropout keeps. Computed again they cost
-// work, saved they cost memory and its bandwidth twice. What can be saved:
+// The backward pass needs for each query and key the score, P, the mask and the dropout flag. Recomputing a value costs
+// arithmetic; saving it costs memory, and bandwidth twice. These values can be saved:
 //
-//     dropout    a bit: one load in place of a call of the generator for eight elements
-//     score      a float32 that stands between s and x: the product S is not computed again, nor what leads from it to
-//                that value, in x and in its gradient. Of all such values the one that leaves the least work.
+//     dropout    one bit: a load replaces one call of the random generator per eight elements
+//     score      one float32 between s and x: the product S and the ops from S to that value need not be recomputed,
+//                neither for x nor for its gradient. The pass saves the value that leaves the least work.
 //
-// O and LSE, which are outputs, are always there. P is known to the forward pass against a maximum of the keys so far
-// alone. The mask's words would have to be there for tiles that the forward pass does not visit.
+// O and LSE are outputs and always available. The forward pass knows P relative to a running maximum only, so P cannot
+// be saved. The mask cannot be saved either: its words would be missing in tiles that the forward pass does not visit.
 //
-// Chosen is what makes forward and backward together quickest, by the model, of what the budget holds.
+// The pass chooses the combination within the memory budget for which the cost model predicts the least time of forward
+// and backward pass together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,12 +37,12 @@ using namespace attune;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a value of the score region or of its gradient follows from.
+/// The ops that values of the score region or of its gradient region are computed from, with their cost.
 class Slice {
 public:
   explicit Slice(bool precise) : precise(precise) {}
 
-  /// Adds what `value` follows from, except by way of `saved`.
+  /// Adds the ops that `value` is computed from, but not those that only `saved` is computed from.
   void add(Value value, Value saved) {
     if (value == saved || !seen.insert(value).second)
       return;
@@ -59,11 +60,12 @@ public:
   }
 
   double alu = 0, special = 0;
-  bool readsProduct = false; ///< s, the first argument
+  bool readsProduct = false; ///< s is the first argument
 
 private:
   enum : unsigned { onRow = 1, onColumn = 2, onElement = onRow | onColumn };
-  /// Of b, h, q and k, behind the first argument, and of what follows them in a region of gradients.
+  /// Whether a value depends on the row or the column. The table is indexed by the region's arguments: s, b, h, q, k,
+  /// and the incoming gradient of a gradient region.
   unsigned dependence(Value value) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       static constexpr unsigned of[] = {onElement, 0, 0, onRow, onColumn, onElement};
@@ -90,7 +92,7 @@ private:
 
 static Value yieldOf(Region &region) { return cast<attn::YieldOp>(region.front().back()).getValue(); }
 
-/// The value of the region of gradients that is `value` of the score's; null where it computes none.
+/// The value of the gradient region that recomputes `value` of the score region; null if there is none.
 static Value sameIn(Region &gradient, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return gradient.getArgument(argument.getArgNumber());
@@ -118,7 +120,7 @@ static ScoreWork workOf(attn::AttentionOp op, Value saved, bool isSaved) {
   return work;
 }
 
-/// The value of the score region that leaves the least work where it is saved.
+/// The value of the score region that leaves the least work if it is saved.
 static Value bestSavedScore(attn::AttentionOp op) {
   if (op.getScore().empty())
     return {};
@@ -153,12 +155,12 @@ BackwardRequest attune::backwardRequest(attn::AttentionOp op, StringRef arch, co
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What forward and backward take together with values saved.
+/// The predicted time of forward and backward pass for each choice of saved values.
 class Choice {
 public:
   Choice(const BackwardRequest &request, const SavingRequest &asked) : request(request), asked(asked) {}
 
-  /// Fails where no plan fits.
+  /// Fails if no plan fits.
   Expected<SavedValues> best() {
     Expected<BackwardPlans> backward = chooseBackwardPlans(request.plan);
     if (!backward)
@@ -174,7 +176,7 @@ public:
         if (const SavedValues values{dropout, score};
             isAllowed(values) && (!found || seconds(values) < seconds(*found)))
           found = values;
-    return *found; // what is chosen is allowed
+    return *found; // at least the values that the user fixed are an allowed choice
   }
 
   double seconds(SavedValues values) const {

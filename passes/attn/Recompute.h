@@ -1,7 +1,7 @@
 //===- Recompute.h - What the forward pass saves for the backward pass ---------===//
 //
-// What attn-recompute and `attune explain --backward` share: each value that the backward pass needs, with what saving
-// it takes and gives.
+// attn-recompute and `attune explain --backward` share this interface: a list of the values that the backward pass
+// needs, each with the cost and the gain of saving it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,20 +11,21 @@
 
 namespace attune {
 
-/// What is asked for.
+/// The request: budget, fixed choices and sizes.
 struct SavingRequest {
   std::string arch;
-  int64_t memoryBudget = 0;                              ///< bytes of what is saved beside O and LSE
-  std::vector<std::pair<std::string, bool>> chosen = {}; ///< a value and whether it is saved, in place of the model
+  int64_t memoryBudget = 0; ///< for saved values other than O and LSE
+  /// values whose saving is fixed (true) or forbidden (false), overriding the cost model
+  std::vector<std::pair<std::string, bool>> chosen = {};
   SizeHints sizes = {};
 };
 
-/// Of each value that the backward pass needs; of a differentiated attention that takes its gradients. Errors: a value that the backward pass does not have, or about
-/// which there is no choice.
+/// Decides for each value that the backward pass needs whether to save it. `op` must be differentiated and take
+/// gradients. Errors: a value in `chosen` that the backward pass does not have, or that cannot be chosen.
 Expected<std::vector<SavingDecision>> weighSaving(attn::AttentionOp op, const SavingRequest &request);
 
-/// The request of the cost model for the backward pass of `op`. Where something of the score is to be saved, it is
-/// `savedScore`: a value of the score region, or null for what it yields or for the scaled product.
+/// The request of the cost model for the backward pass of `op`. If some value of the score is to be saved, `savedScore`
+/// is set to that value of the score region; null for the region's result or the scaled product.
 BackwardRequest backwardRequest(attn::AttentionOp op, llvm::StringRef arch, const SizeHints &hints,
                                 mlir::Value *savedScore = nullptr);
 

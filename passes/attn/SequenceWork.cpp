@@ -1,4 +1,4 @@
-//===- SequenceWork.cpp - Blocks for sequences of unlike lengths --------------===//
+//===- SequenceWork.cpp - Work items for sequences of different lengths ---===//
 
 #include "passes/attn/SequenceWork.h"
 
@@ -15,7 +15,7 @@ SequenceWork::SequenceWork(OpBuilder &builder, Location loc, BlockRows block, in
   each = evenPart();
 }
 
-/// Of numbers that are not negative; the sum with one less than `b` does not wrap as unsigned.
+/// Both numbers must be non-negative: a + (b - 1) then does not wrap as unsigned.
 Value SequenceWork::divideUp(Value a, Value b) {
   Value before = arith::SubIOp::create(builder, loc, b, number(1));
   return arith::DivUIOp::create(builder, loc, arith::AddIOp::create(builder, loc, a, before), b);
@@ -34,7 +34,7 @@ SmallVector<Value> SequenceWork::forSequences(Value end, ValueRange inits, Array
   return llvm::to_vector_of<Value>(counted.getResults());
 }
 
-/// What an op reads, that of its regions among it.
+/// The operands of an op, and the outer values that its regions read.
 static llvm::SetVector<Value> readBy(Operation *op) {
   llvm::SetVector<Value> read(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), read);
@@ -81,7 +81,8 @@ Value SequenceWork::keyTilesOf(Value sequence) {
 }
 
 Value SequenceWork::evenPart() {
-  // In 64 bits, as a launch may have more tiles than 32 count: then none is divided.
+  // The total is computed in 64 bits, since a launch may have more tiles than 32 bits count. In that case no sequence
+  // is split.
   auto wide = [&](Value value) -> Value { return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), value); };
   Value start = arith::ConstantIntOp::create(builder, loc, 0, 64),
         most = arith::ConstantIntOp::create(builder, loc, INT32_MAX, 64);
@@ -112,7 +113,8 @@ Value SequenceWork::firstItem(Value sequence, Value rowTile, Value splits) {
 }
 
 SequenceWork::Place SequenceWork::find(Value workItem) {
-  // The last sequence that begins at the piece or in front of it: one without pieces begins where the next does.
+  // Finds the last sequence whose first work item is at or before `workItem`. A sequence without work items begins
+  // where the next one begins, and is skipped.
   Value zero = number(0), one = number(1);
   const SmallVector<Value> found =
       forSequences(extent("b", "B"), {zero, zero, zero, one}, {"begin", "b", "first", "splits"},
@@ -133,7 +135,7 @@ SequenceWork::Place SequenceWork::find(Value workItem) {
   Value rowTile = arith::DivUIOp::create(builder, loc, within, place.splits);
   place.split = tile::named(
       arith::SubIOp::create(builder, loc, within, arith::MulIOp::create(builder, loc, rowTile, place.splits)), "split");
-  // Behind the last piece numbers have no bound.
+  // Indices past the last work item have no bound, so the row tile is clamped.
   rowTile = arith::MinUIOp::create(builder, loc, rowTile, rowTilesOf(place.sequence));
   place.row0 = tile::named(
       arith::MulIOp::create(builder, loc, rowTile, number(tileQ), arith::IntegerOverflowFlags::nsw), "row0");

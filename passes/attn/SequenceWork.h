@@ -1,16 +1,16 @@
-//===- SequenceWork.h - Blocks for sequences of unlike lengths ----------------===//
+//===- SequenceWork.h - Work items for sequences of different lengths -----===//
 //
-// Where memory says how many tiles of keys a sequence has, no launch knows how many shares they make, and a grid of
-// sequences, tiles of rows and shares would be mostly blocks without work. The grid is a list of pieces instead, and
-// each block finds its own:
+// Where the lengths of sequences are known only in device memory, a launch cannot compute the number of splits of each
+// sequence, and a grid over sequences, tiles of rows and splits would consist mostly of blocks without work. The grid
+// is a list of work items instead, and each block finds its own:
 //
-//     each    = ceil(sum over sequences of row tiles x key tiles, of all heads, / blocks that run at a time)
-//     shares  = ceil(key tiles of a sequence / each), 1 at least
-//     pieces    0 .. | row tile 0: share 0, 1, .. | row tile 1: .. | next sequence .. | none
+//     each        = ceil(sum over sequences of row tiles x key tiles, of all heads, / blocks that run at a time)
+//     splits      = ceil(key tiles of a sequence / each), 1 at least
+//     work items    0 .. | row tile 0: split 0, 1, .. | row tile 1: .. | next sequence .. | none
 //
-// A launch has room for as many pieces as there can be: one block for each that runs at a time, and one for each tile
-// of rows. Those behind the last, which begin last, do nothing. A sequence's key tiles are those of its last tile of
-// rows; where another has more, its shares are longer.
+// A launch has as many blocks as there can be work items: one for each block that runs at a time, and one for each tile
+// of rows. Blocks after the last work item start last and do nothing. The number of key tiles of a sequence is taken
+// from its last tile of rows; other tiles of rows with more key tiles have longer splits.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,33 +22,33 @@
 
 namespace attune {
 
-/// What a kernel's block works on, as values of the kernel (i32).
+/// The rows that a kernel's block works on, as i32 values of the kernel.
 struct BlockRows {
-  mlir::Value sequence, row0; ///< which everything else follows from
-  mlir::Value rows;           ///< of the sequence
-  mlir::Value keyTiles;       ///< that the tile of rows visits
+  mlir::Value sequence, row0; ///< the other values are computed from these two
+  mlir::Value rows;           ///< number of rows of the sequence
+  mlir::Value keyTiles;       ///< number of key tiles that the tile of rows visits
 };
 
-/// Emits, at a builder, what of the sequences' work is computed in each block.
+/// Emits, at a builder, the arithmetic on all sequences' work that each block computes.
 class SequenceWork {
 public:
-  /// What `block` follows from is computed again for other sequences and rows, also in another kernel than its own.
+  /// The computations of the values in `block` are cloned for other sequences and rows, also into another kernel.
   SequenceWork(mlir::OpBuilder &builder, mlir::Location loc, BlockRows block, int64_t tileQ, llvm::StringRef heads);
 
-  /// The shares of each tile of rows of a sequence, at least 1.
+  /// The number of splits of each tile of rows of a sequence, at least 1.
   mlir::Value splitsOf(mlir::Value sequence);
-  /// The tiles of keys of the tile of rows that begins at `row0`.
+  /// The number of tiles of keys of the tile of rows that begins at `row0`.
   mlir::Value keyTilesOf(mlir::Value sequence, mlir::Value row0);
-  /// The first piece of the tile of rows `rowTile` of a sequence of `shares`.
+  /// The index of the first work item of the tile of rows `rowTile` of a sequence with `splits` splits.
   mlir::Value firstItem(mlir::Value sequence, mlir::Value rowTile, mlir::Value splits);
 
-  /// a / b, rounded up.
+  /// ceil(a / b)
   mlir::Value divideUp(mlir::Value a, mlir::Value b);
 
   struct Place {
     mlir::Value sequence, row0, split, splits;
   };
-  /// Which piece a number is. Behind the last one `row0` is no row of the sequence.
+  /// Decodes the index of a work item. For an index past the last one, `row0` is past the sequence's rows.
   Place find(mlir::Value workItem);
 
 private:
@@ -57,10 +57,11 @@ private:
   llvm::SmallVector<mlir::Value> forSequences(mlir::Value end, mlir::ValueRange inits,
                                               llvm::ArrayRef<llvm::StringRef> names, Sequences body);
   mlir::Value rowTilesOf(mlir::Value sequence);
-  /// Tiles of keys of a sequence's last tile of rows.
+  /// The number of tiles of keys of a sequence's last tile of rows.
   mlir::Value keyTilesOf(mlir::Value sequence);
   mlir::Value evenPart();
-  /// `value` for what `given` maps; what does not follow from that stands in front of the loop, once.
+  /// Clones the computation of `value` for the values mapped in `given`. Ops that do not depend on these are cloned
+  /// once, before the loop.
   mlir::Value again(mlir::Value value, mlir::IRMapping &given);
 
   mlir::Value number(int64_t value) { return mlir::arith::ConstantIntOp::create(builder, loc, value, 32); }
@@ -73,10 +74,10 @@ private:
   BlockRows block;
   int64_t tileQ;
   llvm::StringRef heads;
-  mlir::Operation *loop = nullptr;       ///< that is written
-  mlir::IRMapping common;                ///< of all sequences
-  llvm::DenseMap<mlir::Value, bool> own; ///< whether a value follows from the sequence or the row
-  mlir::Value each;                      ///< tiles in a share
+  mlir::Operation *loop = nullptr;       ///< the loop being written
+  mlir::IRMapping common;                ///< clones that all sequences use
+  llvm::DenseMap<mlir::Value, bool> own; ///< whether a value depends on the sequence or the row
+  mlir::Value each;                      ///< tiles per split
 };
 
 } // namespace attune

@@ -1,9 +1,9 @@
-//===- SplitKeys.cpp - The keys of a tile of rows, shared by several blocks ---===//
+//===- SplitKeys.cpp - Split-KV: restrict a domain to one split; combine the splits ---===//
 //
-// The combining kernel has a block, of one warp, for 32 columns of each row: shares are the rows of its tiles, 16 at a
-// time, and are read side by side. A first loop over shares finds the row's statistics, a second one adds up the
-// accumulators, each times its weight. A statistic, one number a share, is held in a tile of eight equal columns, of
-// which reductions over shares give eight equal numbers, and a sum over one column a number for each share:
+// A block of the combining kernel is one warp and computes 32 columns of one row. The rows of its tiles are splits, 16
+// at a time. A first loop over splits computes the row's statistics; a second loop sums the accumulators, each times
+// its weight. A statistic, one number per split, is held in a tile of eight equal columns. Reductions over splits give
+// eight equal numbers, and a sum over one of the columns gives a number for each split:
 //
 //     part_m  split 16 x copy 8  -- max over split -->  m  copy 8
 //     weight  split 16 x copy 8  -- column 0 -->        weight  split 16        part_acc  split 16 x dv 32
@@ -43,12 +43,12 @@ SmallVector<tile::OperandAttr> attune::splitOperands(attn::AttentionOp op, RowAx
 
 namespace {
 
-/// Integers of a domain's tiles, in front of it.
+/// Arithmetic on the tiles of a domain, emitted before the domain.
 class TileCounter {
 public:
   TileCounter(OpBuilder builder, tile::DomainOp domain) : builder(builder), loc(domain.getLoc()) {
     this->builder.setInsertionPoint(domain);
-    // Segments that touch are one run, which is cut at two ends; tiles are counted through all runs.
+    // Adjacent segments form one run, which a split cuts at two places; tiles are counted through all runs.
     for (auto [begin, end] : llvm::zip(domain.getBegins(), domain.getEnds())) {
       if (runs.empty() || runs.back().ends.back() != begin)
         runs.push_back({{begin}, {}});
@@ -61,7 +61,7 @@ public:
   }
 
   struct Run {
-    SmallVector<Value, 4> ends; // of its segments, from where the first begins
+    SmallVector<Value, 4> ends; // begin of the first segment, then the end of each
     Value count;
   };
   SmallVector<Run> runs;
@@ -136,7 +136,8 @@ public:
   }
 
 private:
-  /// Where the row's shares are, and how many of them have a tile: as many as the other kernel writes.
+  /// Computes where the row's splits are stored, and how many of them have a tile and were written by the partial
+  /// kernel.
   void findWorkItems() {
     const int64_t tileQ = partial.getPlan().getTileQ();
     SequenceWork work(builder, loc, *workItems, tileQ, axes.heads);
@@ -145,13 +146,14 @@ private:
     firstItem = work.firstItem(b, rowTile, ofTile);
     rowOfTile = tile::named(arith::RemUIOp::create(builder, loc, row, number(tileQ)), "row_of_tile");
     Value all = work.keyTilesOf(b, row0);
-    Value each = arith::MaxSIOp::create(builder, loc, work.divideUp(all, ofTile), number(1)); // 0 of no tiles
+    // at least 1: there may be no tiles
+    Value each = arith::MaxSIOp::create(builder, loc, work.divideUp(all, ofTile), number(1));
     splits = tile::named(work.divideUp(all, each), "shares_written");
-    // One that has no piece begins behind the last.
+    // firstItem of a sequence without work items may be past the end; indices are clamped to lastItem.
     lastItem = arith::SubIOp::create(builder, loc, axisExtent(tile::workItemsAxis, "work_items"), number(1));
   }
 
-  /// A share of the row among those that are written.
+  /// The indices of a split of the row, clamped to the splits that were written.
   SmallVector<Value> placeOf(Value split) {
     Value last = arith::SubIOp::create(builder, loc, splits, number(1));
     if (!workItems)
@@ -160,7 +162,7 @@ private:
     return {arith::MinSIOp::create(builder, loc, add(firstItem, split), lastItem), places[1], rowOfTile};
   }
 
-  /// O and LSE, the shares, and what gives the axes their extents.
+  /// O and LSE, the splits, and the operands that axes take their extents from.
   ArrayAttr operands() {
     SmallVector<Attribute> declared;
     for (auto operand : partial.getOperandsAttr().getAsRange<tile::OperandAttr>())
@@ -205,7 +207,7 @@ private:
     const SmallVector<Value> ends = rowStatistics();
     Value keepScale = op.getDropout() ? param("keep_scale", f32) : Value();
     Value inverse = inverseOf(ends, keepScale), out = output(ends, inverse);
-    // Rows behind a sequence's are left as they are.
+    // Rows past the length of a sequence are not written.
     Value isOwn, columnsWritten = number(op.getHeadDimV());
     if (op.getQueryLengths()) {
       isOwn = compare(arith::CmpIPredicate::slt, q,
@@ -213,7 +215,7 @@ private:
       columnsWritten = arith::SelectOp::create(builder, loc, isOwn, columnsWritten, number(0));
     }
     if (op.hasLse()) {
-      // By the blocks of the first columns.
+      // Only the block of the first columns stores LSE.
       Value writes = compare(arith::CmpIPredicate::eq, panel, number(0));
       if (isOwn)
         writes = arith::AndIOp::create(builder, loc, writes, isOwn);
@@ -226,7 +228,7 @@ private:
                           columnsWritten, /*optional=*/false);
   }
 
-  /// A loop over shares; `body` gets the first of a tile's and what is carried, and returns its next values.
+  /// A loop over splits. `body` gets the first split of a tile and the carried values, and returns their next values.
   ValueRange forSplits(ValueRange inits, function_ref<SmallVector<Value>(Value, ValueRange)> body) {
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), inits);
     OpBuilder::InsertionGuard guard(builder);
@@ -235,7 +237,7 @@ private:
     return loop.getResults();
   }
 
-  /// The row's statistics, of all shares.
+  /// The row's statistics over all splits.
   SmallVector<Value> rowStatistics() {
     const SmallVector<attn::RowStatisticAttr> all = statistics();
     SmallVector<Value> inits;
@@ -260,7 +262,7 @@ private:
     }));
   }
 
-  /// The sum of the shares' accumulators, each times its weight.
+  /// The sum of the splits' accumulators, each times its weight.
   Value output(ValueRange ends, Value inverse) {
     Value base = baseOf(ends), start = tile::named(tile::SplatOp::create(builder, loc, column, zero), "acc");
     const bool divides = !op.getDivisor().empty();
@@ -282,7 +284,7 @@ private:
     return op.getBase().empty() ? Value() : mapByRegion("base", copies, op.getBase(), statistics);
   }
 
-  /// What the normaliser multiplies by where statistics were `of` and have this base now; null where it does not.
+  /// The rescaling factor from the statistics `of` to the row's `base`; null where the normaliser has no rescaling.
   Value rescaled(StringRef name, TileType type, ValueRange of, Value base) {
     if (op.getRescale().empty())
       return {};
@@ -302,7 +304,7 @@ private:
     return createMap(builder, loc, name, ofSplits, value, [](ValueRange x) { return x[0]; });
   }
 
-  /// Of equal columns the first: a number for each share.
+  /// Reduces eight equal columns to one number per split, by summing the first column.
   Value firstOf(Value tile) {
     auto map = tile::MapOp::create(builder, loc, ofSplits, tile, {{"copy", number(0)}});
     {
@@ -321,7 +323,7 @@ private:
     return tile::named(tile::ReduceOp::create(builder, loc, copies, kind, of, tile::splitsAxis, init, false), name);
   }
 
-  /// The statistics of some shares.
+  /// The statistics of 16 splits, from split `split` on.
   SmallVector<Value> partsOf(Value split) {
     SmallVector<Value> parts;
     for (auto [i, statistic] : llvm::enumerate(statistics()))
@@ -329,7 +331,7 @@ private:
     return parts;
   }
 
-  /// A share's number of a map; past the last, `none`.
+  /// Loads one number of a split, within a map; `none` for splits past the last.
   Value elementOf(Value from, Value split, ArrayRef<Value> behind, Value none) {
     Value exists = compare(arith::CmpIPredicate::slt, split, splits);
     SmallVector<Value> at = placeOf(split);
@@ -339,7 +341,7 @@ private:
     return arith::SelectOp::create(builder, loc, exists, element, none);
   }
 
-  /// A statistic of some shares, the same in all columns.
+  /// A statistic of 16 splits, in eight equal columns.
   Value statisticOf(Value from, attn::RowStatisticAttr statistic, Value split) {
     const StringRef name = statistic.getName().getValue();
     Value none = initialOf(statistic);
@@ -369,13 +371,12 @@ private:
 
   tile::KernelOp partial;
   RowAxes axes;
-  std::optional<BlockRows>
-      workItems; ///< what a block of the partial kernel works on; unset where every share is written
+  std::optional<BlockRows> workItems; ///< rows of a block of the partial kernel; unset where every split is written
   TileType copies, ofSplits, weights, column;
-  SmallVector<Value, 2> places; ///< sequence and heads, as the shares count them
+  SmallVector<Value, 2> places; ///< sequence and heads, as indices of the splits
   Value row, splits, domain, firstColumn;
-  Value firstItem, lastItem, rowOfTile; ///< where shares are pieces
-  SmallVector<Value> views;             ///< of the shares
+  Value firstItem, lastItem, rowOfTile; ///< set where splits are work items
+  SmallVector<Value> views;             ///< views of the splits
 };
 
 } // namespace

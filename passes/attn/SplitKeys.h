@@ -1,17 +1,17 @@
-//===- SplitKeys.h - The keys of a tile of rows, shared by several blocks -----===//
+//===- SplitKeys.h - Split the keys of a tile of rows over several blocks (split-KV) ---===//
 //
-// A block takes a share of the tiles of keys that a tile of rows visits, and leaves what the loop carries: the
-// normaliser's statistics and the accumulator of its share, in float32. A second kernel combines the shares of each row
-// by the normaliser's own rescale, as the loop does from one tile to the next, and finishes:
+// Each block visits one split of the tiles of keys of a tile of rows and stores the loop's carried values in float32:
+// the normaliser's statistics and the accumulator of its split. A second kernel combines the splits of each row with
+// the normaliser's own rescaling, as the loop combines one tile with the next, and writes the outputs:
 //
 //     @causal_shares   grid [b, h, q by 64, split]   part_m, part_l [b, h, split, q]   part_acc [b, h, split, q, dv]
 //     @causal          grid [b, h, q]                O and LSE
 //
-//     m = max over shares of m_s     w_s = rescale(m_s, m)     l = sum of l_s w_s     acc = sum of acc_s w_s
+//     m = max over splits of m_s     w_s = rescale(m_s, m)     l = sum of l_s w_s     acc = sum of acc_s w_s
 //
-// Where rows are those of a group's heads (tile.group_rows), h and q are hkv and row. How many shares there are is a
-// derived axis (tile.derived): a launch computes it from sizes and multiprocessors alone, so that results are the same
-// bits each time. A share may be empty: its statistics are those before any key.
+// With packed groups (tile.group_rows), h and q are hkv and row. The number of splits is a derived axis (tile.derived):
+// a launch computes the number from sizes and the number of multiprocessors alone, so every launch gives the same bits.
+// A split may be empty: its statistics are then the initial ones.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,26 +22,26 @@
 
 namespace attune {
 
-/// What the axes are called along which a kernel's blocks take heads and rows.
+/// The names of the axes of heads and rows in a kernel's grid.
 struct RowAxes {
   llvm::StringRef heads = "h", rows = "q";
 };
 
-/// The workspace operands of shares: one for each statistic of the normaliser, and the accumulator's last. By sequence and
-/// share, or, where memory says how many there are, by piece (SequenceWork.h).
+/// The workspace operands of splits: one for each statistic of the normaliser, then the accumulator's. The operands are
+/// indexed by sequence and split, or, where lengths are known only in device memory, by work item (SequenceWork.h).
 llvm::SmallVector<tile::OperandAttr> splitOperands(attn::AttentionOp op, RowAxes axes, bool byWorkItems);
 
-/// How many tiles of keys a domain has, and the first of a share among them.
+/// The number of tiles of keys in a domain, and the position of a split's first tile among them.
 struct SplitTiles {
   mlir::Value all, first;
 };
 
-/// Leaves of the domain's tiles the share `share` (i32) of `shares` (i32): as many as the others have, or fewer in the last. Of
-/// what the domain's `where` leaves out, every share counts the tiles.
+/// Restricts the domain to split `split` of `splits`, both i32. All splits have the same number of tiles; the last ones
+/// may have fewer. Tiles that the domain's `where` region skips count like the others.
 SplitTiles takeSplit(mlir::OpBuilder builder, tile::DomainOp domain, mlir::Value split, mlir::Value splits);
 
-/// Writes, at `builder`, the kernel `name` that combines the shares which `partial` leaves. Where `pieces` is set, what a block
-/// of `partial` works on, shares are pieces, and those without a tile are left out: `partial` does not write them.
+/// Writes, at `builder`, the kernel `name` that combines the splits which `partial` stores. If `workItems` is set,
+/// splits are work items; work items without a tile are skipped, because `partial` does not write them.
 tile::KernelOp writeCombineKernel(mlir::OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial,
                                   llvm::StringRef name, RowAxes axes, std::optional<BlockRows> workItems);
 

@@ -1,4 +1,4 @@
-//===- TileSize.cpp - Choose the tiles of each variant ----------------------===//
+//===- TileSize.cpp - Choose the plan (tile sizes and schedule) of each variant ---===//
 
 #include "passes/attn/TileSize.h"
 
@@ -26,7 +26,7 @@ using namespace attune;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a value depends on. Element: on s, or on q and k.
+/// Whether a value depends on the row or the column; `onElement`: on s, or on both q and k.
 enum Dependence : unsigned { onRow = 1, onColumn = 2, onElement = onRow | onColumn };
 
 struct RegionCost {
@@ -65,7 +65,8 @@ static bool isBias(attn::LoadOp load, Block &body, const llvm::DenseMap<Value, u
                      [&](Value index) { return dependence.lookup(index) == 0; });
 }
 
-/// The ops of a region that remain where values by distance are staged.
+/// The ops of a region that remain in the kernel when `roots`, its relative-position values, are copied to shared
+/// memory.
 static llvm::DenseSet<Operation *> opsBesideRelative(Block &body, ArrayRef<Value> roots) {
   llvm::DenseSet<Operation *> needed{body.getTerminator()};
   for (Operation &op : llvm::reverse(body)) {
@@ -78,8 +79,9 @@ static llvm::DenseSet<Operation *> opsBesideRelative(Block &body, ArrayRef<Value
   return needed;
 }
 
-/// Cost of a region for each element of S; `dependence` gives that of each block argument, the last two of which are q
-/// and k. `staged` values by distance count as such.
+/// The cost of a region per element of S. `argumentDependence` has an entry for each block argument; the last two
+/// arguments are q and k. If `staged`, relative-position values are counted apart from other ops, and dense biases
+/// also as biases.
 static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependence, bool precise, bool staged) {
   RegionCost cost;
   if (region.empty())
@@ -105,7 +107,8 @@ static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependen
     if (!remaining.contains(&op))
       continue;
     OpCost one = opCost(&op, precise);
-    // A lane's fragment has four rows to a column at two row tiles a warp; rows and uniform values leave the loop.
+    // With two row tiles per warp, a lane holds four rows of each column, so a column's value costs a quarter per
+    // element. Row values and uniform values are hoisted out of the loop.
     const double split = on == onElement ? 1 : on == onColumn ? 0.25 : 0;
     cost.special += split * one.special;
     cost.alu += split * one.alu;
@@ -136,13 +139,14 @@ struct Affine {
   int64_t row = 0, column = 0, constant = 0;
 };
 
-/// Reads a mask as a band of k - q with an optional prefix. Extents count with the sizes to rank for. What it
-/// does not know it drops from a conjunction (more stays visible), and gives up on elsewhere.
+/// Reads a mask as a band of k - q with an optional prefix. Extents have the sizes for which plans are ranked. An
+/// unknown operand of `and` is dropped, so that the band is an upper bound; any other unknown value makes the mask
+/// unreadable.
 class BandReader {
 public:
   BandReader(Block &block, const PlanRequest &request) : block(block), request(request) {}
 
-  /// Each value is read once, however many use it.
+  /// Results are cached: a value with several users is read once.
   std::optional<MaskShape> read(Value value) {
     if (auto known = shapes.find(value); known != shapes.end())
       return known->second;
@@ -150,7 +154,7 @@ public:
     return shapes[value] = shape;
   }
 
-  /// Whether what read() gave is all of the mask, and not an upper bound.
+  /// Whether the result of read() is the whole mask, not just an upper bound.
   bool isExact() const { return exact; }
 
 private:
@@ -161,7 +165,7 @@ private:
     if (auto conjunction = dyn_cast<arith::AndIOp>(op)) {
       auto a = read(conjunction.getLhs()), b = read(conjunction.getRhs());
       if (!a || !b) {
-        exact = false; // an upper bound
+        exact = false; // one operand alone is an upper bound
         return a ? a : b;
       }
       if (a->prefix || b->prefix) {
@@ -185,14 +189,14 @@ private:
     auto lhs = affine(compare.getLhs()), rhs = affine(compare.getRhs());
     if (!lhs || !rhs)
       return std::nullopt;
-    Affine d; // d pred 0
+    Affine d; // the comparison as "d predicate 0"
     if (__builtin_sub_overflow(lhs->row, rhs->row, &d.row) ||
         __builtin_sub_overflow(lhs->column, rhs->column, &d.column) ||
         __builtin_sub_overflow(lhs->constant, rhs->constant, &d.constant))
       return std::nullopt;
     d.constant = std::clamp(d.constant, -MaskShape::unlimited, MaskShape::unlimited);
     arith::CmpIPredicate predicate = compare.getPredicate();
-    if (d.column == -1) { // turn -k around
+    if (d.column == -1) { // negate both sides
       d = {-d.row, -d.column, -d.constant};
       using P = arith::CmpIPredicate;
       predicate = predicate == P::sle   ? P::sge
@@ -204,7 +208,7 @@ private:
     if (d.column != 1 || (d.row != -1 && d.row != 0))
       return std::nullopt;
     int64_t left = MaskShape::unlimited, right = MaskShape::unlimited;
-    switch (predicate) { // k - q + constant pred 0
+    switch (predicate) { // k - q + constant predicate 0
     case arith::CmpIPredicate::sle:
       right = -d.constant;
       break;
@@ -224,7 +228,7 @@ private:
       return MaskShape::band(left, right);
     if (right == MaskShape::unlimited || right < 0)
       return std::nullopt;
-    return MaskShape::band(-MaskShape::unlimited, -MaskShape::unlimited, right + 1); // k < right + 1 alone
+    return MaskShape::band(-MaskShape::unlimited, -MaskShape::unlimited, right + 1); // only k < right + 1
   }
 
   std::optional<Affine> affine(Value value) {
@@ -271,7 +275,7 @@ private:
     return result;
   }
 
-  /// The length of a sequence: what its tensor says, from 0 to the extent of all.
+  /// Whether `op` is the length of a sequence: an element of `lengths`, clamped to [0, extent].
   static bool isLength(Operation *op, std::optional<StringRef> lengths) {
     auto least = dyn_cast_if_present<arith::MinSIOp>(op);
     if (!lengths || !least)
@@ -296,13 +300,13 @@ private:
 // Request and attribute
 //===----------------------------------------------------------------------===//
 
-/// The mask by the analysis that the kernel's loops come from, for the lengths that plans are ranked for. Remarks on `op`
-/// where it is so large that this is coarse.
+/// The shape of the mask for the sizes that plans are ranked for, by the same analysis as the kernel's loops. Leaves a
+/// remark on `op` if the mask is so large that the analysis is coarse.
 static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
-  constexpr int64_t mostRows = 2048; // of one pair of lengths: some milliseconds
-  constexpr int64_t mostTested = 64; // rows and columns of tiles, each asked: some hundredths of a second
-  // Values of the mask's region in all tiles: some tenths of a second. Of a mask of more, tiles of more rows and columns
-  // are evaluated.
+  constexpr int64_t mostRows = 2048; // per pair of lengths; takes some milliseconds
+  constexpr int64_t mostTested = 64; // tile rows and tile columns if each tile is tested; takes some 10 ms
+  // The number of values of the mask's region to evaluate over all tiles; takes some 100 ms. Larger masks are evaluated
+  // on larger tiles.
   constexpr int64_t mostValues = 1 << 19;
   const int64_t values = int64_t(op.getMask().front().getOperations().size());
   std::vector<std::pair<int64_t, int64_t>> lengths = {{request.queries, request.keys}};
@@ -313,7 +317,7 @@ static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
       lengths.push_back(pair);
   auto tilesOf = [](int64_t length, int64_t each) { return int64_t(llvm::divideCeil(length, each)); };
   std::vector<MaskRows> all;
-  SmallVector<int64_t> columnsEach; // of a tile; where none is asked its number is that of a key
+  SmallVector<int64_t> columnsEach; // columns of a tile; 1 where tiles are not tested one by one
   int64_t tiles = 0;
   for (auto [queries, keys] : lengths) {
     MaskRows &rows = all.emplace_back(MaskRows{.queries = queries, .keys = keys});
@@ -342,7 +346,7 @@ static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
   return MaskShape::byRows(std::move(all), asks);
 }
 
-/// What gradients of captured tensors ask of a plan. Errors are the lowering's to tell.
+/// Sets the request's fields on gradients of captured tensors. Errors are reported later, by attn-to-tile-backward.
 static void readGradients(attn::AttentionOp op, PlanRequest &request) {
   ScopedDiagnosticHandler quiet(op.getContext(), [](Diagnostic &) { return success(); });
   FailureOr<SmallVector<CapturedGradient>> gradients = planCapturedGradients(op);
@@ -353,7 +357,7 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
     request.denseGradients |= !gradient.tiles.empty();
     request.elementGradients |= gradient.tiles.empty();
     request.scatteredGradients |= !llvm::all_of(gradient.scattered, followsFromDistance);
-    // Keys of each head have sums of their own.
+    // Sums per key are kept for each head.
     request.sumsByHead |= llvm::any_of(gradient.sums, [](const GradientSum &sum) { return sum.ofKeys; });
   }
   if (request.denseGradients) {
@@ -362,7 +366,8 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
   }
 }
 
-/// Why rows of a tile cannot be of several heads: what a block knows of them is one for all of its rows.
+/// Why a tile cannot have rows of several heads (packed groups): some value would have to be the same for all rows of a
+/// block, but differs by head. Empty if packing is possible.
 static std::string packFaultOf(attn::AttentionOp op) {
   if (op.getDropout())
     return "dropout draws numbers for 16 queries of a head at a time";
@@ -404,12 +409,12 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.aluPerElement = score.alu;
   request.rowStatistics = !op.getNormaliser() || !op.getStatistics().empty();
   if (op.getNormaliser()) {
-    // Behind b and h p takes the score, and the base of its row.
+    // The arguments of p after b and h are the score and the base of the row.
     const unsigned on[] = {0, 0, onElement, onRow};
     const RegionCost p = regionCost(op.getP(), ArrayRef(on).take_front(op.getP().getNumArguments()), precise, false);
-    constexpr double softmaxAlu = 2; // a subtraction, and what precedes exp2
+    constexpr double softmaxAlu = 2; // a subtraction, and the scaling before exp2
     request.normaliserSpecial = p.special;
-    // tile-expand-logistic takes its reciprocal.
+    // tile-expand-logistic replaces the reciprocal by five arithmetic instructions.
     if (staged && !precise && op.getDtype().isBF16())
       op.getP().walk([&](arith::DivFOp division) {
         if (!exponentialOfLogistic(division))
@@ -432,7 +437,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   Region &mask = op.getMask();
   if (!mask.empty()) {
     RegionCost cost = regionCost(mask, {0, 0, onRow, onColumn}, precise, staged);
-    request.maskAluPerElement = std::max(2.0, cost.alu + 1); // and the select
+    request.maskAluPerElement = std::max(2.0, cost.alu + 1); // 1 for the select
     request.maskLoadsByKey = cost.columnVectors > 0;
     if (staged) {
       request.stagedColumns = cost.wordColumns;
@@ -450,7 +455,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
                                                                                       : WalkResult::advance();
                            })
                            .wasInterrupted();
-    // Of what is not known: patterns are of blocks of 128, documents of some thousand tokens.
+    // Masks that only run-time data decide get an assumed shape: patterns have blocks of 128, documents some thousand
+    // tokens.
     if (band && (reader.isExact() || loads))
       request.mask = *band;
     else if (countsTiles(op))
@@ -460,7 +466,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     else
       request.mask = rowsOfMask(op, request);
   }
-  // Fewer queries than keys are the last of them.
+  // With a query offset, fewer queries than keys are assumed to be the last ones.
   const int64_t offset = op.getQOffset() ? std::max<int64_t>(0, request.keys - request.queries) : 0;
   if (request.mask.kind == MaskShape::Kind::Band && offset)
     for (auto [bound, by] : {std::pair(&request.mask.left, -offset), {&request.mask.right, offset}})
@@ -508,7 +514,7 @@ Plan attune::planOf(attn::PlanAttr attr) {
 namespace {
 struct TileSize : attune::impl::TileSizeBase<TileSize> {
   using TileSizeBase::TileSizeBase;
-  // For visitSchedule.
+  // visitSchedule needs access to these options.
   using TileSizeBase::tileQ, TileSizeBase::tileK, TileSizeBase::warps, TileSizeBase::stages, TileSizeBase::qRegisters,
       TileSizeBase::dvWarps, TileSizeBase::blocksPerSm, TileSizeBase::longestFirst, TileSizeBase::persistent,
       TileSizeBase::queryStages, TileSizeBase::pingPong, TileSizeBase::overlap, TileSizeBase::stageBiases,
@@ -549,7 +555,7 @@ private:
     return success();
   }
 
-  /// An option overrules the plan in the text.
+  /// Options take precedence over the plan in the op's attribute.
   static PlanChoice choiceFor(attn::AttentionOp op, StringRef attribute, const PlanChoice &fixed) {
     PlanChoice choice;
     if (auto given = op->getAttrOfType<attn::PlanAttr>(attribute))

@@ -1,6 +1,6 @@
-//===- TileSize.h - From a variant to a request of the cost model -----------===//
+//===- TileSize.h - Make a request of the cost model from a variant -------===//
 //
-// What attn-tile-size and `attune explain` share: both rank the same request.
+// attn-tile-size and `attune explain` rank the same request:
 //
 //     PlanRequest request = planRequest(op, "sm_90");
 //     Expected<std::vector<RankedPlan>> plans = rankPlans(request);
@@ -15,24 +15,24 @@
 
 namespace attune {
 
-/// Sizes to rank for. 0 heads are 2048 / head_dim, 0 batches 16384 / queries.
+/// The sizes for which plans are ranked. 0 heads are 2048 / head_dim, 0 batches 16384 / queries.
 struct SizeHints {
   int64_t batch = 0, heads = 0, queries = 4096, keys = 4096;
 };
 
-/// Counts the instructions that `op`'s regions cost for each element of S, and reads the mask's band. A value that
-/// depends on the column alone is shared by the rows of a lane; one that does not depend on k is hoisted out of
-/// the loop.
+/// Counts the instructions that the regions of `op` cost per element of S, and reads the mask's band. A value that
+/// depends on the column alone is computed once for all rows of a lane; a value that does not depend on k is hoisted
+/// out of the loop.
 PlanRequest planRequest(attn::AttentionOp op, llvm::StringRef arch, const SizeHints &hints = {});
 
-/// Instructions of one op of a region for one element: special functions, and others.
+/// The instructions of one op of a region per element: special functions, and others.
 struct OpCost {
   double special = 0;
   double alu = 1;
 };
 OpCost opCost(mlir::Operation *op, bool precise);
 
-/// The attribute that says `plan`.
+/// The attribute that holds `plan`.
 attn::PlanAttr planAttr(mlir::MLIRContext *context, const Plan &plan);
 Plan planOf(attn::PlanAttr attr);
 

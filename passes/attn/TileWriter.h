@@ -1,7 +1,7 @@
-//===- TileWriter.h - What writers of an attention's kernels share ------------===//
+//===- TileWriter.h - Emit tiles, maps and a variant's expressions --------===//
 //
-// Tiles, maps over them, and the variant's own expressions within maps: what the forward and the backward pass write in
-// the same way.
+// The kernels of the forward and of the backward pass are written with the same functions: for tiles, for maps over
+// tiles, and for the variant's own expressions within maps.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -42,7 +42,7 @@ protected:
     return mlir::arith::CmpIOp::create(builder, loc, predicate, a, b);
   }
 
-  /// One that copies, by the plan's producer warps, and one that computes.
+  /// The roles of a kernel: a producer role with the plan's producer warps, and a consumer role.
   mlir::ArrayAttr rolesOf(attn::PlanAttr plan) {
     auto role = [&](llvm::StringRef name, int64_t warps) -> mlir::Attribute {
       return sched::RoleAttr::get(builder.getContext(), builder.getStringAttr(name), warps, /*registers=*/0);
@@ -56,14 +56,14 @@ protected:
                        tile::MemorySpace space) {
     return tile::TileType::make(op.getContext(), axes, element, space);
   }
-  /// A copy to shared memory, whose ring has `stages`.
+  /// A copy to a ring with `stages` stages in shared memory.
   mlir::Value copy(tile::TileType type, mlir::Value view, mlir::ValueRange indices, mlir::Value limit, int64_t stages,
                    llvm::StringRef name) {
     auto load = tile::LoadOp::create(builder, loc, type, view, indices, limit);
     load->setAttr(sched::ringAttr, sched::RingAttr::get(builder.getContext(), stages));
     return tile::named(load, name);
   }
-  /// A map over the inputs' elements; `body` gets them and returns the element of the result.
+  /// A map over the inputs' elements. `body` gets the elements and returns the element of the result.
   mlir::Value map(llvm::StringRef name, tile::TileType type, mlir::ValueRange inputs,
                   llvm::function_ref<mlir::Value(mlir::ValueRange)> body) {
     return createMap(builder, loc, name, type, inputs, body);
@@ -73,7 +73,7 @@ protected:
       return mlir::arith::MulFOp::create(builder, loc, v[0], factor);
     });
   }
-  /// What operands of a product are rounded to.
+  /// Rounds a tile to the kernel's dtype, as operands of a product must be.
   mlir::Value rounded(mlir::Value tile, llvm::StringRef name) {
     if (op.getDtype().isF32())
       return tile;
@@ -88,7 +88,7 @@ protected:
 
   //===--- The variant's regions ---===//
 
-  /// Without what is mapped already.
+  /// Clones the ops of a block whose results are not mapped yet.
   void cloneOps(mlir::Block &block, mlir::IRMapping &mapping) {
     for (mlir::Operation &inner : block.without_terminator())
       if (!mapping.contains(inner.getResult(0)))
@@ -103,16 +103,16 @@ protected:
   static mlir::Value yieldOf(mlir::Region &region) {
     return mlir::cast<attn::YieldOp>(region.front().back()).getValue();
   }
-  /// What a region yields for these arguments.
+  /// The value that a region yields for these arguments.
   mlir::Value valueOf(mlir::Region &region, mlir::ValueRange arguments) {
     return cloneRegion(region, arguments).lookup(yieldOf(region));
   }
-  /// The element of a tile of scores, times the scale.
+  /// An element of the product S, times the softmax scale.
   mlir::Value scaled(mlir::Value element) {
     return mlir::arith::MulFOp::create(builder, loc, element, constant(op.getScale().convertToFloat()));
   }
 
-  /// What a row of a tile of scores stands for: a query's position, and its head.
+  /// The query position and the head of a row of a tile of scores.
   struct QueryPlace {
     mlir::Value query, head;
   };
@@ -124,12 +124,12 @@ protected:
     return {qOffset ? add(query, qOffset) : query, add(h, inGroup)};
   }
 
-  /// x of a tile s of products of Q and K.
+  /// The scores x of a tile s = Q K^T.
   mlir::Value scoreTile(mlir::Value s, mlir::Value qOrigin, mlir::Value k0) {
     return scoreMap("x", s, op.getScore().empty() ? mlir::Value() : yieldOf(op.getScore()), qOrigin, k0);
   }
 
-  /// `value` of the score region, or the scaled product where that is null, of each element.
+  /// Computes `value` of the score region for each element of s; the scaled product if `value` is null.
   mlir::Value scoreMap(llvm::StringRef name, mlir::Value s, mlir::Value value, mlir::Value qOrigin, mlir::Value k0) {
     auto map = tile::MapOp::create(builder, loc, s.getType(), s, {{"q", qOrigin}, {"k", k0}});
     mlir::OpBuilder::InsertionGuard guard(builder);
@@ -144,7 +144,8 @@ protected:
     return tile::named(map.getResult(), name);
   }
 
-  /// x of a tile of what is saved of the score; `s` is null where nothing else of x follows from it.
+  /// The scores x, computed from the saved value of the score region. `s` is needed only if x also depends on the
+  /// product in another way; else `s` is null.
   mlir::Value scoreFromSaved(mlir::Value saved, mlir::Value s, mlir::Value qOrigin, mlir::Value k0) {
     mlir::Value value = op.getSavedScore();
     if (!value || value == yieldOf(op.getScore()))
@@ -162,7 +163,7 @@ protected:
     return tile::named(map.getResult(), "x");
   }
 
-  /// Whether a value of a region follows from `argument` by values that are not mapped.
+  /// Whether a value of a region depends on `argument` through values that are not mapped.
   static bool isNeeded(mlir::Value of, mlir::Value argument, const mlir::IRMapping &mapping) {
     llvm::SmallVector<mlir::Value> needed{of};
     llvm::DenseSet<mlir::Value> seen;
@@ -176,7 +177,7 @@ protected:
     }
     return false;
   }
-  /// Whether x follows from s beside what is saved of the score.
+  /// Whether x depends on s in another way than through the saved value of the score.
   bool readsProductAndSaved() {
     mlir::Value value = op.getSavedScore();
     if (!value)
@@ -186,13 +187,13 @@ protected:
     return isNeeded(yieldOf(op.getScore()), op.getScore().getArgument(0), saved);
   }
 
-  /// How a kernel declares what is saved for the backward pass.
+  /// The operand of a value that the forward pass saves for the backward pass.
   tile::OperandAttr savedDeclaration(llvm::StringRef what, OperandRole role) {
     return tile::declarationOf(op.getContext(), savedOperand(what, role));
   }
 
-  /// `hidden`, the x of a hidden key or its p, for what `visible(q, k)` refuses of the elements of `tile`, where `onlyIf`
-  /// holds; coordinates count from the origins.
+  /// Replaces the elements of `tile` for which `visible(q, k)` is false by `masked`, a score or a weight. The map is
+  /// conditional on `onlyIf`; coordinates count from the origins.
   mlir::Value hide(mlir::Value tile, mlir::Value qFrom, mlir::Value kFrom, mlir::Value onlyIf,
                    llvm::function_ref<mlir::Value(mlir::Value q, mlir::Value k)> visible,
                    float masked = -std::numeric_limits<float>::infinity()) {
@@ -211,7 +212,7 @@ protected:
     return qOffset ? mlir::Value(mlir::arith::SubIOp::create(builder, loc, q, qOffset)) : q;
   }
 
-  /// Whether the conjuncts of the mask and, where tiles are no whole blocks of it, the block pattern show an element.
+  /// Whether an element is visible by the conjuncts of the mask and, with `lookUp`, by the block pattern.
   mlir::Value isVisible(llvm::ArrayRef<Conjunct> conjuncts, bool lookUp, mlir::Value q, mlir::Value k) {
     mlir::Value visible;
     auto require = [&](mlir::Value condition) {
@@ -239,8 +240,8 @@ protected:
   mlir::OpBuilder builder;
   mlir::Location loc;
   mlir::Type f32, i32;
-  mlir::Value b, h;  ///< of the block, or of the loop around what is written; the first where rows are of several heads
-  mlir::Value group; ///< query heads of a key head, where rows are those of all of them (tile.group_rows); else null
+  mlir::Value b, h;    ///< batch and head of the block, or of the loop around it; h is the first head of a packed group
+  mlir::Value group;   ///< number of query heads per key head in a packed group (tile.group_rows); else null
   mlir::Value qOffset; ///< null where the variant has none
 };
 

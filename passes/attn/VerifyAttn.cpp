@@ -1,6 +1,7 @@
-//===- VerifyAttn.cpp - The end of attn --------------------------------------===//
+//===- VerifyAttn.cpp - Check what single attn ops cannot: the end of the attn dialect's passes ---===//
 //
-// What ops alone cannot say: that regions hold only what every target computes, and that captured names mean one thing.
+// Checks that regions hold only ops that every target supports, and that no captured tensor or scalar is declared
+// twice.
 //
 //===----------------------------------------------------------------------===//
 

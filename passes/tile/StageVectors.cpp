@@ -39,7 +39,7 @@ class LoadedVector {
 public:
   LoadedVector(tile::ForBlocksOp loop, Value vector) : loop(loop), vector(vector), origin(originOf(loop, vector)) {}
 
-  /// Whether `vector` has this property.
+  /// Whether `vector` is computed from loaded vectors alone, as above.
   explicit operator bool() const { return origin != nullptr; }
 
   /// Computes the vector by one map, and gives it through shared memory to the two-axis maps that read it.
