@@ -8,7 +8,7 @@
 
 namespace attune::sim {
 
-/// An operand of a step on all lanes: its own memory, or one number spread out.
+/// An operand as 32 values, one for each lane: the operand's own memory, or a uniform value replicated.
 template <typename T> class Spread {
 public:
   Spread(Warp &warp, Slot slot) {
@@ -27,7 +27,8 @@ private:
   T copy[lanes];
 };
 
-/// out = f(in...), uniform or in all lanes: expressions have no effects, so that inactive lanes do no harm.
+/// Computes out = f(in...), once where `out` is uniform, else in all 32 lanes. Inactive lanes are computed too, which
+/// is harmless because expressions have no effects.
 template <auto f, typename R, typename... A, size_t... i>
 Go applyTo(Warp &warp, const Step &step, std::index_sequence<i...>) {
   if (!step.out[0].varies) {

@@ -1,4 +1,4 @@
-//===- Arithmetic.cpp - Steps of scalar ops, one line an op ---------------===//
+//===- Arithmetic.cpp - Step functions of scalar ops, one line per op -----===//
 
 #include "codegen/sim/Arithmetic.h"
 
@@ -19,7 +19,7 @@ using namespace attune::sim;
 
 namespace {
 
-/// The step of a function of `arity` operands of one type.
+/// The step function that applies `f` to `arity` operands of type T; null where `f` takes another number.
 template <auto f, typename T> Run onType(unsigned arity) {
   if constexpr (std::is_invocable_v<decltype(f), T>)
     return arity == 1 ? &apply<f, T> : nullptr;
@@ -29,18 +29,18 @@ template <auto f, typename T> Run onType(unsigned arity) {
     return arity == 3 ? &apply<f, T, T, T> : nullptr;
 }
 template <auto f> Run floats(Operation *op) { return onType<f, float>(op->getNumOperands()); }
-/// i32 and i64.
+/// The step function for operands of type i32 or i64.
 template <auto f> Run integers(Operation *op) {
   Type type = op->getOperand(0).getType();
   return type.isInteger(32)   ? onType<f, int32_t>(op->getNumOperands())
          : type.isInteger(64) ? onType<f, int64_t>(op->getNumOperands())
                               : nullptr;
 }
-/// i1 too, as bool.
+/// The step function for operands of type i1 (as bool), i32 or i64.
 template <auto f> Run bits(Operation *op) {
   return op->getOperand(0).getType().isInteger(1) ? onType<f, bool>(op->getNumOperands()) : integers<f>(op);
 }
-/// From one type to another.
+/// The step function that applies `f` to one operand of type `From`.
 template <auto f, typename From> Run cast() { return &apply<f, From>; }
 
 template <typename T> constexpr bool isBool = std::is_same_v<T, bool>;
@@ -50,7 +50,7 @@ template <typename T> auto natural(T x) {
   else
     return std::make_unsigned_t<T>(x);
 }
-/// As a signed number true is -1.
+/// The operand as a signed integer; an i1 that is true is -1.
 template <typename T> auto whole(T x) {
   if constexpr (isBool<T>)
     return x ? -1 : 0;
@@ -172,7 +172,7 @@ Run integerStep(Operation *op) {
       .Default([](Operation *) { return nullptr; });
 }
 
-/// Conversions between types, and choices.
+/// Step functions of conversions between types, and of arith.select.
 Run conversion(Operation *op) {
   Type from = op->getNumOperands() ? op->getOperand(0).getType() : Type(), to = op->getResult(0).getType();
   return llvm::TypeSwitch<Operation *, Run>(op)
@@ -254,14 +254,14 @@ Run mathFunction(Operation *op) {
       .Default([](Operation *) { return nullptr; });
 }
 
-/// What is negative becomes 0, and NaN stays.
+/// max(a, 0), except that NaN stays NaN.
 float rectified(float a) { return a < 0 ? 0.0f : a; }
 
 template <auto round>
 constexpr Run pack =
     &apply<[](float low, float high) { return int32_t(round(low) | uint32_t(round(high)) << 16); }, float, float>;
 
-/// Formats of operands, and bits of masks.
+/// Step functions of 16-bit operand formats (pack, unpack), bit masks of columns, and tile.mul_finite.
 Run format(Operation *op) {
   return llvm::TypeSwitch<Operation *, Run>(op)
       .Case([](sched::PackOp o) -> Run {

@@ -1,4 +1,4 @@
-//===- Arithmetic.h - Steps of scalar ops ---------------------------------===//
+//===- Arithmetic.h - Step functions of scalar ops ------------------------===//
 #pragma once
 
 #include "codegen/sim/Program.h"
@@ -7,7 +7,8 @@
 
 namespace attune::sim {
 
-/// The step of an op of arith or math, or of a format, which has one result; null where `op` is none.
+/// The step function of an op with one result: arith, math, or a conversion between formats (pack, unpack, ...). Null
+/// for any other op.
 Run arithmetic(mlir::Operation *op);
 
 } // namespace attune::sim

@@ -12,7 +12,7 @@
 using namespace attune;
 using namespace attune::sim;
 
-/// Fails on indices outside of a shared tile.
+/// Each active lane copies 16 bytes from a shared tile to a tensor.
 Go sim::copyToGlobal(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   const View &view = machine.program.views[step.at[1]];
@@ -72,8 +72,8 @@ Go sim::waitCopies(Machine &machine, Warp &warp, const Step &step) {
   return machine.converged(warp, step) ? machine.completeCopies(warp, step, size_t(step.number[0])) : Go::Stop;
 }
 
-/// The element of a tensor at (batch, head, row, column), or null outside of it. Leading dimensions that it lacks have
-/// extent 1.
+/// The address of a tensor's element (batch, head, row, column), or null where the indices are out of bounds. A tensor
+/// of lower rank is treated as having leading dimensions of extent 1.
 static std::byte *boxElement(const Machine &machine, int tensor, std::array<int64_t, 4> at) {
   const Memory &memory = machine.launch.tensors[tensor];
   const int lacking = 4 - machine.program.tensors[tensor].rank;
@@ -87,8 +87,8 @@ static std::byte *boxElement(const Machine &machine, int tensor, std::array<int6
   return memory.data + offset * bytesOf(machine.program.tensors[tensor].element);
 }
 
-/// Operands of load_box and store_box: position in the tensor, and place in shared memory with column `column`,
-/// checked.
+/// Reads and checks the operands of load_box and store_box: the box's position in the tensor (`at`), and its position
+/// in shared memory (`stage`, `row`, and `column`, which is read from `columnInput`).
 static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int first, std::array<int64_t, 4> &at,
                         int64_t stage, int64_t row, int columnInput, int64_t &column) {
   const TensorMap &map = machine.program.maps[step.at[0]];
@@ -98,7 +98,7 @@ static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int firs
       return false;
   if (!machine.uniform(warp, step, columnInput, column))
     return false;
-  // The last panel of a row may have fewer columns than a box.
+  // In the last panel of a row the tile may have fewer columns than the box.
   const int64_t columns = std::clamp<int64_t>(buffer.columns - column, 1, map.columns);
   if (!inside(machine, warp, step, buffer, stage, row, column, columns) ||
       !inside(machine, warp, step, buffer, stage, row + map.rows - 1, column, columns))
@@ -183,7 +183,7 @@ Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
   const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;
   for (int64_t row = 0; row < map.rows; ++row)
     for (int64_t column = 0; column < map.columns; column += chunk) {
-      // What lies outside of the tensor is not read.
+      // TMA does not read shared memory for elements that are out of the tensor's bounds.
       std::byte *to[8] = {};
       for (int64_t i = 0; i < chunk; ++i)
         to[i] = boxElement(machine, map.tensor, {at[0], at[1], at[2] + row, at[3] + column + i});
@@ -236,7 +236,7 @@ Go sim::commitBoxes(Machine &machine, Warp &warp, const Step &step) {
     if (box.lane == warp.first())
       group.push_back(std::move(box));
   std::erase_if(warp.boxes, [&](const BoxStore &box) { return box.lane == warp.first(); });
-  if (group.empty()) // an empty group counts as well
+  if (group.empty()) // an empty group counts as pending in wait_boxes, too
     group.push_back({warp.first(), step.op, {}});
   warp.boxGroups.push_back(std::move(group));
   return Go::Next;

@@ -1,4 +1,4 @@
-//===- Decode.cpp - Sched IR to steps -------------------------------------===//
+//===- Decode.cpp - Translating a sched.kernel to simulator steps ---------===//
 
 #include "codegen/sim/Decode.h"
 

@@ -1,4 +1,4 @@
-//===- Decode.h - Sched IR to steps -----------------------------------------===//
+//===- Decode.h - Translating a sched.kernel to simulator steps -------------===//
 #pragma once
 
 #include "attune/Kernel.h"
@@ -13,7 +13,8 @@ class LaunchMaps;
 
 namespace attune::sim {
 
-/// `signature` and `maps` are those of the launch. Errors: an op that the simulator lacks, at its location.
+/// Translates a kernel of a launch with this signature and these tensor maps. Fails for an op that the simulator does
+/// not implement, at the op's location.
 Expected<std::shared_ptr<const Program>> decode(sched::KernelOp kernel, const KernelSignature &signature,
                                                 const sched::LaunchMaps &maps);
 

@@ -1,4 +1,4 @@
-//===- DecodeControl.cpp - Control flow as jumps between steps ------------===//
+//===- DecodeControl.cpp - Translating control flow to jumps --------------===//
 
 #include "codegen/sim/Decoder.h"
 
@@ -18,7 +18,7 @@ void Decoder::block(Block &block) {
 }
 
 void Decoder::moveAll(Operation *op, ValueRange from, ValueRange to) {
-  // By way of copies where a value is still to be read: all next values are taken before the first is written.
+  // The moves happen in parallel. A source that is also a target is copied first, before any target is written.
   SmallVector<Slot> sources;
   for (auto [source, target] : llvm::zip(from, to)) {
     Slot at = slot(source);
@@ -108,7 +108,7 @@ void Decoder::work(sched::ForWorkOp op) {
   const bool received = op.getOrder() == sched::WorkOrder::Received;
   program->persistent |= !received;
   program->claims |= !op.getBody().getOps<sched::ClaimWorkOp>().empty();
-  // The number is the same in all lanes, also where it comes from a shuffle.
+  // Both outputs are uniform, even where the tile number comes from a shuffle.
   auto take = [&](Step &step, size_t target) {
     step.out[0] = slot(received ? op.getCount() : op.getNumber());
     step.out[1] = slot(op.getCount());
@@ -123,7 +123,7 @@ void Decoder::work(sched::ForWorkOp op) {
   block(op.getBody().front());
   if (error)
     return;
-  // Taken before the carried values move, of which it may be one.
+  // The next tile number may be a carried value, so it is copied before the carried values are overwritten.
   Value next = op.getNext().getValues().front();
   const Slot following = allocate(next.getType(), varies(next));
   Step &keep = emit(op, sim::move, next);

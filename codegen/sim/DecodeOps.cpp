@@ -1,4 +1,4 @@
-//===- DecodeOps.cpp - Ops as steps ---------------------------------------===//
+//===- DecodeOps.cpp - Translating ops other than control flow to steps ---===//
 
 #include "codegen/sim/Decoder.h"
 
@@ -44,7 +44,7 @@ bool Decoder::valueOp(Operation *op) {
       .Case([&](sched::GridSizeOp o) { emit(o, sim::gridSize); })
       .Case<sched::OpaqueOp, sched::NonnegativeOp>(
           [&](auto o) { emit(o, sim::move, o.getValue()).number[0] = widthOf(o.getValue().getType()); })
-      // Kernels run one after the other.
+      // Kernels are simulated one after the other, so programmatic launch order needs no step.
       .Case([&](sched::StartNextLaunchOp) {})
       .Case([&](sched::WaitLaunchOp) {})
       .Case([&](sched::ClaimWorkOp o) { emit(o, sim::claimWork); })

@@ -1,6 +1,7 @@
-//===- Decoder.h - Sched IR on its way to steps ---------------------------===//
+//===- Decoder.h - Translates the ops of a sched.kernel to steps ----------===//
 //
-// Decoder.cpp has what all ops need, DecodeControl.cpp control flow, DecodeOps.cpp the other ops.
+// Decoder.cpp allocates slots and handles declarations (shared tiles, rings, ...). DecodeControl.cpp handles control
+// flow, DecodeOps.cpp all other ops.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,10 +15,10 @@
 
 namespace attune::sim {
 
-/// Bytes of a value in a slot.
+/// Bytes of one value of this type in a slot.
 int64_t widthOf(mlir::Type type);
 
-/// Makes the steps of one kernel.
+/// Builds the Program of one kernel.
 class Decoder {
   using Block = mlir::Block;
   using Operation = mlir::Operation;
@@ -36,14 +37,14 @@ public:
 private:
   void block(Block &block);
   void op(Operation *op);
-  // Each decodes `op` if it is one of its kind, and says whether it is.
+  // Each function decodes `op` and returns true if `op` is of the function's kind; else returns false.
   bool declaration(Operation *op);
   bool valueOp(Operation *op);
   bool elementOp(Operation *op);
   bool copyOp(Operation *op);
   bool boxOp(Operation *op);
   bool sharedOp(Operation *op);
-  /// The steps of an access to shared memory; 0 where it has none.
+  /// Adds the row step and column step of a shared-memory access as inputs; 0 where the access has none.
   template <typename Access> void takeSteps(Step &step, Access op);
   bool productOp(Operation *op);
   void count(mlir::scf::ForOp op);
@@ -51,7 +52,8 @@ private:
   void role(sched::RoleOp op);
   void work(sched::ForWorkOp op);
   void branch(mlir::scf::IfOp op);
-  /// `counter` is among the arguments; `bound`; `next` are the arguments' values for the next turn.
+  /// Emits a loop that runs while arguments[0] < bound. `advance` emits the moves that set the arguments for the next
+  /// iteration.
   void loop(Operation *op, ValueRange inits, ValueRange arguments, Value bound, Block &body,
             llvm::function_ref<void()> advance);
   void moveAll(Operation *op, ValueRange from, ValueRange to);
@@ -64,7 +66,7 @@ private:
   void tensorMap(sched::TensorMapOp op);
   void view(Value value, sim::View view);
 
-  /// A step with operands `in` and results of `op`.
+  /// Appends a step for `op`, with inputs `in` and the op's results as outputs.
   Step &emit(Operation *op, Run run, ValueRange in = {}, ArrayRef<int> at = {}, ArrayRef<int64_t> number = {},
              bool flag = false);
   void take(Step &step, Value value) {
@@ -86,7 +88,7 @@ private:
 
   sched::KernelOp kernel;
   KernelSignature signature;
-  const sched::LaunchMaps &maps; ///< of the launch
+  const sched::LaunchMaps &maps; ///< tensor maps of the launch
   Lanes varies;
   std::shared_ptr<Program> program = std::make_shared<Program>();
   llvm::DenseMap<Value, Slot> slots;

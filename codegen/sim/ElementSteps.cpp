@@ -159,7 +159,7 @@ Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// The int32 inputs of `step` from `first` on: the place of a lane's element in a view.
+/// The indices of a lane's element in a view: the int32 inputs of `step` from `first` on, plus the view's `begins`.
 static std::array<int64_t, maxRank> indicesAt(Warp &warp, const Step &step, const View &view, int first, int lane) {
   std::array<int64_t, maxRank> indices = {};
   for (int i = first; i < step.inputs; ++i)
@@ -169,8 +169,8 @@ static std::array<int64_t, maxRank> indicesAt(Warp &warp, const Step &step, cons
   return indices;
 }
 
-/// Calls `body(lane, address)` of each lane for `count` elements of a view at the place that the inputs from `first` on
-/// give: its base, then its indices.
+/// Calls `body(lane, address)` for each active lane. The address is that of `count` consecutive elements of a view;
+/// input `first` is the view's base, the inputs after it are the indices.
 template <typename Body>
 static Go forEachPlace(Machine &machine, Warp &warp, const Step &step, int first, int count, int laneCount, Body body) {
   const View &view = machine.program.views[step.at[0]];
@@ -200,7 +200,8 @@ Go sim::inPairs(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// As `forEachPlace`, of two or eight elements by one access: `body(lane, address)`.
+/// Like `forEachPlace`, for two or eight elements by one access: also checks that the last dimension has stride 1 and
+/// that the address is aligned to the access.
 template <typename Body>
 static Go forEachGroup(Machine &machine, Warp &warp, const Step &step, int first, int count, int laneCount, Body body) {
   const sim::Tensor &tensor = machine.program.tensors[machine.program.views[step.at[0]].tensor];
@@ -270,7 +271,7 @@ Go sim::storeElement(Machine &machine, Warp &warp, const Step &step) {
     if (element == Element::BF16 || element == Element::F16) {
       storeFloat(element, warp.get<float>(step.in[0], lane), to);
     } else {
-      const size_t bytes = size_t(bytesOf(element)); // a bool is a byte of the warp's, too
+      const size_t bytes = size_t(bytesOf(element)); // a bool takes one byte, in the slot and in the tensor
       std::memcpy(to, warp.value(step.in[0]) + (step.in[0].varies ? lane * bytes : 0), bytes);
     }
   });

@@ -1,4 +1,4 @@
-//===- Lanes.cpp - Values by lane -----------------------------------------===//
+//===- Lanes.cpp - Which values may differ between the lanes of a warp ----===//
 
 #include "codegen/sim/Lanes.h"
 
@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::sim;
 
-/// What flows into the arguments and results of a loop or branch: (from, to).
+/// The pairs (from, to) of values that a loop or branch copies into its block arguments and results.
 static SmallVector<std::pair<Value, Value>> flowOf(Operation *op) {
   SmallVector<std::pair<Value, Value>> flow;
   if (auto loop = dyn_cast<scf::ForOp>(op)) {
@@ -54,7 +54,7 @@ void Lanes::visit(Operation *op) {
       add(op->getResults());
     return;
   }
-  // Lanes that leave a loop at different times, or take different branches, carry different values.
+  // Where lanes leave a loop in different iterations or take different branches, all results may differ between lanes.
   Value control = isa<scf::IfOp>(op)           ? op->getOperand(0)
                   : isa<sched::ForTilesOp>(op) ? Value(cast<sched::ForTilesOp>(op).getBound())
                                                : Value();

@@ -1,11 +1,11 @@
-//===- Lanes.h - Values by lane -------------------------------------------===//
+//===- Lanes.h - Which values may differ between the lanes of a warp ------===//
 #pragma once
 
 #include "ir/sched/Sched.h"
 
 namespace attune::sim {
 
-/// Values on which lanes of a warp may differ: a fixed point over the kernel.
+/// The SSA values of a kernel that may differ between the lanes of a warp (divergence analysis, by fixed point).
 class Lanes {
 public:
   explicit Lanes(sched::KernelOp kernel);

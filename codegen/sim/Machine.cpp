@@ -1,4 +1,4 @@
-//===- Machine.cpp - Warps, barriers and asynchronous work of one block -----===//
+//===- Machine.cpp - The warp scheduler and barriers of a simulated block ---===//
 
 #include "codegen/sim/Machine.h"
 
@@ -12,8 +12,9 @@ using namespace attune::sim;
 // A block
 //===----------------------------------------------------------------------===//
 
-/// Who goes on where several warps can: any; mostly the same; the one of the highest priority, which belongs to roles
-/// first, so that a whole role stays behind as far as it can.
+/// Which warp runs next where several can. Short: a random warp each time. Long: mostly the same warp as before.
+/// ByPriority: the warp of the highest priority; the warps of a role have neighbouring priorities, so that a whole role
+/// lags as far as the barriers let it.
 enum class Policy { Short, Long, ByPriority };
 
 Machine::Machine(const Program &program, const Launch &launch, uint64_t seed)
@@ -42,7 +43,7 @@ bool Machine::canRun(const Warp &warp) const {
   return false;
 }
 
-/// Steps of one warp until another one may go on.
+/// Runs one warp until a point at which the scheduler may switch to another warp.
 void Machine::step(Warp &warp) {
   const Step *steps = program.steps.data();
   warp.state = Warp::State::Ready;
@@ -67,7 +68,7 @@ void Machine::step(Warp &warp) {
   }
 }
 
-/// Puts everything in the state at the start of a block.
+/// Resets all state for the start of block `which`.
 void Machine::start(int64_t which) {
   block = which;
   claimed = 0;
@@ -77,7 +78,8 @@ void Machine::start(int64_t which) {
   barriers.fill({});
   rings.assign(program.rings.size(), RingState());
   warps.assign(program.warps, Warp());
-  // Not lane 0, which arrives for its warp: nothing orders the two.
+  // sched.elect may pick any lane. Lane 0 performs `release`; electing another lane exposes kernels that rely on the
+  // two being the same thread.
   const int elected = 1 + int(draw(lanes - 1));
   for (int i = 0; i < program.warps; ++i) {
     Warp &warp = warps[i];
@@ -97,7 +99,7 @@ void Machine::start(int64_t which) {
 
 Expected<void> Machine::run(int64_t which) {
   start(which);
-  // Even seeds let copies land as late as they can. Warps take turns in one of three ways.
+  // Even seeds complete TMA copies as late as possible, when no warp can run.
   const bool late = seed % 2 == 0;
   const auto pingPong = Policy(seed / 2 % 3);
   std::vector<uint64_t> ofRole(program.roles.size() + 1), priorities(warps.size());
@@ -147,7 +149,7 @@ Expected<void> Machine::run(int64_t which) {
   return finding ? Expected<void>(*finding) : Expected<void>();
 }
 
-/// What must hold when nothing can go on.
+/// Checks the final state when no warp can run: all warps are done, and every ring stage is complete and released.
 bool Machine::finish() {
   for (const Warp &warp : warps)
     if (warp.state != Warp::State::Done) {
@@ -178,7 +180,7 @@ bool Machine::finish() {
   return true;
 }
 
-/// What each warp waits for, neighbours with the same answer in one.
+/// Reports a deadlock, with what each warp waits for. Neighbouring warps that wait for the same are listed together.
 void Machine::reportDeadlock() {
   std::string text, last;
   uint32_t op = Fault::none;
@@ -254,7 +256,7 @@ Go Machine::fail(const Warp &warp, const Step &step, const char *verb, const Sha
 }
 
 //===----------------------------------------------------------------------===//
-// Order
+// Vector clocks and barriers
 //===----------------------------------------------------------------------===//
 
 Knowledge Machine::handOn(Warp &warp, uint32_t arriving) {
@@ -325,7 +327,7 @@ bool Machine::arrive(const Warp &warp, const Step &step, int64_t stage, bool ful
   return completePhase(&warp, step.op, ring, stage, full);
 }
 
-/// Whether the ring is initialised, and the actor knows.
+/// Checks that the ring is initialised, and that init_ring is ordered before this use.
 bool Machine::ringReady(const Warp &warp, const Step &step, int lane) {
   const RingState &ring = rings[step.at[0]];
   const char *what =
@@ -338,7 +340,7 @@ bool Machine::ringReady(const Warp &warp, const Step &step, int lane) {
   return !what;
 }
 
-/// A barrier by id: arrives, and with `waits` blocks until all have.
+/// Arrives at the named barrier `id`; with `waits`, blocks until all `threads` have arrived.
 Go Machine::synchronize(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits) {
   if (!converged(warp, step))
     return Go::Stop;
@@ -474,7 +476,7 @@ std::byte *Machine::global(Warp &warp, const Step &step, const View &view, Slot 
                            std::array<int64_t, maxRank> indices, int64_t count) {
   const Tensor &tensor = program.tensors[view.tensor];
   const Memory &at = launch.tensors[view.tensor];
-  // The base is uniform or of the first active lane: slices by lane are addressed lane by lane by the caller.
+  // `base` is a uniform slot: for a per-lane slice the caller passes one lane's slot (baseOf).
   int64_t offset = warp.get<int64_t>(base, 0);
   for (int d = view.dropped; d < tensor.rank; ++d) {
     int64_t index = indices[d - view.dropped], last = d + 1 == tensor.rank ? index + count - 1 : index;

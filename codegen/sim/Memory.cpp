@@ -1,4 +1,4 @@
-//===- Memory.cpp - Shared memory that knows who wrote it -------------------===//
+//===- Memory.cpp - Shared memory with race detection -----------------------===//
 
 #include "codegen/sim/Memory.h"
 
@@ -21,7 +21,8 @@ void SharedMemory::reset() {
   std::fill(reads.begin(), reads.end(), Read());
 }
 
-/// Whether the cell's last write is ordered before the actor; with `engine`, for the asynchronous proxy too.
+/// Whether the cell's last write is ordered before the actor's access. With `engine` the write must also be visible to
+/// the asynchronous proxy (fence_async).
 bool SharedMemory::seesWrite(const Actor &actor, const Cell &cell, bool engine) const {
   const bool own = cell.agent == actor.agent();
   const bool ordered = own || cell.clock <= actor.knows->seen[cell.agent];
@@ -58,8 +59,8 @@ std::optional<Fault> SharedMemory::faultOfRead(const Actor &actor, const Cell &c
   return Fault{"which another thread wrote, and no barrier or ring orders the two", cell.op};
 }
 
-/// Whether reads of a warp are not ordered before what the actor does next. A warp that reads as one has read before
-/// its lanes do anything else.
+/// Whether a warp's last reads of a cell may still be executing at the actor's access, because nothing orders them
+/// before. A read by the whole warp is ordered before everything that its own lanes do later.
 bool SharedMemory::mayStillRead(const Actor &actor, int warp, const Read &read) const {
   const std::vector<uint32_t> &seen = actor.knows->seen;
   if (!read.lanes)
@@ -95,7 +96,7 @@ std::optional<Fault> SharedMemory::faultOfWrite(const Actor &actor, size_t index
   return std::nullopt;
 }
 
-/// The agent is the last that wrote the cell, and nobody has read it since.
+/// Records `agent` as the last writer of the cell and clears the cell's reads.
 void SharedMemory::claim(int agent, uint32_t clock, uint32_t op, size_t index, State state) {
   Cell &cell = cells[index];
   cell.clock = clock;
@@ -105,7 +106,8 @@ void SharedMemory::claim(int agent, uint32_t clock, uint32_t op, size_t index, S
   std::fill_n(&reads[index * warps], warps, Read());
 }
 
-/// Whoever knows of this read knows of those before the warp's lanes met.
+/// Records a read. Reads before the lanes last synchronised are dropped: they are ordered before this read, so whatever
+/// is ordered after this read is ordered after them.
 void SharedMemory::noteRead(const Actor &actor, size_t index) {
   Read &read = reads[index * warps + actor.warp];
   const uint32_t lane = actor.lane == Actor::wholeWarp ? 0 : 1u << actor.lane;

@@ -1,7 +1,7 @@
-//===- Memory.h - Shared memory that knows who wrote it ---------------------===//
+//===- Memory.h - Shared memory with race detection -------------------------===//
 //
-// Bytes, and for every four of them who wrote and read them last, as counts of what warps have handed on (Sim.h,
-// "Races").
+// The bytes of a block's shared memory. For every four bytes ("cell") the memory keeps the last write and each warp's
+// last read, with their clock values (Sim.h, "Races").
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,20 +14,21 @@
 
 namespace attune::sim {
 
-/// What is wrong, and the op that it clashes with.
+/// A race or another wrong access: its description, and the other op involved.
 struct Fault {
   static constexpr uint32_t none = ~0u;
   std::string what;
   uint32_t other = none;
 };
 
-/// Up to which count an agent's accesses are ordered before what comes next here.
+/// A vector clock. For each agent (a lane of a warp, a whole warp, or a stage of a ring) it holds the last clock value
+/// whose accesses are ordered before the owner's next access.
 struct Knowledge {
   Knowledge() = default;
   explicit Knowledge(int agents) : seen(agents), fenced(agents) {}
 
   std::vector<uint32_t> seen;
-  std::vector<uint32_t> fenced; ///< the same of writes that the asynchronous proxy sees
+  std::vector<uint32_t> fenced; ///< the same for writes made visible to the asynchronous proxy by fence_async
 
   void join(const Knowledge &other) {
     for (size_t i = 0; i < seen.size(); ++i) {
@@ -41,14 +42,14 @@ struct Knowledge {
   }
 };
 
-/// One thread, or with `wholeWarp` the warp as one, and what it knows.
+/// The thread that performs an access, or with lane == wholeWarp the whole warp; with its clocks.
 struct Actor {
   static constexpr int wholeWarp = -1;
   int warp = 0, lane = wholeWarp;
-  uint32_t now = 0; ///< the warp's count
-  uint32_t met = 0; ///< the same when its lanes last met
+  uint32_t now = 0; ///< the warp's clock
+  uint32_t met = 0; ///< the warp's clock when its lanes last synchronised
   uint32_t op = 0;
-  uint32_t fence = 0; ///< the same at the thread's last fence_async
+  uint32_t fence = 0; ///< the warp's clock at the thread's last fence_async
   const Knowledge *knows = nullptr;
 
   static constexpr int agentOf(int warp, int lane) { return warp * agentsOfWarp + (lane == wholeWarp ? lanes : lane); }
@@ -62,34 +63,35 @@ public:
 
   std::byte *at(int64_t address) { return bytes.data() + address; }
 
-  /// By ordinary instructions. Addresses and counts are multiples of four within the memory.
+  /// Accesses by ordinary instructions. Addresses and counts must be multiples of four and within the memory.
   std::optional<Fault> read(const Actor &actor, int64_t address, int64_t count);
   std::optional<Fault> write(const Actor &actor, int64_t address, int64_t count);
 
-  /// cp.async, or with `engine` TMA: the destination from the start of a copy to its landing.
+  /// Marks the destination of a copy (cp.async, or TMA if `engine`) as in flight and fills it with NaN.
   std::optional<Fault> startCopy(const Actor &actor, int64_t address, int64_t count, bool engine);
-  /// The copy's bytes are there, written by `actor`.
+  /// Completes a cp.async: its bytes count as written by `actor`.
   void landCopy(const Actor &actor, int64_t address, int64_t count);
-  /// The same, written by an agent that is not a warp, in its `phase`.
+  /// Completes a TMA copy: its bytes count as written by `agent`, a stage of a ring, at clock value `phase`.
   void landBox(int agent, uint32_t phase, uint32_t op, int64_t address, int64_t count);
 
-  /// Reads that take until endRead, by tensor cores or TMA.
+  /// An asynchronous read by tensor cores or TMA, in flight from startRead to endRead.
   std::optional<Fault> startRead(const Actor &actor, int64_t address, int64_t count);
   void endRead(const Actor &actor, int64_t address, int64_t count);
 
-  /// Bytes that hold mbarriers.
+  /// Marks bytes as holding mbarriers, which no other access may touch.
   std::optional<Fault> placeBarriers(const Actor &actor, int64_t address, int64_t count);
 
 private:
   enum class State : uint8_t { Empty, Written, Copied, Copying, Barrier };
   struct Cell {
-    uint32_t clock = 0; ///< of the last write
-    uint32_t op = 0;    ///< that wrote last, or fills now
-    uint16_t agent = 0; ///< that wrote last
+    uint32_t clock = 0; ///< clock value of the last write
+    uint32_t op = 0;    ///< op of the last write or of the copy in flight
+    uint16_t agent = 0; ///< agent of the last write
     State state = State::Empty;
-    uint16_t underRead = 0; ///< asynchronous reads under way
+    uint16_t underRead = 0; ///< number of asynchronous reads in flight
   };
-  /// A warp's last reads of a cell: by these lanes since all of them met, by no lane where the warp read as one.
+  /// A warp's last reads of a cell. `lanes` has the lanes that have read since the lanes last synchronised; 0 means
+  /// that the warp read as a whole (ldmatrix, MMA).
   struct Read {
     uint32_t clock = 0, lanes = 0;
   };
@@ -106,7 +108,7 @@ private:
   std::vector<std::byte> bytes;
   std::vector<Cell> cells;
   std::vector<Read> reads;       ///< [cell][warp]
-  std::vector<uint32_t> readOps; ///< [cell], op of the last read
+  std::vector<uint32_t> readOps; ///< [cell]: op of the last read
 };
 
 } // namespace attune::sim

@@ -14,18 +14,18 @@
 namespace attune::sim {
 
 inline uint16_t toF16(float x) { return std::bit_cast<uint16_t>(_Float16(x)); }
-/// Rounded to nearest even; a NaN stays one.
+/// Rounds to nearest, ties to even. A NaN stays a NaN.
 inline uint16_t toBf16(float x) {
   uint32_t bits = std::bit_cast<uint32_t>(x);
   return std::isnan(x) ? uint16_t(bits >> 16 | 0x40) : uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
-/// Rounded to tf32's ten bits of fraction, ties away from zero (cvt.rna).
+/// Rounds to tf32, which has ten fraction bits; ties away from zero (cvt.rna).
 inline uint32_t toTf32(float x) {
   uint32_t bits = std::bit_cast<uint32_t>(x);
   return std::isfinite(x) ? (bits + 0x1000) & ~0x1fffu : bits;
 }
 
-/// The product, rounded toward zero.
+/// a * b, rounded toward zero.
 inline float multiplyTowardZero(float a, float b) {
   const double exact = double(a) * b;
   const float rounded = float(exact);
@@ -45,11 +45,11 @@ using dsl::wrapping;
 
 template <typename T> T divideUnsigned(T a, T b) { return b ? wrapping(a, b, std::divides<>()) : T(0); }
 template <typename T> T remainderUnsigned(T a, T b) { return b ? wrapping(a, b, std::modulus<>()) : T(0); }
-/// Rounded down, and up.
+/// Signed division, rounded toward minus infinity (divideDown) or plus infinity (divideUp).
 template <typename T> T divideDown(T a, T b) { return divide(a, b) - (remainder(a, b) != 0 && (a < 0) != (b < 0)); }
 template <typename T> T divideUp(T a, T b) { return divide(a, b) + (remainder(a, b) != 0 && (a < 0) == (b < 0)); }
 
-/// Philox 4x32 with 7 rounds (Salmon et al. 2011): counter c, key k.
+/// Philox 4x32 with 7 rounds (Salmon et al. 2011), for counter c and key k.
 inline std::array<uint32_t, 4> philox7(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
   for (int round = 0; round < 7; ++round) {
     uint64_t a = 0xD2511F53ull * c[0], b = 0xCD9E8D57ull * c[2];

@@ -1,4 +1,4 @@
-//===- ProductSteps.cpp - Matrix instructions -----------------------------===//
+//===- ProductSteps.cpp - Step functions of matrix instructions -----------===//
 //
 // Operands are in the order that Machine.h gives.
 //
@@ -25,7 +25,7 @@ template <int depth> static void multiply(float *d, const float (&a)[16][depth],
         d[row * columns + column] += a[row][k] * b[k * columns + column];
 }
 
-/// The warp's 16 x 16 of an a fragment of pairs, from register `first` on.
+/// Unpacks the warp's 16 x 16 tile of operand a, four registers of element pairs per lane from `first` on.
 static void unpackLeft(const uint32_t *first, Element element, float (&a)[16][16]) {
   for (int e = 0; e < 4; ++e)
     for (int lane = 0; lane < lanes; ++lane) {
@@ -36,7 +36,8 @@ static void unpackLeft(const uint32_t *first, Element element, float (&a)[16][16
     }
 }
 
-/// Between c fragments, [columns / 8][4] registers from `first` on, and d[16][columns].
+/// Copies the accumulator fragment, [columns / 8][4] registers per lane from `first` on, to d[16][columns]; packSum
+/// copies back.
 static void unpackSum(const uint32_t *first, int64_t columns, float *d) {
   for (int64_t e = 0; e < columns / 2; ++e)
     for (int lane = 0; lane < lanes; ++lane)
@@ -70,7 +71,7 @@ Go sim::mma(Machine &machine, Warp &warp, const Step &step) {
   const Element element = machine.program.registers[step.at[1]].element;
   float d[16 * 8];
   unpackSum(first[0], 8, d);
-  if (element == Element::I32) { // tf32, m16n8k8
+  if (element == Element::I32) { // operands are tf32 in 32-bit registers: m16n8k8
     float a[16][8], b[8 * 8];
     for (int e = 0; e < 4; ++e)
       for (int lane = 0; lane < lanes; ++lane)
@@ -97,20 +98,20 @@ Go sim::mma(Machine &machine, Warp &warp, const Step &step) {
 
 namespace {
 
-/// The operands of a warpgroup's product. Its functions are false after a finding.
+/// Reads the operands of an mma_async. The functions return false after a finding.
 struct AsyncOperands {
   Machine &machine;
   Warp &warp;
   const Step &step;
-  Product &product; ///< which reads them until it is complete
+  Product &product; ///< records the shared memory read, which stays in use until the product completes
 
-  /// Whether a tile of `rows` x `count` elements may start at (r, c).
+  /// Checks that a tile of `rows` x `count` elements at (r, c) is inside the buffer and aligned for its swizzle.
   bool starts(const SharedBuffer &buffer, int64_t bufferStage, int64_t r, int64_t c, int64_t rows, int64_t count) const;
   bool read(const SharedBuffer &buffer, int64_t bufferStage, int64_t r, int64_t c,
             std::array<uint16_t, 8> &chunk) const;
-  /// A warp's 16 of the warpgroup's 64 rows. `at` are the step's operands.
+  /// Reads this warp's 16 of the 64 rows of operand a. `at` holds the values of the step's inputs.
   bool readLeft(const std::array<int64_t, 7> &at, float (&a)[16][16]) const;
-  /// b[16][columns]
+  /// Reads operand b as b[16][columns].
   bool readRight(int64_t stage, int64_t row, int64_t column, int64_t columns, float *b) const;
 };
 
@@ -148,7 +149,7 @@ bool AsyncOperands::readLeft(const std::array<int64_t, 7> &at, float (&a)[16][16
   if (step.number[0]) {
     const SharedBuffer &left = machine.program.shared[step.at[1]];
     const int64_t ofWarp = warp.firstThread / lanes % 4 * 16, first = at[5] + ofWarp;
-    if (step.number[1]) { // stored as [contracted][rows]
+    if (step.number[1]) { // a is transposed: its first dimension is the contracted one
       if (!starts(left, at[4], at[5], at[6], 16, 64))
         return false;
       for (int k = 0; k < 16; ++k)
@@ -185,7 +186,7 @@ bool AsyncOperands::readRight(int64_t stage, int64_t row, int64_t column, int64_
   const SharedBuffer &right = machine.program.shared[step.at[2]];
   const Element element = right.element;
   std::array<uint16_t, 8> chunk;
-  if (step.flag) { // stored as [contracted][columns]
+  if (step.flag) { // b is transposed: its first dimension is the contracted one
     if (!starts(right, stage, row, column, 16, columns))
       return false;
     for (int64_t k = 0; k < 16; ++k)

@@ -1,14 +1,14 @@
 //===- Program.h - A kernel as a flat list of steps -------------------------===//
 //
-// Decoder.h makes it from sched IR, the files *Steps.cpp say what each step does, Machine.cpp runs them. Control flow
-// is jumps between steps:
+// Decoder.h builds a Program from a sched.kernel. The files *Steps.cpp implement the steps, and Machine.cpp runs them.
+// Control flow becomes jumps between steps:
 //
 //     | IR                        | steps                                                                  |
 //     |---------------------------|------------------------------------------------------------------------|
 //     | scf.if, uniform condition | skipUnless c -> E; then; jump -> F; E: else; F:                        |
 //     | scf.if, by lane           | maskIf c -> E; then; E: maskElse c -> F; else; F: maskEnd              |
 //     | loop, uniform bounds      | i = lower; H: loopTest i < n -> F; body; i = next; jump -> H; F:       |
-//     | loop, by lane             | the same between maskBegin and maskEnd: lanes leave one after another  |
+//     | loop, by lane             | the same between maskBegin and maskEnd; lanes leave independently      |
 //     | for_work grid             | blockId; body                                                          |
 //     | for_work persistent       | i = init; workBegin -> F; H: body; i = next; workNext -> H; F:         |
 //     | for_work received         | i = init; receiveBegin; H: body; i = next; receiveNext -> H            |
@@ -31,41 +31,41 @@ struct Warp;
 struct Step;
 
 constexpr int lanes = 32;
-/// Dimensions that a view has at most: those of a workspace operand.
+/// The most dimensions of a view: workspace operands have as many.
 constexpr size_t maxRank = maxGridAxes;
 constexpr uint32_t allLanes = 0xffffffffu;
-/// Who acts for a warp: each of its lanes, and the warp as one.
+/// Agents (components of vector clocks) of a warp: one per lane, and one for the whole warp.
 constexpr int agentsOfWarp = lanes + 1;
-/// Fills memory and registers that hold nothing: a NaN as f32, and as a pair of f16 or bf16.
+/// The content of unwritten memory and registers. As f32 it is a NaN; as a pair of f16 or bf16, both are NaN.
 constexpr uint32_t poison = 0x7ffd7ffdu;
 
-/// Where a value lies in a warp's values: one number, or one for each lane.
+/// The position of an SSA value in Warp::values.
 struct Slot {
-  uint32_t at = 0; ///< bytes
-  bool varies = false;
+  uint32_t at = 0;     ///< byte offset
+  bool varies = false; ///< whether the slot holds 32 values, one per lane, or one uniform value
 };
 
-/// What a warp does after a step.
+/// How a warp continues after a step.
 enum class Go : uint8_t {
-  Next,  ///< the next step
-  Jump,  ///< the step has set the warp's position
-  Pause, ///< the next step; another warp may come first
-  Block, ///< this step again, when what the warp waits for has come
-  Stop,  ///< a finding
+  Next,  ///< with the next step
+  Jump,  ///< at the position that the step has set
+  Pause, ///< with the next step; the scheduler may switch to another warp first
+  Block, ///< the warp waits (or is done); a woken warp executes the step again or continues after it
+  Stop,  ///< not at all: there is a finding
 };
 
 using Run = Go (*)(Machine &, Warp &, const Step &);
 
 struct Step {
   Run run = nullptr;
-  uint32_t op = 0;              ///< of Program::ops
-  uint32_t target = 0;          ///< of a jump
-  std::array<Slot, 13> in = {}; ///< a message of 12 fields and its stage are the most
+  uint32_t op = 0;              ///< index in Program::ops
+  uint32_t target = 0;          ///< index of the step that a jump goes to
+  std::array<Slot, 13> in = {}; ///< the most inputs are a message's: a stage and 12 fields
   std::array<Slot, 12> out = {};
-  uint8_t inputs = 0;
-  bool flag = false;              ///< transpose, whether bounds are clamped, ...
-  std::array<int32_t, 3> at = {}; ///< which shared or register buffers, ring, map, view
-  std::array<int64_t, 4> number = {};
+  uint8_t inputs = 0;                 ///< number of inputs
+  bool flag = false;                  ///< a property such as `transpose`; see the step functions in Machine.h
+  std::array<int32_t, 3> at = {};     ///< indices of shared tiles, register buffers, rings, tensor maps or views
+  std::array<int64_t, 4> number = {}; ///< constants; see the step functions in Machine.h
 };
 
 enum class Element : uint8_t { F32, BF16, F16, I32, I64, Bool };
@@ -76,7 +76,8 @@ inline int64_t bytesOf(Element element) {
                                                               : 2;
 }
 
-/// A shared tile; `panel` is 0 without a swizzle. Its last panel is whole.
+/// A tile in shared memory. `panel` is the swizzle's panel in bytes, 0 without a swizzle. Rows are padded to whole
+/// panels.
 struct SharedBuffer {
   std::string name;
   int64_t offset = 0, stages = 1, rows = 0, columns = 0, panel = 0;
@@ -90,7 +91,7 @@ struct SharedBuffer {
   bool holds(int64_t stage, int64_t row, int64_t column, int64_t count) const {
     return stage >= 0 && stage < stages && row >= 0 && row < rows && column >= 0 && column + count <= columns;
   }
-  /// Byte of (stage, row, column) in the block's shared memory: the table of #sched.swizzle.
+  /// The byte address of (stage, row, column) in the block's shared memory, by the table of #sched.swizzle.
   int64_t place(int64_t stage, int64_t row, int64_t column) const {
     int64_t at = column * bytesOf(element), start = offset + stage * stageBytes();
     if (!panel)
@@ -100,12 +101,13 @@ struct SharedBuffer {
   }
 };
 
-/// A lane's array, as in the table of #sched.fragment; element e of the warp's lane l is word (first + e) * 32 + l.
+/// A register tile: each lane holds an array, by the table of #sched.fragment. Element e of lane l is word
+/// (first + e) * 32 + l of Warp::registers.
 struct RegisterBuffer {
   std::string name;
   std::vector<int64_t> shape;
-  int64_t first = 0; ///< word of element 0, over 32
-  int64_t words = 1; ///< of an element: 2 for i64
+  int64_t first = 0; ///< element 0 of lane 0 is word 32 * first
+  int64_t words = 1; ///< 32-bit words of an element: 2 for i64, else 1
   Element element = Element::F32;
 
   int64_t size() const {
@@ -119,28 +121,28 @@ struct RegisterBuffer {
 struct Ring {
   std::string name;
   int64_t offset = 0, stages = 1, filledBy = 1, emptiedBy = 1;
-  int firstAgent = 0;    ///< copies into stage s are writes of agent firstAgent + s
-  bool released = false; ///< whether any op releases its stages
+  int firstAgent = 0;    ///< TMA copies into stage s count as writes of agent firstAgent + s
+  bool released = false; ///< whether any op in the kernel releases the ring's stages
 };
 
 struct TensorMap {
   int tensor = 0;
-  unsigned number = 0; ///< among those of the launch
+  unsigned number = 0; ///< index among the tensor maps of the launch
   int64_t rows = 0, columns = 0, panel = 0;
 };
 
-/// A parameter in global memory.
+/// A tensor parameter, in global memory.
 struct Tensor {
   std::string name;
   Element element = Element::F32;
   int rank = 0;
-  size_t offset = 0; ///< of its address, strides and extents, in the packed parameters
+  size_t offset = 0; ///< byte offset of the address, strides and extents in the packed parameters
 };
 
-/// A view: dimensions of `tensor` from `dropped` on, each from where it begins, if that is told.
+/// A view of a tensor after the first `dropped` dimensions were sliced away.
 struct View {
   int tensor = 0, dropped = 0;
-  std::vector<Slot> begins = {};
+  std::vector<Slot> begins = {}; ///< offsets to add to the indices of the remaining dimensions; may be empty
 };
 
 struct Role {
@@ -148,13 +150,13 @@ struct Role {
   int firstWarp = 0, warps = 0;
 };
 
-/// An op, for findings.
+/// The name and location of an op, for findings.
 struct Op {
   std::string name;
   SourceLocation where;
 };
 
-/// A value that is known before the warps start.
+/// A constant, written to its slot before the warps start.
 struct Constant {
   Slot slot;
   Element type = Element::I32;
@@ -163,18 +165,18 @@ struct Constant {
 struct Parameter {
   Slot slot;
   std::string name;
-  std::optional<size_t> offset = {}; ///< in the packed parameters, of a run-time scalar or an extent
+  std::optional<size_t> offset = {}; ///< byte offset in the packed parameters, for a run-time scalar or an extent
   Element type = Element::I32;
 };
 
 /// An axis of the grid.
 struct Axis {
-  std::optional<size_t> offset; ///< of its extent in the packed parameters; nothing where no operand has it
-  int64_t size = 0;             ///< its fixed extent, or 0
-  int64_t by = 1;
+  std::optional<size_t> offset; ///< byte offset of the extent in the packed parameters; nothing if no operand has it
+  int64_t size = 0;             ///< the extent where it is fixed, else 0
+  int64_t by = 1;               ///< elements of a tile
 };
 
-/// An extent that is at least 1, and at most another one.
+/// The condition 1 <= extent of `axis` <= extent of `most`.
 struct Bound {
   Axis axis, most;
 };
@@ -193,13 +195,13 @@ struct Program {
   std::vector<Constant> constants;
   std::vector<Parameter> parameters;
   size_t valueBytes = 0, registerWords = 0, sharedBytes = 0;
-  int warps = 0, agents = 0; ///< agents: those of the warps, then the stages of the rings
+  int warps = 0, agents = 0; ///< agents of vector clocks: agentsOfWarp for each warp, then one for each ring stage
   std::vector<Axis> grid;
-  std::vector<Bound> skippedIf; ///< sizes that keep all of them leave the kernel out
-  MapCondition mapped;          ///< where it does not hold another kernel does the work
-  bool hasWork = false;
-  bool persistent = false; ///< a block has several tiles of work
-  bool claims = false;     ///< which it claims
+  std::vector<Bound> skippedIf; ///< the launch skips the kernel where all of these conditions hold
+  MapCondition mapped;          ///< the launch skips the kernel where this condition on tensor maps fails
+  bool hasWork = false;         ///< whether the kernel has a for_work loop
+  bool persistent = false;      ///< whether a block computes several tiles of work
+  bool claims = false;          ///< whether blocks claim tiles of work from a counter
 };
 
 } // namespace attune::sim

@@ -1,4 +1,4 @@
-//===- RingSteps.cpp - Rings of full and empty barriers -------------------===//
+//===- RingSteps.cpp - Full and empty mbarriers of rings ------------------===//
 //
 // Operands are in the order that Machine.h gives.
 //
@@ -37,7 +37,7 @@ Go sim::fenceInit(Machine &machine, Warp &warp, const Step &) {
   return Go::Next;
 }
 
-/// The stage of a ring op, in `input`; false after a finding.
+/// Reads the stage of a ring op from input number `input` and checks its range; returns false after a finding.
 static bool stageOf(Machine &machine, Warp &warp, const Step &step, int ring, int input, int64_t &stage) {
   if (!machine.uniform(warp, step, input, stage))
     return false;
@@ -56,7 +56,7 @@ static Go waitFor(Machine &machine, Warp &warp, const Step &step, bool full) {
     return Go::Stop;
   if (phase != 0 && phase != 1)
     return machine.fail(warp, step, fmt::format("waits for phase {}; phases are 0 and 1", phase));
-  // A fresh stage counts as emptied in the walk before the first.
+  // The first acquire of a stage must not block. Its wait uses the opposite parity, which counts as already complete.
   int parity = int(full ? phase : phase ^ 1);
   const Phase &at = (full ? machine.rings[step.at[0]].full : machine.rings[step.at[0]].empty)[stage];
   if (int(at.number & 1) == parity) {
@@ -74,7 +74,7 @@ static Go waitFor(Machine &machine, Warp &warp, const Step &step, bool full) {
 Go sim::acquire(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, false); }
 Go sim::wait(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, true); }
 
-/// Fails where the arrival of one lane would be for what other lanes have stored.
+/// Checks that a single arriving lane does not follow stores of other lanes, which its arrival would not publish.
 static bool arriveForOwn(Machine &machine, Warp &warp, const Step &step) {
   if (__builtin_popcount(warp.mask) == 1 && (warp.stored & ~warp.mask))
     machine.fail(
@@ -107,7 +107,7 @@ Go sim::release(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step) || !machine.ringReady(warp, step, warp.first()) ||
       !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
-  // Lane 0 arrives for its warp, else each lane for itself.
+  // A release with one arrival is executed by lane 0 for its warp; otherwise each lane arrives.
   const uint32_t arriving = step.number[0] == 1 ? 1 : allLanes;
   return machine.arrive(warp, step, stage, false, step.number[0], machine.handOn(warp, arriving)) ? Go::Pause
                                                                                                   : Go::Stop;

@@ -16,7 +16,8 @@
 using namespace attune;
 using namespace attune::sim;
 
-/// A step is an exclusive or within a panel, and whole panels further.
+/// The column at `step` from `column`. In a swizzled tile the part of `step` within a panel is applied by exclusive or,
+/// the rest counts whole panels.
 static int64_t steppedColumn(const SharedBuffer &buffer, int64_t column, int64_t step) {
   if (!buffer.panel)
     return column + step;
@@ -24,8 +25,8 @@ static int64_t steppedColumn(const SharedBuffer &buffer, int64_t column, int64_t
   return (column / panel + step / panel) * panel + (column % panel ^ step % panel);
 }
 
-/// Whether the lane's own address, moved by an exclusive or in the panel, by panels and by rows, is that of the place;
-/// else a finding.
+/// Checks that a step keeps the swizzle. Kernels compute the stepped address from the lane's base address by an
+/// exclusive or within the panel and by adding panels and rows; that must be the address of the stepped row and column.
 static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage,
                              int64_t row, int64_t column, int64_t rowStep, int64_t columnStep) {
   if (!buffer.panel)
@@ -46,7 +47,8 @@ namespace {
 struct Matrices {
   std::array<const std::byte *, lanes> rows; ///< lane l gives row l % 8 of matrix l / 8
 
-  /// What a lane receives of a matrix: of row l / 4 the columns 2 (l % 4) and + 1, or transposed of that column the rows.
+  /// The pair of elements that lane l receives from a matrix by ldmatrix: row l / 4, columns 2 (l % 4) and 2 (l % 4) +
+  /// 1. With `transposed`, rows 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
   uint32_t pair(int matrix, int lane, bool transposed) const;
 };
 } // namespace
@@ -64,7 +66,8 @@ uint32_t Matrices::pair(int matrix, int lane, bool transposed) const {
   return low | uint32_t(high) << 16;
 }
 
-/// Reads them at the places that the step's first inputs give: stage, row, column, and steps of the last two.
+/// Reads four matrices. Each lane gives the address of one row by the step's first inputs: stage, row, column, row
+/// step, column step.
 static bool readMatrices(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer,
                          Matrices &matrices) {
   if (!machine.converged(warp, step))
@@ -99,7 +102,8 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step) || !machine.touch(warp, step, step.at[1]) || !machine.uniform(warp, step, 5, i) ||
       !machine.uniform(warp, step, 6, j) || !readMatrices(machine, warp, step, buffer, matrices))
     return Go::Stop;
-  // Four registers in the order of the array: [i][j][0] on, then the next j, and past a row of one the next i.
+  // The four registers go to consecutive elements of the fragment from [i][j][0] on: the last index counts fastest,
+  // then j (or i, where the fragment has only one j).
   for (int r = 0; r < 4; ++r) {
     int64_t by = r / fragment.shape[2], e = r % fragment.shape[2];
     int64_t atI = fragment.shape[1] == 1 ? i + by : i, atJ = fragment.shape[1] == 1 ? j : j + by;
@@ -114,7 +118,7 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// A lane's read of one word or two from shared memory, at a multiple of their bytes.
+/// Reads one or two 32-bit words of a lane from shared memory; the address must be aligned to their size.
 static Go readWords(Machine &machine, Warp &warp, const Step &step, int lane, int64_t stage, int64_t row,
                     int64_t column, int words) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
@@ -225,7 +229,7 @@ Go sim::storeMatrix(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   if (!machine.converged(warp, step))
     return Go::Stop;
-  // Lane l gives row l % 8 of matrix l / 8.
+  // Lane l gives the address of row l % 8 of matrix l / 8 (stmatrix).
   for (int lane = 0; lane < lanes; ++lane) {
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
     const int64_t row = at(5) + at(7), column = steppedColumn(buffer, at(6), at(8));
@@ -237,7 +241,7 @@ Go sim::storeMatrix(Machine &machine, Warp &warp, const Step &step) {
       return machine.fail(warp, step, fmt::format("writes a row at byte {}, which is not a multiple of 16", address));
     if (std::optional<Fault> fault = machine.memory.write(machine.actor(warp, step, lane), address, 16))
       return machine.fail(warp, step, "writes", buffer, at(4), *fault);
-    // Of matrix row r lanes 4 r to 4 r + 3 hold a pair each, of matrix column c the lanes 4 r + c / 2.
+    // Lane 4 r + c / 2 holds element (r, c) of a matrix, in a pair with its neighbour in the row.
     for (int c = 0; c < 8; ++c) {
       const int matrixRow = step.flag ? c : lane % 8, matrixColumn = step.flag ? lane % 8 : c;
       const auto pair = warp.get<uint32_t>(step.in[lane / 8], matrixRow * 4 + matrixColumn / 2);

@@ -1,4 +1,4 @@
-//===- Sim.cpp - Scheduled IR, executed without a GPU -----------------------===//
+//===- Sim.cpp - Launches in the simulator: parameters, grids, claims -------===//
 
 #include "codegen/sim/Sim.h"
 
@@ -38,7 +38,7 @@ static int64_t word(const LaunchParams *params, size_t offset) {
   return bits;
 }
 
-/// Address, strides and extents.
+/// Reads a tensor's address, strides and extents from the packed parameters.
 static Memory memoryOf(const sim::Tensor &tensor, const LaunchParams &params) {
   Memory memory{reinterpret_cast<std::byte *>(word(&params, tensor.offset)), {}, {}};
   for (int d = 0; d < tensor.rank; ++d) {
@@ -64,8 +64,9 @@ static int64_t valueOf(const Parameter &parameter, const LaunchParams &params) {
   return name == "group" ? params.group : name == "q_offset" ? params.qOffset : int64_t(params.dropThreshold);
 }
 
-/// Which of the tiles that no block has from the start each block gets. Blocks are simulated one by one, and may be of
-/// any speed: each claim goes to any of them, or, for odd seeds, all go to one.
+/// Distributes the claimed tiles of work over the blocks. The first `blocks` tiles are not claimed, because each block
+/// starts with one of them. Even seeds give each other tile to a random block; odd seeds give all of them to one block.
+/// Both can happen on a GPU, where blocks may have any speed.
 static std::vector<std::vector<int64_t>> assignClaims(int64_t tiles, int64_t blocks, uint64_t seed) {
   std::vector<std::vector<int64_t>> claims(blocks);
   std::mt19937_64 random(seed);
@@ -74,7 +75,7 @@ static std::vector<std::vector<int64_t>> assignClaims(int64_t tiles, int64_t blo
   return claims;
 }
 
-/// One kernel, after those before it have ended.
+/// Simulates one kernel of the launch, unless its conditions (tensor maps, sizes) skip it.
 static Expected<void> runProgram(const Program &program, const LaunchParams *params, const SimulatorRun &settings) {
   auto extentOf = [&](const Axis &axis) {
     return axis.size ? axis.size : axis.offset ? word(params, *axis.offset) : 1;

@@ -1,8 +1,8 @@
-//===- Sim.h - Scheduled IR, executed without a GPU -------------------------===//
+//===- Sim.h - An interpreter of scheduled IR, without a GPU ----------------===//
 //
-// Runs the `sched.kernel`s of a launch, one after the other, on real tensors, warp by warp, in a memory that is as
-// unkind as the PTX memory model allows. A run computes O and LSE, or ends with the first finding: a race, a wait for
-// the wrong phase, a deadlock, an access out of bounds.
+// Executes the `sched.kernel`s of a launch, one after the other, on real tensors, warp by warp. The memory model is the
+// weakest that PTX allows. A run computes the outputs (O, LSE, ...), or ends with the first error found ("finding"): a
+// race, a wait for the wrong phase, a deadlock, an access out of bounds.
 //
 //     Expected<Simulator> simulator = Simulator::load(module);
 //     for (uint64_t seed = 0; seed < 4; ++seed)
@@ -13,66 +13,70 @@
 //                               (block 0, warp 2, seed 0)
 //     note: the other is 'sched.copy_async' op at causal.mlir:58:9
 //
-// Only the IR counts: the simulator knows nothing of the passes that made it, of sched-verify, or of the CUDA that
-// would be printed. Where lanes hold what is in the tables of docs/dialects/sched.md (#sched.fragment, #sched.swizzle),
-// nowhere else.
+// The simulator reads the IR only. It shares no code with the passes, with sched-verify or with the CUDA printer. The
+// layouts of fragments and swizzled tiles follow the tables of docs/reference/dialects/sched.md (#sched.fragment,
+// #sched.swizzle).
 //
-// Warps. A warp executes one op for its 32 lanes at a time. Values are uniform or have one number per lane; branches
-// and loops on the latter run with a mask. After each op that synchronises or touches asynchronous work another warp
-// may go on: which one is drawn by the seed. By seed / 2 mod 3 warps take turns at random, stay in turn for long, or go
-// by priorities that keep whole roles behind, so that six seeds see every kind. Results do not depend on the seed
-// unless the kernel has a race.
+// Warps. A warp executes one op at a time for its 32 lanes. A value is uniform, or has one number per lane; branches
+// and loops on per-lane values run with a lane mask. The scheduler may switch to another warp after each op that
+// synchronises or that starts or completes asynchronous work; the seed decides which warp runs next. seed / 2 mod 3
+// selects the policy: a random warp each time; the same warp for a long time; or priorities, which let whole roles lag.
+// Six consecutive seeds cover every policy with both kinds of TMA timing. Results depend on the seed only if the kernel
+// has a race.
 //
-// Claimed work. Blocks run one after another; which tiles of work each claims is drawn by the seed, for any claim may
-// be any block's. The counter itself is not modelled.
+// Claimed work. Blocks are simulated one after another. The seed decides which tiles of work each block claims, because
+// on a GPU any block may win any claim. The counter in memory is not modelled.
 //
-// Work. Each role takes the tiles of its own `for_work`, and nothing but rings and barriers keeps it beside the others:
-// roles that disagree on the tiles of work, on the tiles of keys that they visit, or on where a ring goes on, are found
-// by what they wait for or by the result.
+// Roles. Each role runs the tiles of its own `for_work`, and only rings and barriers synchronise the roles. Roles that
+// disagree on the tiles of work, on the tiles of keys, or on the next stage of a ring cause a deadlock, another finding
+// or a wrong result.
 //
-// Asynchronous work lands late. Nothing may look before that, and the destination of a copy holds NaN:
+// Asynchronous work completes as late as PTX allows, or at a random moment. Until then accesses are restricted, and the
+// destination of a copy holds NaN:
 //
-//     | work             | lands                                             | until then                           |
+//     | work             | completes                                         | forbidden until then                 |
 //     |------------------|---------------------------------------------------|--------------------------------------|
-//     | copy_async       | at the wait_copies that completes its group, or   | nobody touches the destination       |
-//     | load_box         | even seeds: when no warp can go on; odd ones: at  | nobody touches the destination       |
-//     |                  | a random moment                                   |                                      |
-//     | mma_async        | at the mma_wait that completes its group          | nobody writes its shared operands,   |
-//     |                  |                                                   | nobody touches its registers         |
-//     | store_box,       | at the wait_boxes that completes its group        | nobody writes what it reads          |
-//     | add_rows         |                                                   |                                      |
+//     | copy_async       | at the wait_copies that completes its group       | any access to the destination        |
+//     | load_box         | even seeds: when no warp can continue; odd seeds: | any access to the destination        |
+//     |                  | at a random moment                                |                                      |
+//     | mma_async        | at the mma_wait that completes its group          | writes to its shared operands, any   |
+//     |                  |                                                   | access to its registers              |
+//     | store_box,       | at the wait_boxes that completes its group        | writes to the shared memory that the |
+//     | add_rows         |                                                   | op reads                             |
 //
-// Races are found by the order of events, not by luck. Each warp counts its barriers, arrivals and fences, and its lanes
-// know up to which count they have seen each lane of each warp: barriers and rings hand this knowledge on (vector
-// clocks; Flanagan and Freund, "FastTrack", 2009). For every four bytes of shared memory the last write and the last
-// read of each warp are kept:
+// Races are detected by vector clocks, whatever order the warps happen to run in (Flanagan and Freund, "FastTrack",
+// 2009). Each warp has a clock that counts its barriers, arrivals and fences. Each lane has a vector clock: for every
+// lane of every warp, the last clock value whose accesses are ordered before this lane. Barriers and rings pass these
+// vector clocks on. For every four bytes of shared memory the simulator keeps the last write and each warp's last read:
 //
-//     | access                  | needs                                                                            |
+//     | access                  | requires                                                                         |
 //     |-------------------------|----------------------------------------------------------------------------------|
-//     | read                    | bytes that were written, by the same thread or before something that the reader  |
-//     |                         | has waited for                                                                   |
-//     | write, start of a copy  | the same of the last write, and of every warp's last read                        |
-//     | by tensor cores or copy | also a fence_async of the thread that wrote, before it handed on                 |
-//     | engine                  |                                                                                  |
+//     | read                    | the bytes were written by the same thread, or the write is ordered before the    |
+//     |                         | read by a barrier or ring                                                        |
+//     | write, start of a copy  | the last write and every warp's last read are ordered before the access          |
+//     | by tensor cores or TMA  | in addition, the thread that wrote executed fence_async before it arrived at the |
+//     |                         | barrier or ring                                                                  |
 //
-// What one lane has waited for or done, the other lanes of its warp have not: they may run ahead of it, or stay behind,
-// until sync_lanes or a barrier. `release` is an arrival of lane 0, which hands on what lane 0 has done, and of other
-// lanes what they had done when all last met. A warp that acts as one (ldmatrix, MMAs) has acted in all of its lanes.
+// Order holds for single lanes. What one lane has waited for or written says nothing about the other lanes of its warp,
+// which may run ahead or lag until sync_lanes or a barrier. `release` is an arrival of lane 0: it publishes the
+// accesses of lane 0, and those of the other lanes up to the last sync_lanes or barrier. Instructions of a whole warp
+// (ldmatrix, MMAs) count as accesses of all lanes.
 //
-// Also found: a barrier that more threads reach than it is for, or a warp twice; a ring used before its init_ring is
-// visible, or by load_box without fence_init; more arrivals at a stage than `filled_by` or `emptied_by`; bytes that are
-// expected but not copied, or copied but not expected; registers read before they are written, or used without the
-// mma_fence or the mma_wait that names them; collective ops that part of a warp executes; work that nobody waits for,
-// and stages that nobody releases, at the end of the block; indices outside of a tensor, a shared tile or a lane's
-// array.
+// Further findings: a barrier reached by more threads than it counts, or twice by a warp; a ring used before its
+// init_ring is visible, or by load_box without fence_init; more arrivals at a stage than `filled_by` or `emptied_by`;
+// expected bytes that no copy delivers, and copied bytes that were not expected; registers read before they are
+// written, or used without the mma_fence or mma_wait that names them; collective ops executed by part of a warp;
+// asynchronous work without a wait, and stages without a release, at the end of the block; indices outside of a tensor,
+// a shared tile or a lane's array.
 //
-// Numbers. Float32 arithmetic with the host's math functions: the short forms that a kernel for f16 or bf16 uses are
-// not modelled, and products are summed in float32. Everything else as docs/design.md has it.
+// Numbers. Arithmetic is float32 with the host's math functions, and products accumulate in float32. The approximations
+// that kernels for f16 and bf16 use are not modelled. Otherwise docs/inside/decisions-numerics.md applies.
 //
 // The workspace of a launch and the shared memory of a block hold NaN before the first write, under every seed.
 //
-// Not modelled: time, registers and their redistribution (`registers` of a role; sched.kernel's verifier counts them),
-// and banks. Warps of a warpgroup, which the hardware keeps together at mma_async, may drift apart here.
+// Not modelled: time; register counts and their redistribution (`registers` of a role, which sched.kernel's verifier
+// checks); shared-memory banks. The hardware keeps the warps of a warpgroup together at mma_async; here they may drift
+// apart.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -96,25 +100,27 @@ struct Program;
 
 struct SimulatorRun {
   uint64_t seed = 0;
-  /// For the grid of `for_work persistent`, at least 1: as many blocks as persistentBlocks
-  /// (LaunchParams.h) gives. Order grid has one for each tile.
+  /// Multiprocessors of the simulated device, at least 1. They determine the number of persistent blocks
+  /// (persistentBlocks in LaunchParams.h). A kernel with `for_work grid` has a block for each tile whatever their
+  /// number.
   int64_t multiprocessors = 1;
 };
 
 /// A kernel ready to run. Cheap to copy; all members may be called from any number of threads at once.
 class Simulator {
 public:
-  /// Of the `sched.kernel` ops that a launch of `module`, which the simulator does not keep, starts. Errors: an op that
-  /// is not expanded or that the simulator lacks, naming it.
+  /// Decodes the `sched.kernel` ops that a launch of `module` starts; `module` may be destroyed afterwards. Fails for
+  /// an op that is not expanded or that the simulator does not implement, and names the op.
   static Expected<Simulator> load(mlir::ModuleOp module);
 
-  /// One launch. `params` is followed by what LaunchParams.h says, in host memory; tensor maps are not read. O and LSE
-  /// are complete on success. The error is the first finding, at the location of its op; O and LSE then hold anything.
+  /// Simulates one launch. `params` is followed by the packed parameters (LaunchParams.h), whose addresses are in host
+  /// memory; the packed tensor maps are not read. On success all outputs are complete. The error is the first finding,
+  /// at the location of its op; the outputs are then undefined.
   Expected<void> run(const LaunchParams *params, const SimulatorRun &settings = {}) const;
 
 private:
   explicit Simulator(std::vector<std::shared_ptr<const sim::Program>> programs) : programs(std::move(programs)) {}
-  std::vector<std::shared_ptr<const sim::Program>> programs; ///< in the order of the launch
+  std::vector<std::shared_ptr<const sim::Program>> programs; ///< one per kernel, in launch order
 };
 
 } // namespace attune

@@ -1,4 +1,4 @@
-//===- Steps.cpp - What steps of several kinds share ----------------------===//
+//===- Steps.cpp - Functions used by step functions of several files ------===//
 
 #include "codegen/sim/Steps.h"
 

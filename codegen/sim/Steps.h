@@ -1,25 +1,25 @@
-//===- Steps.h - What steps of several kinds share ------------------------===//
+//===- Steps.h - Functions used by step functions of several files --------===//
 #pragma once
 
 #include "codegen/sim/Machine.h"
 
 namespace attune::sim {
 
-/// The lanes for which a condition holds.
+/// The bit mask of the lanes in which a condition is true.
 uint32_t maskOf(Warp &warp, Slot condition);
 
-/// Goes on at another step.
+/// Sets the warp's position to another step.
 Go go(Warp &warp, uint32_t position);
 
-/// Fails where elements lie outside of a shared tile.
+/// Checks that `count` elements from (stage, row, column) on lie inside a shared tile.
 bool inside(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage, int64_t row,
             int64_t column, int64_t count);
 
-/// The base of a view in one lane, as a slot that `Machine::global` reads.
+/// The slot of a view's base offset in one lane, as Machine::global takes it.
 Slot baseOf(Slot view, int lane);
 
-/// Fails where a panel of a shared tile does not start as the hardware's swizzle needs it: at a multiple of eight rows
-/// of its own.
+/// Checks that `address`, where a panel of a shared tile starts, is a multiple of eight rows of the panel, as the
+/// hardware's swizzle requires.
 bool aligned(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t address);
 
 } // namespace attune::sim

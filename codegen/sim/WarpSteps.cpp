@@ -1,4 +1,4 @@
-//===- WarpSteps.cpp - What lanes and warps tell each other ---------------===//
+//===- WarpSteps.cpp - Votes, shuffles, messages and barriers -------------===//
 //
 // Operands are in the order that Machine.h gives.
 //
@@ -94,7 +94,7 @@ Go sim::uniform(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Each lane takes the input that lane `from(lane)` holds.
+/// Sets each lane's output to the input value of lane `from(lane)`.
 template <typename From> static void gather(Warp &warp, const Step &step, size_t bytes, From from) {
   std::array<std::byte, 8 * lanes> values;
   for (int lane = 0; lane < lanes; ++lane)

@@ -9,7 +9,8 @@
 using namespace attune;
 using namespace attune::sim;
 
-/// Takes the tile of work with the number that the step is given. False where there is none, or after a finding.
+/// Starts the tile of work whose number is the step's first input. Returns false where the number is not below the
+/// bound (no work is left), or after a finding.
 static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
   int64_t number, bound;
   if (!machine.uniform(warp, step, 0, number) || !machine.uniform(warp, step, 1, bound) ||
