@@ -1,4 +1,4 @@
-//===- BlockIntegers.cpp - Integers of a block, as numbers or as SSA values ===//
+//===- BlockIntegers.cpp - Block-uniform integers as linear sums ----------===//
 
 #include "passes/analysis/mask/BlockIntegers.h"
 #include "ir/tile/Tile.h"
@@ -78,7 +78,8 @@ void BlockIntegers::setRange(Linear &x) const {
     lo += least;
     hi += most;
   }
-  // Each term takes part in one difference for either end.
+  // Known differences x - y <= most tighten the range. A term may serve only one difference for each end of the range,
+  // because each correction replaces the term's own contribution to that end.
   unsigned usedLo = 0, usedHi = 0;
   for (const Difference &known : differences) {
     auto find = [&](Value base) { return llvm::find_if(x.terms, [&](auto &term) { return term.first == base; }); };
@@ -217,7 +218,7 @@ Value BlockIntegers::constantValue(Type type, int64_t value) {
 std::optional<SmallVector<std::pair<Value, int64_t>>> BlockIntegers::orderInI32(const Linear &x) const {
   SmallVector<std::pair<Value, int64_t>> order;
   Linear partial;
-  // Positive terms first: a sum then starts with a value, not with a negation.
+  // Positive terms come first, so that a sum starts with a value rather than a negation.
   SmallVector<std::pair<Value, int64_t>> rest;
   for (bool positive : {true, false})
     llvm::copy_if(x.terms, std::back_inserter(rest), [&](auto &term) { return (term.second > 0) == positive; });
@@ -283,7 +284,7 @@ Value BlockIntegers::materialize(const Linear &x, Type type) {
     if (sum)
       sum = negative ? emit<arith::SubIOp>(sum, term) : emit<arith::AddIOp>(sum, term);
     else if (negative) {
-      // A lone term takes the constant with it.
+      // A sum of one negative term and a constant is a single subtraction.
       sum = emit<arith::SubIOp>(constantValue(type, terms.size() == 1 ? constant : 0), term);
       if (terms.size() == 1)
         constant = 0;

@@ -1,8 +1,8 @@
-//===- BlockIntegers.h - Integers of a block, as numbers or as SSA values -===//
+//===- BlockIntegers.h - Block-uniform integers as linear sums ------------===//
 //
-// Sums of values that a block knows: coefficient * value + ... + constant, each with the range of its values for every
-// launch. With a builder, what sums cannot express (division, min, max, comparison) is emitted and becomes a value of
-// its own; without, everything is a number.
+// A `Linear` is a sum coefficient * value + ... + constant of block-uniform integers, with the range of the sum for
+// every launch. With a builder, an operation that a sum cannot express (division, min, max, comparison) is emitted as
+// IR, and its result is a new base value. Without a builder, every integer is a number.
 //
 //     q0 in [0, 2^30), Sq in [0, 2^30]
 //     add(q0, 128)                     1 * q0 + 128                in [128, 2^30 + 128)
@@ -29,9 +29,9 @@ using mlir::StringRef;
 using mlir::Type;
 using mlir::Value;
 
-/// Sq, Sk and |qOffset| are at most this; runtime/Launch.cpp checks it.
+/// Upper bound of Sq, Sk and |qOffset|; runtime/Launch.cpp checks the bound.
 constexpr int64_t maxExtent = int64_t(1) << 30;
-/// Values of terms and sums of bounds stay within this, so that a few of them add up in i64.
+/// Upper bound of the magnitude of a term and of a constant, so that a sum of a few terms fits in i64.
 constexpr int64_t maxTerm = int64_t(1) << 58;
 
 using Wide = __int128;
@@ -47,14 +47,15 @@ constexpr Range int64Range = {std::numeric_limits<int64_t>::min(), std::numeric_
 
 Range rangeOf(Type type);
 
-/// sum of coefficient * base, plus a constant: an integer of the block. The values lie in `range`.
+/// A block-uniform integer: the sum of coefficient * base over `terms`, plus `constant`. Its value lies in `range`.
 struct Linear {
   SmallVector<std::pair<Value, int64_t>, 3> terms;
   int64_t constant = 0;
   Range range;
-  /// Numeric evaluation only: depends on a value of the launch that is not given.
+  /// Set by numeric evaluation only: the integer depends on a launch value that is not given, such as a run-time
+  /// scalar.
   bool unknown = false;
-  /// May lie outside what sums in i64 can hold; not to be computed with.
+  /// The integer may be too large for sums in i64; any arithmetic on it gives unboundedLinear().
   bool tooLarge = false;
 
   bool isConstant() const { return terms.empty() && !unknown && !tooLarge; }
@@ -65,7 +66,7 @@ struct Linear {
 
 Linear constantOf(int64_t value);
 
-/// A condition of the block: known, or an i1 value.
+/// A block-uniform condition: a constant (`known`) or an i1 SSA value.
 struct Condition {
   std::optional<bool> known;
   Value value;
@@ -73,23 +74,24 @@ struct Condition {
 
 class BlockIntegers {
 public:
-  /// Without a builder, of numbers.
+  /// A null `builder` selects numeric evaluation: every integer must be a number.
   BlockIntegers(Location loc, OpBuilder *builder) : builder(builder), loc(loc) {}
   virtual ~BlockIntegers() = default;
 
   Value toI32(const Linear &value, StringRef name);
-  /// A condition as an i1.
+  /// Emits `condition` as an i1 value.
   Value toI1(const Condition &condition);
 
 protected:
-  /// A base as a value of the block, at the time when it is needed.
+  /// Returns `base` as an SSA value at block level; called when a sum that contains `base` is emitted.
   virtual Value atBlock(Value base) = 0;
 
   Linear base(Value value, Range range);
   static Linear unknownLinear();
-  /// Of no known size. Where a single base value is too large, it keeps its term; see isWide.
+  /// An integer without a known bound (`tooLarge`, no terms). A single base value that is too large for sums keeps its
+  /// term instead; see isWide.
   static Linear unboundedLinear();
-  /// An i64 that is a base value as it stands: not to be computed with, but compared.
+  /// Whether `x` is a single base value that is too large for sums. Such an i64 can be compared but not computed with.
   static bool isWide(const Linear &x);
 
   Linear scale(const Linear &x, int64_t factor);
@@ -103,7 +105,7 @@ protected:
   Linear divide(const Linear &x, int64_t divisor);
 
   Condition lessEqual(const Linear &x, const Linear &y) { return isOrdered(x, y, false); }
-  /// x <= y, or x < y.
+  /// x < y if `strictly`, else x <= y.
   Condition isOrdered(const Linear &x, const Linear &y, bool strictly);
   Condition both(const Condition &x, const Condition &y);
   Condition either(const Condition &x, const Condition &y);
@@ -122,7 +124,7 @@ protected:
 
   OpBuilder *builder;
   Location loc;
-  /// What is known of two bases beyond their ranges: x - y <= most.
+  /// A bound on two base values that does not follow from their ranges: x - y <= most.
   struct Difference {
     Value x, y;
     int64_t most;
@@ -136,12 +138,12 @@ private:
     return reinterpret_cast<const void *>(uintptr_t(predicate));
   }
 
-  /// The least and the most that coefficient * base can be.
+  /// The minimum and the maximum of coefficient * base for `term`.
   std::pair<Wide, Wide> termRange(std::pair<Value, int64_t> term) const;
   void setRange(Linear &x) const;
   template <typename OpTy> Linear extreme(const Linear &x, const Linear &y, bool maximum);
 
-  /// The order in which the terms add up in i32 without overflow on the way; nothing where there is none.
+  /// An order of the terms in which no partial sum overflows i32; nullopt if there is no such order.
   std::optional<SmallVector<std::pair<Value, int64_t>>> orderInI32(const Linear &x) const;
   Type naturalType(const Linear &x);
   Type commonType(const Linear &x, const Linear &y);

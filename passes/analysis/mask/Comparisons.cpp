@@ -1,4 +1,4 @@
-//===- Comparisons.cpp - The elements of a tile for which x <= y ----------===//
+//===- Comparisons.cpp - Solves integer comparisons for the elements of a tile ===//
 
 #include "passes/analysis/mask/Visibility.h"
 
@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// Whether nothing is known of the value but its type.
+/// Whether the form is no tighter than the full range of i32.
 static bool isVague(const Form &x) {
   return !x.looped && !x.fixed && x.lo.isConstant() && x.hi.isConstant() && x.lo.constant <= int32Range.lo &&
          x.hi.constant >= int32Range.hi;
@@ -17,7 +17,7 @@ static bool isVague(const Form &x) {
 Verdict Visibility::compare(Form x, Form y, bool strictly) {
   if (isVague(x) || isVague(y))
     return unknown<Verdict>();
-  // Parts that both have go away.
+  // Subtracting y from x cancels the multiples of a position that x and y have in common.
   if (((x.looped && y.looped) || (x.fixed && y.fixed)) && (!x.looped || !y.looped || x.divisor == y.divisor)) {
     x = sum(x, signedForm(y, true), int64Range);
     y = exactly(constantOf(0), {0, 0});
@@ -31,7 +31,8 @@ Verdict Visibility::compare(Form x, Form y, bool strictly) {
 }
 
 template <typename Set> Set Visibility::atMost(Side x, Side y, int64_t slack) {
-  // |a| <= y is a <= y && -a <= y, and so on: exact, and each part is linear.
+  // A comparison of min, max, abs or select is split into linear comparisons: |a| <= y is a <= y && -a <= y. The split
+  // is exact.
   for (bool right : {false, true}) {
     Side side = right ? y : x;
     Operation *definition = side.known ? nullptr : side.value.getDefiningOp();
@@ -47,7 +48,8 @@ template <typename Set> Set Visibility::atMost(Side x, Side y, int64_t slack) {
       parts = {{definition->getOperand(0)}, {definition->getOperand(0), true}};
     } else if (isa<arith::SelectOp>(definition) && std::is_same_v<Set, Bounds> &&
                !isVague(form(definition->getOperand(1))) && !isVague(form(definition->getOperand(2)))) {
-      // Each side where its condition holds. (A verdict is by the condition as well, in the form of the select.)
+      // Each operand of the select is compared where the select's condition picks that operand. Only Bounds need this
+      // split: for a Verdict, choiceForm() already uses the condition.
       --splits;
       auto where = [&](bool not_, Side chosen) {
         return conjunction(visit<Set>(definition->getOperand(0), not_),
@@ -90,7 +92,7 @@ void Visibility::narrow(Form &x, Range other) {
   Wide limit = Wide(1) << 40;
   if (!isWide(x.lo) || !(x.lo == x.hi) || x.looped || x.fixed || other.lo < -limit || other.hi > limit)
     return;
-  // Twice the size, so that a negated side stays outside too.
+  // The clamp is at twice the other side's magnitude, so that the clamped value is outside `other` also when negated.
   int64_t bound = 2 * std::max(std::abs(other.lo), std::abs(other.hi)) + 2;
   Type type = builder->getI64Type();
   Value value = convert(atBlock(x.lo.terms[0].first), type);
@@ -133,7 +135,7 @@ Bounds Visibility::solve(const Form &x) {
 }
 
 Linear Visibility::quotient(const Linear &x, int64_t divisor) {
-  // What is negative lies before every position.
+  // Positions start at 0 here, so a negative bound has the same effect as a bound of 0.
   if (!mayBeNegative(loopedAxis))
     return divide(maximum(x, constantOf(0)), divisor);
   if (x.unknown || x.tooLarge || x.range.lo >= 0)
@@ -143,7 +145,7 @@ Linear Visibility::quotient(const Linear &x, int64_t divisor) {
 
 Linear Visibility::firstIndex(const Linear &least, int64_t divisor) {
   Linear position = scale(least, divisor);
-  // Truncation: 0 is the quotient of 2 * divisor - 1 positions.
+  // Division truncates towards zero, so all positions from 1 - divisor to divisor - 1 have the quotient 0.
   if (divisor != 1 && mayBeNegative(loopedAxis))
     position = select(lessEqual(least, constantOf(0)), addConstant(position, 1 - divisor), position);
   return loopedAxis.offset == constantOf(0) ? position : subtract(position, loopedAxis.offset);

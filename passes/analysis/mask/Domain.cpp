@@ -1,4 +1,4 @@
-//===- Domain.cpp - The tiles of a mask as a tile.domain, and its cuts ----===//
+//===- Domain.cpp - Builds the tile.domain and the row cuts of a mask -----===//
 
 #include "ir/NestedOps.h"
 #include "passes/analysis/Dependences.h"
@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// What the regions of a domain need not compute for each tile again moves in front of it.
+/// Moves ops of the domain's regions that do not depend on the tile index to before the domain.
 static void hoistFromRegions(tile::DomainOp domain) {
   for (Region &region : domain->getRegions())
     for (Block &body : region)
@@ -19,23 +19,23 @@ static void hoistFromRegions(tile::DomainOp domain) {
           op.moveBefore(domain);
 }
 
-/// Erases those of `ops`, a stretch of a block, that nothing needs.
+/// Erases the ops among `ops`, listed in program order, whose results are unused.
 static void eraseDead(ArrayRef<Operation *> ops) {
   for (Operation *op : llvm::reverse(ops))
     if (isOpTriviallyDead(op))
       op->erase();
 }
 
-/// The conjuncts by what they leave of any one row.
+/// Classifies the mask's conjuncts by which keys (or queries) each leaves visible to a single row.
 static Visibility::RowConjuncts rowConjuncts(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values) {
-  // It shows in what the analysis of one row emits, which nothing else needs.
+  // The analysis of a row emits IR that nothing uses; the scratch region discards that IR.
   OpBuilder::InsertionGuard guard(builder);
   Region scratch;
   Value index = builder.createBlock(&scratch, {}, builder.getI32Type(), op.getLoc())->getArgument(0);
   return Visibility(op, builder, values.atRow(index)).rowConjuncts();
 }
 
-/// " at NAME:LINE:COLUMN", if that is known.
+/// The text " at NAME:LINE:COLUMN" for an error or remark; empty if the location is unknown.
 static std::string placeOf(Location loc) {
   auto place = loc->findInstanceOf<FileLineColLoc>();
   if (!place)
@@ -48,12 +48,14 @@ static bool isSomewhereFull(const VisitedPart &part) {
   return !(part.fullBegin == part.fullEnd) && !(part.fullBegin == part.end);
 }
 
-/// Conditions of both axes of which every element is evaluated by a kernel in front; each is a loop of that, and a table.
+/// The maximum number of conditions on both axes that the bounds kernel evaluates element by element. Each condition
+/// costs a loop over all elements and a table.
 static constexpr size_t mostCounted = 8;
 
 namespace {
 
-/// Writes one tile.domain: the ends of its segments, and what its region says of a tile.
+/// Writes one tile.domain: the ends of its segments, the `where` region that tests a tile, and the `groups` region that
+/// tests 32 tiles.
 class DomainWriter {
 public:
   DomainWriter(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values)
@@ -62,13 +64,13 @@ public:
   tile::DomainOp write(FullBy fullBy) {
     const Visibility::RowConjuncts ofRow = rowConjuncts(builder, op, values);
     chooseByTile(ofRow.loose);
-    // Cuts have conditions of their own.
+    // With FullBy::Rest, a tile that only cuts affect is full: each cut is a map with its own condition.
     const std::vector<VisitedPart> parts = fullBy == FullBy::Rest ? analysis.tilesBy(ofRow.rest, false)
                                            : analysis.judgedByTile().empty()
                                                ? analysis.tiles()
                                                : analysis.tilesBy(analysis.conjuncts(), true);
     hasFull = llvm::any_of(parts, isSomewhereFull);
-    // The region, first: without full tiles in it the segments have none.
+    // `where` is written before the segments, because no segment is full if `where` finds no tile full.
     writeWhere();
     for (const VisitedPart &part : parts)
       writeSegments(part);
@@ -92,8 +94,8 @@ public:
   SmallVector<BoundsTable> tables;
 
 private:
-  /// Begins a region of the domain, which is asked of an index and, where heads are rounds, of the round: that index,
-  /// and the values with the round's head.
+  /// Creates the entry block of a region of the domain, with the arguments tile index and, if the domain iterates over
+  /// heads, iteration. Returns the tile index and the block values with the iteration's head.
   std::pair<Value, BlockValues> ask(Region &region, BlockValues values) {
     Value index = builder.createBlock(&region, {}, builder.getI32Type(), loc)->getArgument(0);
     if (values.firstHead) {
@@ -103,7 +105,8 @@ private:
     return {index, values};
   }
 
-  /// Of the conjuncts that are no intervals of a row, those by which a tile of both axes may be left out.
+  /// Chooses the conjuncts that `where` tests for each tile: conjuncts in `loose`, which intervals of a row do not
+  /// describe exactly, whose test can skip tiles.
   void chooseByTile(ArrayRef<Conjunct> loose) {
     OpBuilder::InsertionGuard guard(builder);
     Region scratch;
@@ -168,8 +171,9 @@ private:
     writeGroups();
   }
 
-  /// What groups of tiles are asked: the conditions of which a tile reads tables of its own, a load from memory for
-  /// every 32 tiles. A table of all tiles is not made again for groups, and arithmetic alone needs none.
+  /// Writes the `groups` region, which tests a group of 32 tiles with one load. The region contains the conditions that
+  /// read per-tile tables of the looped axis. Tables over both axes have no version for groups, and conditions without
+  /// table reads are cheap to test for each tile.
   void writeGroups() {
     if (values.part)
       return;
@@ -239,7 +243,8 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   DomainWriter writer(builder, op, values);
   tile::DomainOp domain = writer.write(fullBy);
 
-  // Tables that the result does without are not made.
+  // Folding can leave table reads unused. Dead reads are erased, and only tables that are still read are added to
+  // `bounds`.
   SmallVector<Operation *> made;
   for (Operation &op :
        llvm::make_range(before ? std::next(Block::iterator(before)) : block->begin(), Block::iterator(domain)))
@@ -260,7 +265,7 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
 }
 
 namespace {
-/// A block apart from any kernel, whose arguments are the values that an analysis of a tile of queries starts from.
+/// A block outside of any kernel. Its arguments are the BlockValues for an analysis of a tile of queries.
 struct ScratchBlock {
   ScratchBlock(attn::AttentionOp op, int64_t tileQ, int64_t tileK) : builder(op.getContext()), loc(op.getLoc()) {
     block = builder.createBlock(&region);
@@ -281,7 +286,8 @@ struct ScratchBlock {
 };
 } // namespace
 
-/// The same block with a tile of the other axis than `looped`, whichever: what is asked of it depends on none.
+/// The same values with `anyTile` as the fixed tile and `looped` as the looped axis. The callers' results do not depend
+/// on which tile is fixed.
 static BlockValues loopingOver(MaskAxis looped, BlockValues values, Value anyTile) {
   values.q0 = looped == MaskAxis::Keys ? anyTile : Value();
   values.k0 = looped == MaskAxis::Keys ? Value() : anyTile;
@@ -343,7 +349,8 @@ SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op,
   return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};
 }
 
-/// Where looped tiles are full by `rest`, without tables: a part's rows know more than the block's.
+/// The ranges of positions whose tiles are full by the conjuncts `rest`, without tables, for one warpgroup's part of
+/// the rows: a tile that is partial for the block may be full for a warpgroup.
 static SmallVector<std::pair<Value, Value>> fullPositions(OpBuilder &builder, attn::AttentionOp op,
                                                           const BlockValues &values, ArrayRef<Conjunct> rest) {
   SmallVector<std::pair<Value, Value>> full;
@@ -370,13 +377,14 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   auto add = [&](ArrayRef<Conjunct> conjuncts, bool begins, bool ends) {
     Interval full = analysis.fullInterval(conjuncts);
     full = begins == ends ? analysis.withBothEnds(full) : analysis.withOneEnd(full, begins);
-    // An end each: the comparisons of both at once take a device compiler a register for each element.
+    // Each end is a cut of its own: for a map that compares both ends, the device compiler takes an additional register
+    // for each element.
     if (begins)
       split.cuts.push_back({llvm::to_vector(conjuncts), analysis.beginOf(full, "full_from"), {}});
     if (ends)
       split.cuts.push_back({llvm::to_vector(conjuncts), {}, analysis.endOf(full, "full_to")});
   };
-  // Every row ends where the looped axis does.
+  // There is always a cut at the end, because the looped axis ends for every row.
   add(ofRow.upper, false, true);
   if (!ofRow.lower.empty())
     add(ofRow.lower, true, false);
@@ -394,7 +402,7 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
 }
 
 namespace {
-/// Compares columns of the looped tile that begins at index `origin` with ends of a row.
+/// Compares a column of the looped tile that begins at index `origin` with the begin or the end of a row's interval.
 class ColumnComparisons {
 public:
   ColumnComparisons(OpBuilder &builder, Location loc, Visibility &analysis, Value origin, Value column)
@@ -410,7 +418,7 @@ public:
 private:
   Value compare(arith::CmpIPredicate predicate, Value end) {
     auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 32); };
-    // In columns of the tile, from none to all.
+    // The interval's end as a column of the tile, clamped to [0, tile].
     Value columns = arith::SubIOp::create(builder, loc, end, origin, arith::IntegerOverflowFlags::nsw);
     columns = arith::MinSIOp::create(builder, loc, columns, constant(analysis.getLooped().tile));
     columns = arith::MaxSIOp::create(builder, loc, columns, constant(0));

@@ -1,11 +1,12 @@
-//===- Floats.cpp - Comparisons of floats ---------------------------------===//
+//===- Floats.cpp - Solves float comparisons for the elements of a tile ---===//
 //
-// An integer as a float is compared with something of the block by integers alone: conversion is monotone, so that
+// A comparison of a converted integer with a block-uniform float becomes a comparison of integers, because conversion
+// to float is monotone:
 //
 //     float(q - k) < w        is        q - k <= the last integer whose float is below w
 //
-// Where floats are further apart than integers, beyond 2^24, that is found from the middle between w and the float before
-// it. Any other float of one axis has bounds of a table.
+// Beyond 2^24 floats are further apart than integers. The last integer is then found from the midpoint between w and
+// the float before w. Any other float that depends on one axis is bounded by a per-tile table.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,17 +21,17 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// Floats are cut to this, which no integer that is compared comes near.
+/// Floats are clamped to this magnitude, which is above every compared integer (2^32).
 static constexpr float mostFloat = 0x1p33F;
-/// Below and above all of these.
+/// -noInteger is below and noInteger is above every compared integer and every clamped float.
 static constexpr int64_t noInteger = int64_t(1) << 34;
 static constexpr mask::Range comparedIntegers = {-(int64_t(1) << 32), int64_t(1) << 32};
-/// From here on not every integer is a float.
+/// From this magnitude on, some integers are not representable as float.
 static constexpr float lastExact = 0x1p24F;
-/// x - |x| * this is the float before x.
+/// x - |x| * toPrevious is the float before x.
 static constexpr float toPrevious = 0x1.000002p-24F;
 
-/// The last integer whose float is below y, a number.
+/// The last integer whose float is below the constant y.
 static int64_t lastBelow(float y) {
   const float x = std::clamp(y, -mostFloat, mostFloat);
   int64_t last = 0;
@@ -41,7 +42,7 @@ static int64_t lastBelow(float y) {
   return float(last) < y ? last : last - 1;
 }
 
-/// The same at the block.
+/// Emits lastBelow(y) for a value y at block level.
 static Value emitLastBelow(OpBuilder &builder, Location loc, Value y) {
   const Type f32 = builder.getF32Type(), i64 = builder.getI64Type();
   auto real = [&](float value) -> Value {
@@ -70,7 +71,8 @@ static Value emitLastBelow(OpBuilder &builder, Location loc, Value y) {
 }
 
 Linear Visibility::lastInteger(Value y, bool below, int64_t ofNaN) {
-  // Of those at most y it is what is left of the first whose negative is below -y.
+  // float(i) > y is float(-i) < -y. With n the last integer whose float is below -y, that is i >= -n. The last integer
+  // whose float is at most y is therefore -n - 1.
   auto mirrored = [&](const Linear &x) { return addConstant(scale(x, -1), -1); };
   FloatAttr constant;
   if (matchPattern(y, m_Constant(&constant))) {
@@ -98,7 +100,7 @@ std::optional<std::pair<Value, Value>> Visibility::floatEnds(Value value) {
   return std::pair(known, known);
 }
 
-/// The integer whose float the value is.
+/// The integer operand if `value` is a conversion from integer (not i1) to float, else null.
 static Value integerOf(Value value) {
   auto conversion = value.getDefiningOp<arith::SIToFPOp>();
   return conversion && !conversion.getIn().getType().isInteger(1) ? conversion.getIn() : Value();
@@ -112,7 +114,7 @@ bool Visibility::comparesByTable(arith::CmpFOp compare) {
 }
 
 template <typename Set> Set Visibility::isLess(Value x, Value y, bool strictly, bool negate) {
-  // An integer and something of the block or of a table.
+  // One side is a converted integer; the other side is uniform or bounded by a per-tile table.
   for (bool right : {false, true}) {
     Value integer = integerOf(right ? y : x), other = right ? x : y;
     if (!integer || isUniform(integer) || !form(integer).values.within(comparedIntegers))
@@ -120,7 +122,8 @@ template <typename Set> Set Visibility::isLess(Value x, Value y, bool strictly, 
     auto ends = floatEnds(other);
     if (!ends)
       continue;
-    // i <= last, or on the right i >= last + 1; of NaN for no i.
+    // With the integer i on the left, the comparison is i <= last; on the right it is i >= last + 1. `last` for NaN is
+    // chosen so that the comparison holds for no i.
     auto lastOf = [&](Value end) {
       return lastInteger(end, right ? !strictly : strictly, right ? noInteger : -noInteger);
     };
@@ -140,7 +143,8 @@ template <typename Set> Set Visibility::isLess(Value x, Value y, bool strictly, 
                                                 x, y);
   };
   Value any = compare(a->first, b->second), all = compare(a->second, b->first);
-  // The infinities of a table may stand for NaN, of which nothing holds.
+  // A table has -inf and inf for a tile that contains NaN, and no comparison with NaN holds. `all` therefore requires
+  // finite bounds.
   auto require = [&](Value end, Value of) {
     if (isUniform(of))
       return;
@@ -163,7 +167,7 @@ template <typename Set> Set Visibility::compareFloats(arith::CmpFOp compare, boo
     Set first = isLess<Set>(x, y, strictly, negate), second = isLess<Set>(y, x, strictly, negate);
     return all != negate ? conjunction(first, second) : disjunction(first, second);
   };
-  // What holds of NaN too is the opposite of something that does not.
+  // An unordered predicate (true for NaN) is the negation of an ordered predicate.
   switch (compare.getPredicate()) {
   case Predicate::OLT:
     return isLess<Set>(x, y, true, negate);

@@ -1,4 +1,4 @@
-//===- Parts.cpp - Elements that are constant in parts of a tile ----------===//
+//===- Parts.cpp - Bounds of elements that are constant in parts of a tile ===//
 
 #include "passes/analysis/mask/RegionForms.h"
 
@@ -10,9 +10,9 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// Reads that a tile is asked for in place of an entry of a table.
+/// The maximum number of elements that are read for a tile in place of one entry of a table over both axes.
 static constexpr size_t mostParts = 8;
-/// Operations that are computed again for each part.
+/// The maximum number of operations that are recomputed for each part.
 static constexpr size_t mostOperations = 16;
 
 std::optional<std::pair<int64_t, int64_t>> RegionForms::quotientSteps(Value value) {
@@ -46,8 +46,8 @@ std::optional<std::pair<Value, Value>> RegionForms::partEnds(Value value) {
   const auto steps = quotientSteps(value);
   if (!steps || !(fixedAxis.offset == constantOf(0)) || !(loopedAxis.offset == constantOf(0)))
     return std::nullopt;
-  // The first positions of the parts. Tiles begin at multiples of their size; where no quotient changes within one it is
-  // a part itself.
+  // One position in each part. Tiles begin at multiples of their size, so a tile whose size divides the step is one
+  // part. If neither size nor step divides the other, a part may begin anywhere, and the tile's last position is added.
   auto partsOf = [&](int64_t step, const Axis &axis) {
     const bool fits = step % axis.tile == 0 || axis.tile % step == 0;
     const Linear first = axis.argument == fixedAxis.argument ? fixedBegin : scale(*loopedTile, axis.tile);

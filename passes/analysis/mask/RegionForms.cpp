@@ -37,11 +37,11 @@ RegionForms::RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, co
 const Linear &RegionForms::fixedEnd() {
   if (!fixedEndValue) {
     Linear end = addConstant(fixedBegin, fixedAxis.tile);
-    // A single row needs no cut: what a row beyond the sequence sees is never stored.
+    // The end of a single row is not clamped to the count: results of a row beyond the sequence are never stored.
     fixedEndValue = fixedAxis.tile == 1 && builder ? end : minimum(end, fixedAxis.count);
     if (fixedEndValue->terms.size() == 1 && !(*fixedEndValue == fixedAxis.count)) {
       Value end = fixedEndValue->terms[0].first;
-      // A part of the rows may begin past the count.
+      // fixedBegin < end holds for a block's tile, but one warpgroup's part of the rows may begin past the count.
       if (!values.part && fixedBegin.terms.size() == 1 && fixedBegin.constant == 0) {
         differences.push_back({fixedBegin.terms[0].first, end, -1});
         differences.push_back({end, fixedBegin.terms[0].first, fixedAxis.tile});
@@ -287,7 +287,7 @@ Form RegionForms::computeForm(Value value) {
   }
   if (isa<arith::ExtUIOp>(definition))
     return opaque(value, {0, 1});
-  // Not linear. Uniform values are computed as written; of the others, bounds.
+  // The remaining operations are not linear. A uniform result is computed as written, any other result gets bounds.
   if (isa<arith::DivSIOp, arith::ShRSIOp>(definition))
     return quotientForm(definition);
   if (isa<arith::RemSIOp>(definition))
@@ -329,7 +329,7 @@ Form RegionForms::extentForm(attn::ExtentOp extent) {
 }
 
 std::optional<unsigned> RegionForms::axisOfLength(Value value) {
-  // Of min(max(lengths[b], 0), capacity), what is clamped; null of anything else.
+  // For min(max(x, 0), capacity), the operation that defines x; null for any other value.
   auto clamped = [](Value of) -> Operation * {
     auto least = of ? of.getDefiningOp<arith::MinSIOp>() : arith::MinSIOp();
     auto greatest = least ? least.getLhs().getDefiningOp<arith::MaxSIOp>() : arith::MaxSIOp();
@@ -390,7 +390,7 @@ Form RegionForms::quotientForm(Operation *definition) {
   bool shift = isa<arith::ShRSIOp>(definition);
   int64_t divisor = !shift ? *by : *by >= 0 && *by < 62 ? int64_t(1) << *by : 0;
   Form x = form(definition->getOperand(0));
-  // An arithmetic shift rounds down, a division towards zero.
+  // An arithmetic shift rounds down, whereas quotients of forms round towards zero: they differ for negative values.
   if (divisor <= 0 || (shift && x.values.lo < 0))
     return opaque(value);
   Range range = {x.values.lo / divisor, x.values.hi / divisor};
@@ -425,7 +425,7 @@ Form RegionForms::remainderForm(Operation *definition) {
     return opaque(value, range);
   if (x.looped && !loopedTile)
     return anything(range);
-  // What has one quotient keeps its order.
+  // If x.lo and x.hi have the same quotient, the remainders lie between those of x.lo and x.hi.
   x = collapsed(x);
   const Linear length = subtract(x.hi, x.lo);
   if (x.lo.unknown || x.hi.unknown || x.lo.tooLarge || x.hi.tooLarge || length.tooLarge || length.range.lo >= size)
@@ -454,7 +454,8 @@ Form RegionForms::choiceForm(Operation *select) {
   Value value = select->getResult(0);
   const Form x = form(select->getOperand(1)), y = form(select->getOperand(2));
   Range range = {std::min(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)};
-  // One table in place of those of the sides, as of a quotient by a run-time scalar, which is a select.
+  // A select that reads tables is tabulated as a whole, which takes one table instead of one for each operand. (A
+  // quotient by a run-time scalar is such a select.)
   if (isUniform(value) ||
       (dependsOnOneAxis(value) && (readsMemory(value, fixedAxis) || readsMemory(value, loopedAxis))))
     return opaque(value, range);

@@ -1,14 +1,14 @@
 //===- RegionForms.h - Values of a mask region as linear forms of q and k -===//
 //
-// A form says what a value of the region is for one tile of the fixed axis: a multiple of the position along the looped
-// axis, or of a quotient of it, a multiple of that along the fixed axis and something between two integers of the
-// block. With queries fixed, a loop over keys:
+// A form describes a value of the region for one tile of the fixed axis. The form is a sum of a multiple of the looped
+// position (or of a quotient of that position), a multiple of the fixed position, and a rest that lies between two
+// block-uniform integers. Examples with queries fixed and a loop over keys:
 //
 //     q - k / 4 + w                    looped -1, divisor 4, fixed 1, lo = hi = w
 //     k % 8                            looped 0, fixed 0, lo 0, hi 7
-//     ids[q]                           lo, hi: the least and the greatest that the tile's rows read
+//     ids[q]                           lo, hi: the minimum and the maximum over the tile's rows
 //
-// Positions are what the region has for q and k: an index of the sequence, that of a query plus the query offset.
+// A position is a value of the region's argument q or k: the index in the sequence, for q plus the query offset.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,8 +22,8 @@
 
 namespace attune::mask {
 
-/// A value of the region: looped * trunc(l / divisor) + fixed * f + something in [lo, hi], for the positions l and f
-/// along the axes. `values` bounds the value itself for every launch; it never wraps to get there.
+/// A value of the region as looped * trunc(l / divisor) + fixed * f + r with r in [lo, hi], for the positions l and f
+/// along the looped and the fixed axis. `values` bounds the value for every launch; no operation on the way wraps.
 struct Form {
   int64_t looped = 0, divisor = 1, fixed = 0;
   Linear lo, hi;
@@ -39,26 +39,27 @@ struct Form {
   }
 };
 
-/// One of the axes of a score: positions [offset, offset + count) in tiles.
+/// Axis q or k of the score: positions [offset, offset + count), in tiles of `tile` positions.
 struct Axis {
-  unsigned argument; ///< of the region: 2 for q, 3 for k
+  unsigned argument; ///< index of the mask region's argument: 2 for q, 3 for k
   int64_t tile;
   Linear count, offset = constantOf(0);
 
   StringRef name() const { return argument == 2 ? "q" : "k"; }
 };
 
-/// The forms of one mask's values for one tile of the fixed axis, and uniform values at block level.
+/// Computes the forms of one mask's values for one tile of the fixed axis, and emits uniform values at block level.
 class RegionForms : public BlockIntegers {
 protected:
-  /// The tile is given by SSA values. What has no form has bounds where `tables` collects those that it needs; with
-  /// `tile`, the index of a tile of the looped axis, in both directions.
+  /// The fixed tile is given by SSA values. If there are `tables`, a value that forms cannot express gets bounds from a
+  /// per-tile table, which is added to `tables`. Values of the looped axis need `tile`, the index of a looped tile,
+  /// too.
   RegionForms(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, BoundsTables *tables, Value tile);
-  /// The tile is given by numbers; with `tile`, the one of the looped axis too.
+  /// The fixed tile is given by numbers, and so is the looped tile if there is a `tile`.
   RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes, std::optional<int64_t> tile);
 
   const Axis &axisOf(unsigned argument) const { return argument == fixedAxis.argument ? fixedAxis : loopedAxis; }
-  /// An index of the looped axis, in [0, count].
+  /// Clamps an index of the looped axis to [0, count].
   Linear clampToLooped(const Linear &x) { return maximum(minimum(x, loopedAxis.count), constantOf(0)); }
   /// The end of the fixed tile, min(first + tile, count).
   const Linear &fixedEnd();
@@ -66,17 +67,18 @@ protected:
   Linear firstFixed() { return add(fixedBegin, fixedAxis.offset); }
   Linear lastFixed() { return addConstant(add(fixedEnd(), fixedAxis.offset), -1); }
 
-  /// A uniform value of the region, computed at block level exactly as written.
+  /// Emits a uniform value of the region at block level, by the same operations as in the region.
   Value atBlock(Value value) override;
 
   /// Whether the value depends on the position along the axis.
   bool dependsOn(Value value, const Axis &axis) { return argumentsOf(value) >> axis.argument & 1; }
   bool dependsOnOneAxis(Value value) { return dependsOn(value, fixedAxis) != dependsOn(value, loopedAxis); }
   bool isUniform(Value value) { return !dependsOn(value, fixedAxis) && !dependsOn(value, loopedAxis); }
-  /// Whether the value depends on the head, where that is one of the rounds of the domain and not known.
+  /// Whether the value depends on the head while the domain iterates over the heads of a group, so that the block as a
+  /// whole has no single head.
   bool differsByIteration(Value value) { return values.firstHead && !values.h && (argumentsOf(value) >> 1 & 1); }
 
-  /// What is known of a condition in the tile: whether it holds everywhere, and whether nowhere.
+  /// What is known about a condition: `always` if it holds for every element of the tile, `never` if for no element.
   struct Choice {
     Condition always, never;
   };
@@ -87,35 +89,37 @@ protected:
   static Form anything(Range range);
   Form sum(Form x, Form y, Range range);
   Form signedForm(const Form &x, bool negative);
-  /// Counts the part of the looped axis to the interval, for all positions of the sequence or of the tile.
+  /// Replaces the form's looped term by its range over the looped tile, or over the whole sequence if no looped tile is
+  /// given: the range is added to [lo, hi].
   void collapseLooped(Form &x);
-  /// The same for the fixed tile.
+  /// Replaces the form's fixed term by its range over the fixed tile.
   void collapseFixed(Form &x);
   Form collapsed(Form x);
 
-  /// The least and the greatest of a value that is not uniform in the tile, from memory: by a table, or of both axes by
-  /// elements.
+  /// The minimum and the maximum over the tile of a non-uniform value, as values read from memory: from a per-tile
+  /// table, or from elements of the tensor if the value depends on both axes.
   std::optional<std::pair<Value, Value>> endsInMemory(Value value) {
     return dependsOnOneAxis(value) ? tabledEnds(value) : partEnds(value);
   }
-  /// The least and the greatest of the value in the tile, by a table; of bool, whether all and any are true. Of what
-  /// depends on the looped axis where there is a tile of it. Nothing where as many values of one axis as the analysis
-  /// takes have tables already.
+  /// Reads the minimum and the maximum of the value over the tile from a per-tile table (for i1: whether all and
+  /// whether any are true). A value of the looped axis needs a looped tile. nullopt if there are mostTables tables
+  /// already.
   std::optional<std::pair<Value, Value>> tabledEnds(Value value);
-  /// The least and the greatest in a tile of both axes of an element that depends on quotients of q and k alone, which are
-  /// constant in a few parts of the tile: the element of each is read. Nothing where the parts are too many.
+  /// The minimum and the maximum over a tile of both axes of a loaded element whose indices use quotients of q and k
+  /// only (blocks[q / 128, k / 128]). The element is constant in each of a few parts of the tile, and is read once for
+  /// each part. nullopt if there are too many parts.
   std::optional<std::pair<Value, Value>> partEnds(Value value);
-  /// Whether what is known of the value so far is by a table, or an element of the tile, that depends on the axis.
+  /// Whether the bounds found so far for the value come from a table, or an element in memory, that depends on `axis`.
   bool readsMemory(Value value, const Axis &axis);
-  /// Tables of one axis, each made by every launch and read for every tile, or every block.
+  /// The maximum number of tables over one axis. Every launch fills each table, and every tile or block reads it.
   static constexpr size_t mostTables = 32;
-  bool lacksTables = false; ///< tabledEnds left out some for that
+  bool lacksTables = false; ///< tabledEnds() returned nullopt because of mostTables
 
   attn::AttentionOp op;
   BlockValues values;
   BoundsTables *tables = nullptr;
   Axis fixedAxis, loopedAxis;
-  Linear fixedBegin; ///< an index, without the offset
+  Linear fixedBegin; ///< index of the fixed tile's first row, without the query offset
   std::optional<Linear> loopedTile;
 
 private:
@@ -124,22 +128,24 @@ private:
   Value scalarValue(StringRef name, Type type);
   Value extentValue(StringRef name);
 
-  /// The first value of the region that is computed as this one is, called by the tensor that it loads or by its
-  /// operation, with a number from the second such value of the same axes on.
+  /// The first value of the region that computes the same expression as `value`, and a name for its table: the loaded
+  /// tensor or the operation, with a number from the second value of that name and the same axes on.
   std::pair<Value, std::string> canonical(Value value);
-  /// The same of all values, in one pass: those that are computed alike have one hash.
+  /// Fills `canonicals` for all values of the region in one pass, by hashes of their expressions.
   void findCanonical();
 
-  /// A bit for each argument of the region that the value depends on.
+  /// The region's arguments that the value depends on, as a bit mask.
   unsigned argumentsOf(Value value);
 
-  /// The greatest number of which q and k are only seen as quotients by multiples, for each of both; nothing where a
-  /// position itself is seen, or more than a few operations lie between.
+  /// If the value uses q and k only through quotients by constants: the greatest common divisor of the constants that
+  /// divide q, and the same for k. nullopt if the value uses q or k otherwise, or takes more than mostOperations
+  /// operations.
   std::optional<std::pair<int64_t, int64_t>> quotientSteps(Value value);
 
   Form computeForm(Value value);
   Form argumentForm(mlir::BlockArgument argument);
-  /// The axis, 2 or 3, of which the value is a sequence's own length: what the block takes as the axis's count.
+  /// The axis (2 for q, 3 for k) if the value is the sequence's own length along it, such as min(max(lengths[b], 0),
+  /// Sk), which the block uses as the axis's count; nullopt for any other value.
   std::optional<unsigned> axisOfLength(Value value);
   Form extentForm(attn::ExtentOp extent);
   Form sumForm(mlir::Operation *definition);
@@ -149,24 +155,26 @@ private:
   Form extremeForm(mlir::Operation *definition);
   Form choiceForm(mlir::Operation *select);
   Form absoluteForm(mlir::Operation *definition);
-  /// A value that the forms cannot follow: exact where it is uniform, by a table where it depends on one axis, else
-  /// anything in `range`.
+  /// The form of a value that is not linear in the positions: exact if the value is uniform, bounded by memory reads
+  /// (endsInMemory) if possible, else anything in `range`.
   Form opaque(Value value, Range range);
   Form opaque(Value value) { return opaque(value, rangeOf(value.getType())); }
-  /// The range, if it lies within the value's type: then the operation does not wrap.
+  /// The range from a to b (in any order) if the type of `value` holds it, so that the operation does not wrap; else
+  /// nullopt.
   static std::optional<Range> unwrapped(Value value, Wide a, Wide b);
   Form scaled(const Form &x, int64_t factor, Range range);
-  /// One of two values, or between them.
+  /// The form of a value that is x, is y, or lies between x and y. `low` and `high` combine the ends.
   Form joined(Form x, Form y, Range range, llvm::function_ref<Linear(const Linear &, const Linear &)> low,
               llvm::function_ref<Linear(const Linear &, const Linear &)> high);
 
   std::optional<Linear> fixedEndValue;
   std::map<std::string, Value> parameters;
   mlir::IRMapping cloned;
-  llvm::DenseMap<Value, unsigned> dependence; // argumentsOf
-  llvm::DenseSet<Value> asked;                // by tabledEnds and partEnds
+  llvm::DenseMap<Value, unsigned> dependence; // cache of argumentsOf()
+  llvm::DenseSet<Value> asked;                // values whose bounds tabledEnds() or partEnds() read from memory
   llvm::DenseMap<Value, std::pair<Value, std::string>> canonicals;
-  std::array<llvm::DenseMap<Value, size_t>, 2> withoutMemory; // readsMemory, by axis: the size of `asked` by then
+  // By axis, the values for which readsMemory() was false, with the size that `asked` had at that time.
+  std::array<llvm::DenseMap<Value, size_t>, 2> withoutMemory;
   llvm::DenseMap<Value, Form> forms;
 };
 

@@ -1,4 +1,4 @@
-//===- Samples.cpp - A mask's values at a few elements --------------------===//
+//===- Samples.cpp - Samples a condition of a mask in a few tiles ---------===//
 
 #include "passes/analysis/mask/Visibility.h"
 
@@ -10,17 +10,17 @@ using namespace attune::mask;
 
 namespace {
 
-/// Values of a region at one element, as constants.
+/// Constant-folds values of the mask region for one element (q, k).
 class Element {
 public:
-  /// `left` counts down the values that may still be computed.
+  /// `left` is the number of values that may still be computed; each computed value decrements it.
   Element(Region &region, int64_t q, int64_t k, int64_t &left) : left(left) {
     const Type type = region.getArgument(2).getType();
     values[region.getArgument(2)] = IntegerAttr::get(type, q);
     values[region.getArgument(3)] = IntegerAttr::get(type, k);
   }
 
-  /// Null for what depends on more than q and k.
+  /// The constant, or null if `value` depends on more than q and k.
   Attribute get(Value value) {
     if (auto known = values.find(value); known != values.end())
       return known->second;
@@ -36,7 +36,7 @@ public:
     Attribute result;
     if (isKnown && succeeded(definition->fold(operands, results)) && results.size() == 1) {
       result = dyn_cast<Attribute>(results[0]);
-      // Folded to one of its operands.
+      // The operation folded to one of its operands.
       if (auto operand = dyn_cast<Value>(results[0]))
         result = get(operand);
     }

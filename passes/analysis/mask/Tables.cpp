@@ -1,4 +1,4 @@
-//===- Tables.cpp - What tables of bounds say of values by q and by k -----===//
+//===- Tables.cpp - Per-tile tables with bounds of values of q and k ------===//
 
 #include "passes/analysis/mask/RegionForms.h"
 
@@ -19,8 +19,8 @@ void RegionForms::findCanonical() {
     auto known = canonicals.find(value);
     return known == canonicals.end() ? value : known->second.first;
   };
-  std::map<size_t, SmallVector<Operation *, 1>> firsts;     // by what they compute
-  std::map<std::pair<StringRef, unsigned>, unsigned> count; // by name, and which of q and k they depend on
+  std::map<size_t, SmallVector<Operation *, 1>> firsts;     // by the hash of their expression
+  std::map<std::pair<StringRef, unsigned>, unsigned> count; // by name and by dependence on q and k
   for (Operation &each : op.getMask().front()) {
     if (each.getNumResults() != 1)
       continue;
@@ -114,7 +114,8 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
 }
 
 bool RegionForms::readsMemory(Value value, const Axis &axis) {
-  // What did not, does not until something more has asked: of nested choices each is followed to the one within it.
+  // A cached `false` is valid until `asked` grows. The cache keeps nested selects linear: each select walks its
+  // operands only as far as the next inner select.
   llvm::DenseMap<Value, size_t> &without = withoutMemory[axis.argument - 2];
   SmallVector<Value> pending = {value};
   llvm::DenseSet<Value> met;

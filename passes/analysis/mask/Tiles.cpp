@@ -1,7 +1,7 @@
-//===- Tiles.cpp - The intervals of a mask as tiles -----------------------===//
+//===- Tiles.cpp - Rounds the intervals of a mask to tiles ----------------===//
 //
-// Intervals come in any order, which often shows only at a launch, and may be empty or overlap. As parts of a domain
-// they are sorted by where they begin, and each begins where the one before ends at the earliest:
+// The intervals of a hull come in any order, often known only at run time, and may be empty or overlap. As segments of
+// a domain, the intervals are sorted by begin, and each is cut to begin no earlier than the interval before it ends:
 //
 //     [6, 9) [0, 2) [8, 12)            sorted        [0, 2) [6, 9) [8, 12)
 //                                      cut           [0, 2) [6, 9) [9, 12)
@@ -59,7 +59,7 @@ void Visibility::findFull(VisitedPart &part, const Intervals &full, bool isClamp
     Linear begin = divide(addConstant(lowEnd(of), loopedAxis.tile - 1), loopedAxis.tile);
     Linear end = !toEnd && !of.hi ? part.end : divide(highEnd(of), loopedAxis.tile);
     if (full.size() > 1 && subtract(end, begin).range.hi <= 0)
-      continue; // no whole tile
+      continue; // the interval contains no whole tile
     if (isClamped) {
       begin = maximum(minimum(begin, part.end), part.begin);
       end = maximum(minimum(end, part.end), begin);
@@ -81,14 +81,15 @@ std::vector<VisitedPart> Visibility::tiles(std::optional<ArrayRef<Conjunct>> dec
   std::vector<VisitedPart> parts = visitedParts(hull);
   const bool isNever = full.empty() || patternNeedsElementMask(op, axisOf(2).tile, axisOf(3).tile);
   const bool isAlways = !isNever && !toEnd && full.front().isAll();
-  // A full interval of the whole mask that starts at 0 is empty or lies within the hull. Any other may be empty
-  // anywhere.
+  // A full interval of the whole mask that starts at 0 is empty or inside the hull, and needs no clamping. Any other
+  // full interval may be empty at a position outside of the hull.
   const bool isWithin =
       !deciding && hull.size() <= 1 && full.size() == 1 && (hull.empty() || !hull.front().lo) && !full.front().lo;
   for (VisitedPart &part : parts) {
     part.fullBegin = isAlways ? part.begin : part.end;
     part.fullEnd = part.end;
-    // Of several parts, one of a single tile counts as partial: to know better takes two comparisons in every tile.
+    // If there are several parts, a part of one tile counts as partial, because another full segment would cost two
+    // comparisons in every tile.
     const bool isShort = builder && parts.size() > 1 && subtract(part.end, part.begin).range.hi <= 1;
     if (!isNever && !isAlways && !isShort)
       findFull(part, full, !isWithin, toEnd);
@@ -152,7 +153,7 @@ Interval Visibility::withBothEnds(const Interval &x) {
 static bool isNear(const Linear &end) { return end.range.within({-maxExtent, int32Range.hi}); }
 
 Value Visibility::beginOf(const Interval &x, StringRef name) {
-  // What is empty for every launch has its other end alone.
+  // Interval::empty() has an end (0) but no begin. The count is used as its begin, so that every index is before it.
   const Linear begin = x.lo ? *x.lo : x == Interval::empty() ? loopedAxis.count : constantOf(0);
   return toI32(isNear(begin) ? begin : clampToLooped(begin), name);
 }

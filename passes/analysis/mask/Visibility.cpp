@@ -1,4 +1,4 @@
-//===- Visibility.cpp - What a mask leaves of a tile of one axis ----------===//
+//===- Visibility.cpp - Visible and full tiles of a mask, for one fixed tile ===//
 
 #include "passes/analysis/mask/Visibility.h"
 
@@ -24,7 +24,7 @@ Bounds Visibility::bounds(std::optional<ArrayRef<Conjunct>> deciding) {
   return result;
 }
 
-/// Appends the values whose conjunction the i1 value, negated or not, is; once each, however often it occurs.
+/// Appends the conjuncts of the i1 `value`, negated if `negate`, to `to`. Each conjunct is appended once.
 static void appendConjuncts(Value value, bool negate, SmallVectorImpl<Conjunct> &to,
                             llvm::DenseSet<std::pair<Value, unsigned>> &met) {
   if (!met.insert({value, negate}).second)
@@ -78,7 +78,7 @@ bool Visibility::isPossible(ArrayRef<Conjunct> conjuncts) {
 
 bool Visibility::skipsByTile(const Conjunct &conjunct) {
   const Condition possible = visit<Verdict>(conjunct.first, conjunct.second).possible;
-  // Tables of the fixed axis alone bound the loop, unless they hold what bounds can't be solved for.
+  // A conjunct that reads tables of the fixed axis alone bounds the loop already, unless solving it gave no bound.
   const bool boundsLoop =
       readsMemory(conjunct.first, fixedAxis) && !readsMemory(conjunct.first, loopedAxis) &&
       llvm::none_of(visit<Bounds>(conjunct.first, conjunct.second).hull, [](const Interval &x) { return x.isAll(); });
@@ -146,7 +146,8 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   Operation *definition = value.getDefiningOp();
   if (!definition)
     return unknown<Set>();
-  // Of what one head sees, each round is asked; all heads together see what the parts of the mask say that are for all.
+  // If the domain iterates over heads, a condition that depends on the head is tested in each iteration. The intervals,
+  // which hold for all heads together, follow only from conditions that do not depend on the head.
   const bool dependsOnIteration = differsByIteration(value);
   if (dependsOnIteration && !isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SelectOp>(definition))
     return unknown<Set>();
@@ -213,7 +214,7 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   if (!uniform)
     if (std::optional<Set> known = byEnds(endsInMemory(value)))
       return *known;
-  // Only a numeric evaluation gets here with a uniform value: one that it does not know.
+  // Only numeric evaluation reaches this line with a uniform value: an unknown condition, which counts as true.
   return uniform ? everything<Set>() : unknown<Set>();
 }
 

@@ -1,15 +1,16 @@
-//===- Visibility.h - What a mask leaves of a tile of one axis ------------===//
+//===- Visibility.h - Visible and full tiles of a mask, for one fixed tile ===//
 //
-// The mask as a tree of conditions, in two kinds of sets: Bounds are intervals of the looped axis for the rows of one
-// tile of the fixed axis, Verdict is what is known of one tile of both. How both come about is in
-// passes/analysis/MaskAnalysis.h, METHOD and TABLES.
+// Evaluates the mask region, a tree of conditions, to one of two kinds of sets. `Bounds` are intervals of the looped
+// axis for the rows of one tile of the fixed axis. `Verdict` says for one tile of both axes whether the mask may hold
+// for some elements and whether the mask holds for all. passes/analysis/MaskAnalysis.h describes the method (METHOD,
+// TABLES).
 //
-//     Intervals.cpp          and, or and not of sets
-//     Comparisons.cpp        the sets of x <= y
-//     Floats.cpp             the same of floats
-//     Visibility.cpp         the tree
-//     Tiles.cpp              the tiles of the whole
-//     Samples.cpp            what the mask hides of a few tiles
+//     Intervals.cpp          intersection and union of sets
+//     Comparisons.cpp        the set for a comparison of integers
+//     Floats.cpp             the set for a comparison of floats
+//     Visibility.cpp         the set for the tree of conditions
+//     Tiles.cpp              intervals of the whole mask rounded to tiles
+//     Samples.cpp            samples of a condition: does the condition mask whole tiles?
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,13 +19,14 @@
 
 namespace attune::mask {
 
-/// An interval of indices of the looped axis; an absent end is 0 or the count. Ends may lie outside, and lo beyond hi:
-/// empty.
+/// An interval [lo, hi) of indices of the looped axis. An absent lo means 0, an absent hi the axis's count. Ends may
+/// lie outside of [0, count]; an interval with lo >= hi is empty.
 struct Interval {
   std::optional<Linear> lo, hi;
-  /// Begins at 0, and ends there or at the count.
+  /// The interval is the whole axis or empty, by a run-time condition: lo is 0, hi is the count or 0.
   bool isAllOrNothing = false;
-  /// Its ends are those of one of several intervals, chosen together: of an empty one they say nothing by themselves.
+  /// A run-time condition selects both ends from one of several intervals. If the selected interval is empty, neither
+  /// end may be tested without the other.
   bool isChosen = false;
 
   bool isAll() const { return !lo && !hi; }
@@ -33,29 +35,30 @@ struct Interval {
   static Interval empty() { return {std::nullopt, constantOf(0)}; }
 };
 
-/// A union of intervals, in any order; of none: nothing.
+/// A union of intervals in any order; an empty list is the empty set.
 using Intervals = SmallVector<Interval, 2>;
 
-/// Nothing outside of `hull` is visible to any of the tile's rows; everything inside of `full` is to all.
+/// Indices outside of `hull` are masked for every row of the fixed tile; indices inside of `full` are visible to every
+/// row.
 struct Bounds {
   Intervals hull, full;
 };
 
-/// What a union of intervals may do where it can't be exact.
+/// How to approximate a union of intervals that cannot be exact: by a superset (Grow) or by a subset (Shrink).
 enum class Rounding { Grow, Shrink };
 
-/// An interval of visited tiles of the looped axis, and those of them that are full.
+/// A range [begin, end) of visited tiles of the looped axis. The tiles in [fullBegin, fullEnd) are full.
 struct VisitedPart {
   Linear begin, fullBegin, fullEnd, end;
 };
 
-/// What is known of a tile of queries and keys: whether the mask may hold for some of its elements, and whether it
-/// holds for all.
+/// What is known about one tile of queries and keys. `possible`: the mask may hold for some element of the tile.
+/// `certain`: the mask holds for every element.
 struct Verdict {
   Condition possible, certain;
 };
 
-/// Analyses one mask for one tile of the fixed axis, whose elements are called rows.
+/// Analyses one mask for one tile of the fixed axis. Indices of the fixed axis are called rows.
 class Visibility : public RegionForms {
 public:
   Visibility(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, BoundsTables *tables = nullptr,
@@ -66,70 +69,79 @@ public:
       : RegionForms(op, fixed, first, sizes, tile) {}
 
   const Axis &getLooped() const { return loopedAxis; }
-  /// Whether more values of the mask would have tables than the analysis takes, mostTables.
+  /// `lacksTables`: some values of the mask have no per-tile table because there are `mostTables` tables already.
   using RegionForms::lacksTables;
   using RegionForms::mostTables;
 
-  /// The mask's conjuncts, negated or not.
+  /// The conjuncts of the mask, each an i1 value with a flag for negation.
   SmallVector<Conjunct> conjuncts();
 
-  /// What a looped tile is asked in place of a full interval, given once and before anything else; of `counted` by a
-  /// table of all tiles, for which each element is evaluated.
+  /// Sets the conjuncts that are tested for each looped tile instead of restricting the full interval. Called at most
+  /// once, before any other member. The values in `counted` are looked up in a table over all tiles of both axes, which
+  /// the bounds kernel fills by evaluating every element.
   void judgeByTile(SmallVector<Conjunct> conjuncts, SmallVector<Value> counted = {}) {
     byTile = std::move(conjuncts);
     byCount = std::move(counted);
   }
   llvm::ArrayRef<Conjunct> judgedByTile() const { return byTile; }
   llvm::ArrayRef<Value> countedByTile() const { return byCount; }
-  /// The verdict of these on the looped tile.
+  /// The verdict of the conjuncts of judgedByTile() on the looped tile.
   Verdict verdict() { return verdictOf(byTile); }
   Verdict verdictOf(llvm::ArrayRef<Conjunct> conjuncts);
-  /// By numbers: whether the conjuncts may hold for some element of the looped tile.
+  /// Whether the conjuncts may hold for some element of the looped tile. For numeric evaluation (without a builder).
   bool isPossible(llvm::ArrayRef<Conjunct> conjuncts);
-  /// Whether looped tiles may be left out by what the conjunct loads or computes of each.
+  /// Whether a test of the conjunct for each looped tile can skip tiles that the loop's bounds do not exclude already.
   bool skipsByTile(const Conjunct &conjunct);
-  /// Whether looped tiles may be left out, or known to be full, by what is known of each.
+  /// Whether a test of the conjunct for each looped tile can show that a tile is fully masked, or that a tile is full.
   bool decidesByTile(const Conjunct &conjunct);
-  /// Whether the heads that it depends on are rounds of the domain.
+  /// Whether the conjunct depends on the head, and the domain iterates over the heads of a group.
   bool dependsOnIteration(const Conjunct &conjunct) { return differsByIteration(conjunct.first); }
-  /// Whether its verdict reads tables of the looped axis.
+  /// Whether the conjunct's verdict reads per-tile tables of the looped axis.
   bool testsTiles(const Conjunct &conjunct);
-  /// Whether something of both axes in it is not followed, and then whether it may hide whole tiles, which only a table
-  /// of all tiles tells: HidesFew where the rest holds for all but a few tiles at an end, no more than a table is worth;
-  /// Untried where the conjuncts asked about before took all the elements that the analysis tries.
+  /// Intervals cannot express some conditions on both axes, such as table[q, k] or q ^ k. Only a table over all tiles
+  /// of both axes shows which tiles such a condition masks.
+  ///     Nothing      the conjunct contains no such condition
+  ///     HidesNone    it does, but every sampled tile has a visible element
+  ///     HidesFew     the conjunct masks elements in a few tiles at one end of the looped axis only: not worth a table
+  ///     HidesSome    the conjunct may mask whole tiles anywhere
+  ///     Untried      earlier conjuncts used up the budget of sampled elements
   enum class Unfollowed { Nothing, HidesNone, HidesFew, HidesSome, Untried };
   Unfollowed unfollowed(const Conjunct &conjunct);
 
-  /// One part at least, in ascending order; each begins where the one before ends, or behind. Tiles are full by the
-  /// whole mask and the end of the looped axis.
+  /// The visited tiles: at least one part, in ascending order, without overlap. A tile is full if the whole mask holds
+  /// for all of its elements, and if the tile ends before the end of the looped axis.
   std::vector<VisitedPart> tiles() { return tiles({}, true); }
-  /// The same, full by conjuncts of the mask without judgedByTile(), and by the end of the looped axis if `toEnd`.
+  /// The same visited tiles, but a tile is full if the conjuncts `deciding`, except judgedByTile(), hold for all of its
+  /// elements and, if `toEnd`, if the tile ends before the end of the looped axis.
   std::vector<VisitedPart> tilesBy(llvm::ArrayRef<Conjunct> deciding, bool toEnd) { return tiles(deciding, toEnd); }
 
-  /// Where every row of the tile sees everything, by the given conjuncts: the longest such interval.
+  /// The longest interval in which the given conjuncts hold for every row of the fixed tile.
   Interval fullInterval(llvm::ArrayRef<Conjunct> conjuncts);
 
-  /// The interval, where it has no other end than its begin, or its end; else nothing.
+  /// An interval with one end only. If `begin`: [lo, count) if the interval extends to the count, else empty. If not:
+  /// [0, hi) if the interval begins at 0, else empty.
   Interval withOneEnd(const Interval &x, bool begin);
 
-  /// The interval with ends that each say by itself which tiles lie within: the count and 0 where it is empty.
+  /// The interval with ends that can be tested independently: an empty chosen interval becomes lo = count, hi = 0.
   Interval withBothEnds(const Interval &x);
 
-  /// The conjuncts of the mask by what they leave of a row, for an analysis of one row: one end of the looped axis, an
-  /// interval, or anything. Of the rest `unions` are several intervals, and of the `loose` ones intervals do not say all.
+  /// The conjuncts of the mask, classified by which indices each leaves visible to a row: [0, end) in `upper`,
+  /// [begin, count) in `lower`, [begin, end) in `both`, anything else in `rest`. Two subsets of `rest`: `unions` leave
+  /// several intervals, `loose` leave indices that intervals do not describe exactly. The fixed tile must be one row.
   struct RowConjuncts {
     SmallVector<Conjunct> upper, lower, both, rest, unions, loose;
   };
   RowConjuncts rowConjuncts();
 
-  /// The end of what conjuncts leave of the looped axis that depend on it, and neither on the fixed axis nor on rounds of heads; nothing without such
-  /// a conjunct.
+  /// An index of the looped axis after which every row is masked, by the conjuncts that depend on the looped axis alone
+  /// (not on the fixed axis or on the iteration over heads); nullopt without such a conjunct.
   std::optional<Linear> endForAll();
 
-  /// All that the conjunct may leave.
+  /// The hull of one conjunct: the conjunct masks every index outside of these intervals.
   Intervals hullOfConjunct(const Conjunct &conjunct) { return visit<Bounds>(conjunct.first, conjunct.second).hull; }
 
-  /// The ends of an interval, the count at the latest, as i32 from which an index of the looped axis can be subtracted.
+  /// The begin and the end (at most the count) of an interval as i32, bounded so that subtracting an index of the
+  /// looped axis cannot overflow.
   Value beginOf(const Interval &x, StringRef name);
   Value endOf(const Interval &x, StringRef name);
 
@@ -137,30 +149,30 @@ private:
   std::vector<VisitedPart> tiles(std::optional<llvm::ArrayRef<Conjunct>> deciding, bool toEnd);
   std::vector<VisitedPart> visitedParts(const Intervals &hull);
   void findFull(VisitedPart &part, const Intervals &full, bool isClamped, bool toEnd);
-  /// The hull of the whole mask; the full interval of `deciding` alone, of its conjuncts, without what each tile's
-  /// loads decide.
+  /// The hull of the whole mask, and the full intervals of the conjuncts `deciding` without judgedByTile() (of the
+  /// whole mask, if nullopt).
   Bounds bounds(std::optional<llvm::ArrayRef<Conjunct>> deciding);
 
   //===--------------------------------------------------------------------===//
   // The tree
   //===--------------------------------------------------------------------===//
 
-  // Set is Bounds, or Verdict on the looped tile.
+  // The template parameter Set is Bounds, or Verdict for the looped tile.
 
-  /// The elements where the i1 value, negated or not, is true.
+  /// The set of elements for which the i1 `value`, negated if `negate`, is true.
   template <typename Set> Set visit(Value value, bool negate);
   template <typename Set> Set computeSet(Value value, bool negate);
-  /// x != y of bools, or x == y.
+  /// The set for x != y of two i1 values, or for x == y if `negate`.
   template <typename Set> Set different(Value x, Value y, bool negate);
 
-  /// Whether the verdict of something of both axes in it says nothing.
+  /// Whether `value` contains a condition on both axes whose verdict is always "possible, not certain".
   bool holdsUnfollowed(Value value);
-  /// By a few elements: whether there may be tiles without one for which the conjunct holds. Some of what depends on more
-  /// than positions.
+  /// Samples elements of a few tiles. Some: the conjunct may mask a whole tile, or depends on more than q and k. None:
+  /// no such tile was found. Untried: the budget of sampled values is used up.
   enum class Hides { None, Some, Untried };
   Hides hidesTiles(const Conjunct &conjunct);
-  /// Whether intervals say that it holds for all rows from the looped axis's begin, or up to its end, but for as many indices
-  /// as four tiles have, whatever the launch.
+  /// Whether intervals show, for every launch, that the conjunct holds for all rows except in the first four tiles of
+  /// the looped axis, or except in the last four.
   bool holdsButForFew(const Conjunct &conjunct);
 
   template <typename Set> auto &knownSets() {
@@ -182,9 +194,9 @@ private:
   }
   template <typename Set> Set everything() { return where<Set>({true, {}}); }
 
-  /// The same for all elements.
+  /// The set for a condition that has the same value for all elements.
   template <typename Set> Set where(const Condition &condition) { return where<Set>(condition, condition); }
-  /// True for some where `any` holds, for all where `all` does.
+  /// The set for a condition that may hold for some elements if `any`, and holds for all elements if `all`.
   template <typename Set> Set where(const Condition &any, const Condition &all) {
     if constexpr (std::is_same_v<Set, Bounds>)
       return {when(any), when(all)};
@@ -192,21 +204,22 @@ private:
       return {any, all};
   }
 
-  /// Everything where the condition holds, else nothing.
+  /// The whole axis if the condition holds, else the empty set.
   Intervals when(const Condition &condition);
-  /// Whether nothing lies in it, for every launch.
+  /// Whether the interval is empty for every launch.
   bool isEmpty(const Interval &x);
   Interval intersect(const Interval &x, const Interval &y);
   Intervals intersect(const Intervals &x, const Intervals &y, Rounding rounding);
-  /// Adds an interval to a union of few.
+  /// Adds an interval to a union of at most mostIntervals intervals.
   void unite(Intervals &to, Interval x, Rounding rounding);
-  /// The union as one interval, where it is one for every launch; to grow, where no tile fits in between.
+  /// The union of x and y as one interval, if the union is an interval for every launch. With Rounding::Grow, a gap
+  /// smaller than a tile between x and y is included.
   std::optional<Interval> asOne(const Interval &x, const Interval &y, Rounding rounding);
   Linear lowEnd(const Interval &x) { return x.lo ? clampToLooped(*x.lo) : constantOf(0); }
   Linear highEnd(const Interval &x) { return x.hi ? clampToLooped(*x.hi) : loopedAxis.count; }
-  /// The least interval that contains both.
+  /// The smallest interval that contains x and y.
   Interval hullOf(const Interval &x, const Interval &y);
-  /// An interval that lies in the union: the union itself where both touch, else the longer.
+  /// An interval inside the union of x and y: the union itself if x and y touch, else the longer of the two.
   Interval longestOf(const Interval &x, const Interval &y);
 
   Bounds conjunction(const Bounds &x, const Bounds &y);
@@ -220,50 +233,53 @@ private:
   // Comparisons
   //===--------------------------------------------------------------------===//
 
-  /// One side of a comparison: a value or its negative, or something of which there is a form alone.
+  /// One side of a comparison: a value (negated if `negative`), or a form without an SSA value (`known`).
   struct Side {
     Value value;
     bool negative = false;
     std::optional<Form> known = {};
   };
 
-  /// x + slack <= y.
+  /// The set for x + slack <= y.
   template <typename Set> Set atMost(Side x, Side y, int64_t slack);
-  /// Whether a comparison of floats is a table's bool: it is of one axis, and no integer is compared with a uniform value.
+  /// Whether the result of a float comparison is looked up in a per-tile table: the comparison depends on one axis, and
+  /// is not between a converted integer and a uniform value.
   bool comparesByTable(mlir::arith::CmpFOp compare);
   template <typename Set> Set compareFloats(mlir::arith::CmpFOp compare, bool negate);
-  /// x <= y, or x < y, of floats, or the opposite; NaN is neither.
+  /// The set for x < y of floats if `strictly`, else for x <= y; the complement if `negate`. NaN compares false.
   template <typename Set> Set isLess(Value x, Value y, bool strictly, bool negate);
-  /// The last integer whose float is below y, or at most y, which is uniform or the end of a table.
+  /// The largest integer whose float is below y (at most y, if not `below`), or `ofNaN` if y is NaN. `y` is uniform or
+  /// a minimum or maximum from a per-tile table.
   Linear lastInteger(Value y, bool below, int64_t ofNaN);
-  /// The least and the greatest of a float that is uniform or of one axis.
+  /// The minimum and the maximum, over the tile, of a float that is uniform or depends on one axis.
   std::optional<std::pair<Value, Value>> floatEnds(Value value);
-  /// x <= y, or x < y, for some and for all of the tile's elements.
+  /// The verdict for x < y if `strictly`, else for x <= y.
   Verdict compare(Form x, Form y, bool strictly);
   Bounds solveAtMost(Form low, Form high, bool lowNegative, bool highNegative, int64_t slack);
-  /// A uniform i64 that is compared with something much smaller: clamped to just outside the other's values,
-  /// which changes no comparison.
+  /// Clamps a uniform i64 that is too large for sums to slightly more than the range `other` of the other side, which
+  /// changes no comparison.
   void narrow(Form &x, Range other);
-  /// x <= 0 for all or some of the rows and of the values in [x.lo, x.hi].
+  /// The bounds of x <= 0: `hull` for some, `full` for all of the rows and of the values in [x.lo, x.hi].
   Bounds solve(const Form &x);
   /// floor(x / divisor) for comparison with quotients of positions.
   Linear quotient(const Linear &x, int64_t divisor);
   /// The first index of the looped axis whose position l has trunc(l / divisor) >= least.
   Linear firstIndex(const Linear &least, int64_t divisor);
   static bool mayBeNegative(const Axis &axis) { return axis.offset.range.lo < 0; }
-  /// Without ends that never bind.
+  /// The interval without ends that never restrict it.
   Interval simplified(Interval x);
 
-  /// Intervals of a union; a domain skips what lies between them by two integer operations a tile each.
+  /// The maximum number of intervals of a union. To skip the gap between two intervals costs a domain two integer
+  /// operations a tile.
   static constexpr unsigned mostIntervals = 4;
-  /// Comparisons of min, max and abs that are still split into simpler ones; bounds the work.
+  /// How many more comparisons of min, max, abs and select may be split into simpler comparisons; bounds compile time.
   int splits = 32;
-  /// Values of the region that are still computed for elements that are tried; bounds the time of large masks.
+  /// How many more values of the region may be computed for sampled elements; bounds the compile time of large masks.
   int64_t valuesLeft = 1 << 18;
-  std::map<std::pair<void *, unsigned>, Value> lastIntegers; // lastInteger
+  std::map<std::pair<void *, unsigned>, Value> lastIntegers; // cache of lastInteger()
   SmallVector<Conjunct> byTile;
   SmallVector<Value> byCount;
-  llvm::DenseMap<std::pair<Value, unsigned>, Bounds> visited; // by value and negation
+  llvm::DenseMap<std::pair<Value, unsigned>, Bounds> visited; // caches of visit(), by value and negation
   llvm::DenseMap<std::pair<Value, unsigned>, Verdict> judged;
 };
 

@@ -1,4 +1,4 @@
-//===- VisitedTiles.cpp - The tiles of a mask for given sizes -------------===//
+//===- VisitedTiles.cpp - Evaluates the visited tiles of a mask for given sizes ===//
 
 #include "passes/analysis/mask/Visibility.h"
 
@@ -7,7 +7,7 @@ using namespace attune;
 using namespace attune::mask;
 
 SmallVector<Conjunct> attune::looseConjuncts(attn::AttentionOp op, MaskAxis fixed) {
-  // By a row in the middle of the longest sequence.
+  // Conjuncts are classified for a row near the middle of the longest sequence.
   const MaskSizes longest = {.Sq = maxExtent, .Sk = maxExtent, .tileQ = 1, .tileK = 1};
   return Visibility(op, fixed, maxExtent / 2 + 12345, longest).rowConjuncts().loose;
 }
