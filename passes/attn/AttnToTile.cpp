@@ -246,7 +246,8 @@ private:
     return masked;
   }
 
-  /// Masks a tile: each cut in the tiles that the cut crosses, the rest of the mask in partial tiles.
+  /// Masks a tile. A cut, one end of the rows' visible keys, is applied in the tiles that the cut crosses; the rest of
+  /// the mask is applied in partial tiles.
   Value maskTile(Value x, Value k0, Value partial) {
     auto ofRow = [&](Value q) {
       BlockValues row = block;
@@ -298,17 +299,17 @@ private:
     return bits / 32;
   }
 
-  /// Whether the `where` region reads tables by rows of a part. A condition that depends on keys alone is the same for
-  /// all parts.
+  /// Whether the `where` region tests table entries of the warpgroup's own rows. A condition that depends on keys alone
+  /// is the same for all warpgroups.
   static bool testsByPart(tile::DomainOp domain) {
     return llvm::any_of(readBy(domain),
                         [](Value value) { return followsFrom(value, llvm::IsaPred<tile::WarpgroupRowOp>); });
   }
 
-  /// Where per-tile tables decide which keys a part's rows see, starts the part's loop at its first visible tile. A
-  /// part past Sq uses the last row. The searching warp keeps the table entries of all parts in registers at once,
-  /// which limits the entries to the least and the greatest of one 32-bit value. Tables with an entry per (query tile,
-  /// key tile) are not built for parts.
+  /// Where per-tile tables decide which keys the rows of a part (one warpgroup) see, starts the part's loop at its
+  /// first visible tile. A part past Sq uses the last row. The searching warp keeps the table entries of all parts in
+  /// registers at once, which limits the entries to the least and the greatest of one 32-bit value. Tables with an
+  /// entry per (query tile, key tile) are not built for parts.
   void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
     Block *block = builder.getInsertionBlock();
     Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);

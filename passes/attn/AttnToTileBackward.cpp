@@ -138,8 +138,8 @@ private:
 
   //===--- Loops ---===//
 
-  /// The number of rows of K and V to load. No query sees a row after these, and the load fills such rows with
-  /// zeros: dQ multiplies the rows by the zeros of dS, and 0 * NaN would be NaN.
+  /// The number of rows of K and V to load. No query sees a row after these, and the load fills such rows with zeros:
+  /// dQ multiplies the rows by the zeros of dS, and 0 * NaN would be NaN.
   Value keysRead(const BlockValues &block) {
     Value end = emitEndOf(builder, op, block, MaskAxis::Keys);
     return end ? end : values.Sk;
@@ -424,8 +424,8 @@ private:
                        add.getName());
   }
 
-  /// Adds the values of `add` in a tile to the workspace by atomics: element by element, or, if the index
-  /// depends on q - k alone, one sum per diagonal.
+  /// Adds the values of `add` in a tile to the workspace by atomics: element by element, or, if the index depends on q
+  /// - k alone, one sum per diagonal.
   void scatter(const ScoreTile &tile, attn::AddGradientOp add, const CapturedGradient &gradient) {
     tile::OperandAttr declared = gradient.addends();
     Value view =

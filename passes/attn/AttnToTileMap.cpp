@@ -25,7 +25,7 @@ using tile::TileType;
 
 namespace {
 
-constexpr int64_t storedColumns = 8; // columns of a store; the limit keeps one
+constexpr int64_t storedColumns = 8; // width of a store, whose limit keeps one column
 
 class TileMapWriter {
 public:

@@ -293,12 +293,13 @@ protected:
     RowValues rows;
     Value kept, saved;        ///< dropout flags and score saved by the forward pass, or null
     Value ds;                 ///< null until scoreGradients writes it
-    Value q0, partial;        ///< inputs of the mask
+    Value q0, partial;        ///< first query without the offset, and the loop's partial flag: inputs of the mask
     bool givesValues = false; ///< the loop also computes dV from P
   };
 
-  /// Masks a tile: each cut in the tiles that the cut crosses, the rest of the mask in partial tiles. Masked elements
-  /// become `masked`. Sets `isMasked`, whether any of these conditions holds for the tile.
+  /// Masks a tile. A cut, one end of the rows' visible keys, is applied in the tiles that the cut crosses; the rest of
+  /// the mask is applied in partial tiles. Masked elements become `masked`. Sets `isMasked`, whether any of these
+  /// conditions holds for the tile.
   Value maskTile(const ScoreTile &of, Value tile, float masked) {
     const Value q0 = of.q0, origin = of.origin, k0 = of.k0, partial = of.partial;
     const bool loopsOverKeys = !values.k0;
@@ -373,12 +374,12 @@ protected:
   /// Whether loops that compute dV mark dropped elements by a negative sign of P. Softmax weights are not negative, so
   /// one call of the random generator then serves P and dP.
   bool marksDropped() { return op.getDropout() && hasStatistics; }
-  /// Whether P of this tile carries the mark; otherwise dP is set to 0 where it is dropped.
+  /// Whether dropped elements of this tile's P are marked by their sign. Otherwise dP is set to 0 at dropped elements.
   bool marksDropped(const ScoreTile &tile) { return tile.givesValues && marksDropped(); }
   Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
 
-  /// Whether dX can be written as a sum of products. With P' = P, negative where it is dropped,
-  /// keep P = (P' + |P'|) / 2, and
+  /// Whether dX can be written as a sum of products. With P' = P, negative where it is dropped, keep P = (P' + |P'|) /
+  /// 2, and
   ///
   ///     dX = P (keep dP / (1 - p_drop) - delta) = ((P' + |P'|) dP - |P'| delta') / (2 (1 - p_drop))
   ///     delta' = 2 (1 - p_drop) delta

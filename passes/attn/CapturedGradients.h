@@ -9,7 +9,7 @@
 //     | b, h, k: not q            | bias[b, k]                | a sum for each (b, h, k) | for each element          |
 //     | q and k, each an index    | bias[h, q, k]             | a kernel of its own: a block for each tile of the    |
 //     |                           |                           | tensor, a loop over b and h if these are no indices; |
-//     |                           |                           | or the main loop, if no element has several b or h    |
+//     |                           |                           | or the main loop, if no element has several b or h   |
 //     | q and k in any other way  | table[h, bucket[q, k]]    | atomic additions to float32 in the workspace, then   |
 //     |                           |                           | one conversion                                       |
 //     | q - k                     | table[h, q - k + n]       | the same for sums along diagonals of a warp's rows   |
@@ -83,8 +83,8 @@ CoordinateDims dimsOfTile(attn::AddGradientOp add);
 /// Whether the main loop over tiles can write the gradient directly, given that CapturedGradient::tiles is non-empty. b
 /// or h must be an index: the loop sets that index to -1 in launches where several batches or heads add to one element.
 bool isWrittenByLoop(const CapturedGradient &gradient);
-/// Whether in a launch of `counts` batches and heads no two of them add to the same element: each of b and h is an index
-/// that the tensor's extent does not clamp, or its count is 1. `extentOf` returns the extent of a dimension.
+/// Whether in a launch of `counts` batches and heads no two of them add to the same element: each of b and h is an
+/// index that the tensor's extent does not clamp, or its count is 1. `extentOf` returns the extent of a dimension.
 mlir::Value isUnshared(mlir::OpBuilder &builder, mlir::Location loc, const CapturedGradient &gradient,
                        std::array<mlir::Value, 2> counts, llvm::function_ref<mlir::Value(unsigned dim)> extentOf);
 
@@ -92,7 +92,7 @@ mlir::Value isUnshared(mlir::OpBuilder &builder, mlir::Location loc, const Captu
 /// launch; scalars, tensors and the operands whose extents are read are copied from `like`.
 tile::KernelOp writeGradientKernel(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like);
 /// Writes the kernel that clears memory before the others run: the workspace of scattered values, or, for a gradient
-/// with `tiles`, the elements beyond the sequences.
+/// with CapturedGradient::tiles, the elements beyond the sequences.
 tile::KernelOp writeZerosKernel(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like);
 
 } // namespace attune

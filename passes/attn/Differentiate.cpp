@@ -256,7 +256,7 @@ private:
     return haveSameNormaliser(*own, *other);
   }
 
-  /// If nothing adds to a requested gradient, the gradient would silently be 0.
+  /// Fails if nothing adds to a requested gradient, which would silently be 0.
   LogicalResult checkTensors() {
     for (StringAttr name : tensors) {
       bool adds = false;

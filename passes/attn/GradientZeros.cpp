@@ -36,8 +36,8 @@ private:
     return end();
   }
 
-  /// Clears all elements except those of some (b, h, q, k). If the main loop writes the gradient only in the tiles that
-  /// it visits, clears those elements as well.
+  /// Clears all elements that no (b, h, q, k) of the launch addresses. If the main loop writes the gradient, which it
+  /// does in visited tiles only, clears the addressed elements as well.
   tile::KernelOp writeMargins() {
     attn::AddGradientOp of = gradient.tiles.front();
     SmallVector<int64_t> by(rank, 1);

@@ -120,7 +120,7 @@ static ScoreWork workOf(attn::AttentionOp op, Value saved, bool isSaved) {
   return work;
 }
 
-/// The value of the score region that leaves the least work if it is saved.
+/// The value of the score region whose saving leaves the backward pass the least work.
 static Value bestSavedScore(attn::AttentionOp op) {
   if (op.getScore().empty())
     return {};

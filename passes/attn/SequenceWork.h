@@ -53,7 +53,7 @@ public:
 
 private:
   using Sequences = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)>;
-  /// A loop over the sequences below `end`, which carries integers.
+  /// Emits a loop over the sequences below `end`; the carried values are integers.
   llvm::SmallVector<mlir::Value> forSequences(mlir::Value end, mlir::ValueRange inits,
                                               llvm::ArrayRef<llvm::StringRef> names, Sequences body);
   mlir::Value rowTilesOf(mlir::Value sequence);

@@ -80,8 +80,8 @@ static llvm::DenseSet<Operation *> opsBesideRelative(Block &body, ArrayRef<Value
 }
 
 /// The cost of a region per element of S. `argumentDependence` has an entry for each block argument; the last two
-/// arguments are q and k. If `staged`, relative-position values are counted apart from other ops, and dense biases
-/// also as biases.
+/// arguments are q and k. If `staged`, relative-position values are counted apart from other ops, and dense biases also
+/// as biases.
 static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependence, bool precise, bool staged) {
   RegionCost cost;
   if (region.empty())
@@ -303,8 +303,8 @@ private:
 /// The shape of the mask for the sizes that plans are ranked for, by the same analysis as the kernel's loops. Leaves a
 /// remark on `op` if the mask is so large that the analysis is coarse.
 static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
-  constexpr int64_t mostRows = 2048; // per pair of lengths; takes some milliseconds
-  constexpr int64_t mostTested = 64; // tile rows and tile columns if each tile is tested; takes some 10 ms
+  constexpr int64_t mostRows = 2048; // limit on tile rows per pair of lengths; takes some milliseconds
+  constexpr int64_t mostTested = 64; // limit on tile rows and on tile columns if each tile is tested; takes some 10 ms
   // The number of values of the mask's region to evaluate over all tiles; takes some 100 ms. Larger masks are evaluated
   // on larger tiles.
   constexpr int64_t mostValues = 1 << 19;

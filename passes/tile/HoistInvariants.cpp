@@ -172,7 +172,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
   }
 
   /// Moves loads of a two-axis map that would be the same in every iteration to a map of their own before the loop. The
-  /// map is conditional on the loop having iterations. Biases that producer warps copy stay.
+  /// map is conditional on the loop having iterations. Biases that producer warps copy stay in the map.
   void splitInvariantLoads(tile::MapOp map) {
     auto loop = map->getParentOfType<tile::ForBlocksOp>();
     auto type = cast<TileType>(map.getResult().getType());

@@ -90,7 +90,8 @@ public:
   bool isRead() const { return llvm::any_of(vector.getUsers(), isTile); }
 
 private:
-  /// The first row of the loads that `value` is computed from; null where `value` is no vector of this kind.
+  /// The first row of the loads that `value` is computed from; null where `value` is not a vector computed from loads
+  /// alone.
   static Value originOf(tile::ForBlocksOp loop, Value value) {
     Block *body = &loop.getBody().front();
     auto type = dyn_cast<TileType>(value.getType());

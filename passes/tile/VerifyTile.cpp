@@ -110,7 +110,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
            (convert && tile::isRelative(convert.getResult().getType()));
   }
 
-  /// The plan and every op repeat the sizes, so an edit of one place alone does not change the schedule.
+  /// The remedy in errors about sizes. The plan and every op repeat the sizes, so an edit of one place alone is
+  /// inconsistent.
   static std::string sizesRemedy(StringRef name, int64_t size) {
     return ("; the plan and all ops have one size, for another start from attn with --tile-" + name.take_back() + " " +
             Twine(size))
@@ -144,7 +145,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// The plan fixes the steps along q and k; along other axes the domain's own step counts.
+  /// Steps along q and k must be the plan's; the plan has no sizes for other axes.
   static LogicalResult verifyDomain(tile::DomainOp domain, tile::PlanAttr plan) {
     for (auto [axis, name, step] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
       if (domain.getAxis() == axis && int64_t(domain.getStep()) != step)
