@@ -340,7 +340,7 @@ static Expected<void> checkImage(const KernelImage &image, const Source &source,
 }
 
 /// Local memory of a thread for spilled registers that costs a kernel nothing: ptxas spills some words of every large
-/// float32 kernel, and plans that spill up to these are as quick as plans that spill none (docs/performance.md).
+/// float32 kernel, and plans that spill up to these are as quick as plans that spill none (docs/log/registers.md).
 static constexpr int harmlessSpillBytes(DType dtype) { return dtype == DType::F32 ? 72 : 0; }
 
 /// Ops of score and mask for an element up to which several plans are compiled to find one that does not spill. NVRTC

@@ -500,7 +500,7 @@ public:
   /// Bytes of workspace that launch needs for these arguments, of which q, k and the captured tensors are looked at: 0
   /// unless tables say which tiles the mask visits, or blocks share the keys of a tile of rows. Of tables a few bytes
   /// for each tile of the sequence; for each tile of queries and keys where conditions of both are counted
-  /// (docs/design.md). Of shares a float32 row of O and its statistics for each row and share.
+  /// (docs/inside/decisions-masks.md). Of shares a float32 row of O and its statistics for each row and share.
   size_t workspaceBytes(const LaunchArgs &args) const;
 
   /// Loads the module now, for the context that a launch from this thread would use; otherwise the first

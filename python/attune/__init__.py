@@ -7,7 +7,7 @@
     o, lse = kernel(q, k, v, return_lse=True)
     dq, dk, dv, captured = kernel.backward(q, k, v, o, lse, do)
 
-docs/python.md is the guide.
+docs/guide/python.md is the guide.
 """
 from . import _core
 from .errors import Error

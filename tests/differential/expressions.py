@@ -1,7 +1,7 @@
 """Typed expressions of attune's text form: a random generator, a printer, and an evaluator in NumPy.
 
 Nothing here is made from the compiler's code: the grammar and the typing rules are those of include/attune/Variant.h and Expr.h, the
-meaning of the operations that of docs/design.md ("Semantics that the tests hold").
+meaning of the operations that of docs/inside/decisions-numerics.md ("Semantics that the tests hold").
 
 A float is known as an interval. `value` is the float32 that the formula gives with IEEE arithmetic; `low` and `high` (float64) hold every
 result that an implementation may have, which may contract, reorder sums and use functions of a few units in the last place. What a

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands of a guide and compares what they print with what the guide shows.
 
-    guide_test.py docs/guide.md build/bin/attune [--update]
+    guide_test.py docs/guide/masks.md build/bin/attune [--update]
 
 In an indented block a line `$ COMMAND` is a command (a `\\` at its end continues it), and what follows, to the next one or the end of the
 block, is what it prints. They run in order, in one folder that is empty at first and is the home folder, ~; $CHECKOUT is the repository. In the output shown

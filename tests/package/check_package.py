@@ -33,9 +33,9 @@ def check(condition, message):
         sys.exit(message)
 
 
-def programs(guide):
+def programs(pages):
     """The guide's files: code blocks whose first line is a comment that names one."""
-    blocks = re.findall(r"^```\w+\n((?://|#|/\*) (\S+\.(?:cpp|c|txt)).*?)^```", guide.read_text(), re.M | re.S)
+    blocks = re.findall(r"^```\w+\n((?://|#|/\*) (\S+\.(?:cpp|c|txt)).*?)^```", pages, re.M | re.S)
     return {name: text for text, name in blocks}
 
 
@@ -144,9 +144,10 @@ def main():
         prefix = work / "prefix"
         run(["cmake", "--install", given.build, "--prefix", prefix])
         library = next(prefix.glob("lib*/**/libattune.so"))
-        files = programs(source / "docs" / "guide.md")
+        pages = "".join((source / "docs" / "guide" / page).read_text() for page in ("cpp.md", "c.md"))
+        files = programs(pages)
         check(set(files) == {"CMakeLists.txt", "mine.cpp", "mine.c"}, f"the guide has programs {sorted(files)}")
-        commands = re.findall(r"^    (c(?:c|\+\+) .*pkg-config.*)$", (source / "docs" / "guide.md").read_text(), re.M)
+        commands = re.findall(r"^    (c(?:c|\+\+) .*pkg-config.*)$", pages, re.M)
         check(len(commands) == 2, f"the guide has {len(commands)} commands with pkg-config")
         check_symbols(library)
         for i, pair in enumerate(given.compilers):

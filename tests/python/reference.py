@@ -52,7 +52,7 @@ def gradients(q, k, v, do, saved, score_derivative=lambda s: 1.0, normaliser="so
 
 
 def kept(p_drop, seed, offset, B, H, Sq, Sk):
-    """The factor of dropout, 0 or 65536 / (65536 - T), by Philox 4x32 with 7 rounds (docs/python.md)."""
+    """The factor of dropout, 0 or 65536 / (65536 - T), by Philox 4x32 with 7 rounds (docs/guide/python.md)."""
     threshold = min(65535, round(65536 * p_drop))
     b, h, q, k = np.broadcast_arrays(*indices(B, H, Sq, Sk))
     u32 = lambda x: np.asarray(x, dtype=np.uint64) & np.uint64(0xFFFFFFFF)

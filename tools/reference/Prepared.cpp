@@ -150,7 +150,7 @@ Expected<Prepared> prepare(const Problem &problem, bool maskAlone) {
 /// Roundings are uniform in half a unit in the last place, and significands logarithmic in [1, 2): their
 /// relative error is 0.425 times its most. A float32 sum over d errs by about 2^-24 * |q| * |k|, by more
 /// where tensor cores truncate; functions are those of fast math where the dtype is low and the variant not
-/// precise (docs/design.md).
+/// precise (docs/inside/decisions-numerics.md).
 Accuracy accuracyOf(DType dtype, bool precise) {
   switch (dtype) {
   case DType::BF16:

@@ -1,7 +1,7 @@
 //===- ProgramGradient.h - The slope of an expression --------------------------===//
 //
 // Reverse-mode differentiation of a Program at one key of a row that a RowInterpreter has just run, in float64 from its
-// float32 values. Kinks as docs/design.md has them: abs has the slope 0 at 0, a minimum and a maximum of two equal values
+// float32 values. Kinks as docs/inside/decisions-numerics.md has them: abs has the slope 0 at 0, a minimum and a maximum of two equal values
 // half for each.
 //
 //     ProgramGradient gradient(*score, ProgramGradient::Slopes::Exact);

@@ -1,6 +1,6 @@
 //===- Reference.h - Attention in float64, the plain way ----------------------===//
 //
-// The formula of docs/design.md as loops over b, h, q and k: dot products, softmax, O and LSE in float64, s
+// The formula of docs/inside/decisions-numerics.md as loops over b, h, q and k: dot products, softmax, O and LSE in float64, s
 // and the score's operations rounded to float32, run by an interpreter of its own (Program.h). It shares
 // nothing with the compiler but the public expression graph, so agreement between the two means something.
 //
@@ -70,7 +70,7 @@ struct Output {
 
   // Of `attention` alone, [B, H, Sq]: what Compare.h holds a kernel of q's dtype to.
   std::vector<double> oError;           ///< expected error of O, RMS over Dv, of a kernel that rounds P' and O to the
-                                        ///< dtype, sums in float32 and has functions as accurate as docs/design.md asks
+                                        ///< dtype, sums in float32 and has functions as accurate as docs/inside asks
   std::vector<double> lseError;         ///< the same of LSE
   std::vector<uint8_t> maskedNonFinite; ///< of InKeys and InValues: NaN or infinities stand at keys that the
                                         ///< row does not see

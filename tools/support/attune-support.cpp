@@ -12,6 +12,7 @@
 #include "arch/ArchInfo.h"
 #include "attune/attune.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <string_view>
 
 using namespace attune;
 
@@ -157,6 +159,23 @@ void appendWrapped(std::string &text, size_t &lineBegin, const std::string &word
   }
 }
 
+/// `- text` as a line, or as several of at most 195 characters, broken at spaces.
+std::string listItem(std::string_view text) {
+  constexpr size_t longest = 195;
+  std::string item = "-";
+  size_t lineBegin = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    if (item.size() + 1 + word.size() - lineBegin > longest) {
+      item += "\n ";
+      lineBegin = item.size() - 1;
+    }
+    item += " " + std::string(word);
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+  }
+  return item + "\n";
+}
+
 std::string matrix() {
   std::vector<Target> targets;
   std::string text = "| |", rule = "|---|", shared = "| shared memory of a block, bytes |";
@@ -209,13 +228,13 @@ std::string matrix() {
   everywhere.back() = '.';
   text += "\n" + everywhere + "\n\n";
   for (const auto &[message, archs] : errors)
-    text += fmt::format("- {}: {}\n", archs, message);
+    text += listItem(fmt::format("{}: {}", archs, message));
   if (Expected<const ArchInfo *> arch = archInfo("sm_100a"); !arch)
-    text += fmt::format("- {}\n", arch.error().message);
+    text += listItem(arch.error().message);
   text += "\nNot supported yet, with the error that says so:\n\n";
   for (const Feature &feature : refusals()) {
     Expected<void> accepted = accepts(feature, Target::cuda("sm_90"));
-    text += fmt::format("- {}: {}\n", feature.name, accepted ? "supported by now" : accepted.error().message);
+    text += listItem(fmt::format("{}: {}", feature.name, accepted ? "supported by now" : accepted.error().message));
   }
   return text;
 }

@@ -25,7 +25,7 @@ struct Calibration {
 };
 } // namespace
 
-// Fitted to 12 plain shapes, those with dropout and those with saved values on an H100 and an H200 (docs/performance.md,
+// Fitted to 12 plain shapes, those with dropout and those with saved values on an H100 and an H200 (docs/log/backward.md,
 // "Backward"), D 64 and 128. Loads of what is saved wait for memory: no copy runs ahead of them.
 static constexpr Calibration ofWarpgroups = {.efficiency = 1.0,
                                              .tileCycles = 1114,

@@ -2,7 +2,7 @@
 
     from attune.torch import create_block_mask, flex_attention
 
-docs/pytorch.md is the guide.
+docs/guide/pytorch.md is the guide.
 """
 import os
 
