@@ -255,7 +255,8 @@ private:
     Value k, v;
   };
 
-  /// The gradient of a dense tensor. The loop over tiles writes it where batches and heads do not share an element.
+  /// The gradient of a dense captured tensor. The loop over tiles writes the gradient in launches where each element of
+  /// the tensor belongs to a single batch and head.
   struct DenseGradient {
     const CapturedGradient *of;
     CoordinateDims dims;
@@ -424,8 +425,8 @@ private:
                        add.getName());
   }
 
-  /// Adds the values of `add` in a tile to the workspace by atomics: element by element, or, if the index depends on q
-  /// - k alone, one sum per diagonal.
+  /// Adds the values of `add` in a tile to the workspace by atomics. If the index depends on q - k alone, one sum per
+  /// diagonal is added, else each element.
   void scatter(const ScoreTile &tile, attn::AddGradientOp add, const CapturedGradient &gradient) {
     tile::OperandAttr declared = gradient.addends();
     Value view =
@@ -477,7 +478,7 @@ private:
   /// The tensor index for each diagonal sum of `sums`; -1 where a sum is zero and nothing is to be added.
   Value indexOfDistances(const ScoreTile &tile, attn::AddGradientOp add, Value index, Value extent, Value sums) {
     const auto type = cast<TileType>(sums.getType());
-    // q - k of the first diagonal sum in row 0. That first entry belongs to a key one past the tile's last.
+    // q - k of the first diagonal sum in row 0: the distance to a key one past the tile's last.
     Value first = arith::SubIOp::create(builder, loc, tile.origin, this->add(tile.k0, number(plan.getTileK())));
     auto map =
         tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange{sums},

@@ -114,7 +114,7 @@ protected:
 
   /// Whether the loop over queries computes all five products and adds dQ to sums in memory.
   bool accumulatesDq() { return op->hasAttr(attn::accumulatesDqAttr); }
-  /// Whether the loop over keys computes gradients of captured tensors.
+  /// Whether a loop over keys computes gradients of captured tensors: sums per row, or scattered additions.
   bool addsByRow() {
     return !sumsOfElements(/*ofKeys=*/false).empty() ||
            llvm::any_of(captured, [](const CapturedGradient &gradient) { return !gradient.scattered.empty(); });
@@ -378,8 +378,8 @@ protected:
   bool marksDropped(const ScoreTile &tile) { return tile.givesValues && marksDropped(); }
   Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
 
-  /// Whether dX can be written as a sum of products. With P' = P, negative where it is dropped, keep P = (P' + |P'|) /
-  /// 2, and
+  /// Whether dX can be written as a sum of products. With P' = P, negative where it is dropped, keep P is
+  /// (P' + |P'|) / 2, and
   ///
   ///     dX = P (keep dP / (1 - p_drop) - delta) = ((P' + |P'|) dP - |P'| delta') / (2 (1 - p_drop))
   ///     delta' = 2 (1 - p_drop) delta
@@ -488,7 +488,7 @@ protected:
   /// -inf. Then masking in partial tiles suffices.
   bool vanishes(Value value) { return isWeighted() && !hidesKeys() && isMultiple(value); }
 
-  /// Whether a score may be -inf although the product is finite. Sums and products of finite numbers cannot be.
+  /// Whether a score may be -inf although the product is finite. Sums and products of finite numbers count as finite.
   bool hidesKeys() {
     auto isNumber = [](Operation &each) {
       llvm::APFloat number(0.0f);
