@@ -569,7 +569,7 @@ protected:
   }
 
   /// sum + added. If `added` is computed by an unconditional map without other users, the addition moves into that map,
-  /// and its select between 0 and a value becomes one between the sum and the longer sum.
+  /// and its select between 0 and the added value becomes a select between `sum` and the new sum.
   Value sumWith(const ScoreTile &tile, Value sum, Value added) {
     auto map = added.getDefiningOp<tile::MapOp>();
     if (!map || !map.isWhole() || added == tile.ds || !added.use_empty())

@@ -67,8 +67,8 @@ inline constexpr llvm::StringLiteral wordAxis = "word";
 std::optional<unsigned> coordinateOf(attn::AddGradientOp add, mlir::Value index);
 /// Whether the indices depend on b, h and q - k alone.
 bool followsFromDistance(attn::AddGradientOp add);
-/// For additions with followsFromDistance: whether no index is linear in q - k, so that many values of q - k address the
-/// same element (buckets).
+/// For additions with followsFromDistance: whether no index is linear in q - k, so that many values of q - k address
+/// the same element (buckets).
 bool sharesPlaces(attn::AddGradientOp add);
 /// Whether an index depends on b and h alone.
 bool isOfHead(attn::AddGradientOp add, mlir::Value index);

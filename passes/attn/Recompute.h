@@ -14,8 +14,8 @@ namespace attune {
 /// The request: budget, fixed choices and sizes.
 struct SavingRequest {
   std::string arch;
-  int64_t memoryBudget = 0; ///< for saved values other than O and LSE
-  /// values whose saving is fixed (true) or forbidden (false), overriding the cost model
+  int64_t memoryBudget = 0; ///< bytes for saved values other than O and LSE
+  /// values that must be saved (true) or must not (false), whatever the cost model predicts
   std::vector<std::pair<std::string, bool>> chosen = {};
   SizeHints sizes = {};
 };

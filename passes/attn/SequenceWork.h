@@ -32,7 +32,8 @@ struct BlockRows {
 /// Emits, at a builder, the arithmetic on all sequences' work that each block computes.
 class SequenceWork {
 public:
-  /// The ops that compute the values in `block` are cloned for other sequences and rows. `block` may be of another kernel.
+  /// The ops that compute the values in `block` are cloned for other sequences and rows; `block` may be of
+  /// another kernel.
   SequenceWork(mlir::OpBuilder &builder, mlir::Location loc, BlockRows block, int64_t tileQ, llvm::StringRef heads);
 
   /// The number of splits of each tile of rows of a sequence, at least 1.

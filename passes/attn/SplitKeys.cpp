@@ -43,7 +43,7 @@ SmallVector<tile::OperandAttr> attune::splitOperands(attn::AttentionOp op, RowAx
 
 namespace {
 
-/// Arithmetic on the tiles of a domain, emitted before the domain.
+/// Emits i32 arithmetic on the number of tiles in a domain, before the domain op.
 class TileCounter {
 public:
   TileCounter(OpBuilder builder, tile::DomainOp domain) : builder(builder), loc(domain.getLoc()) {

@@ -154,7 +154,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// A part is the rows of one warpgroup.
+  /// tile.warpgroup_row must name as many rows as a warpgroup of the plan holds.
   static LogicalResult verifyPart(tile::WarpgroupRowOp part, tile::KernelOp kernel) {
     const int64_t rows = rowsOfWarpgroup(kernel);
     if (!rows)
