@@ -1,7 +1,7 @@
-//===- ExpandSearches.cpp - Searches and block patterns as loops -------------===//
+//===- ExpandSearches.cpp - Expand searches and block patterns into loops -------------===//
 //
-// A search for the next visible tile asks for 32 tiles at a time, one a lane, and a vote of the warp says which of them
-// are visible:
+// A search for the next visible tile tests a window of 32 tiles at a time, one tile per lane. A ballot of the warp
+// returns which of these tiles are visible:
 //
 //     for (window = from, tile = bound; window < bound; window = votes ? bound : window + 32) {
 //       asked = window + lane;
@@ -9,25 +9,27 @@
 //       if (votes) tile = window + trailing_zeros(votes);
 //     }
 //
-// Where parts of the rows begin to see, the window that was found is asked once more. A window that begins in a gap
-// between the tiles of a domain begins behind it instead.
+// To find the first visible tile of each warpgroup's rows, the window that was found is tested once more. A window that
+// would begin in a gap between the segments of a domain begins after the gap instead.
 //
-// It begins at its end where the answers of a search before hold a visible tile, and behind their window where they
-// hold none.
+// A search may have the votes of an earlier search's window. If these votes have a visible tile ahead, the loop does
+// not run: it starts at its bound, with that tile as the result. If they have none, the search starts after the earlier
+// window.
 //
-// Where groups of 32 tiles are asked as well, a window is moved ahead to the first group that may hold a visible tile,
-// while the end is more than two windows away:
+// If the domain also has a test of groups of 32 tiles, the window moves ahead to the first group that may hold a
+// visible tile, while the bound is more than two windows away:
 //
 //     for (ahead = window; ahead < bound - 64; ahead = votes ? bound : window) {
 //       votes = ballot(may_hold_visible(min(ahead / 32 + lane, (bound - 1) / 32)));
-//       window = max(ahead, 32 * (ahead / 32 + trailing_zeros(votes)));       without votes behind the 32 groups
+//       window = max(ahead, 32 * (ahead / 32 + trailing_zeros(votes)));       without votes: after the 32 groups
 //     }
 //
-// Searches whose answers are kept do so before they ask for a window's tiles: they find a block's first tile, or the
-// next one behind 32. Any other asks first, as its tile is likely to be near.
+// A search whose votes are kept tests groups before it tests a window's tiles: such a search finds a block's first
+// tile, or the next tile after a window of 32. Any other search tests a window first, because its tile is likely to be
+// near.
 //
-// A tile that touches several blocks of a pattern loops over their rows and columns; one that lies in a block loads one
-// flag.
+// The test of a block pattern is a loop over the rows and columns of the pattern's blocks that the tile touches, or one
+// load if the tile lies in one block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,7 +74,7 @@ public:
   explicit SearchWriter(sched::NextVisibleOp search) : Writer(search), search(search), bound(search.getBound()) {}
 
   void run() {
-    // The window decides; of the results it carries those that are asked for, the origin for the parts as well.
+    // The loop carries the window, the results that have uses, and the origin if parts are searched as well.
     const SmallVector<Value> all = start();
     SmallVector<Value> inits{all.front()};
     SmallVector<StringRef> names{"window"};
@@ -114,7 +116,7 @@ private:
 
   Value passGaps(Value tile) { return attune::passGaps(builder, loc, tile, search.getGaps()); }
 
-  /// Whether the tile is one that may be visible: before the bound, and in no gap.
+  /// Whether the tile is before the bound and in no gap.
   Value isSearched(Value tile) {
     Value is = compare(Predicate::slt, tile, bound);
     for (auto gaps = search.getGaps(); !gaps.empty(); gaps = gaps.drop_front(2))
@@ -123,7 +125,7 @@ private:
     return is;
   }
 
-  /// What the loop carries: the window, the results, and where each part begins.
+  /// The initial values of what the loop carries: the window, then the search's results.
   SmallVector<Value> start() {
     Value from = passGaps(search.getFrom()), zero = i32(0);
     SmallVector<Value> values{from, bound, bound, zero, zero};
@@ -131,7 +133,7 @@ private:
       Value origin = seen[0], votes = seen[1], lanes = i32(32);
       Value place = arith::SubIOp::create(builder, loc, from, origin);
       Value isIn = compare(Predicate::ult, place, lanes);
-      // A shift by 32 or more has no value.
+      // The shift is limited to 31, because a shift by 32 or more is undefined.
       Value ahead = arith::ShRUIOp::create(builder, loc, votes, both(place, i32(31)));
       ahead = tile::named(select(isIn, ahead, zero), "ahead");
       Value known = tile::named(compare(Predicate::ne, ahead, zero), "is_known");
@@ -152,7 +154,7 @@ private:
   Value plusLane(Value first) { return add(first, sched::LaneIdOp::create(builder, loc, builder.getI32Type())); }
   Value groupOf(Value tile) { return arith::ShRUIOp::create(builder, loc, tile, i32(groupShift)); }
 
-  /// The answers of a region, by a copy of it.
+  /// Inlines a copy of the region for `index` and returns its answers.
   sched::VisibleOp answersOf(Region &region, Value index) {
     IRMapping mapping;
     mapping.map(region.getArgument(0), index);
@@ -162,12 +164,12 @@ private:
     return cast<sched::VisibleOp>(answer);
   }
 
-  /// What the lane asks of a tile.
+  /// Tests one tile for this lane.
   sched::VisibleOp ask(Value asked) { return answersOf(search.getCondition(), smaller(asked, lastTile())); }
 
   Value testedBy(Value window) { return tile::named(plusLane(window), "asked"); }
 
-  /// Whether the answers are kept.
+  /// Whether groups are tested before tiles: where the search's votes are kept for a later search.
   bool testsGroupsFirst() {
     return !search.getGroups().empty() &&
            llvm::any_of(search.getWindow(), [](Value answer) { return !answer.use_empty(); });
@@ -185,7 +187,7 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&loop.getBody().front());
     Value ahead = loop.getBody().front().getArgument(0), first = groupOf(ahead), last = groupOf(lastTile());
-    // Lanes past the last group ask for it again, behind its own lane.
+    // Lanes past the last group test the last group again. Their votes come after that group's own vote.
     Value group = tile::named(smaller(plusLane(first), last), "group");
     sched::VisibleOp answer = answersOf(search.getGroups(), group);
     Value votes = ballot(answer.getVisible());
@@ -197,8 +199,8 @@ private:
     return loop.getKept()[1];
   }
 
-  /// Where each part begins: the window that was found is asked once more, by a loop of one turn at most. In the search
-  /// the parts' places would take a register each.
+  /// Finds the first visible tile of each part of the rows: tests the window that was found once more, in a loop of at
+  /// most one iteration. In the search loop itself each part would need a register.
   void writeParts() {
     SmallVector<Value> inits{origin};
     SmallVector<StringRef> names{"window"};
@@ -213,7 +215,8 @@ private:
       Value window = once.getBody().front().getArgument(0);
       sched::VisibleOp answer = ask(testedBy(window));
       SmallVector<Value> next{bound};
-      // One that the tiles of the window show nothing begins behind it, as nothing has 32 trailing zeros.
+      // For a part without a visible tile in the window the result is the tile after the window: 0 has 32 trailing
+      // zeros.
       for (Value part : answer.getParts())
         next.push_back(firstOf(window, ballot(part)));
       sched::NextOp::create(builder, loc, next);
@@ -249,7 +252,7 @@ private:
 
   sched::NextVisibleOp search;
   Value bound, origin;
-  SmallVector<unsigned> carried; ///< numbers of results
+  SmallVector<unsigned> carried; ///< indices of the search's results that the loop carries
 };
 
 //===----------------------------------------------------------------------===//
@@ -283,7 +286,7 @@ public:
   }
 
 private:
-  /// The blocks along a dimension that a tile touches; those beyond the view are not.
+  /// The range of blocks along a dimension that a tile touches, limited to the view.
   struct Blocks {
     Value begin, end;
     bool isOne;
@@ -300,7 +303,7 @@ private:
 
   Value divided(Value value, int64_t by) { return arith::DivUIOp::create(builder, loc, value, i32(by)); }
 
-  /// One plane may be for all heads or batches: leading indices are clamped.
+  /// Loads the flag of a block. Leading indices are clamped, because one plane may serve all heads or batches.
   Value flag(Value i, Value j, bool isInside) {
     SmallVector<Value> indices(touches.getIndices().drop_back(2));
     SmallVector<bool> inRange(indices.size(), false);

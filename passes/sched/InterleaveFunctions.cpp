@@ -1,15 +1,15 @@
-//===- InterleaveFunctions.cpp - Special functions in step with what leads to them ----===//
+//===- InterleaveFunctions.cpp - Interleave special functions with the arithmetic that feeds them ----===//
 //
-// A special function takes the multiprocessor eight times as long as a multiplication, and ptxas knows: it issues one,
-// and fills the time to the next one with multiplications that later ones need, or all multiplications first. But
-// beside another warpgroup's product an instruction takes two or three cycles, not one. So the special-function unit
-// idles while multiplications are issued, and is all that runs later. Here 16 columns' elements wait for the first of
-// the 16 columns before (`sched.after`), by way of what they take beside themselves: a factor of the score, the
-// exponent's addend.
+// A special function takes the multiprocessor eight times as long as a multiplication. ptxas knows this rate: between
+// two special functions it issues the multiplications that later special functions need, or it issues all
+// multiplications first. But while another warpgroup's product runs, an instruction takes two or three cycles, not one.
+// The special-function unit then idles while multiplications are issued, and is the only busy unit later. This pass
+// orders the elements of each 16 columns after the first element of the 16 columns before (`sched.after`). The
+// dependence is put on the second operand of the elements' first op: a factor of the score or the exponent's addend.
 //
-// Not for maps whose elements are summed up, nor where much follows from the function: additions, the packing of P and
-// that arithmetic stand between the functions as it is. Nor where functions are float32-accurate, and so many
-// instructions each.
+// Three kinds of maps are excluded: maps whose elements are summed up, maps with much arithmetic after the function,
+// and maps of float32-accurate functions, each of which is many instructions. In these, additions, the packing of P or
+// other arithmetic already separate the functions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +39,7 @@ std::optional<InterleavedOperand> attune::interleavedOperand(tile::MapOp map) {
     return std::nullopt;
   Operation *special = nullptr;
   for (Operation &op : body)
-    // A division is one too: it is by a reciprocal.
+    // A division counts as a special function, because it uses a reciprocal.
     if (isa<arith::DivFOp, arith::RemFOp>(op) || (isa<math::MathDialect>(op.getDialect()) && !isa<math::FmaOp>(op))) {
       if (special || !isa<math::Exp2Op, math::TanhOp>(op))
         return std::nullopt;
@@ -47,7 +47,8 @@ std::optional<InterleavedOperand> attune::interleavedOperand(tile::MapOp map) {
     }
   if (!special || !followsFrom(special->getOperand(0), [&](Operation *op) { return op == first; }))
     return std::nullopt;
-  // The last one: an addend is in a register in any case, a factor may be a constant.
+  // The last operand other than the element is used: an addend is in a register in any case, but a factor may be a
+  // constant.
   Value value = first->getOperands().back() == map.getElement(0) ? first->getOperand(0) : first->getOperands().back();
   auto isRow = [&](BlockArgument argument) {
     if (argument.getArgNumber() >= map.getInputs().size())
@@ -77,7 +78,7 @@ struct InterleaveFunctions : attune::impl::InterleaveFunctionsBase<InterleaveFun
         });
   }
 
-  /// Half of the time that a special function takes its unit.
+  /// As many instructions as can be issued in half of the time that a special function takes.
   static constexpr int64_t mostAfter = 4;
 
   static int64_t arithmeticAfterFunctions(tile::MapOp map) {

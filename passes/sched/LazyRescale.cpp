@@ -147,9 +147,9 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-/// Whether the ops that depend on the maximum can move together to the last of them, and the waits before them (or,
-/// with `overlap`, between them). No op in between may read their results. The products that the waits complete must
-/// have started before, or, with `overlap`, must not be read before.
+/// Whether the ops that depend on the maximum can move to the last of them, and the waits to before the first of them
+/// (with `overlap`: to after the last of them). No op in between may read the results of the moved ops. What the waits
+/// complete must have started before the first op; with `overlap` it must not be read before the last op.
 bool isInOneBlock(Softmax softmax, bool overlap) {
   const SmallVector<Operation *> moving = softmax.ops(), waits = softmax.waits();
   Operation *first = softmax.maximum, *last = moving.back();
@@ -214,8 +214,8 @@ constexpr float farExponent = 16384;
 ///
 ///     m                              addend
 ///     |c m| < 2^14                   -c m, rounded by at most 2^-11, less than the rounding of P
-///     no visible key (m is least)    the greatest float: exp2 is infinite for the first visible key, however small, and
-///                                    0 for masked keys; for c >= 1 no such number exists, and the next line applies
+///     no visible key (m is least)    the greatest float: exp2 is infinite for the first visible key, however small,
+///                                    and 0 for masked keys; for c >= 1 no such number exists: as in the next line
 ///     otherwise                      infinity: every tile updates the maximum and uses the exact difference
 Value createAddend(OpBuilder &builder, Location loc, Value maximum, float factor) {
   return createMap(builder, loc, "addend", maximum.getType(), maximum, [&](ValueRange v) -> Value {

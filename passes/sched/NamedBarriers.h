@@ -1,7 +1,7 @@
-//===- NamedBarriers.h - Which barriers of a block serve what ----------------===//
+//===- NamedBarriers.h - The uses of a block's named barriers ----------------===//
 //
-// A block has 16 barriers (PTX ISA 9.7.13.1, bar.sync), numbered from 0, which `sched.barrier` takes. Passes that let
-// some of a block's warps wait for each other take theirs here.
+// A block has 16 barriers (PTX ISA 9.7.13.1, bar.sync), numbered from 0. `sched.barrier` uses barrier 0. Passes that
+// synchronise some of a block's warps use the numbers below.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,7 +12,8 @@ namespace attune::barriers {
 
 inline constexpr int64_t perBlock = 16, mostWarpgroups = 4;
 
-/// Those that follow each other for the warpgroups of a block, and the one of all warps of a role that exchange tiles.
+/// The first number of each use: one barrier for each warpgroup, one for each warpgroup's ping-pong region, and one for
+/// all warps of a role that exchange tiles.
 inline constexpr int64_t ofWarpgroup = 1, ofPingPong = ofWarpgroup + mostWarpgroups,
                          ofRole = ofPingPong + mostWarpgroups;
 static_assert(ofRole < perBlock);

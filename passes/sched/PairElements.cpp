@@ -1,18 +1,20 @@
-//===- PairElements.cpp - Two columns of a tile by one access to memory -------===//
+//===- PairElements.cpp - Access two columns of a tile by one memory instruction -------===//
 //
 //     before                                          after
 //     --------------------------------------------    -------------------------------------------------------
 //     map(s) at(q, k) { s + bias[h, q, k] }           map(s) at(q, k) { s + bias[h, q, k] {sched.pairs} }
 //     scatter g, dbias[h, q_index, k_index]           scatter g, dbias[h, q_index, k_index] {sched.pairs}
 //
-// A lane of an accumulator holds pairs of columns, an even one and the next. An element whose last index counts with the
-// columns, from a tile's origin on, stands beside that of the next column wherever the view's last dimension is dense: one
-// access then serves both. Where it counts with the rows, lanes 4 apart hold pairs of rows, and exchange one of two
-// elements (`sched.row_pairs`). Whether the view lies so (stride 1, even strides, extent and address), and whether the
-// whole tile lies in it, is known at run time; one branch for all threads chooses.
+// A lane of an accumulator holds pairs of columns, an even column and the next one. If the last index of an element
+// counts along the columns and the view's last dimension is dense, the elements of a pair are adjacent in memory, and
+// one access serves both (`sched.pairs`). If the last index counts along the rows, lanes 4 apart hold adjacent rows and
+// exchange one of their two elements (`sched.row_pairs`). Whether the view allows accesses by pairs (stride 1; even
+// strides, extent and address) and whether the whole tile is inside of the view is known at run time only: one branch,
+// the same for all threads, chooses.
 //
-// Of a scatter to 16 bits, the four lanes of a quad hold the pairs of a row of four blocks of 8 columns. Where the view lies
-// in eights, they exchange them, and each writes a block, 16 bytes (`sched.eights`, beside `sched.pairs`).
+// In a scatter to 16-bit elements, the four lanes of a quad hold the pairs of one row, in each of four blocks of 8
+// columns. Where the view is aligned to eight elements, the lanes exchange their pairs and each lane writes a whole
+// block, 16 bytes (`sched.eights`, in addition to `sched.pairs`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,13 +62,14 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     }
   }
 
-  /// The view is asked once, in front of the map: a hand may have written its parameter into the map.
+  /// Moves the view's parameter before the map if text written by hand has it inside: the view's alignment is tested
+  /// once, before the map.
   static void bringOut(tile::MapOp map, Value view) {
     if (auto parameter = view.getDefiningOp<tile::ParamOp>(); parameter && map->isAncestor(parameter))
       parameter->moveBefore(map);
   }
 
-  /// Whether it is marked.
+  /// Marks `op` if its elements are adjacent along columns or rows. Returns whether `op` is marked.
   static bool mark(Operation *op, bool byColumns, bool byRows) {
     if (byColumns || byRows)
       op->setAttr(byColumns ? sched::pairsAttr : sched::rowPairsAttr, UnitAttr::get(op->getContext()));
@@ -78,7 +81,7 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     return layout && layout.getRole() == role;
   }
 
-  /// Of a tile's columns a lane holds pairs.
+  /// Whether a lane holds pairs of columns of a tile of `type`.
   static bool holdsPairs(TileType type) {
     return type.rank() == 2 && type.getSpace() == tile::MemorySpace::Register && hasRole(type, sched::FragmentRole::C);
   }
@@ -88,7 +91,7 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     return element.isF32() || element.isBF16() || element.isF16();
   }
 
-  /// Whether a coordinate is that of `axis`, whose tile begins at an even number.
+  /// Whether a coordinate counts along `axis`, from an even origin of the tile.
   static bool countsAlong(const std::optional<TileCoordinate> &coordinate, StringRef axis) {
     return coordinate && coordinate->axis == axis && isMultipleOf(coordinate->origin, 2);
   }
@@ -117,7 +120,8 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     const std::optional<CountedPlaces> places = countedPlaces(scatter.getIndices().back());
     if (!places || !countsAlong(places->along, type.axis(along)))
       return false;
-    // Of the other axis: for rows those that are the same along columns, whatever they are.
+    // Other indices may be vectors along the other axis only: any vector of rows, but along columns only maps that
+    // giveS places.
     return llvm::all_of(scatter.getIndices().drop_back(), [&](Value index) {
       auto vector = dyn_cast<TileType>(index.getType());
       auto map = index.getDefiningOp<tile::MapOp>();

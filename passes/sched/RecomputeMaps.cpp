@@ -1,10 +1,11 @@
-//===- RecomputeMaps.cpp - What two maps compute of a tile is computed twice ----===//
+//===- RecomputeMaps.cpp - Recompute cheap maps instead of keeping results in registers ----===//
 //
-// A score's gradient begins with the score once more: tanh of a softcap, an exponential. In one lane's code these are
-// the same expressions of the same registers, and a device compiler keeps their values from the one map to the other,
-// for all elements of a lane. One value takes the place of the tile itself; several are registers that are not there.
-// Then the later map takes its elements behind those of its first input (`sched.after`): they are other values, which it
-// computes again.
+// The gradient of a score starts with expressions of the score itself, such as the tanh of a softcap or an exponential.
+// In one lane's code these are the same expressions of the same registers, and the device compiler keeps their values
+// from the first map to the second, for all elements of a lane. One kept value can reuse the register of the tile's
+// element. Several kept values need registers that are not free. In that case the later map reads its elements through
+// `sched.after`, ordered after the elements of its first input: to the device compiler they are other values, which it
+// recomputes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +29,7 @@ bool isFloatTile(Value value) {
   return type && type.rank() == 2 && type.getSpace() == tile::MemorySpace::Register && type.getElementType().isF32();
 }
 
-/// The element of `tile` in the region of `map`; null where it does not read it.
+/// The element of `tile` in the region of `map`; null if the region does not read the tile.
 Value elementOf(tile::MapOp map, Value tile) {
   for (auto [i, input] : llvm::enumerate(map.getInputs()))
     if (input == tile && !map.getElement(unsigned(i)).use_empty())
@@ -36,8 +37,8 @@ Value elementOf(tile::MapOp map, Value tile) {
   return {};
 }
 
-/// The values that the region of `map` computes of `element` as that of `earlier` does of `other`, and reads further on in
-/// ways of its own: what would be kept from the one to the other.
+/// The number of values that a device compiler would keep from `earlier` to `map`: values that `map` computes from
+/// `element` just as `earlier` computes them from `other`, and that ops found only in `map` read.
 size_t valuesToKeep(tile::MapOp map, Value element, tile::MapOp earlier, Value other) {
   llvm::DenseMap<Value, Value> common{{element, other}};
   auto same = [&](Value a, Value b) {
@@ -70,7 +71,8 @@ size_t valuesToKeep(tile::MapOp map, Value element, tile::MapOp earlier, Value o
   return common.size() == 1 ? 0 : kept.size();
 }
 
-/// Whether more than one value of each element would be kept from an earlier map of the block.
+/// Whether the device compiler would keep more than one value of each element of `tile` from an earlier map of the
+/// block.
 bool keepsMany(tile::MapOp map, Value tile) {
   return llvm::any_of(tile.getUsers(), [&](Operation *user) {
     auto earlier = dyn_cast<tile::MapOp>(user);

@@ -1,9 +1,9 @@
-//===- Rematerialize.cpp - Compute a lane's place again rather than keep it ----===//
+//===- Rematerialize.cpp - Rematerialise lane coordinates to save registers ----===//
 //
-// A lane's row, column and copy addresses follow from its thread index in a few integer ops. Kept from the start of the
-// kernel, they occupy registers through the loop, where fragments need all of them. The branches of the loop (copies,
-// masks) and what follows the loop therefore derive them again, from a thread index and a tile of work that are read
-// there.
+// A lane's row, column and copy addresses follow from its thread index in a few integer ops. If they are kept from the
+// start of the kernel, they occupy registers through the loop, where fragments need all registers. The branches of the
+// loop (copies, masks) and the ops after the loop therefore recompute them, from a thread index and a tile of work that
+// are read again at that point.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     getOperation().walk([&](sched::ForWorkOp work) {
       known = Known();
       for (auto loop : work.getBody().getOps<sched::ForTilesOp>()) {
-        // A consumer's branch has no registers for what is computed again: all of S is alive there.
+        // Branches of a consumer's loop are excluded: all of S is alive there, and no register is left to recompute in.
         if (!isa<sched::RoleOp>(work->getParentOp()))
           for (auto branch : loop.getBody().getOps<scf::IfOp>())
             renewInBranch(branch);
@@ -41,17 +41,17 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     });
   }
 
-  /// Whether tiles live in registers in a loop: it has none to spare.
+  /// Whether a loop holds tiles in registers, and so has no register to spare.
   static bool holdsTiles(sched::ForTilesOp loop) { return holds<sched::RegistersOp>(loop.getBody()); }
 
-  /// What is known of a value by the questions below. Each is answered once: the terms of a mask's bounds are a graph of
-  /// as many paths as terms, and more.
+  /// Memoised answers of the tests below, by value. Without memoisation the tests would visit every path through the
+  /// terms of a mask's bounds.
   struct Known {
     llvm::DenseMap<Value, bool> isLane, isSameForAll, followsNumber, followsReceived;
   };
   Known known;
 
-  /// The answer that is known, or `answer`.
+  /// Returns the memoised answer for `value`, or memoises the result of `answer`.
   static bool once(llvm::DenseMap<Value, bool> &answers, Value value, function_ref<bool()> answer) {
     if (auto found = answers.find(value); found != answers.end())
       return found->second;
@@ -82,7 +82,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return dependsOnLane;
   }
 
-  /// `value` from a new read of the thread index, at the builder's position.
+  /// Recomputes `value` at the builder's position, from a new read of the thread index.
   Value renew(Value value, OpBuilder &builder, IRMapping &renewed) {
     if (Value known = renewed.lookupOrNull(value))
       return known;
@@ -100,7 +100,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return builder.clone(*op, renewed)->getResult(0);
   }
 
-  /// Uses inside `region` of lane values from outside become new values at its start.
+  /// Recomputes at the start of the branch the lane values from outside that the branch uses.
   void renewInBranch(scf::IfOp branch) {
     IRMapping renewed;
     OpBuilder builder = OpBuilder::atBlockBegin(branch.thenBlock());
@@ -114,7 +114,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
       use->set(renew(use->get(), builder, renewed));
   }
 
-  /// The `sched.receive` that `value` is a result of, by way of `sched.uniform` or not, else null.
+  /// The `sched.receive` that returns `value`, directly or through `sched.uniform`; null if there is none.
   static Operation *receiver(Value value) {
     Operation *op = value.getDefiningOp();
     if (isa_and_nonnull<sched::UniformOp>(op))
@@ -122,7 +122,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return isa_and_nonnull<sched::ReceiveOp>(op) ? op : nullptr;
   }
 
-  /// Whether `value` follows from something received, by operations on numbers.
+  /// Whether `value`, from before the loop, follows from a received message by scalar arithmetic.
   bool followsReceived(Value value, Operation *loop) {
     return once(known.followsReceived, value, [&] {
       Operation *op = value.getDefiningOp();
@@ -135,7 +135,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     });
   }
 
-  /// `value` from what is received again.
+  /// Recomputes `value` at the builder's position, from a second `sched.receive` of the message.
   Value renewReceived(Value value, Operation *loop, sched::ReceiveOp &received, OpBuilder &builder,
                       IRMapping &renewed) {
     if (renewed.contains(value))
@@ -153,8 +153,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return renewed.lookup(value);
   }
 
-  /// Whether `value`, from before the loop, follows from the number of the tile of work and what is the same for all
-  /// tiles, by operations on numbers.
+  /// Whether `value`, from before the loop, follows by scalar arithmetic from the number of the tile of work and from
+  /// values that are the same for all tiles of work.
   bool followsNumber(Value value, sched::ForWorkOp work, Operation *loop) {
     return value == work.getNumber() ||
            once(known.followsNumber, value, [&] { return computesOfNumber(value.getDefiningOp(), work, loop); });
@@ -173,7 +173,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return follows;
   }
 
-  /// Whether `value` follows from constants and parameters alone, or is from outside of the tile of work.
+  /// Whether `value` is the same for all tiles of work: it follows from constants and parameters alone, or is defined
+  /// outside of the loop over work.
   bool isSameForAllWork(Value value, sched::ForWorkOp work) {
     return once(known.isSameForAll, value, [&] {
       Operation *op = value.getDefiningOp();
@@ -186,14 +187,14 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     });
   }
 
-  /// Whether `value`, from within the tile of work, is computed from extents and constants.
+  /// Whether `value` is computed inside of the loop over work, from extents and constants, such as a number of tiles.
   bool isCountOfWork(Value value, sched::ForWorkOp work) {
     Operation *op = value.getDefiningOp();
     return op && op->getNumOperands() > 0 && work->isProperAncestor(op) && isSameForAllWork(value, work);
   }
 
-  /// `value` from the number of the tile of work, which is read again, as are the extents that counts follow from: the
-  /// kernel's compiler would take the count of before.
+  /// Recomputes `value` from the number of the tile of work, which is read again. Extents that counts are computed from
+  /// are read again too; otherwise the device compiler would reuse the earlier count.
   Value renewPlace(Value value, sched::ForWorkOp work, Operation *loop, OpBuilder &builder, IRMapping &renewed) {
     if (Value known = renewed.lookupOrNull(value))
       return known;
@@ -220,7 +221,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   }
 
   void renewAfter(sched::ForTilesOp loop, sched::ForWorkOp work) {
-    // These are asked of what stands in front of this loop.
+    // These two tests depend on the loop, so that answers for an earlier loop are dropped.
     known.followsNumber.clear();
     known.followsReceived.clear();
     IRMapping renewed;
@@ -245,7 +246,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     }
   }
 
-  /// What only the renewed uses needed.
+  /// Erases ops that have no use any more after their uses were recomputed.
   static void eraseDead(Block &block) {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))

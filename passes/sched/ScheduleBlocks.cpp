@@ -1,9 +1,9 @@
-//===- ScheduleBlocks.cpp - Where a block's tile is, from the block's number ------===//
+//===- ScheduleBlocks.cpp - Compute the position of a block's tile from the block index ------===//
 //
-// For a target that runs a tile.kernel as it stands, one tile of work a block. Kernels that are scheduled have the same
-// arithmetic from `tile-to-sched` and `tile-specialize-warps`.
+// For the CPU target, which runs a tile.kernel as it is, with one tile of work per block. In scheduled kernels
+// `tile-to-sched` and `tile-specialize-warps` write the same arithmetic.
 //
-// The last tile of a head comes first: threads take blocks one after another, and under a causal mask it is the
+// The last tile of a head comes first: threads take blocks in order, and under a causal mask the last tile takes
 // longest.
 //
 //===----------------------------------------------------------------------===//

@@ -1,4 +1,4 @@
-//===- StoreByTma.cpp - What lies in shared memory goes to memory from there -------===//
+//===- StoreByTma.cpp - Store shared-memory tiles by TMA -------===//
 //
 //     before                                             after
 //     -----------------------------------------------    ----------------------------------------------------------
@@ -6,9 +6,9 @@
 //     %shared = exchange %ds into %ring[%stage]          %dq = mma %shared, %k
 //     %dq = mma %shared, %k                              scatter %shared, %dbias[%h, %q_index, %k_index]
 //
-// A tile that a product reads from shared memory, rounded as a dense tensor is and in the order of its axes
-// (`tile-place-operands`), TMA takes to the tensor from there, beside the products. Nothing stands between what
-// computes the tile and the products that read it.
+// A product reads the tile from shared memory. If that shared tile has the element type and the order of axes of the
+// dense tensor (`tile-place-operands`), TMA stores it to the tensor, overlapped with the products. No store by lanes
+// then delays the products that read the tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ struct StoreByTma : attune::impl::StoreByTmaBase<StoreByTma> {
           send(scatter, exchange, last);
   }
 
-  /// What puts the tile into shared memory as the view has it; null where nothing does.
+  /// The exchange that writes the scattered tile to shared memory in the view's type and order; null if there is none.
   static sched::ExchangeOp exchangeOf(tile::ScatterOp scatter) {
     for (Operation *user : scatter.getTile().getUsers())
       if (auto exchange = dyn_cast<sched::ExchangeOp>(user); exchange && exchange->getBlock() == scatter->getBlock() &&
@@ -48,8 +48,9 @@ struct StoreByTma : attune::impl::StoreByTmaBase<StoreByTma> {
     return {};
   }
 
-  /// Behind the last one that is started, warps have met and have time; null where none reads the tile. Behind a loop for
-  /// further tiles, whose first tile stands in front of it, their tiles would lie in the ring.
+  /// The last product after the exchange; null if no product reads the exchanged tile. After that product has started,
+  /// the warps have passed the exchange's barrier and are about to wait. The search ends at a loop over further tiles:
+  /// after the loop the ring would hold the tiles of later iterations.
   static Operation *lastProductAfter(sched::ExchangeOp exchange) {
     if (llvm::none_of(exchange.getResult().getUsers(), llvm::IsaPred<tile::MmaOp>))
       return nullptr;

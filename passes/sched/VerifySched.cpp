@@ -1,8 +1,8 @@
-//===- VerifySched.cpp - The end of sched ------------------------------------===//
+//===- VerifySched.cpp - Check whole kernels at the end of sched ------------------------------------===//
 //
-// What ops alone cannot say: that nothing is left to expand, that buffers do not meet in memory, that each ring has
-// both its sides, that every copy completes before it is read (passes/analysis/CopyOrder.h), and that roles wait for
-// each other (passes/analysis/RoleOrder.h).
+// Checks that single ops cannot make: no op is left to expand, buffers that are alive at the same time do not overlap,
+// each ring has a writer and a reader, every copy completes before it is read (passes/analysis/CopyOrder.h), and roles
+// wait for each other (passes/analysis/RoleOrder.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ using namespace attune;
 
 namespace {
 
-/// Bytes of shared memory with the name of what lies there.
+/// A range of bytes of shared memory with the name of the buffer or ring that occupies it.
 struct Bytes {
   StringRef name;
   int64_t begin, end;
@@ -77,7 +77,7 @@ LogicalResult verifyPlaces(sched::KernelOp kernel) {
           Lifetime::of(buffer).meets(Lifetime::of(other)))
         return buffer.emitOpError() << bytesOf(buffer) << " overlaps " << bytesOf(other)
                                     << ", and both are alive at once";
-  // Barriers live as long as the kernel.
+  // The barriers of a ring are alive during the whole kernel.
   for (auto [i, ring] : llvm::enumerate(rings)) {
     Bytes bytes = bytesOf(ring);
     if (bytes.end > int64_t(kernel.getSharedBytes()))
@@ -92,7 +92,7 @@ LogicalResult verifyPlaces(sched::KernelOp kernel) {
   return success();
 }
 
-/// What a warpgroup does stands in no branch on what one of its warps has voted.
+/// Checks that no instruction of a whole warpgroup is in a branch whose condition is a vote of one warp.
 LogicalResult verifyTogether(Operation *op) {
   if (!isa<sched::MmaAsyncOp, sched::MmaFenceOp, sched::MmaCommitOp, sched::MmaWaitOp>(op))
     return success();
@@ -103,7 +103,7 @@ LogicalResult verifyTogether(Operation *op) {
   return success();
 }
 
-/// Both sides of a ring. A ring that is filled once needs nobody who empties it.
+/// Checks that a ring has a writer and a reader. A ring that is filled only once needs no release.
 LogicalResult verifySides(sched::RingOp ring) {
   bool filled = false, refilled = false, waitedFor = false, acquired = false, released = false;
   for (Operation *user : ring.getResult().getUsers()) {
@@ -131,7 +131,7 @@ LogicalResult verifySides(sched::RingOp ring) {
   return success();
 }
 
-/// Whether passes/analysis/CopyOrder.h follows all that writes and reads shared memory.
+/// Whether threads alone write and read shared memory, which is the case that passes/analysis/CopyOrder.h models.
 bool copiesByThreads(sched::KernelOp kernel) {
   return !holds<Operation *>(kernel, [](Operation *op) {
     return isa<sched::RoleOp, sched::RingOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::MmaAsyncOp>(
@@ -154,7 +154,8 @@ LogicalResult verify(sched::KernelOp kernel) {
   return copiesByThreads(kernel) ? verifyCopyOrder(kernel) : verifyRoleOrder(kernel);
 }
 
-/// tile-verify counts what tiles need; this is what they got, alignment and the output's place included.
+/// Checks the final size of shared memory, with alignment and the output's buffer. tile-verify counts the loaded tiles
+/// only.
 LogicalResult verifyBudget(sched::KernelOp kernel, int64_t sramBudget) {
   const ArchInfo *info = findArch(kernel.getArch());
   const int64_t room = sramBudget ? sramBudget

@@ -1,18 +1,18 @@
-//===- VerifySchedule.cpp - What holds between tile and sched -----------------===//
+//===- VerifySchedule.cpp - Check the forms of IR between tile and sched -----------------===//
 //
-// Each form that the passes between have in common, as what the next may rely on:
+// Each form is what the passes after it may rely on:
 //
-//     form      behind                         holds
+//     form      after                          rules
 //     --------  -----------------------------  ------------------------------------------------------------
-//     layouts   tile-assign-layouts            register tiles are fragments, what products read of shared
-//                                              memory is swizzled
-//     copies    tile-pipeline-copies,          shared tiles are stages of rings: nothing is loaded to shared
-//               tile-specialize-warps          memory, no loop is over a domain; of a ring's barriers, one role
-//                                              fills the stages and another waits for them, and what is filled
-//                                              again is acquired and released
-//     stages    tile-pipeline-stages           no op says when it runs; a product that only starts is complete
-//                                              in front of all that reads it or takes its place, by waits whose
-//                                              pending counts are the products started behind it
+//     layouts   tile-assign-layouts            register tiles are fragments; shared operands of products are
+//                                              swizzled
+//     copies    tile-pipeline-copies,          shared tiles are stages of rings: no load to shared memory
+//               tile-specialize-warps          and no loop over a domain is left; one role fills a ring's
+//                                              stages and another role waits for them; a ring that is
+//                                              acquired is released
+//     stages    tile-pipeline-stages           no op has a `sched.at`; a wait completes an asynchronous
+//                                              product before any op reads it or reuses its registers; the
+//                                              wait's pending count is the number of products started later
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,7 +70,7 @@ LogicalResult verifyCopies(Operation *op) {
     Operation *role = user->getParentOfType<sched::RoleOp>();
     if (isa<sched::AcquireOp, sched::CommitOp, sched::CopyTileOp, sched::CopyWindowOp>(user))
       filling.insert(role);
-    else if (isa<sched::WaitOp>(user) && role) // a warp that follows another's tiles waits as well
+    else if (isa<sched::WaitOp>(user) && role) // producer warps that follow another warp's tiles wait, too
       waiting.insert(role);
     acquires |= isa<sched::AcquireOp>(user);
     releases |= isa<sched::ReleaseOp>(user);
@@ -84,7 +84,7 @@ LogicalResult verifyCopies(Operation *op) {
   return success();
 }
 
-/// Products under way in a block, in the order of their start.
+/// The products of a block that are in flight, in the order in which they started.
 class Products {
 public:
   LogicalResult verify(Block &block) {

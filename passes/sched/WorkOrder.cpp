@@ -1,4 +1,4 @@
-//===- WorkOrder.cpp - Which tile of work a number is -------------------------===//
+//===- WorkOrder.cpp - Map the number of a tile of work to its position -------------------------===//
 
 #include "passes/sched/WorkOrder.h"
 
@@ -140,7 +140,8 @@ Value WorkOrder::alongFirstAxis(Value number) {
   for (size_t i = axes.size() - 1; i-- > 1;)
     tiles = make<arith::MulIOp>(tiles, count(i));
   tiles = tile::named(tiles, (axes.front().getName().getValue() + "_tiles").str());
-  // A run of tiles stays together: a pair, or, where pairs would be of two positions of the axis, one.
+  // A run of tiles keeps adjacent numbers: a pair, or a single tile where a pair would span two entries of the first
+  // axis.
   Value run, place = number;
   if (inPairs()) {
     Value odd =
@@ -158,7 +159,7 @@ Value WorkOrder::alongFirstAxis(Value number) {
 std::pair<Value, Value> WorkOrder::headAndPosition(Value number) {
   if (axes.size() == 1)
     return {Value(), number};
-  // The warp that claims has no register for what follows from the number of tiles of a head.
+  // With claims the number of tiles is recomputed: the claiming warp has no register to keep values derived from it.
   Value tiles = tilesOfHead = count(axes.size() - 1, options.assignment == Assignment::Claims);
   if (!inGroups())
     return {make<arith::DivUIOp>(number, tiles), make<arith::RemUIOp>(number, tiles)};
@@ -177,7 +178,7 @@ Value WorkOrder::tileOf(Value turn) {
   Value last = tile::named(make<arith::SubIOp>(tiles, constant(1)), "last_tile");
   if (options.assignment != Assignment::Rounds)
     return make<arith::SubIOp>(last, turn);
-  if (axes.size() > 1) // else it is the number itself
+  if (axes.size() > 1) // with one axis the position is the number itself
     tile::named(turn, "turn");
   Value two = constant(2), half = tile::named(make<arith::DivUIOp>(turn, two), "half_turn");
   Value odd = arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(turn, two), constant(0));

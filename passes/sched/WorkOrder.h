@@ -1,9 +1,10 @@
-//===- WorkOrder.h - Which tile of work a number is -------------------------===//
+//===- WorkOrder.h - Map the number of a tile of work to its position -------------------------===//
 //
-// A kernel's grid lists axes, for example [b, h, q by 128]. Each place along all of them is a tile of work, and has a
-// number; a block takes a number and computes where its tile is. `WorkOrder` writes that arithmetic, of unsigned 32-bit
-// numbers, into the IR. It follows from the grid alone: its last axis is the tiled one, whose tiles may be longer the
-// later they are, those in front of it are called leading here, and each place along them is a head.
+// A kernel's grid lists axes, for example [b, h, q by 128]. Each point of the grid is a tile of work and has a number.
+// A block takes a number and computes the position of its tile. `WorkOrder` writes that arithmetic, on unsigned 32-bit
+// integers, into the IR. The arithmetic depends on the grid alone. The grid's last axis is the tiled one; under a
+// causal mask its later tiles take longer. The axes before it are called leading axes here, and each point along them
+// is called a head.
 //
 // Without an option, the last axis counts fastest, as in this grid of 2 heads of 3 tiles:
 //
@@ -14,22 +15,24 @@
 //     | from both ends     | (0,2) | (0,0) | (0,1) | (1,2) | (1,0) | (1,1) |
 //     | claimed, longest   | (0,2) | (1,2) | (0,1) | (1,1) | (0,0) | (1,0) |
 //
-// Which numbers a block takes, of n blocks in the grid:
+// A block of a grid of n blocks takes its numbers in one of three ways:
 //
-//   - Once: its own index; the grid has a block for each tile, and blocks start in the order of their indices as others
-//     end. Longest first, heads stand together as for claims: head by head, the long tiles of the last head would start
-//     when nearly all else is done, and the device would wait for them (an eighth of the time of 16 heads of 64 tiles).
-//     They are as many as `rowsTogether` allows, since the K and V of all of them are read at once, and a power of two,
-//     which comparisons give: divisions would stand before a block's first copy. Heads of fewer than 8 tiles stand
-//     alone, as many are left when the last ones start.
-//   - Rounds: one of each n in turn. Longest first, where there are more tiles than blocks, pairs of neighbours: the
-//     tiles of a head then run from both ends, so that each pair is equally long together. Pairs are dealt shifted by
-//     the golden section of the grid against each other: where a head has an odd number of tiles, some pairs are of two
-//     heads, and each block gets its share of them.
-//   - Claims: its own index, then what `sched.claim_work` gives. Tiles at one place of several heads stand side by
-//     side: they are about equally long, and what blocks take in the end are the short ones of all these heads. There
-//     are as many heads together as three blocks of 128 rows, or two of 192, share one, in groups of nearly equal size:
-//     with fewer blocks to a head, HBM is what long sequences wait for.
+//   - Once: the block takes its own index. The grid has a block for each tile, and blocks start in the order of their
+//     indices as other blocks end. With longest first, tiles of several heads alternate, as for claims. If heads came
+//     one after the other, the long tiles of the last head would start when nearly everything else is done, and the
+//     device would wait for them (an eighth of the time of 16 heads of 64 tiles). `rowsTogether` limits the number of
+//     heads that alternate, because the K and V of all of them are read at the same time. The number is a power of
+//     two, found by comparisons, because divisions would delay a block's first copy. Heads of fewer than 8 tiles do
+//     not alternate: many such heads are left when the last tiles start.
+//   - Rounds: the block takes one number of each n in turn. With longest first and more tiles than blocks, it takes
+//     pairs of neighbours. The tiles of a head are then numbered from both ends, so that all pairs take equally long.
+//     Each next set of n pairs is shifted by the golden section of the grid. Where a head has an odd number of tiles,
+//     some pairs span two heads, and the shift spreads these pairs over the blocks.
+//   - Claims: the block takes its own index, then the numbers that `sched.claim_work` returns. Tiles at the same
+//     position of several heads have adjacent numbers: they take about equally long, and the last tiles that blocks
+//     take are the short ones of all these heads. Heads are grouped so that three blocks of 128 rows, or two of 192,
+//     work on each head of a group at a time; groups have nearly equal size. With fewer blocks per head, long
+//     sequences are limited by HBM.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -38,9 +41,9 @@
 
 namespace attune {
 
-/// Of a kernel's operands, those that are read by another axis than the grid's last: how many of their rows, of each,
-/// half of a level 2 of 32 MiB holds; 0 where there are none. (One of 50 MB whose halves keep copies of what both read
-/// has no more room.)
+/// How many rows of K and V, or of all tiled operands that are read along another axis than the grid's last, fit half
+/// of an L2 cache of 32 MiB; 0 if the kernel has no such operand. (An L2 of 50 MB whose two halves each keep a copy of
+/// data that both read has no more room.)
 int64_t rowsInHalfOfLevel2(mlir::ArrayAttr operands, mlir::ArrayAttr grid);
 
 class WorkOrder {
@@ -49,28 +52,30 @@ public:
   struct Options {
     Assignment assignment = Assignment::Once;
     bool longestFirst = false;
-    /// Tiles at one place, or pair of places, of all positions of the first axis stand side by side: what they read in
-    /// common then comes from L2. Not for claims, and nothing where the grid has fewer than two axes.
+    /// Tiles (or pairs of tiles) at the same position of all entries of the first axis have adjacent numbers, so that
+    /// data which they all read comes from L2. Not for claims; no effect where the grid has fewer than two axes.
     bool acrossFirstAxis = false;
-    /// Where each block has one tile, longest first: the rows that heads which stand together have at most; 0 for one
+    /// For `Once` with longest first: the largest total number of rows of the heads whose tiles alternate; 0 for one
     /// head after the other.
     int64_t rowsTogether = 0;
   };
 
-  /// Writes by `builder`, where that stands when a member is called. `grid` holds the kernel's axes. What prepare() has
-  /// written is not written again: members that are called behind it stand where it dominates.
+  /// Every member writes IR at the current insertion point of `builder`. `grid` holds the kernel's axes. Values that
+  /// prepare() has written are reused, so that later members must be called where prepare()'s insertion point
+  /// dominates.
   WorkOrder(mlir::OpBuilder &builder, mlir::Location loc, mlir::ArrayAttr grid, Options options);
 
-  /// What is the same for all tiles of a block, for the place in front of its loop: tiles in all, and how many heads
-  /// are together.
+  /// Writes values that are the same for all tiles of a block, to be called before the block's loop: the total number
+  /// of tiles, and the number of heads whose tiles alternate.
   void prepare();
-  /// How many tiles of work there are.
+  /// The number of tiles of work.
   mlir::Value total();
   /// The number of the block's first tile.
   mlir::Value first();
-  /// Of rounds: the number of the block's tile after `count` others and one more; total() or above for none.
+  /// For `Rounds`: the number of the block's tile number `count` + 1, counted from 0; total() or above if there is
+  /// none.
   mlir::Value next(mlir::Value count);
-  /// Where tile `number`, below total(), starts along each axis of the grid.
+  /// The start of tile `number`, which is below total(), along each axis of the grid.
   llvm::SmallVector<mlir::Value> place(mlir::Value number);
 
 private:
@@ -80,15 +85,15 @@ private:
   Value blockId();
   Value gridSize();
   template <typename Op> Value make(Value a, Value b) { return Op::create(builder, loc, a, b); }
-  /// How many places there are along axis i; computed `again` where it is asked for.
+  /// The number of tiles along axis i; recomputed from a second read of the extent if `again`.
   Value count(size_t i, bool again = false);
-  /// How many heads there are.
+  /// The number of heads.
   Value heads();
-  /// How many heads stand together.
+  /// The number of heads whose tiles alternate, and how it is computed for claims and for `Once`.
   Value headsTogether();
   Value headsClaimed();
   Value headsStarted();
-  /// Whether no block has a second tile, so that there are no pairs.
+  /// Whether no block has a second tile. There are then no pairs.
   Value inOneIteration();
   bool inGroups() const {
     const bool together =
@@ -97,19 +102,19 @@ private:
     return together && axes.size() > 1;
   }
   bool inPairs() const { return options.longestFirst && options.assignment == Assignment::Rounds; }
-  /// The number in the order without `acrossFirstAxis`.
+  /// Converts a number from the order with `acrossFirstAxis` to the order without it.
   Value alongFirstAxis(Value number);
-  /// The head, null where the grid has one axis, and the number of the tile in the head in the order of time.
+  /// The head (null if the grid has one axis) and the tile's position in the order in which the head's tiles run.
   std::pair<Value, Value> headAndPosition(Value number);
-  /// The tile that is `turn` in the order of a head.
+  /// The index of the tile at position `turn` of the order in which a head's tiles run.
   Value tileOf(Value turn);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
   llvm::SmallVector<tile::AxisAttr> axes;
   Options options;
-  Value totalTiles, allHeads, together, oneIteration; ///< once written
-  Value tilesOfHead;                                  ///< where place() is writing
+  Value totalTiles, allHeads, together, oneIteration; ///< null until written
+  Value tilesOfHead;                                  ///< of the place() that is being written
 };
 
 } // namespace attune
