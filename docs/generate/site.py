@@ -6,7 +6,7 @@ that the site is whole without the repository. These pages are not searched.
 import os
 import re
 
-from mkdocs.structure.files import File
+from mkdocs.structure.files import File, InclusionLevel
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DOCS = os.path.join(ROOT, "docs")
@@ -67,7 +67,7 @@ def on_files(files, config):
             with open(file.abs_src_path) as text:
                 sources |= {source_of(file.src_uri, link[1]) for link in LINK.findall(text.read())}
     for path in sorted(sources - {None}):
-        files.append(File.generated(config, f"source/{path}.md", content=source_page(path)))
+        files.append(File.generated(config, f"source/{path}.md", content=source_page(path), inclusion=InclusionLevel.NOT_IN_NAV))
     return files
 
 
