@@ -1,4 +1,4 @@
-//===- BlockLoops.cpp - Loops over the blocks of a domain -----------------===//
+//===- BlockLoops.cpp - Lowering loops over the tiles of a domain ---------===//
 
 #include "codegen/cpu/Lowering.h"
 
@@ -11,7 +11,7 @@ void Lowering::lowerForBlocks(ForBlocksOp op) {
   auto domain = op.getDomain().getDefiningOp<DomainOp>();
   if (!domain)
     return fail(op, "its domain is not a tile.domain");
-  // Carried tiles have memory of their own; carried scalars are values of the loops.
+  // Each loop-carried tile has its own scratch memory; loop-carried scalars are iter_args of the scf loops.
   SmallVector<Value> scalars;
   SmallVector<unsigned> scalarIndex;
   for (auto [i, init] : llvm::enumerate(op.getInits())) {
@@ -121,7 +121,7 @@ SmallVector<Value> Lowering::lowerIteration(ForBlocksOp op, Value first, Value p
   values[op.getPartial()] = partial;
   for (auto [i, index] : llvm::enumerate(scalarIndex))
     values[op.getCarried()[index]] = scalars[i];
-  // Orders of a carried tile that the body needs besides its own.
+  // Make the second memory order of carried tiles where the body reads it; it is freed after the iteration.
   SmallVector<std::pair<Value, Order>> extra;
   for (Value carried : op.getCarried())
     if (auto type = dyn_cast<TileType>(carried.getType()); type && type.rank() == 2)

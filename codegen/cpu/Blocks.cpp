@@ -1,4 +1,4 @@
-//===- Blocks.cpp - Tiles in memory as the lanes of a GPU hold them --------===//
+//===- Blocks.cpp - Lowering loads and stores of 16 x 16 blocks -----------===//
 
 #include "codegen/cpu/Lowering.h"
 

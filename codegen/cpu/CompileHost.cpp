@@ -1,4 +1,4 @@
-//===- CompileHost.cpp - tile.kernel to a host object -----------------------===//
+//===- CompileHost.cpp - Compiling tile.kernel to a host object -------------===//
 
 #include "codegen/cpu/Cpu.h"
 #include "codegen/cpu/LowerTile.h"
@@ -34,7 +34,7 @@ using namespace attune;
 
 namespace {
 
-/// The host as LLVM names it.
+/// LLVM's name of the host CPU, its features, and its vector unit.
 struct Host {
   std::string cpu, features;
   HostVectors vectors;
@@ -61,7 +61,7 @@ private:
   }
 };
 
-/// Code generation needs the host's back end once a process.
+/// Registers LLVM's back end for the host, once per process.
 void initializeTarget() {
   static const bool done = [] {
     llvm::InitializeNativeTarget();
@@ -80,7 +80,7 @@ void loadDialects(MLIRContext &context) {
                       scf::SCFDialect, vector::VectorDialect>();
 }
 
-/// scf, arith, math and vector ops become ops of the llvm dialect.
+/// Lowers scf, arith, math and vector ops to the llvm dialect.
 LogicalResult convertToLLVM(ModuleOp module) {
   MLIRContext *context = module.getContext();
   {
@@ -118,8 +118,8 @@ std::unique_ptr<llvm::TargetMachine> createTargetMachine() {
                                   llvm::CodeGenOptLevel::Default, /*JIT=*/true));
 }
 
-/// The generated code is vectorised and in SSA form already: what is left is to fold address arithmetic, share
-/// values, and move them out of loops.
+/// Runs a short LLVM pipeline. The generated code is already vectorised and in SSA form; only folding of address
+/// arithmetic, CSE and loop-invariant code motion remain.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::PassBuilder builder(&machine);
   llvm::LoopAnalysisManager loops;
@@ -138,7 +138,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.run(module, modules);
 }
 
-/// A module's kernels as optimised LLVM IR. `machine` outlives the module's use.
+/// A module's kernels as optimised LLVM IR. `machine` must live as long as `code` is used.
 struct HostModule {
   std::vector<HostFunction> functions;
   std::unique_ptr<llvm::TargetMachine> machine;

@@ -6,16 +6,16 @@
 //     Expected<HostCode> code = loadHost(object->bytes, object->entry); // a linker: 1 ms
 //     HostEntry entry{code->function, object->scratchBytes};
 //
-// One call of the function does one block of work. Where its tile lies along the axes of the grid the kernel computes
-// from the block's number (`tile-schedule-blocks`). Every tile lies in the caller's scratch memory. Rows of the block are
-// the lanes of a vector: a tile of (q, k) is stored k-major, so that S^T = K Q^T needs no transposed K, a row's maximum
-// is a vertical maximum, and P^T feeds O^T = V^T P^T as it stands.
+// One call of the function computes one block of the grid. The kernel computes the block's position along the grid's
+// axes from the block index (pass `tile-schedule-blocks`). All tiles are in scratch memory, which the caller provides.
+// Rows of the block map to vector lanes: a tile of (q, k) is stored k-major. Then S^T = K Q^T needs no transposed K,
+// the maximum of a row is a lane-wise maximum of vectors, and P^T is the operand of O^T = V^T P^T without a transpose.
 //
-// Numbers. Every float tile is kept in float32: f16 and bf16 inputs are widened when loaded, results are
-// rounded to nearest even when stored, and `tile.convert` (P to the dtype of V) does not round.
+// Numbers. All float tiles are kept in float32. f16 and bf16 inputs are widened when they are loaded, and results are
+// rounded to nearest even when they are stored. `tile.convert` (P to the dtype of V) does not round.
 //
-// Threads: compileHost and loadHost may be called from any number of threads at once, each with its own
-// MLIR context; the loaded function is reentrant, one scratch area a call.
+// Threads. compileHost and loadHost may be called from any number of threads at once, each with its own MLIR context.
+// The loaded function is reentrant if every call has its own scratch memory.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -34,35 +34,35 @@ class ModuleOp;
 
 namespace attune {
 
-/// The function of one kernel.
+/// The compiled function of one kernel.
 struct HostFunction {
   std::string symbol;
-  size_t scratchBytes = 0; ///< what one call needs, 64-byte aligned
+  size_t scratchBytes = 0; ///< bytes of scratch memory that one call needs; the memory must be 64-byte aligned
 };
 
-/// A module's kernels as a relocatable object of the host's format, for the host's CPU.
+/// A module's kernels as a relocatable object file for the host's CPU.
 struct HostObject {
   std::vector<char> bytes;
-  std::vector<HostFunction> functions; ///< in the order of the launch
+  std::vector<HostFunction> functions; ///< one per kernel, in launch order
 };
 
-/// Functions linked into this process, in the order of their symbols. `owner` keeps the code alive.
+/// Functions linked into this process, in the order of the requested symbols. `owner` keeps the code alive.
 struct HostCode {
   std::vector<decltype(HostEntry::function)> functions;
   std::shared_ptr<void> owner;
 };
 
-/// Compiles the `tile.kernel` ops of `module`, behind `tile-schedule-blocks`. The module is not changed.
-/// Fails on an op that the CPU target lacks, naming it.
+/// Compiles the `tile.kernel` ops of `module`, after the pass `tile-schedule-blocks`. The module is not changed.
+/// Fails for an op that the CPU target does not implement, and names the op.
 Expected<HostObject> compileHost(mlir::ModuleOp module);
 
-/// The LLVM IR that compileHost makes the object from. Its errors.
+/// The LLVM IR that compileHost would compile, as text. Fails like compileHost.
 Expected<std::string> printHostLlvm(mlir::ModuleOp module);
 
 /// Links an object of compileHost. Fails when the object is damaged or lacks a symbol.
 Expected<HostCode> loadHost(std::span<const char> bytes, std::span<const std::string> symbols);
 
-/// The host's CPU and its features: an object runs only where this key is the same.
+/// The host's triple, CPU and CPU features. An object runs only on a host with the same key.
 std::string hostCpuKey();
 
 } // namespace attune

@@ -1,4 +1,4 @@
-//===- Dropout.cpp - Random numbers of dropout ----------------------------===//
+//===- Dropout.cpp - Lowering dropout and its random numbers --------------===//
 
 #include "codegen/cpu/Lowering.h"
 

@@ -174,7 +174,8 @@ void Lowering::lowerGroup(ArrayRef<Operation *> ops) {
           found = readTile(value, at);
         return found;
       };
-      // Inputs are read before the branch of a map with only_if.
+      // Read all inputs first: a map with only_if is lowered to a branch, and values read inside it would not dominate
+      // later uses.
       for (Operation *op : ops)
         for (Value operand : op->getOperands())
           if (isa<TileType>(operand.getType()) && !group.members.contains(operand.getDefiningOp()) &&
@@ -251,7 +252,8 @@ void Lowering::lowerSumDiagonals(SumDiagonalsOp op) {
        [&](Value i) { storeScratch(zeroOf(vectorOf(element, clearedLanes)), to, element, i, clearedLanes); });
   SmallVector<int64_t> reversed(llvm::reverse(llvm::seq<int64_t>(lanes)));
   loop(constI64(0), constI64(allRows), [&](Value row) {
-    // Of the row's first column: each part before has as many places as rows and columns.
+    // The tile is summed in parts of `rows` rows. Each part has rows + columns diagonals, and its element (r, c)
+    // belongs to diagonal r - c + columns. `last` is the diagonal of the row's first column.
     Value part = arith::DivUIOp::create(b, row, constI64(rows)),
           last = add(row, mul(add(part, constI64(1)), constI64(columns)));
     loop(columns, lanes, [&](Value column) {
@@ -259,7 +261,7 @@ void Lowering::lowerSumDiagonals(SumDiagonalsOp op) {
       if (lanes > 1)
         terms = vector::ShuffleOp::create(b, terms, terms, reversed);
       Value place = arith::SubIOp::create(b, last, add(column, constI64(lanes - 1)));
-      Value at = scratchAt(to, element, place); // of no whole vector
+      Value at = scratchAt(to, element, place); // not aligned to a whole vector
       storeAt(arith::AddFOp::create(b, loadAt(at, terms.getType(), bytesOf(element)), terms), at, bytesOf(element));
     });
   });

@@ -1,4 +1,4 @@
-//===- LaunchArguments.cpp - Scalars, extents and views of the launch -----===//
+//===- LaunchArguments.cpp - Reading the packed launch parameters ---------===//
 
 #include "codegen/cpu/Lowering.h"
 
@@ -51,7 +51,7 @@ const Memory &Lowering::memoryOf(Value view) {
   return found->second;
 }
 
-/// Whether the launch gives an operand extents of a captured tensor, which may be empty.
+/// Whether an operand has a captured tensor's extents (the gradient of one). Like the tensor it may be empty.
 static bool followsTensor(const OperandParam &operand) {
   return llvm::any_of(operand.axes, [](const AxisParam &axis) { return tensorDimension(axis.name).has_value(); });
 }
@@ -81,7 +81,7 @@ void Lowering::readAsZeroIfEmpty(Memory &memory) {
   for (Value extent : memory.extents)
     empty = arith::OrIOp::create(b, empty, compare(arith::CmpIPredicate::sle, extent, constI64(0)));
   if (emptyTensor < 0) {
-    emptyTensor = std::exchange(scratchEnd, scratchEnd + cacheLine); // never reused
+    emptyTensor = std::exchange(scratchEnd, scratchEnd + cacheLine); // never freed
     storeAt(constI64(0), offsetBytes(scratch, emptyTensor), 8);
   }
   memory.base = LLVM::SelectOp::create(b, empty, offsetBytes(scratch, emptyTensor), memory.base);

@@ -1,4 +1,4 @@
-//===- Layouts.cpp - Axes that vectors run along, and the orders of tiles in memory ---===//
+//===- Layouts.cpp - Choosing vector axes and memory orders of tiles ------===//
 
 #include "codegen/cpu/Lowering.h"
 

@@ -1,4 +1,4 @@
-//===- LoadHost.cpp - Links a host object into the process ------------------===//
+//===- LoadHost.cpp - Linking a host object into the process ----------------===//
 
 #include "codegen/cpu/Cpu.h"
 
@@ -16,7 +16,7 @@ using namespace llvm::orc;
 
 namespace {
 
-/// The linker, made at the first load and shared by every kernel of the process.
+/// LLVM's JIT linker. The first load creates the linker; all kernels of the process share it.
 class Linker {
 public:
   static llvm::Expected<std::shared_ptr<Linker>> process() {
@@ -41,7 +41,7 @@ public:
 
   ExecutionSession session;
   ObjectLinkingLayer layer;
-  JITDylib &library; ///< what generated code may call
+  JITDylib &library; ///< the C functions that generated code may call
   std::atomic<unsigned> count = 0;
 
 private:
@@ -65,13 +65,13 @@ private:
         {"powf", powf}, {"atan2f", atan2f}, {"fmodf", fmodf}, {"fminf", fminf}, {"fmaxf", fmaxf}};
     for (auto [name, function] : binary)
       define(name, function);
-    // LLVM makes one call of the sine and cosine of a value.
+    // LLVM merges the calls of sinf and cosf of one value into a call of sincosf.
     define("sincosf", static_cast<void (*)(float, float *, float *)>([](float x, float *sine, float *cosine) {
              *sine = sinf(x);
              *cosine = cosf(x);
            }));
     define("fmaf", static_cast<float (*)(float, float, float)>(fmaf));
-    // For hosts without F16C.
+    // Generated code calls these conversions of f16 on hosts without F16C instructions.
     define("__extendhfsf2", static_cast<float (*)(_Float16)>([](_Float16 value) { return float(value); }));
     define("__truncsfhf2", static_cast<_Float16 (*)(float)>([](float value) { return _Float16(value); }));
     define("memset", static_cast<void *(*)(void *, int, size_t)>(memset));
@@ -81,7 +81,7 @@ private:
   }
 };
 
-/// One kernel's code, freed with the last reference.
+/// The linked code of one object; the destructor frees the code.
 struct LinkedKernel {
   std::shared_ptr<Linker> linker;
   JITDylib *library = nullptr;
@@ -101,7 +101,7 @@ Expected<HostCode> attune::loadHost(std::span<const char> bytes, std::span<const
   if (!linker)
     return fail(linker.takeError());
   ExecutionSession &session = (*linker)->session;
-  // The session prints what it cannot return; a failure here is returned.
+  // By default the session prints errors to stderr. The calls below return their errors, so printing is disabled.
   session.setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); });
   auto kernel = std::make_shared<LinkedKernel>();
   kernel->linker = *linker;

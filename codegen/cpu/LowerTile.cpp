@@ -1,4 +1,4 @@
-//===- LowerTile.cpp - A tile.kernel as vector code -----------------------===//
+//===- LowerTile.cpp - Lowering tile.kernel to vector code ----------------===//
 
 #include "codegen/cpu/LowerTile.h"
 
@@ -18,7 +18,7 @@ Expected<size_t> Lowering::run() {
   scratch = entry->getArgument(2);
   findLaneAxis();
   findNeededOrders();
-  // Parameters are read at the start, before anything else.
+  // Parameter reads are inserted before paramEnd, so that they dominate all other code (atStart).
   paramEnd = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
   b.setInsertionPoint(entry->getTerminator());
   lowerBlock(kernel.getBody().front());

@@ -1,4 +1,4 @@
-//===- LowerTile.h - A tile.kernel as vector code ---------------------------===//
+//===- LowerTile.h - Lowering tile.kernel to vector code --------------------===//
 #pragma once
 
 #include "attune/Error.h"
@@ -9,13 +9,13 @@
 
 namespace attune {
 
-/// Kernels as LLVM functions of the scf, arith, math, vector and llvm dialects.
+/// The lowered kernels: llvm.func ops with bodies of scf, arith, math, vector and llvm ops.
 struct LoweredModule {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::vector<size_t> scratchBytes; ///< of each kernel
+  std::vector<size_t> scratchBytes; ///< bytes of scratch memory that each kernel needs
 };
 
-/// `kernels` are the tile.kernel ops of one launch.
+/// Lowers the tile.kernel ops of one launch.
 Expected<LoweredModule> lowerTile(llvm::ArrayRef<tile::LaunchedKernel> kernels, const HostVectors &host);
 
 } // namespace attune

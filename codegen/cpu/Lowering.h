@@ -1,8 +1,8 @@
-//===- Lowering.h - A tile.kernel on its way to vector code ---------------===//
+//===- Lowering.h - The lowering of one tile.kernel to vector code --------===//
 //
-// Storage. A tile is an array in the caller's scratch memory. For a tile of two axes one is the lane axis: the
-// axis of S that belongs to the block (q where the kernel loops over k), where the tile has it. Its elements are
-// contiguous and fill vectors:
+// Storage. A tile is an array in the caller's scratch memory. Vectors run along one axis of a tile, whose elements are
+// contiguous. That axis is the kernel's lane axis, where the tile has it: the axis of S that the kernel does not loop
+// over (q where the kernel loops over k).
 //
 //     | tile          | stored as      | vectors run along |
 //     |---------------|----------------|-------------------|
@@ -12,11 +12,11 @@
 //     | K (k x d)     | [k][d]         | d                 |
 //     | m, l (q)      | [q]            | q                 |
 //
-// An op that needs the other order of a tile gets a transposed copy, made where the tile is defined.
+// For an op that needs the other memory order, a transposed copy of the tile is made where the tile is defined.
 //
-// Steps. The ops of a block are regrouped into steps: element-wise ops and reductions over the same axes run as one
-// loop nest, with intermediate values in registers; an accumulator's rescaling is part of the product that adds to
-// it. A tile's memory is reused after the last step that reads it.
+// Steps. The ops of a block are grouped into steps. Element-wise ops and reductions over the same axes become one loop
+// nest, with intermediate values in registers. The rescaling of an accumulator is fused into the product that adds to
+// the accumulator. A tile's memory is reused after the last step that reads the tile.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -40,28 +40,28 @@ inline constexpr int64_t cacheLine = 64;
 /// Order of a tile's two axes in memory: as the type lists them, or the reverse.
 enum Order : unsigned { Listed = 0, Reversed = 1 };
 
-/// Where a tile lies: a scratch offset for each order that exists.
+/// The memory of a tile: a scratch offset for each memory order, -1 where the tile has no copy in that order.
 struct Storage {
   TileType type;
   int64_t offset[2] = {-1, -1};
-  bool owned = true; ///< freed after the last use
-  Value base;        ///< where the listed order lies when that is known at run time only: scratch or global memory
-  Value rowStride;   ///< i64, elements; with `base`
+  bool owned = true; ///< whether the memory is freed after the tile's last use
+  Value base;        ///< address of the listed order, where only known at run time: scratch or global memory; else null
+  Value rowStride;   ///< stride of rows at `base`: i64, in elements
 
   bool has(Order order) const { return offset[order] >= 0; }
   Order any() const { return has(Listed) ? Listed : Reversed; }
 };
 
-/// A view's launch parameters.
+/// A tensor parameter, as read from the launch parameters.
 struct Memory {
   Value base;
-  SmallVector<Value> strides, extents; ///< i64, elements
+  SmallVector<Value> strides, extents; ///< i64, in elements
   Type element;
-  int64_t columns = -1;    ///< the last extent where it is known
-  bool unitStride = false; ///< the last stride is 1
+  int64_t columns = -1;    ///< the last extent where it is known at compile time, else -1
+  bool unitStride = false; ///< whether the last stride is known to be 1
 };
 
-/// Ops that run together.
+/// Ops that are lowered together: one op, or with isGroup the element-wise ops and reductions of one loop nest.
 struct Step {
   SmallVector<Operation *> ops;
   bool isGroup = false;
@@ -73,14 +73,14 @@ inline bool isElementwise(Operation *op) {
   return false;
 }
 
-/// The tile whose axes an element-wise op or reduction visits.
+/// The type of the tile whose elements an element-wise op or reduction iterates over.
 inline TileType visitedType(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getTile().getType();
   return cast<TileType>(op->getResult(0).getType());
 }
 
-/// The lowering of one kernel; its members are defined by topic.
+/// The lowering of one kernel. Comments in the class name the file that defines each group of members.
 class Lowering : VectorBuilder {
 public:
   Lowering(KernelOp kernel, const KernelSignature &signature, ModuleOp module, const HostVectors &host)
@@ -88,7 +88,7 @@ public:
     b.setInsertionPointToEnd(module.getBody());
   }
 
-  /// Bytes of scratch memory that the code needs.
+  /// Lowers the kernel and returns the bytes of scratch memory that the code needs.
   Expected<size_t> run();
 
 private:
@@ -97,11 +97,11 @@ private:
   void fail(Operation *op, const Twine &reason);
 
   // Layouts: Layouts.cpp.
-  /// The axis of S that the kernel does not loop over.
+  /// Sets laneAxis to the axis of S that the kernel does not loop over.
   void findLaneAxis();
-  /// Lanes of a vector that divides `size`.
+  /// The most lanes of a vector whose length divides `size`.
   int64_t lanesFor(int64_t size) const { return std::min<int64_t>(host.lanes, size & -size); }
-  /// Position in `type` of the axis that vectors run along; the same axis whatever the order of the type's axes.
+  /// Index in `type` of the axis that vectors run along. The choice does not depend on the order of the type's axes.
   unsigned innerAxis(TileType type) const;
   /// The order in which element-wise code visits a tile of this type.
   Order orderOf(TileType type) const { return orderWithInner(type, innerAxis(type)); }
@@ -114,25 +114,25 @@ private:
   void release(int64_t offset, int64_t bytes) { freeList[llvm::alignTo(bytes, cacheLine)].push_back(offset); }
   void release(Value value);
   int64_t bytesOf(TileType type) { return type.numElements() * bytesOf(storedType(type.getElementType())); }
-  /// Address of element `index` of the array at a scratch offset.
+  /// The address of element `index` of the array at a scratch offset.
   Value scratchAt(int64_t offset, Type element, Value index);
   Value loadScratch(int64_t offset, Type element, Value index, int64_t lanes);
   void storeScratch(Value value, int64_t offset, Type element, Value index, int64_t lanes);
-  /// [rows][columns] at `from` becomes [columns][rows] at `to`.
+  /// Transposes [rows][columns] at scratch offset `from` to [columns][rows] at `to`.
   void transpose(int64_t from, int64_t to, int64_t rows, int64_t columns, Type stored);
   void copy(int64_t from, int64_t to, int64_t bytes);
-  /// Registers a tile's memory and makes the other order where an op needs it.
+  /// Records the memory of a tile, and makes a copy in the other memory order where an op needs that order.
   void define(Value value, int64_t offset, Order order, bool owned = true);
-  /// The scratch offset of `value` in `order`.
+  /// The scratch offset of `value` in `order`; makes the transposed copy if there is none yet.
   int64_t ensure(Value value, Order order);
-  /// Memory for a value that the current step writes element by element: the carried tile that it replaces, a tile of
-  /// the same shape that the step is the last to read, or fresh memory.
+  /// Memory for a value that the current step writes element by element: that of the carried tile that the value
+  /// replaces, that of a tile of the same shape that this step is the last to read, or new memory.
   int64_t allocateResult(Value value, ArrayRef<Operation *> ops);
 
   // Launch parameters: LaunchArguments.cpp.
   Value field(Type type, int64_t offset) { return loadAt(offsetBytes(params, offset), type, bytesOf2(type)); }
   int64_t bytesOf2(Type type) { return isa<LLVM::LLVMPointerType>(type) ? 8 : bytesOf(type); }
-  /// Runs `write` with the builder among the parameter reads at the function's start.
+  /// Calls `write` with the insertion point at the function's start, where all parameters are read.
   template <typename F> void atStart(F write) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(paramEnd.getDefiningOp());
@@ -143,104 +143,110 @@ private:
   Value readScalar(StringRef name, Type type);
   const Memory &memoryOf(Value view);
   Memory readMemory(StringRef name, Type type);
-  /// A captured tensor without elements reads as one zero.
+  /// Makes every index of an empty tensor address a zero in scratch memory.
   void readAsZeroIfEmpty(Memory &memory);
-  /// Address of `view[indices...]` with the later dimensions at 0.
+  /// The address of `view[indices..., 0, ...]`.
   Value addressOf(const Memory &memory, ValueRange indices);
-  /// The address of row `i` behind the last of `indices`, of a view that is read or of a group's or pages' rows of one.
+  /// The address of the row `i` rows after the one that `indices` select. The view is a parameter, or the rows of a
+  /// packed group (GroupRowsOp) or of pages (PagedRowsOp).
   Value rowAddress(Value view, ValueRange indices, Value i);
   Value pagedRowAddress(PagedRowsOp rows, ValueRange indices, Value i);
 
   // Scalars and the regions of maps: Scalars.cpp.
-  /// The lowered form of a scalar, or of a value inside a map.
+  /// The lowered value of a scalar, or of a value inside a map's region.
   Value lookup(Value value);
-  /// A read of `view[indices]`, each index limited to the view.
+  /// Reads `view[indices]`, each index clamped to the view's extent. Vector indices become a gather.
   Value readElement(ElementOp op, ArrayRef<Value> indices);
-  /// A loop over scalars.
+  /// Lowers a scf.for that carries scalars only.
   void lowerCountedLoop(scf::ForOp counted);
-  /// Lowers one op on scalars; some operands may have become vectors.
+  /// Lowers one scalar op; it becomes a vector op where an operand was lowered to a vector.
   void lowerScalarOp(Operation *op);
-  /// An op of arith or math, on vectors where an operand is one.
+  /// Lowers an arith or math op; operands are broadcast to vectors of `lanes`.
   void lowerArithmetic(Operation *op, SmallVector<Value> &operands, int64_t lanes);
-  /// A map's value for the given elements and coordinates, `lanes` at a time (or one for all).
+  /// Lowers a map's region for the given elements and coordinates (vectors or scalars) and returns its result.
   Value lowerMapBody(MapOp map, ArrayRef<Value> elements, ArrayRef<Value> coordinates);
-  /// Whether any block of the pattern that the tile touches is set.
+  /// Whether the block pattern has a set block that overlaps the tile.
   Value lowerTouches(TouchesOp op);
 
   // Steps: Steps.cpp.
-  /// Regroups a block's ops: see "Steps" at the top.
+  /// Groups a block's ops into steps (see "Steps" in the file header).
   SmallVector<Step> schedule(Block &block);
   static bool sameAxes(TileType a, TileType b);
   /// The op of `block` that contains `op`, or null.
   static Operation *ancestorIn(Block *block, Operation *op) { return block->findAncestorOpInBlock(*op); }
-  /// Marks maps that only rescale the accumulator of a product in the same block.
+  /// Fills `deferred` with the maps whose only use is the accumulator of a product in the same block (rescaling).
   void findDeferred(Block &block);
   void lowerBlock(Block &block);
-  /// Whether the step reads `carried` only at the position where it then writes `next`.
+  /// Whether `next` can be written in place of `carried`: the step reads each element of `carried` only before it
+  /// writes the same element of `next`.
   bool overwrites(const Step &step, Value next, Value carried);
   void lowerStep(const Step &step);
 
   // Loop nests over a tile's elements: Elementwise.cpp.
-  /// Evaluates the element-wise ops of one position. `outer` and `inner` are the position, `at` gives an input's value.
+  /// A position in a loop nest over a tile: `lanes` consecutive elements along the inner axis.
   struct Position {
-    TileType type;       ///< the tile that is visited
-    unsigned innerIndex; ///< which of its axes is the inner one
-    Value outer, inner;  ///< i64; `outer` is null for one axis
+    TileType type;       ///< type of the tile that the loop nest iterates over
+    unsigned innerIndex; ///< index in `type` of the inner axis, along which vectors run
+    Value outer, inner;  ///< i64 indices; `outer` is null for a tile of one axis
     int64_t lanes;
   };
-  /// Element(s) of `value` at a position, from memory.
+  /// Loads the element(s) of a tile at a position.
   Value readTile(Value value, const Position &at);
   Value coordinateAt(StringRef axis, Value origin, const Position &at);
   Value evaluateMap(MapOp map, const Position &at, function_ref<Value(Value)> read);
   Value identityOf(Reduction kind, Type type);
-  /// `max` keeps the accumulator where the element is NaN, and takes the element where the accumulator is.
+  /// One step of a reduction. For float max and min, the accumulator is kept unless `value` compares greater (or less),
+  /// so a NaN element is ignored.
   Value combine(Reduction kind, Value accumulator, Value value);
-  /// Element-wise ops and reductions that run as one loop nest.
+  /// Element-wise ops and reductions that become one loop nest.
   struct Group {
     Position at;
     DenseSet<Operation *> members;
-    DenseMap<Operation *, int64_t> random;   ///< random numbers of dropout ops
-    llvm::MapVector<Value, int64_t> outputs; ///< memory for every value that is used beyond the group
-    SmallVector<ReduceOp> reductions, innerReductions;
-    SmallVector<Value> lines; ///< one-axis inputs along the inner axis
+    DenseMap<Operation *, int64_t> random;   ///< scratch offset of each dropout op's random numbers
+    llvm::MapVector<Value, int64_t> outputs; ///< scratch offset of every value that is used outside of the group
+    SmallVector<ReduceOp> reductions, innerReductions; ///< reductions along the outer axis; along the inner axis
+    SmallVector<Value> lines;                          ///< one-axis input tiles along the inner axis
   };
   Group makeGroup(ArrayRef<Operation *> ops);
-  /// Sums along the lanes accumulate in memory.
+  /// Initialises the accumulators of reductions along the inner axis, which are kept in scratch memory.
   void initReductions(Group &group);
-  /// Adds an element to its accumulator: among `next`, or in memory.
+  /// Combines an element into its accumulator: a value in `next` for a reduction along the outer axis, else in memory.
   void reduceElement(Group &group, ReduceOp reduce, Value element, SmallVectorImpl<Value> &next);
-  /// The element of an element-wise op.
+  /// The result of an element-wise op at the group's current position.
   Value evaluate(Group &group, Operation *op, function_ref<Value(Value)> read);
   void lowerGroup(ArrayRef<Operation *> ops);
-  /// Whether an element of the whole tile meets the condition.
+  /// Lowers tile.any: whether the condition is true for any element of the tile.
   void lowerAny(AnyOp op);
   void lowerSumDiagonals(SumDiagonalsOp op);
-  /// Combines one vector into the element of its row.
+  /// Reduces a vector along its lanes and combines the result into the accumulator of the row in memory.
   void reduceLanes(ReduceOp reduce, Value value, int64_t offset, const Position &at);
 
   // Dropout: Dropout.cpp.
-  /// Whether the random numbers are not below the threshold.
+  /// Whether elements are kept: their random number is at least the dropout threshold.
   Value keeps(DropoutOp op, int64_t random, int64_t innerSize, const Position &at);
   Value drop(DropoutOp op, Value value, Value keep, const Position &at);
-  /// Writes each element's 16 random bits, in the order of the tile. Lanes 0-7 and 8-15 of a Philox call hold g = 0..7
-  /// of two neighbouring pairs of keys (c, c + 1), so two calls fill a 16 x 16 block.
+  /// Writes 16 random bits for each element to scratch memory, in the tile's memory order, and returns the offset. A
+  /// Philox call has 16 vector lanes: lanes 0-7 hold the counters g = 0..7 of one pair of keys, lanes 8-15 those of the
+  /// next pair. Two calls fill a 16 x 16 block.
   int64_t randomNumbers(DropoutOp op);
 
   // Global memory: Transfers.cpp.
-  /// Rows of the tile that lie below the limit.
+  /// The number of the tile's rows that are below `limit`: limit - firstRow, clamped to [0, rows].
   Value validRows(Value limit, Value firstRow, int64_t rows);
-  /// Columns [begin, begin + lanes) in pieces of the vector width and then of smaller powers of two.
+  /// Covers the columns [begin, end) with vectors of full width, then with vectors of smaller powers of two.
   void forSteps(int64_t begin, int64_t end, function_ref<void(Value column, int64_t lanes)> body);
   void lowerLoad(tile::LoadOp op);
-  /// Whether every reader is a product that takes single elements of whole f32 rows.
+  /// Whether a load needs no copy: its tile consists of whole f32 rows of a parameter, and only products read the tile,
+  /// as their broadcast operand.
   bool readsInPlace(tile::LoadOp op, const Memory &memory);
-  /// Whether products sum over the columns of `op`'s tile.
+  /// Whether all products that read the tile contract its columns, and so read along its rows.
   bool runsAlongRows(tile::LoadOp op);
-  /// The first `valid` rows of a view's tile to scratch memory, and zeros below and right of them.
+  /// Copies the first `valid` rows of a tile from a view to scratch memory. Other rows, and columns that the view
+  /// lacks, are filled with zeros.
   void copyRows(tile::LoadOp op, const Memory &memory, ValueRange indices, Value valid, int64_t offset);
-  /// i8 in memory is a bool where the tile says i1.
+  /// Converts a bool in memory (i8) to i1; returns other elements unchanged.
   Value widenElement(Value value, Type element);
-  /// Whether a product reads `value` one element at a time.
+  /// Whether a product reads `value` as its broadcast operand, one element at a time, so that any memory order will do.
   bool usedInAnyOrder(Value value);
   void lowerStore(Operation *op, Value tileValue, Value view, ValueRange indexOperands, Value limit, bool optional,
                   bool atomic);
@@ -249,61 +255,65 @@ private:
   // Blocks of 16 x 16 in global memory: Blocks.cpp.
   void lowerLoadBlocks(LoadBlocksOp op);
   void lowerStoreBlocks(StoreBlocksOp op);
-  /// Calls `body(place, element, address)` for each element of the tile's blocks that the view has: its place of eight in
-  /// a lane, its index in the tile, in the order of the type, and where it lies; a bit's byte.
+  /// Calls `body(place, element, address)` for each element of the tile whose 16 x 16 block is inside the view. `place`
+  /// is the element's index (0 to 7) in a GPU lane's fragment, `element` its index in the tile in listed order,
+  /// `address` its address in memory; for single bits, the address of the lane's byte.
   template <typename BlocksOp>
   void forEachInBlocks(BlocksOp op, TileType type, function_ref<void(int64_t, Value, Value)> body);
 
   // Products: Products.cpp.
-  /// Where the elements of a product's operand lie that fill whole vectors: base, and strides along its axes.
+  /// The operand of a product whose elements are broadcast to vectors: its base address, and strides along its row axis
+  /// and the contracted axis.
   struct Broadcast {
     Value base, rowStride, depthStride;
   };
   Broadcast broadcastOperand(Value rowOperand, StringRef rowName);
-  /// Memory for a product: the carried tile that it replaces, its accumulator's, or fresh memory.
+  /// Memory for a product's result: that of the carried tile that the result replaces, the accumulator's, or new
+  /// memory.
   int64_t allocateProduct(MmaOp op, bool isScaled);
-  /// The accumulator's own memory where this product is its last reader.
+  /// Takes over the accumulator's memory, where this product is the accumulator's last reader.
   int64_t allocateAccumulator(MmaOp op);
-  /// The map that rescales the accumulator as part of the product, or null.
+  /// The deferred map that rescales the product's accumulator, or null.
   MapOp scalingOf(MmaOp op);
-  /// What a product adds to: its accumulator, rescaled where `scaling` is given, or zero.
+  /// The initial value of a product's accumulator registers: the accumulator, rescaled by `scaling` if given, or zero.
   Value accumulatorAt(MmaOp op, MapOp scaling, const Position &at);
   /// result[r][c] = acc[r][c] + sum_z broadcast[r, z] * lanes[z][c], in register tiles of `rows` x `vectors`.
   void lowerMma(MmaOp op);
 
   // Loops over a domain: BlockLoops.cpp.
   void lowerForBlocks(ForBlocksOp op);
-  /// Memory for a carried tile, which holds its initial value.
+  /// Provides memory for carried tile `i` and copies the initial value there. Where this loop is the initial value's
+  /// last reader, the carried tile takes over its memory.
   void carryTile(ForBlocksOp op, unsigned i);
-  /// One round of the domain; gives the carried scalars' next values.
+  /// Emits the loops over the domain's segments and their tiles; returns the carried scalars after them.
   SmallVector<Value> lowerSegments(ForBlocksOp op, DomainOp domain, ValueRange scalars, ArrayRef<unsigned> scalarIndex);
-  /// The iteration under the domain's own condition.
+  /// Emits the loop body inside a branch on the domain's `where` region, which decides whether tile `n` is visited.
   SmallVector<Value> lowerVisited(ForBlocksOp op, DomainOp domain, Value n, Value first, Value partial,
                                   ValueRange inner, ArrayRef<unsigned> scalarIndex);
   SmallVector<Value> lowerIteration(ForBlocksOp op, Value first, Value partial, ValueRange scalars,
                                     ArrayRef<unsigned> scalarIndex);
-  /// The next values take the place of the carried ones; a carried tile that moves to another place is saved first.
-  /// Gives the next scalars.
+  /// Copies the yielded tiles to the memory of the carried tiles. The copies happen in parallel: a carried tile that is
+  /// also the source of another copy is saved first. Returns the yielded scalars.
   SmallVector<Value> moveCarried(ForBlocksOp op);
 
   KernelOp kernel;
-  const KernelSignature &signature; ///< of the launch
+  const KernelSignature &signature; ///< signature of the launch
   Block *entry = nullptr;
   Value params, blockId, scratch, paramEnd;
   StringRef laneAxis;
   std::string problem;
 
-  DenseMap<Value, unsigned> needed; ///< orders that ops need, as bits
-  DenseMap<Value, Storage> storage; ///< tiles in memory
-  DenseMap<Value, Value> values;    ///< scalars, and elements inside maps
+  DenseMap<Value, unsigned> needed; ///< bit mask of the memory orders in which ops read a tile
+  DenseMap<Value, Storage> storage; ///< memory of the tiles that are alive
+  DenseMap<Value, Value> values;    ///< lowered scalars, and lowered values inside regions of maps
   llvm::StringMap<Value> scalarParams;
   llvm::StringMap<Value> extents;
   std::map<std::string, Memory, std::less<>> memories;
-  DenseSet<Operation *> deferred;             ///< maps evaluated where a product reads its accumulator
+  DenseSet<Operation *> deferred;             ///< maps that are evaluated where a product reads its accumulator
   SmallVector<Value> dyingNow;                ///< tiles that the current step is the last to read
-  DenseMap<Value, Value> target;              ///< results of the current step that overwrite a carried tile
-  std::set<int64_t> taken;                    ///< memory that the current step's results took over
-  SmallVector<std::pair<Value, Order>> moved; ///< tiles whose memory that was
+  DenseMap<Value, Value> target;              ///< result of the current step -> carried tile that it overwrites
+  std::set<int64_t> taken;                    ///< scratch offsets of dying tiles that results of the step reuse
+  SmallVector<std::pair<Value, Order>> moved; ///< dying tiles whose memory a result reuses; must not be freed
   std::map<int64_t, SmallVector<int64_t>> freeList;
   int64_t scratchEnd = 0, emptyTensor = -1;
 };

@@ -6,7 +6,7 @@
 
 namespace attune::cpu {
 
-/// Rows and vectors of a product's register tile.
+/// Size of the register tile of a product: rows, and vectors per row. The accumulators must fit the vector registers.
 static std::pair<int64_t, int64_t> registerTile(int64_t registers, int64_t rows, int64_t vectorsInRow) {
   int64_t budget = registers >= 32 ? 24 : 12;
   int64_t vectors = 1;
@@ -14,7 +14,7 @@ static std::pair<int64_t, int64_t> registerTile(int64_t registers, int64_t rows,
     if (vectorsInRow % n == 0)
       vectors = n;
   int64_t most = std::min<int64_t>(budget / vectors, 14), tileRows = std::min(most, rows);
-  // Prefer a height that divides the rows, if it is not much smaller.
+  // Prefer a number of rows that divides the tile's rows, down to two thirds of the maximum.
   for (int64_t n = tileRows; 3 * n >= 2 * tileRows; --n)
     if (rows % n == 0) {
       tileRows = n;
@@ -27,7 +27,7 @@ Lowering::Broadcast Lowering::broadcastOperand(Value rowOperand, StringRef rowNa
   auto rowType = cast<TileType>(rowOperand.getType());
   Order rowOrder = storage.find(rowOperand)->second.any();
   int64_t rowOffset = storage.find(rowOperand)->second.offset[rowOrder];
-  // Strides of the broadcast operand: its last axis in memory is contiguous.
+  // In scratch memory the operand's last axis in its memory order is contiguous.
   StringRef contiguous = rowType.axis(rowOrder == Listed ? 1 : 0);
   Value apart = constI64(rowType.size(contiguous)), next = constI64(1);
   Value rowBase = offsetBytes(scratch, rowOffset);

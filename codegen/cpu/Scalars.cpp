@@ -1,4 +1,4 @@
-//===- Scalars.cpp - Ops on scalars and in the regions of maps ------------===//
+//===- Scalars.cpp - Lowering scalar ops and the regions of maps ----------===//
 
 #include "codegen/cpu/Lowering.h"
 
@@ -71,7 +71,7 @@ void Lowering::lowerScalarOp(Operation *op) {
       values[param] = scalarParam(param);
     return;
   }
-  if (isa<GroupRowsOp, PagedRowsOp>(op)) // rowAddress
+  if (isa<GroupRowsOp, PagedRowsOp>(op)) // rowAddress() handles these views where they are used
     return;
   if (auto extent = dyn_cast<AxisExtentOp>(op)) {
     values[extent] = axisExtent(extent);

@@ -1,4 +1,4 @@
-//===- ScratchMemory.cpp - Tiles in scratch memory ------------------------===//
+//===- ScratchMemory.cpp - Allocation and accesses of tiles in scratch ----===//
 
 #include "codegen/cpu/Lowering.h"
 

@@ -1,10 +1,10 @@
-//===- Steps.cpp - The ops of a block as steps ----------------------------===//
+//===- Steps.cpp - Grouping the ops of a block into steps -----------------===//
 
 #include "codegen/cpu/Lowering.h"
 
 namespace attune::cpu {
 
-/// Whether the operands of `op` from its own block are done, or among `also`.
+/// Whether all operands of `op` that its own block defines come from ops in `done` or `also`.
 static bool isReady(Operation *op, const DenseSet<Operation *> &done, const DenseSet<Operation *> &also) {
   bool good = true;
   op->walk([&](Operation *inner) {
@@ -31,7 +31,7 @@ SmallVector<Step> Lowering::schedule(Block &block) {
     if (done.contains(first))
       continue;
     if (deferred.contains(first)) {
-      // Part of its user's step.
+      // The product that reads this map evaluates it.
       done.insert(first);
       continue;
     }
@@ -42,7 +42,7 @@ SmallVector<Step> Lowering::schedule(Block &block) {
     }
     Step group{{first}, true};
     TileType type = visitedType(first);
-    DenseSet<Operation *> elements; // members whose values are elements at the same position
+    DenseSet<Operation *> elements; // members that other members can read element by element (not reductions)
     auto join = [&](Operation *op) {
       if (!isa<ReduceOp>(op))
         elements.insert(op);
@@ -58,7 +58,8 @@ SmallVector<Step> Lowering::schedule(Block &block) {
         join(op);
         continue;
       }
-      // A small op in the way runs before the group.
+      // A scalar op or an op on vectors that does not depend on the group is scheduled before the group, so that later
+      // ops that need its result can join.
       bool small = mlir::isPure(op) && (op->getResultTypes().empty() || !isa<TileType>(op->getResult(0).getType()) ||
                                         (elementwise && visitedType(op).rank() == 1));
       if (small && type.rank() == 2 && op->getNumResults() == 1 && isReady(op, done, {})) {
@@ -95,7 +96,7 @@ void Lowering::findDeferred(Block &block) {
 void Lowering::lowerBlock(Block &block) {
   findDeferred(block);
   SmallVector<Step> steps = schedule(block);
-  // The last step that reads each tile of this block.
+  // Find the last step that reads each tile of this block, after which the tile's memory is free.
   DenseMap<Operation *, size_t> position;
   for (auto [i, step] : llvm::enumerate(steps))
     for (Operation *op : step.ops)
@@ -121,7 +122,8 @@ void Lowering::lowerBlock(Block &block) {
         dying[last].push_back(result);
       }
   for (size_t i = 0; i < steps.size(); ++i) {
-    // Carried tiles that this step is the last to read may be overwritten by it.
+    // Where this step is the last to read a carried tile and computes the tile's next value, it may write the next
+    // value in place.
     SmallVector<std::pair<Value, Value>> reusable;
     if (auto loop = dyn_cast<ForBlocksOp>(block.getParentOp()))
       for (auto [carried, next] : llvm::zip(loop.getCarried(), loop.getYield().getValues()))
@@ -152,7 +154,8 @@ bool Lowering::overwrites(const Step &step, Value next, Value carried) {
     if (auto mma = dyn_cast<MmaOp>(op))
       if (mma.getLhs() == carried || mma.getRhs() == carried)
         return false;
-    // Rows and columns of a two-axis group are read again at every position of the other axis.
+    // A loop nest over two axes reads its one-axis tiles again at every position of the other axis. Such a tile may
+    // only be overwritten by a reduction that is stored after the inner loop.
     if (isElementwise(op) && visitedType(op).rank() == 2 && type.rank() == 1) {
       if (!isa<ReduceOp>(next.getDefiningOp()))
         return false;

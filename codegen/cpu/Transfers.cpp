@@ -1,4 +1,4 @@
-//===- Transfers.cpp - Loads and stores of tiles --------------------------===//
+//===- Transfers.cpp - Lowering loads and stores of tiles -----------------===//
 
 #include "codegen/cpu/Lowering.h"
 
@@ -38,8 +38,8 @@ void Lowering::lowerLoad(tile::LoadOp op) {
   int64_t offset = allocate(bytesOf(type));
   if (readsInPlace(op, memory)) {
     Value base = addressOf(memory, indices), rowStride = memory.strides[indices.size() - 1];
-    // Whole tiles are read where they are. Where a product runs down the rows, distant rows would share the sets of
-    // the cache: they are packed.
+    // A tile that is entirely valid is read from global memory without a copy. If a product walks down the tile's
+    // columns, rows that are far apart would conflict in cache sets; then only a tile with dense rows is read in place.
     Value whole = compare(arith::CmpIPredicate::eq, valid, constI64(rows));
     if (!runsAlongRows(op))
       whole =
@@ -69,7 +69,7 @@ void Lowering::lowerLoad(tile::LoadOp op) {
   }
   copyRows(op, memory, indices, valid, offset);
   define(op, offset, Listed);
-  // Where only the reverse order is needed, the listed one was a step on the way.
+  // Where only the reversed order is needed, the listed order was just an intermediate of the transpose: free it.
   if (needed.lookup(op) == (1u << Reversed) && !usedInAnyOrder(op)) {
     release(offset, bytesOf(type));
     storage[op.getResult()].offset[Listed] = -1;
@@ -196,11 +196,11 @@ void Lowering::lowerScatter(ScatterOp op) {
   TileType type = op.getTile().getType();
   const Memory memory = memoryOf(op.getView());
   const int64_t offset = ensure(op.getTile(), Listed);
-  SmallVector<int64_t> indexTiles; // -1 of a number
+  SmallVector<int64_t> indexTiles; // scratch offset of each index tile; -1 for a scalar index
   for (Value index : op.getIndices())
     indexTiles.push_back(isa<TileType>(index.getType()) ? ensure(index, Listed) : -1);
   const int64_t columns = type.getShape().back();
-  // Where the index of element i is.
+  // The position within an index tile of the index for element i.
   auto placeIn = [&](Value index, Value i) -> Value {
     auto indices = cast<TileType>(index.getType());
     if (indices.rank() == type.rank())
@@ -212,7 +212,7 @@ void Lowering::lowerScatter(ScatterOp op) {
     Value inside = arith::ConstantOp::create(b, b.getBoolAttr(true)), place = constI64(0);
     for (auto [index, tile, extent, stride] : llvm::zip(op.getIndices(), indexTiles, memory.extents, memory.strides)) {
       Value at = toI64(tile < 0 ? lookup(index) : loadScratch(tile, i32, placeIn(index, i), 1));
-      // A negative one is a great unsigned one.
+      // The unsigned comparison also rejects negative indices.
       inside = arith::AndIOp::create(b, inside, compare(arith::CmpIPredicate::ult, at, extent));
       place = add(place, mul(at, stride));
     }

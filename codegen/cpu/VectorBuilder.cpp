@@ -1,4 +1,4 @@
-//===- VectorBuilder.cpp - Vector code for a host -------------------------===//
+//===- VectorBuilder.cpp - Emitting vector code for the CPU ---------------===//
 
 #include "codegen/cpu/VectorBuilder.h"
 

@@ -1,7 +1,7 @@
-//===- VectorBuilder.h - Vector code for a host ---------------------------===//
+//===- VectorBuilder.h - Emitting vector code for the CPU -----------------===//
 //
-// Constants, arithmetic, memory accesses and loops on scalars and vectors of `lanes` elements; a vector of one lane is
-// a scalar. Floats are f32 in registers.
+// Emits constants, arithmetic, memory accesses and loops on vectors of `lanes` elements. A vector of one lane is a
+// scalar. All floats are f32 in registers.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -39,13 +39,13 @@ public:
   static int64_t bytesOf(Type type) { return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8); }
   /// The type of a tile's elements in registers: floats are f32.
   Type valueType(Type element) { return isa<FloatType>(element) ? f32 : element; }
-  /// The type of a tile's elements in scratch memory: i1 takes a byte.
+  /// The type of a tile's elements in scratch memory: i8 for i1, else as in registers.
   Type storedType(Type element) { return element.isInteger(1) ? Type(i8) : valueType(element); }
   Value offsetBytes(Value base, int64_t bytes);
   Value offsetElements(Value base, Type element, Value index);
   Value loadAt(Value address, Type type, int64_t alignment);
   void storeAt(Value value, Value address, int64_t alignment);
-  /// A loop from 0 to `count` by `step`; one trip needs no loop.
+  /// Emits a loop from 0 to `count` by `step`. For a single iteration emits the body without a loop.
   SmallVector<Value> loop(int64_t count, int64_t step, ValueRange inits,
                           function_ref<SmallVector<Value>(Value, ValueRange)> body);
   SmallVector<Value> loop(Value begin, Value end, Value step, ValueRange inits,
@@ -53,17 +53,18 @@ public:
   void loop(int64_t count, int64_t step, function_ref<void(Value)> body);
   void loop(Value begin, Value end, function_ref<void(Value)> body);
   Value fromBF16(Value bits);
-  /// The bits of f32 rounded to bf16, to nearest even; a NaN stays one.
+  /// Rounds f32 to bf16, to nearest even, and returns the bits. A NaN stays a NaN.
   Value toBF16(Value value);
-  /// Elements of memory as f32, or the integer type.
+  /// Loads elements of global memory; floats are widened to f32.
   Value loadGlobal(Value address, Type element, int64_t lanes);
   void storeGlobal(Value value, Value address, Type element);
   /// Transposes n vectors of n elements in log2(n) rounds. Round `s` exchanges, between vectors i and i + s, the
   /// elements whose index has bit s: for n = 2 and s = 1, (a0 a1)(b0 b1) becomes (a0 b0)(a1 b1).
   void transposeVectors(SmallVectorImpl<Value> &vectors);
-  /// tile.mul_finite: the product, or where it alone is infinite the greatest float of its sign.
+  /// tile.mul_finite: lhs * rhs. Where finite operands give an infinite product, the greatest finite float of that
+  /// sign.
   Value mulFinite(Location loc, Value lhs, Value rhs);
-  /// Philox 4x32 with 7 rounds (Salmon et al., 2011) on 16 counters.
+  /// Philox 4x32 with 7 rounds (Salmon et al., 2011), on 16 counters at once.
   SmallVector<Value> philox(std::array<Value, 4> counter, Value key0, Value key1);
 
   const HostVectors &host;

@@ -15,7 +15,7 @@ using namespace attune;
 
 namespace {
 
-/// Writes arithmetic on one shape: f32, or a vector of it.
+/// Emits arithmetic on values of one type, f32 or vector<f32>.
 class Arithmetic {
 public:
   Arithmetic(ImplicitLocOpBuilder &b, Type type, const HostVectors &host) : b(b), type(type), host(host) {}
@@ -35,7 +35,7 @@ public:
   Value bits(Value x) { return arith::BitcastOp::create(b, intType(), x); }
   Value floatOf(Value bits) { return arith::BitcastOp::create(b, type, bits); }
 
-  /// x limited to [low, high]; NaN stays NaN.
+  /// Clamps x to [low, high]; NaN stays NaN.
   Value clamp(Value x, float low, float high) {
     Value l = constant(low), h = constant(high);
     x = select(less(x, l), l, x);
@@ -50,7 +50,7 @@ public:
     return y;
   }
 
-  /// x rounded to an integer, as a float and as an int; |x| < 2^22.
+  /// Rounds x to an integer, returned as a float and as an i32. Requires |x| < 2^22.
   std::pair<Value, Value> round(Value x) {
     constexpr float magic = 12582912.0f; // 1.5 * 2^23: the sum's low mantissa bits are the integer
     Value shifted = add(x, constant(magic));
@@ -58,7 +58,7 @@ public:
     return {sub(shifted, constant(magic)), n};
   }
 
-  /// y * 2^n for n in [-252, 252], in two steps so that denormal and infinite results are right.
+  /// y * 2^n for n in [-252, 252]. Two multiplications by about 2^(n/2) keep denormal and infinite results correct.
   Value scale(Value y, Value nFloat, Value n) {
     if (auto vector = dyn_cast<VectorType>(type); vector && host.avx512 && vector.getNumElements() == 16) {
       Value all = arith::ConstantOp::create(b, b.getI16IntegerAttr(-1));
@@ -101,7 +101,7 @@ public:
     Value zero = constant(0.0f), infinity = constant(std::numeric_limits<float>::infinity());
     Value tiny = less(x, constant(std::numeric_limits<float>::min()));
     Value normal = select(tiny, mul(x, constant(8388608.0f)), x);
-    // m in [sqrt(1/2), sqrt(2)), normal = m * 2^e.
+    // Split normal = m * 2^e with m in [sqrt(1/2), sqrt(2)).
     Value offset = arith::SubIOp::create(b, bits(normal), constant(int32_t(0x3f3504f3)));
     Value e = arith::ShRSIOp::create(b, offset, constant(int32_t(23)));
     Value m = floatOf(arith::SubIOp::create(b, bits(normal), arith::ShLIOp::create(b, e, constant(int32_t(23)))));
@@ -113,7 +113,7 @@ public:
     y = mul(mul(y, f), square);
     if (binary) {
       y = fma(square, -0.5f, y);
-      // log2(e) = 1 + 0.4427: the leading part of the product is exact.
+      // Multiply by log2(e) as 1 + 0.4427, so that the product with 1, the larger part, is exact.
       y = add(fma(y, 0.44269504088896340736f, fma(f, 0.44269504088896340736f, y)), f);
       y = add(y, exponent);
     } else {
@@ -127,7 +127,8 @@ public:
     return select(valid, y, constant(std::numeric_limits<float>::quiet_NaN()));
   }
 
-  /// log(1 + x): what rounding adds to x in the sum, the quotient takes out again.
+  /// log(1 + x) as log(sum) * x / (sum - 1) with sum = x + 1 rounded: the quotient corrects the rounding error of the
+  /// sum.
   Value log1p(Value x) {
     Value one = constant(1.0f), sum = add(x, one);
     Value y = mul(log(sum, false), div(x, sub(sum, one)));
@@ -146,7 +147,8 @@ public:
     return select(less(magnitude, constant(0.625f)), small, large);
   }
 
-  /// Within 1.8e-7 of the result: below 1 an even polynomial of erf(x) / x, above one of log(1 - erf(x)).
+  /// Error at most 1.8e-7. For |x| < 1, x times an even polynomial that approximates erf(x) / x; else a polynomial that
+  /// approximates log(1 - erf(|x|)).
   Value erf(Value x) {
     Value magnitude = abs(x);
     Value small = mul(polynomial(mul(x, x), {7.854120486e-5f, -8.010278689e-4f, 5.188338459e-3f, -2.685381845e-2f,
@@ -159,10 +161,10 @@ public:
     return select(less(magnitude, constant(1.0f)), small, large);
   }
 
-  /// sin(x) or cos(x) for |x| <= 8192: three-part reduction by pi/4.
+  /// sin(x) or cos(x) for |x| <= 8192, with range reduction by pi/4 split into three constants (Cody-Waite).
   Value sineOrCosine(Value x, bool cosine) {
     Value magnitude = abs(x);
-    // j = the octant, rounded up to even.
+    // j is the octant, rounded up to an even number.
     Value j = arith::FPToSIOp::create(b, intType(), mul(magnitude, constant(1.27323954473516f)));
     j = arith::AndIOp::create(b, arith::AddIOp::create(b, j, constant(int32_t(1))), constant(int32_t(~1)));
     Value y = arith::SIToFPOp::create(b, type, j);
@@ -174,7 +176,7 @@ public:
     cosPart = add(fma(square, -0.5f, mul(mul(cosPart, square), square)), constant(1.0f));
     Value sinPart = polynomial(square, {-1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f});
     sinPart = fma(mul(sinPart, square), f, f);
-    // Octants 2, 6 swap sine and cosine; the sign follows from bit 4 and, for the cosine, bit 2.
+    // Octants 2 and 6 exchange sine and cosine. The sign is the octant's bit of value 4, for the cosine of octant + 2.
     Value bit2 = arith::AndIOp::create(b, j, constant(int32_t(2)));
     Value swap = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit2, constant(int32_t(0)));
     Value result = cosine ? select(swap, sinPart, cosPart) : select(swap, cosPart, sinPart);
@@ -187,7 +189,7 @@ public:
     return floatOf(arith::XOrIOp::create(b, bits(result), sign));
   }
 
-  /// The polynomial where every lane is small, else libm for each lane.
+  /// The polynomial if |x| <= 8192 in every lane, else a libm call for each lane.
   Value trigonometric(Operation *op, Value x) {
     auto vector = dyn_cast<VectorType>(type);
     if (!vector)
