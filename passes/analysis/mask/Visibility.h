@@ -154,7 +154,7 @@ private:
   Bounds bounds(std::optional<llvm::ArrayRef<Conjunct>> deciding);
 
   //===--------------------------------------------------------------------===//
-  // The tree
+  // The tree of conditions
   //===--------------------------------------------------------------------===//
 
   // The template parameter Set is Bounds, or Verdict for the looped tile.

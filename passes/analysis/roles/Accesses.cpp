@@ -1,4 +1,4 @@
-//===- Accesses.cpp - Shared memory, messages, boxes and products ------------===//
+//===- Accesses.cpp - Machine: shared memory, messages, TMA boxes, products --===//
 
 #include "passes/analysis/roles/Machine.h"
 
@@ -7,7 +7,7 @@ using namespace attune;
 using namespace attune::roles;
 
 //===----------------------------------------------------------------------===//
-// Places
+// Places in shared memory
 //===----------------------------------------------------------------------===//
 
 std::optional<Place> Machine::place(Warp &warp, const Step &step, int buffer, Slot stage, Slot row, int64_t rows,
@@ -49,7 +49,8 @@ Machine::Go Machine::faultAt(Warp &warp, const Step &step, StringRef verb, const
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-/// Which actor of the warp (Clock.h) the active lanes are. Only one lane other than lane 0 is told apart; a third that acts alone counts as Each.
+/// The actor of the warp (Clock.h) that the active lanes are. Besides lane 0, only one lane is tracked by itself; a
+/// third lane that acts alone counts as Each.
 Lanes Machine::activeLanes(Warp &warp) {
   if (llvm::popcount(warp.mask) != 1)
     return Lanes::Each;
@@ -84,7 +85,7 @@ Machine::Go Machine::access(Warp &warp, const Step &step) {
   case Action::WaitCopies:
     return copyGroup(warp, step);
   case Action::FenceAsync: {
-    // For what the lane has stored itself.
+    // The fence covers stores of the lanes that execute it.
     Clock clock(components.count);
     for (Lanes lanes : allLanes)
       if (warp.mask == ~0u || lanes == activeLanes(warp))
@@ -164,7 +165,7 @@ Machine::Go Machine::loadBox(Warp &warp, const Step &step) {
   return completeIfDone(warp, step, phase, component);
 }
 
-/// store_box and add_rows.
+/// Reads of shared memory by TMA: store_box and add_rows.
 Machine::Go Machine::readBox(Warp &warp, const Step &step) {
   std::optional<Place> at = place(warp, step, step.shared, step.in[0], step.in[1], step.number);
   if (!at)
@@ -175,7 +176,7 @@ Machine::Go Machine::readBox(Warp &warp, const Step &step) {
   return checkWork(warp, step);
 }
 
-/// The boxes of a tile of work lie in one place of the grid; a launch stores each box once.
+/// Checks that all boxes of a tile of work lie at the same place of the grid, and that a launch stores each box once.
 Machine::Go Machine::checkWork(Warp &warp, const Step &step) {
   auto &places = record->places[{launch.block, warp.tilesBefore}];
   auto axes = program.axes();
@@ -183,7 +184,7 @@ Machine::Go Machine::checkWork(Warp &warp, const Step &step) {
   for (const GridPlace &along : step.grid) {
     const int64_t row = warp.get(step.in[along.input], warp.first()), at = row / along.by;
     if (isa<sched::LoadBoxOp>(step.op) && row >= launch.extentOf(axes[along.axis].getName()))
-      continue; // TMA fills the box with zeros
+      continue; // the box is outside of the tensor, and TMA fills it with zeros
     auto &[known, op] = places[along.axis];
     if (op && known != at)
       return fail(&warp, step.op,
@@ -193,7 +194,7 @@ Machine::Go Machine::checkWork(Warp &warp, const Step &step) {
     known = at;
     op = step.op;
   }
-  // Tiles of work along an axis that the output lacks write the same.
+  // If the output lacks an axis of the grid, all tiles of work along that axis store the same box.
   auto store = dyn_cast<sched::StoreBoxOp>(step.op);
   if (!store || store.getAdds() || step.grid.size() != axes.size())
     return Go::Next;
@@ -218,7 +219,7 @@ Machine::Go Machine::boxGroup(Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Of cp.async, which all lanes of a warp close and complete alike.
+/// Commits or waits for groups of cp.async, which are the same for all lanes of a warp.
 Machine::Go Machine::copyGroup(Warp &warp, const Step &step) {
   if (step.action == Action::CommitCopies) {
     warp.copies.closed.push_back(std::move(warp.copies.open));
@@ -235,7 +236,7 @@ Machine::Go Machine::copyGroup(Warp &warp, const Step &step) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// All groups but the newest; `lanes` have waited for them.
+/// Completes all groups except the newest `pending` ones; `lanes` have waited for these groups.
 void Machine::complete(Warp &warp, Groups &groups, size_t pending, Lanes lanes) {
   for (; groups.closed.size() > pending; groups.closed.pop_front())
     for (const Asynchronous &work : groups.closed.front()) {
@@ -294,14 +295,14 @@ Machine::Go Machine::multiply(Warp &warp, const Step &step) {
     return Go::Stop;
   work.reads.push_back(*right);
   if (step.left >= 0) {
-    // Of the warpgroup's 64 rows a warp multiplies 16.
+    // A warp multiplies 16 of the warpgroup's 64 rows.
     if (!(left = place(warp, step, step.left, step.in[1], step.in[2], 16, warp.firstThread / 32 % 4 * 16)))
       return Go::Stop;
     work.reads.push_back(*left);
   }
   for (const Asynchronous &other : warp.products.open)
     if (other.op == step.op && other.reads == work.reads)
-      return Go::Next; // another part of the contracted axis
+      return Go::Next; // the same product for another part of the contracted axis
   for (auto [i, at] : llvm::enumerate(work.reads))
     if (Memory::Result fault = memory.startRead(accessor(warp, step), at))
       return faultAt(warp, step, "reads", at, *fault);
@@ -315,7 +316,7 @@ Machine::Go Machine::multiply(Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Ordinary instructions on registers of products.
+/// Ordinary instructions that access register buffers of products.
 Machine::Go Machine::touch(Warp &warp, const Step &step) {
   for (auto [which, op] : llvm::zip(step.registers, step.touching)) {
     RegisterState &state = warp.registers[size_t(which)];

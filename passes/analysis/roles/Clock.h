@@ -1,26 +1,27 @@
-//===- Clock.h - What lanes have seen of the others --------------------------===//
+//===- Clock.h - Vector clocks that order the events of a block --------------===//
 //
-// A vector clock with a component for each thing that can be waited for:
+// A vector clock says which events of the block happened before a point of a warp's program. Its components:
 //
-//     | component        | counts                                                                      |
-//     |------------------|-----------------------------------------------------------------------------|
-//     | seen(actor)      | what the actor had done when that was last handed on: an arrival, a barrier |
-//     | fenced(actor)    | the part of it that a fence_async has shown to the asynchronous proxy       |
-//     | full(ring, s)    | how often stage s was filled: its arrivals and the bytes of its copies      |
-//     | empty(ring, s)   | how often it was released by all of its readers                             |
+//     | component        | counts                                                                       |
+//     |------------------|------------------------------------------------------------------------------|
+//     | seen(actor)      | time of the actor's last event that an arrival or a barrier has published    |
+//     | fenced(actor)    | the same for events that a fence_async made visible to the asynchronous proxy |
+//     | full(ring, s)    | how often stage s was filled: all arrivals, and all bytes of its copies      |
+//     | empty(ring, s)   | how often stage s was released by all of its readers                         |
 //
-// A wait joins the clocks of those who arrived. What a clock does not reach is not ordered before, in whatever order
-// events happen to come.
+// A wait joins the clocks of the warps that arrived. An event that is not covered by a warp's clock is not ordered
+// before the warp's next op, even if the event happened to run earlier in this simulation.
 //
-// The lanes of a warp are ordered among each other by sched.sync_lanes and by barriers alone. An arrival therefore
-// hands on what the lanes that arrive have done, and of the others what they had done when all lanes last met:
+// The lanes of a warp are ordered among each other only by sched.sync_lanes and by barriers. An arrival therefore
+// publishes the events of the arriving lanes, and of the other lanes only the events before the last sync_lanes or
+// barrier. Events of a warp are attributed to four actors:
 //
-//     | actor of a warp | does                                              | is handed on by an arrival of    |
-//     |-----------------|---------------------------------------------------|----------------------------------|
-//     | Together        | what the warp does as one: ldmatrix, products     | any lane                         |
-//     | Each            | accesses of several lanes, each for itself        | all lanes that have made some    |
-//     | First           | accesses of lane 0 alone                          | lane 0, as of sched.release      |
-//     | Other           | accesses of another lane alone, as of the elected | that lane                        |
+//     | actor of a warp | its events                                         | published by an arrival of        |
+//     |-----------------|----------------------------------------------------|-----------------------------------|
+//     | Together        | ops of the whole warp: ldmatrix, products          | any lane                          |
+//     | Each            | accesses of several lanes, each for itself         | all lanes that made such accesses |
+//     | First           | accesses of lane 0 alone                           | lane 0, as in sched.release       |
+//     | Other           | accesses of one other lane alone: the elected lane | that lane                         |
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -50,7 +51,7 @@ private:
   std::vector<uint32_t> counts;
 };
 
-/// Lanes of a warp that act.
+/// The lanes of a warp that an event belongs to (see the table of actors above).
 enum class Lanes : uint8_t { Together, Each, First, Other };
 inline constexpr std::array allLanes = {Lanes::Together, Lanes::Each, Lanes::First, Lanes::Other};
 
@@ -61,12 +62,12 @@ struct Actor {
   bool operator==(const Actor &) const = default;
 };
 
-/// Which component of a clock is what.
+/// Numbers the components of a clock.
 struct Components {
   explicit Components(unsigned warps) : warps(warps), count(2 * warps * unsigned(allLanes.size())) {}
 
   unsigned warps;
-  std::vector<unsigned> firstOfRing; ///< then full and empty of each stage
+  std::vector<unsigned> firstOfRing; ///< each ring's first component; full and empty of each stage follow
   unsigned count;
 
   unsigned seen(Actor actor) const { return unsigned(actor.lanes) * warps + actor.warp; }

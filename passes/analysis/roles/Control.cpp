@@ -1,4 +1,4 @@
-//===- Control.cpp - Jumps, loops, tiles of work and values ------------------===//
+//===- Control.cpp - Machine: jumps, loops, tiles of work and values ---------===//
 
 #include "passes/analysis/roles/Machine.h"
 
@@ -67,7 +67,8 @@ Machine::Go Machine::loopStep(Warp &warp, const Step &step) {
       return Go::Next;
     return fail(&warp, step.op, "goes from tile " + Twine(in(0)) + " to tile " + Twine(in(1)) + " and never ends");
   }
-  // The last turn follows the first where the others would find what these find.
+  // If not all iterations have to run (number == 0), the loop goes from the first iteration straight to the last: the
+  // iterations in between find no further errors.
   const int64_t counter = in(0), end = in(1), by = std::max<int64_t>(in(2), 1);
   const int64_t next = step.number ? counter + by : counter + (end - 1 - counter) / by * by;
   if (next >= end || next == counter)
@@ -77,7 +78,8 @@ Machine::Go Machine::loopStep(Warp &warp, const Step &step) {
   return jump(warp, step.target);
 }
 
-/// The tile of work with the number that the step is given, or on to `otherwise`.
+/// Takes the tile of work whose number is the step's input. If there is no such tile, WorkBegin jumps to `otherwise`,
+/// and WorkNext goes on after the loop.
 Machine::Go Machine::takeWork(Warp &warp, const Step &step, int otherwise) {
   const int64_t number = uint32_t(warp.get(step.in[0], warp.first())),
                 bound = uint32_t(warp.get(step.in[1], warp.first()));
@@ -160,7 +162,8 @@ int64_t Machine::valueIn(Warp &warp, const Step &step, int lane) {
   case Action::LaneId:
     return lane;
   case Action::Elect:
-    // Not the lane that arrives for its warp: nothing orders the two.
+    // Lane 1 is elected, not lane 0: a kernel must not rely on the elected lane being the lane 0 that arrives for the
+    // warp in sched.release.
     return lane == 1;
   case Action::BlockId:
     return launch.block;
@@ -177,7 +180,7 @@ int64_t Machine::valueIn(Warp &warp, const Step &step, int lane) {
   case Action::ShuffleXor:
     return warp.get(step.in[0], (lane ^ int(step.number)) & 31);
   case Action::ClaimWork:
-    // Blocks claim in turn; other lanes get what is in no launch.
+    // Blocks claim tiles of work round-robin. Lanes other than 0 get -1, which is the number of no tile of work.
     return lane ? -1 : launch.blocks + launch.block + int64_t(claimed.size()) * launch.blocks;
   case Action::Element:
     return guessElement(warp, step, lane);
@@ -197,7 +200,7 @@ static uint64_t mix(uint64_t key, uint64_t with) {
   return mixed ^ mixed >> 31;
 }
 
-/// What the kernel reads from registers or parameters: nothing, as much as possible, or a mixture.
+/// A guess for a value from registers or parameters, by launch.values: 0, the maximum, or a number by hash of `key`.
 int64_t Machine::guess(const Step &step, uint64_t key) const {
   const bool truth = step.op->getResult(0).getType().isInteger(1);
   if (launch.values == Launch::Values::Zero)
@@ -207,8 +210,8 @@ int64_t Machine::guess(const Step &step, uint64_t key) const {
   return int64_t(mix(key, uint64_t(launch.values)) % (truth ? 2 : uint64_t(launch.keys) + 1));
 }
 
-/// What it reads from memory. Numbers that are compared with each other (documents, the least and greatest of a tile)
-/// are few, and those of a later row no less.
+/// A guess for an element in memory. Elements that are compared with each other (document ids, a tile's minimum and
+/// maximum) must sometimes be equal, so they are drawn from 3 or 6 numbers; some elements grow with the row.
 int64_t Machine::guessElement(const Warp &warp, const Step &step, int lane) const {
   uint64_t key = uint64_t(step.number);
   int64_t row = 0;

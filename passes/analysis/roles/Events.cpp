@@ -1,4 +1,4 @@
-//===- Events.cpp - The ops of synchronisation and of shared memory ----------===//
+//===- Events.cpp - Ops that synchronise or access shared memory -------------===//
 
 #include "passes/analysis/roles/Events.h"
 

@@ -1,6 +1,6 @@
-//===- Events.h - The ops of synchronisation and of shared memory ------------===//
+//===- Events.h - Ops that synchronise or access shared memory ---------------===//
 //
-// What passes/analysis/roles/Program.h makes steps of, and which of their operands it needs.
+// Classifies the ops that become steps of passes/analysis/roles/Program.h, and lists the operands that each step needs.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,20 +12,21 @@ namespace attune::roles {
 bool isControl(mlir::Operation *op);
 /// Whether `op` waits, arrives, copies, multiplies or accesses shared memory.
 bool isEvent(mlir::Operation *op);
-/// Whether a loop over elements holds more than accesses and products. Of others whose turns touch the same rows two run.
+/// Whether a loop over elements contains synchronisation, and not only accesses and products. Loops without
+/// synchronisation may run only their first and their last iteration (Program.h).
 bool synchronises(mlir::Operation *loop);
 Action actionOf(mlir::Operation *event);
 
-/// An operand in the order that Action gives.
+/// An operand of an event. The order of operands is documented at Action.
 struct EventValue {
   mlir::Value value;
-  bool row = false; ///< of an access to shared memory by instructions
+  bool row = false; ///< the operand is the row of a shared-memory access by ordinary instructions
 };
 llvm::SmallVector<EventValue, 4> valuesOf(mlir::Operation *event);
 
-/// Bytes, threads, pending groups, rows, or arrivals.
+/// The number of bytes, threads, pending groups, rows or arrivals that the op has, depending on its kind; 0 if none.
 int64_t numberOf(mlir::Operation *event);
-/// Null where it has none.
+/// The ring that the op uses, or null.
 mlir::Value ringOf(mlir::Operation *event);
 mlir::Value sharedOf(mlir::Operation *event);
 

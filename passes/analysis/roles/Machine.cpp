@@ -1,4 +1,4 @@
-//===- Machine.cpp - The warps of one block, their rings and barriers --------===//
+//===- Machine.cpp - Executes the warps of one block, their rings and barriers ===//
 
 #include "passes/analysis/roles/Machine.h"
 
@@ -80,7 +80,7 @@ LogicalResult Machine::run(const Launch &of, Record &into) {
 }
 
 Machine::Go Machine::advance(Warp &warp) {
-  // Bounds that come from memory can be huge.
+  // Loop bounds that are guesses for values in memory can be huge, so a run has a maximum number of steps.
   if (++steps > maxSteps) {
     stopped = true;
     record->complete = false;
@@ -93,7 +93,7 @@ Machine::Go Machine::advance(Warp &warp) {
   return go;
 }
 
-/// Whether all lanes must come by together.
+/// Whether all 32 lanes of a warp must execute the op together.
 static bool isForWarps(Action action) {
   return action == Action::Release || (action >= Action::Barrier && action <= Action::ArriveWarps) ||
          (action >= Action::CommitCopies && action <= Action::WaitCopies) ||
@@ -174,7 +174,7 @@ LogicalResult Machine::finish() {
   return success();
 }
 
-/// At the first warp that waits.
+/// Reports a deadlock at the op where the first waiting warp waits.
 void Machine::reportDeadlock() {
   for (Warp &warp : warps) {
     if (warp.state == Warp::State::Done)

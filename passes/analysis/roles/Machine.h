@@ -1,8 +1,9 @@
-//===- Machine.h - The warps of one block, their rings and barriers ----------===//
+//===- Machine.h - Executes the warps of one block, their rings and barriers -===//
 //
-// Runs the control of each warp until it has to wait, then the next one's; when none can go on the block has ended, or
-// an error is at the op that waits. The order of warps does not decide what is found: clocks do (Clock.h). It decides
-// only who gets ahead of whom, so that it is run from both ends.
+// Runs the control flow of each warp until the warp has to wait, then that of the next warp. When no warp can go on,
+// either all warps have ended or there is a deadlock, which is an error at a waiting op. Errors follow from vector
+// clocks (Clock.h), not from the order in which warps run. That order only decides which warp runs ahead of which, so
+// launches alternate between running the first warp first and running the last warp first.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,27 +16,27 @@
 
 namespace attune::roles {
 
-/// One run: extents, a block of how many, and how values from memory are taken.
+/// One run of a block: the extents of the launch, the block's index, and how unknown values are guessed.
 struct Launch {
   int64_t queries = 0, keys = 0, heads = 1, batches = 1, workItems = 1, tiles = 0, block = 0, blocks = 1;
   enum class Values { Zero, Most, Mixed, Few, FewOthers, FewMore } values = Values::Zero;
-  bool backwards = false; ///< the last warp first
+  bool backwards = false; ///< run the last warp first
 
-  int64_t extentOf(llvm::StringRef axis) const; // 1 of an axis that the sizes do not name
+  int64_t extentOf(llvm::StringRef axis) const; // 1 for an axis without a field above
   std::string describe() const;
 };
 
-/// An mbarrier.
+/// An mbarrier: the full or the empty barrier of one stage of a ring.
 struct Phase {
   int64_t arrivals = 1, missing = 1, expected = 0, brought = 0;
-  uint32_t number = 0;  ///< of complete phases
-  uint32_t arrived = 0; ///< warps that have released, bit by bit
+  uint32_t number = 0;  ///< number of completed phases
+  uint32_t arrived = 0; ///< bit mask of warps that have released the stage in this phase
   Clock gathered, complete;
 };
 
 struct RingState {
   bool ready = false, fenced = false;
-  Actor by; ///< who has initialised it
+  Actor by; ///< the actor that initialised the ring's mbarriers
   uint32_t at = 0;
   std::vector<Phase> full, empty;
 };
@@ -47,7 +48,7 @@ struct NamedBarrier {
   Clock gathered;
 };
 
-/// Asynchronous work in the order of its commits.
+/// An asynchronous op (product, TMA store or cp.async) with the places and registers that it uses until complete.
 struct Asynchronous {
   mlir::Operation *op = nullptr;
   llvm::SmallVector<Place, 2> reads;
@@ -58,11 +59,11 @@ struct Groups {
   std::deque<llvm::SmallVector<Asynchronous, 4>> closed;
 };
 
-/// Of a register buffer that products use.
+/// The state of a register buffer that products use.
 struct RegisterState {
-  bool touched = true; ///< since the last mma_fence
+  bool touched = true; ///< accessed by ordinary instructions since the last mma_fence
   int underWay = 0;
-  bool unnamed = false; ///< complete, but no mma_wait has named it
+  bool unnamed = false; ///< its product is complete, but no mma_wait has listed the buffer yet
   mlir::Operation *op = nullptr;
 };
 
@@ -77,14 +78,14 @@ struct Warp {
   int64_t tilesBefore = 0;
 
   uint32_t now = 1;
-  Clock all, some; ///< what every lane knows, and what those in `someMask` know
+  Clock all, some; ///< clock of every lane; clock of the lanes in `someMask`, which have waited for more
   uint32_t someMask = 0;
-  uint32_t apart = 0;  ///< lanes that have accessed shared memory as Lanes::Each since all lanes met
-  uint32_t stored = 0; ///< of all that have stored there since
-  int other = -1;      ///< the lane that is Lanes::Other, from its first access on
+  uint32_t apart = 0;  ///< lanes with accesses as Lanes::Each since the last sync_lanes or barrier
+  uint32_t stored = 0; ///< lanes that have stored to shared memory since the last sync_lanes or barrier
+  int other = -1;      ///< the lane that is tracked as Lanes::Other; -1 before its first access
 
-  Groups products, copies;          ///< of copies the places that they fill are among `reads`
-  std::map<uint32_t, Groups> boxes; ///< by the lanes that started them
+  Groups products, copies;          ///< a copy lists the places that it fills under `reads`
+  std::map<uint32_t, Groups> boxes; ///< groups of TMA stores, by the mask of lanes that started them
   std::vector<RegisterState> registers;
 
   int64_t get(Slot slot, int lane) const { return slot.at < 0 ? 0 : values[slot.at + (slot.varies ? lane : 0)]; }
@@ -92,14 +93,15 @@ struct Warp {
   const Clock &knows() const { return someMask && (mask & ~someMask) == 0 ? some : all; }
 };
 
-/// What the blocks of a launch have done, one after the other.
+/// What the blocks of a launch have done. Blocks run one after the other and share a record.
 struct Record {
-  bool complete = true; ///< false where one took too long and was given up
-  /// Numbers of tiles of work that a warp's loop has taken.
+  bool complete = true; ///< false if a block exceeded maxSteps and was given up
+  /// The numbers of the tiles of work that a loop (sched.for_work) has taken, for each loop and warp.
   std::map<std::pair<mlir::Operation *, unsigned>, std::vector<int64_t>> taken;
-  /// Boxes of a tensor that have been stored.
+  /// The boxes that have been stored, each as tensor map and coordinates.
   std::set<std::pair<const void *, std::array<int64_t, 4>>> stored;
-  /// By block and how many tiles of work came before: where its boxes lie along the axes of the grid, and whose.
+  /// For each tile of work (block, number of tiles of work before it): the place of its boxes along each axis of the
+  /// grid, and the op that first gave that place.
   std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<std::pair<int64_t, mlir::Operation *>, 4>> places;
 };
 
@@ -107,11 +109,12 @@ class Machine {
 public:
   explicit Machine(const Program &program);
 
-  /// Fails with an error.
+  /// Runs one block. Fails after emitting an error at the op that breaks a rule.
   mlir::LogicalResult run(const Launch &of, Record &record);
 
 private:
-  /// Whether the warp goes on with the next step, waits at this one, or has found an error.
+  /// How a warp continues after a step: with the next step (Next), at another step (Jumped), by waiting at this step
+  /// (Block), or not at all after an error (Stop).
   enum class Go { Next, Jumped, Block, Stop };
 
   void reset();
@@ -125,7 +128,7 @@ private:
     return Go::Jumped;
   }
 
-  // Errors. `warp` may be null.
+  // Emits an error at `op`, unless the run has failed already. `warp` may be null.
   Go fail(const Warp *warp, mlir::Operation *op, const llvm::Twine &what, mlir::Operation *other = nullptr);
 
   // Control and values: Control.cpp.
@@ -164,7 +167,7 @@ private:
   Go multiply(Warp &warp, const Step &step);
   Go touch(Warp &warp, const Step &step);
   void complete(Warp &warp, Groups &groups, size_t pending, Lanes lanes);
-  /// The rows that start at the active lanes' plus `offset`, `rows` each.
+  /// The place of an access in `buffer`: `rows` rows for each active lane, from the lane's `row` plus `offset` on.
   std::optional<Place> place(Warp &warp, const Step &step, int buffer, Slot stage, Slot row, int64_t rows,
                              int64_t offset = 0);
   Go faultAt(Warp &warp, const Step &step, llvm::StringRef verb, const Place &place, const Fault &fault);
@@ -179,7 +182,7 @@ private:
   std::vector<Warp> warps;
   std::vector<RingState> rings;
   std::array<NamedBarrier, 16> barriers;
-  std::vector<std::vector<std::array<int64_t, 12>>> messages; ///< by buffer and stage
+  std::vector<std::vector<std::array<int64_t, 12>>> messages; ///< fields of the last message, by buffer and stage
   std::vector<int64_t> claimed;
   unsigned steps = 0;
   bool failed = false, stopped = false;

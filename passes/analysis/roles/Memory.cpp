@@ -1,4 +1,4 @@
-//===- Memory.cpp - Who wrote and who reads shared memory --------------------===//
+//===- Memory.cpp - Checks the order of shared-memory accesses ---------------===//
 
 #include "passes/analysis/roles/Memory.h"
 
@@ -10,7 +10,7 @@ Memory::Memory(const Program &program, const Components &components) : program(p
   layOut();
 }
 
-/// The ranges of bytes of a block of rows: one in each panel.
+/// The byte ranges of a block of rows in shared memory: one range in each panel of the swizzled layout.
 static SmallVector<std::pair<int64_t, int64_t>> rangesOf(const SharedBuffer &buffer, int64_t stage, int64_t block) {
   tile::TileType type = sched::SharedOp(buffer.op).getResult().getType();
   const int64_t stageBytes = type.bytes() / buffer.stages,
@@ -59,15 +59,15 @@ void Memory::reset() {
   }
 }
 
-/// Whether the access comes after what `actor` did `at` that time of its warp. A warp as one has done before what any of
-/// its lanes does later.
+/// Whether the access is ordered after the event of `actor` at time `at`. Events of a whole warp (Lanes::Together) are
+/// ordered before everything that its lanes do later.
 bool Memory::comesAfter(const Accessor &by, Actor actor, uint32_t at) const {
   const bool isOwn = by.actor == actor || (by.actor.warp == actor.warp && actor.lanes == Lanes::Together);
   return isOwn || (*by.knows)[components.seen(actor)] >= at;
 }
 
-/// "which another warp may still read; a ring or barrier must order the two". Where a lane has arrived for its warp
-/// since, the lanes are what is not ordered.
+/// The rest of an error text, such as "which another warp may still read; a ring or barrier must order the two". If the
+/// other warp has arrived since but the arrival does not cover the lane of the access, the text names sync_lanes.
 std::string Memory::whyUnordered(const Accessor &by, Actor actor, uint32_t at, StringRef does) const {
   if (by.actor.warp == actor.warp)
     return ("which another lane of the warp " + does + "; a sched.sync_lanes or a barrier must order the two").str();
@@ -97,7 +97,7 @@ Memory::Result Memory::faultOfWriters(const Accessor &by, const Cell &cell, bool
 
 Memory::Result Memory::faultOfRead(const Accessor &by, const Cell &cell, int buffer, bool engine) const {
   if (cell.owner < 0)
-    return std::nullopt; // see `unwritten`
+    return std::nullopt; // never written; unwritten() reports that
   if (cell.owner != buffer)
     return Fault{"whose bytes hold " + sched::SharedOp(program.buffers[cell.owner].op).getName().str(), cell.writeOp};
   return faultOfWriters(by, cell, engine);
@@ -111,14 +111,14 @@ Memory::Result Memory::faultOfWrite(const Accessor &by, const Cell &cell, int bu
     if (!fault && !comesAfter(by, actor, at))
       fault = Fault{whyUnordered(by, actor, at, "may still read"), cell.readOp};
   });
-  // Warps store parts of a tile side by side.
+  // Warps may store different parts of the same tile in any order.
   if (fault || (!engine && cell.owner == buffer && cell.copyComponent < 0 && !cell.underCopy))
     return fault;
   return faultOfWriters(by, cell, engine);
 }
 
-/// Whether nothing has written the stage. It counts as written once a part of it is: which rows a text leaves out is
-/// the simulator's to find.
+/// Returns a fault if nothing has written the stage. A stage counts as written once some part of it has been written;
+/// the simulator finds rows that a kernel leaves unwritten.
 Memory::Result Memory::unwritten(const Place &place) {
   Result written = each({place.buffer, place.stage, ~0u}, [&](Cell &cell) -> Result {
     return cell.owner == place.buffer ? Result(Fault()) : std::nullopt;
@@ -170,7 +170,7 @@ Memory::Result Memory::write(const Accessor &by, const Place &place) {
 
 Memory::Result Memory::copy(const Accessor &by, const Place &place, unsigned component, uint32_t phase) {
   return each(place, [&](Cell &cell) -> Result {
-    // Several boxes make one tile.
+    // Several boxes fill one tile in the same phase, in any order.
     if (cell.copyComponent == int(component) && cell.copyPhase == phase && cell.owner == place.buffer)
       return std::nullopt;
     if (cell.owner >= 0)
@@ -187,7 +187,7 @@ Memory::Result Memory::copy(const Accessor &by, const Place &place, unsigned com
 
 Memory::Result Memory::startCopy(const Accessor &by, const Place &place) {
   return each(place, [&](Cell &cell) -> Result {
-    // Threads copy parts of a tile side by side.
+    // Threads may copy different parts of the same tile by cp.async in any order.
     const bool part = cell.underCopy && cell.owner == place.buffer;
     if (Result fault = part ? std::nullopt : faultOfWrite(by, cell, place.buffer, false))
       return fault;

@@ -1,14 +1,15 @@
-//===- Memory.h - Who wrote and who reads shared memory ----------------------===//
+//===- Memory.h - Checks the order of shared-memory accesses -----------------===//
 //
-// Shared memory in cells: the bytes of one block of rows of one stage, cut where those of other buffers begin and end.
-// Each cell knows by what clocks (Clock.h) its writes and reads are reached:
+// Shared memory is divided into cells. A cell is one block of rows of one stage of a buffer, divided further where
+// other buffers begin or end. Each cell records who wrote and read it, and when. Each access must be ordered, by the
+// clocks of Clock.h, after earlier accesses to its cells:
 //
-//     | access                          | needs, of what came before                                            |
-//     |---------------------------------|-----------------------------------------------------------------------|
-//     | read by instructions            | every write; the bytes are those of the same buffer                   |
-//     | read by the tensor cores, boxes | the same, and a fence_async after stores                              |
-//     | write by instructions           | every read and copy, and writes but for those of other warps' parts   |
-//     | write by TMA        | every read and write, and a fence_async after stores                  |
+//     | access                          | must be ordered after                                                  |
+//     |---------------------------------|------------------------------------------------------------------------|
+//     | read by instructions            | every write; the bytes must belong to the same buffer                  |
+//     | read by the tensor cores or TMA | the same; a fence_async must follow the stores                         |
+//     | write by instructions           | every read and copy; every write, unless it stored to the same buffer  |
+//     | write by TMA                    | every read and write; a fence_async must follow the stores             |
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,13 +19,13 @@
 
 namespace attune::roles {
 
-/// What is wrong with an access, behind "reads k_ring, stage 1, ".
+/// An access that breaks a rule. `what` continues an error text that begins "reads stage 1 of k_ring, ".
 struct Fault {
   std::string what;
   mlir::Operation *other = nullptr;
 };
 
-/// Blocks of rows of a stage, bit by bit.
+/// Blocks of rows of one stage of a buffer; `blocks` is a bit mask.
 struct Place {
   int buffer = 0;
   int64_t stage = 0;
@@ -35,7 +36,7 @@ struct Place {
 
 struct Accessor {
   Actor actor;
-  uint32_t now = 0; ///< the warp's own clock
+  uint32_t now = 0; ///< time of the access by the warp's own clock
   const Clock *knows = nullptr;
   mlir::Operation *op = nullptr;
 };
@@ -48,19 +49,19 @@ public:
   using Result = std::optional<Fault>;
   Result read(const Accessor &by, const Place &place);
   Result write(const Accessor &by, const Place &place);
-  /// By TMA: complete where a clock has `phase` in `component`.
+  /// A write by TMA. The write is complete for a warp whose clock has reached `phase` in `component`.
   Result copy(const Accessor &by, const Place &place, unsigned component, uint32_t phase);
-  /// By cp.async of a warp's lanes, until `endCopy`.
+  /// A write by cp.async of a warp's lanes, which is under way until `endCopy`.
   Result startCopy(const Accessor &by, const Place &place);
   void endCopy(const Accessor &by, const Place &place);
-  /// Asynchronous, until `endRead`.
+  /// A read by an asynchronous op (product or TMA store), which is under way until `endRead`.
   Result startRead(const Accessor &by, const Place &place);
   void endRead(const Accessor &by, const Place &place);
 
 private:
-  /// Who has accessed a cell, and when last.
+  /// The actors that have accessed a cell, and the time of each actor's last access.
   struct Accesses {
-    std::array<uint32_t, allLanes.size()> warps = {}; ///< by lanes, warps bit by bit
+    std::array<uint32_t, allLanes.size()> warps = {}; ///< bit mask of warps, for each of Lanes
     std::array<std::array<uint32_t, 32>, allLanes.size()> at;
 
     void clear() { warps = {}; }
@@ -68,7 +69,7 @@ private:
       warps[size_t(actor.lanes)] |= 1u << actor.warp;
       at[size_t(actor.lanes)][actor.warp] = now;
     }
-    /// `visit(actor, at)` for each.
+    /// Calls `visit(actor, time of its last access)` for each actor.
     template <typename Visit> void forEach(Visit visit) const {
       for (Lanes lanes : allLanes)
         for (uint32_t left = warps[size_t(lanes)]; left; left &= left - 1) {
@@ -78,9 +79,9 @@ private:
     }
   };
   struct Cell {
-    int owner = -1; ///< the buffer that it holds a part of
+    int owner = -1; ///< the buffer whose data the cell holds; -1 if never written
     mlir::Operation *writeOp = nullptr, *readOp = nullptr;
-    int copyComponent = -1; ///< of a copy
+    int copyComponent = -1; ///< clock component that shows the cell's TMA copy complete; -1 if written by stores
     uint32_t copyPhase = 0;
     int underRead = 0, underCopy = 0;
     Accesses writes, reads;
@@ -94,7 +95,7 @@ private:
   Result unwritten(const Place &place);
   void layOut();
 
-  /// The cells of a place, one after the other, until `visit` gives a fault.
+  /// Calls `visit` for each cell of a place, until `visit` returns a fault.
   template <typename Visit> Result each(const Place &place, Visit visit) {
     const auto &blocks = cellsOf[place.buffer][place.stage];
     for (size_t block = 0; block < blocks.size(); ++block)
@@ -108,7 +109,8 @@ private:
   const Program &program;
   const Components &components;
   std::vector<Cell> cells;
-  std::vector<std::vector<std::vector<std::vector<unsigned>>>> cellsOf; ///< by buffer, stage, block
+  /// Indices of cells, by buffer, stage and block of rows.
+  std::vector<std::vector<std::vector<std::vector<unsigned>>>> cellsOf;
 };
 
 } // namespace attune::roles

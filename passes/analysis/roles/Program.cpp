@@ -1,4 +1,4 @@
-//===- Program.cpp - The control and synchronisation of a kernel, flat -------===//
+//===- Program.cpp - A kernel's control flow and synchronisation as flat steps ===//
 
 #include "passes/analysis/roles/Program.h"
 
@@ -15,7 +15,7 @@ using namespace attune::roles;
 
 namespace {
 
-/// What a loop over tiles of work carries, too.
+/// The values that a loop carries, also for loops over tiles of work.
 SmallVector<CarriedValue> carriedByLoop(Operation *op) {
   SmallVector<CarriedValue> result = carriedBy(op);
   if (auto work = dyn_cast<sched::ForWorkOp>(op); work && work.getOrder() != sched::WorkOrder::Grid)
@@ -24,8 +24,8 @@ SmallVector<CarriedValue> carriedByLoop(Operation *op) {
   return result;
 }
 
-/// What a value that is not computed here goes by, so that all warps take the same: its op, and the name of the
-/// parameter that it reads.
+/// A hash that identifies an unknown value by its op and by the parameter that the op reads, so that all warps guess
+/// the same number.
 uint64_t keyOf(Operation *op) {
   std::string name = op->getName().getStringRef().str();
   for (NamedAttribute attribute : op->getAttrs())
@@ -49,7 +49,7 @@ public:
     declare();
     findRows();
     kernel.walk([&](Operation *op) {
-      // A claim takes a tile of work, whether its number is used or not.
+      // A claim takes a tile of work even if nothing uses the number, so claims always run.
       if (auto claim = dyn_cast<sched::ClaimWorkOp>(op))
         need(claim.getResult());
       if (!isEvent(op))
@@ -69,7 +69,7 @@ public:
 
 private:
   //===--------------------------------------------------------------------===//
-  // What there is
+  // Rings, buffers, registers and roles
   //===--------------------------------------------------------------------===//
 
   void declare() {
@@ -93,7 +93,7 @@ private:
       } else if (auto work = dyn_cast<sched::ForWorkOp>(op)) {
         to.several |= work.getOrder() != sched::WorkOrder::Grid;
       }
-      // Roles take warps in their order; a walk sees what they hold first.
+      // Roles take warps in program order.
       if (auto role = dyn_cast<sched::RoleOp>(op))
         firstWarp += int(role.getWarps());
     });
@@ -110,7 +110,8 @@ private:
     return buffer;
   }
 
-  /// Buffers that one role both writes and reads: there warps may be at different rows at once.
+  /// Finds the buffers whose accesses are tracked by rows: buffers that one role both writes and reads, so that its
+  /// warps may be at different rows at the same time, and buffers that overlap these.
   void findRows() {
     llvm::DenseMap<std::pair<int, Operation *>, unsigned> uses;
     kernel.walk([&](Operation *op) {
@@ -155,10 +156,10 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // What matters
+  // Values and ops that have to run
   //===--------------------------------------------------------------------===//
 
-  /// `value` decides control, names a stage or says where a row lies.
+  /// Marks `value` and the values that it depends on: it decides control flow, names a stage or gives a row.
   void need(Value value) {
     if (!value || !needed.insert(value).second)
       return;
@@ -186,7 +187,7 @@ private:
     }
   }
 
-  /// `op` and what surrounds it run.
+  /// Marks `op` and the ops around it as part of the program.
   void include(Operation *op) {
     if (op == kernel || !included.insert(op).second)
       return;
@@ -215,7 +216,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // What differs from lane to lane
+  // Values that vary by lane
   //===--------------------------------------------------------------------===//
 
   void findVarying() {
@@ -232,7 +233,7 @@ private:
       places[value] = {slots, byLane};
       slots += byLane ? 32 : 1;
     }
-    // Results of loops are what they carry.
+    // The result of a loop is in the slot of the carried value.
     for (Value value : order)
       if (Operation *op = value.getDefiningOp())
         for (const CarriedValue &carried : carriedByLoop(op))
@@ -274,7 +275,7 @@ private:
 
   int here() const { return int(to.steps.size()); }
 
-  /// Its index: steps move as they grow in number.
+  /// Appends a step and returns its index. (A reference would dangle when the vector of steps grows.)
   int emit(Action action, Operation *op, ArrayRef<Slot> in = {}, ArrayRef<Slot> out = {}) {
     Step step;
     step.action = action;
@@ -287,7 +288,7 @@ private:
 
   void land(int step) { to.steps[step].target = here(); }
 
-  /// All at once, of the pairs whose value is needed.
+  /// Emits one parallel assignment for the pairs (from, to) whose target is needed.
   void move(Operation *op, ArrayRef<std::pair<Value, Value>> fromTo) {
     SmallVector<Slot> in, out;
     for (auto [from, into] : fromTo)
@@ -305,7 +306,7 @@ private:
     move(op, fromTo);
   }
 
-  /// What ordinary instructions do to registers of products stands in front of `op`.
+  /// Records that `op` accesses `value` by ordinary instructions, if products use `value`. flush() emits the step.
   void touch(Value value, Operation *op) {
     auto found = registers.find(value);
     if (found != registers.end() && llvm::none_of(touched, [&](auto &each) { return each.first == found->second; }))
@@ -421,7 +422,8 @@ private:
     }
   }
 
-  /// Batch, head and row are inputs from `first` on, the last axes but one of an operand.
+  /// Records where a box is in the grid. The step's inputs from `first` on are batch, head and row: the operand's axes
+  /// except its last one.
   void placeInGrid(Step &step, Value map, unsigned first) {
     auto described = map.getDefiningOp<sched::TensorMapOp>();
     auto view = described ? described.getView().getDefiningOp<tile::ParamOp>() : nullptr;
@@ -437,7 +439,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Control
+  // Control flow
   //===--------------------------------------------------------------------===//
 
   void control(Operation *op) {
@@ -517,7 +519,7 @@ private:
                     : emit(Action::WorkBegin, work, {slot(work.getFirst()), slot(work.getBound())}, {number, count});
     int body = here();
     compile(work.getBody().front());
-    // Taken before the carried values move, of which it may be one.
+    // The next number is copied before the carried values move, because the number may be one of them.
     const Slot next = slot(work.getNext().getValues().front()), kept{slots, next.varies};
     slots += next.varies ? 32 : 1;
     emit(Action::Move, work, next, kept);
@@ -531,10 +533,10 @@ private:
   sched::KernelOp kernel;
   Program &to;
   llvm::DenseMap<Value, int> rings, buffers, registers;
-  std::vector<bool> rowsMatter; ///< by buffer
+  std::vector<bool> rowsMatter; ///< by buffer: whether its accesses are tracked by rows
   llvm::DenseMap<Operation *, int> roles;
   llvm::DenseSet<Value> needed;
-  SmallVector<Value> order; ///< of `needed`
+  SmallVector<Value> order; ///< the values of `needed` in a deterministic order
   llvm::DenseSet<Value> varying;
   llvm::DenseMap<Value, Slot> places;
   llvm::SmallPtrSet<Operation *, 32> included;

@@ -1,14 +1,15 @@
-//===- Program.h - The control and synchronisation of a kernel, flat ---------===//
+//===- Program.h - A kernel's control flow and synchronisation as flat steps -===//
 //
-// What of a kernel the executor of passes/analysis/RoleOrder.h runs: ops that wait, arrive, copy, multiply or access
-// shared memory, and the integers that decide control, name a stage or barrier, or say where a row lies. Loops and
-// branches are jumps, so that a warp can stop at any step and go on later:
+// The part of a kernel that passes/analysis/RoleOrder.h executes: ops that wait, arrive, copy, multiply or access
+// shared memory, and the integers that decide control flow, name a stage or barrier, or give the row of an access.
+// Loops and branches become jumps, so that a warp can stop at any step and continue later:
 //
 //     sched.for_tiles (%n) = (%a) below %b {...}        Move a -> n; [test] Below n, b, else to [end]; ...; Move; Jump
 //     [test]
 //
-// Ordinary accesses to registers that a product uses, and nothing else of loops over elements, are one step Touch.
-// A loop whose counter decides neither control nor a stage takes its first and its last turn.
+// Ordinary accesses to registers that products use are merged into one step Touch; loops over elements that contain
+// nothing else are part of that step. A loop runs only its first and its last iteration if its counter decides neither
+// control flow nor a stage and its body does not synchronise.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,24 +20,26 @@
 namespace attune::roles {
 
 enum class Action : uint8_t {
-  // Control. `target` is where to go on otherwise.
+  // Control flow. `target` is the step to jump to; a step with a condition jumps if the condition does not hold.
   Jump,
   SkipUnless, ///< in: condition, the same in all lanes
-  MaskIf,     ///< in: condition by lane
-  MaskElse,   ///< the same condition
+  MaskIf,     ///< in: condition of each lane; lanes for which it holds go on
+  MaskElse,   ///< in: condition of each lane; lanes for which it does not hold go on
   MaskEnd,
-  Below,   ///< in: number, bound
-  Advance, ///< in: number before and after this turn, bound; fails where a loop over tiles stands still
-  Turn,    ///< in: counter, bound, step; out: counter; number: whether all turns are taken; goes on at target
-  Move,    ///< in: values, out: as many; all at once
+  Below,   ///< in: number, bound; the condition is number < bound
+  Advance, ///< in: tile index before and after this iteration, bound; fails if a loop over tiles does not advance
+  /// End of an iteration; jumps to target if another one follows. in: counter, bound, step; out: counter; number:
+  /// whether all iterations run, or only the first and the last.
+  Turn,
+  Move, ///< in: values; out: as many slots, which are assigned in parallel
   RoleBegin,
   WorkBegin, ///< in: number, bound; out: number, count
-  WorkNext,  ///< the same; goes on at target while there is a tile
+  WorkNext,  ///< in and out as for WorkBegin; jumps to target while there is a tile of work
   ReceiveBegin,
-  ReceiveNext, ///< in: whether another tile comes; out: count; goes on at target
+  ReceiveNext, ///< in: whether another tile of work follows; out: count; jumps to target if one follows
   End,
   // Values.
-  Integer, ///< by `integer`
+  Integer, ///< computed by Step::integer
   Constant,
   ThreadId,
   LaneId,
@@ -51,7 +54,7 @@ enum class Action : uint8_t {
   Shuffle,
   ShuffleXor,
   ClaimWork,
-  // Rings and barriers. In: stage or id, phase.
+  // Rings and barriers. in: stage of the ring or id of the barrier, then phase.
   InitRing,
   FenceInit,
   Acquire,
@@ -63,7 +66,7 @@ enum class Action : uint8_t {
   SyncLanes,
   SyncWarps,
   ArriveWarps,
-  // Shared memory. In: stage, row.
+  // Shared memory. in: stage, row, unless noted otherwise.
   Send,     ///< in: stage, fields
   Receive,  ///< in: stage; out: fields
   LoadBox,  ///< in: stage, batch, head, row
@@ -78,20 +81,20 @@ enum class Action : uint8_t {
   Read,
   Write,
   // Products.
-  Multiply, ///< in: stage of b, row of b, stage of a, row of a
+  Multiply, ///< in: stage of B; if A is in shared memory, stage and row of A
   MmaFence,
   MmaCommit,
   MmaWait,
   Touch,
 };
 
-/// Where a value lies: one number, or one for each lane.
+/// Where Warp::values holds a value: one number at `at`, or 32 numbers if the value varies by lane.
 struct Slot {
   int at = -1;
   bool varies = false;
 };
 
-/// Where the box of a load or store lies along an axis of the kernel's grid: input `input` of its step over `by`.
+/// The place of a TMA box along axis `axis` of the kernel's grid: input `input` of the step, divided by `by`.
 struct GridPlace {
   unsigned input = 0, axis = 0;
   int64_t by = 1;
@@ -101,18 +104,19 @@ struct Step {
   Action action = Action::End;
   mlir::Operation *op = nullptr;
   llvm::SmallVector<Slot, 3> in, out;
-  int64_t number = 0; ///< a constant, bytes, threads, pending, rows, a hash of what is guessed
+  int64_t number = 0; ///< by action: a constant, bytes, threads, pending groups, rows, or the hash of a guessed value
   int target = -1;
-  int ring = -1;              ///< of Program::rings
-  int shared = -1, left = -1; ///< of Program::buffers; `left` is a product's a
+  int ring = -1;              ///< index in Program::rings
+  int shared = -1, left = -1; ///< indices in Program::buffers; `left` is the A operand of a product
   std::optional<IntegerOp> integer;
-  /// Of products the accumulator and a; of mma_wait what it completes; of Touch what is touched, with the first op.
+  /// Indices in Program::registers. Multiply: the accumulator, and A if in registers; MmaWait: the buffers that the
+  /// wait completes; Touch: the buffers that are accessed, with the first op that does so in `touching`.
   llvm::SmallVector<int, 2> registers;
   llvm::SmallVector<mlir::Operation *, 2> touching;
-  llvm::SmallVector<GridPlace, 3> grid; ///< of load_box and store_box
+  llvm::SmallVector<GridPlace, 3> grid; ///< LoadBox and StoreBox: where the box is in the kernel's grid
 };
 
-/// A buffer of shared memory in blocks of rows.
+/// A buffer of shared memory, whose accesses are tracked by blocks of rows.
 struct SharedBuffer {
   sched::SharedOp op;
   int64_t stages = 1, rows = 1, blocks = 1;
@@ -126,13 +130,13 @@ struct Role {
   int firstWarp = 0, warps = 0;
 };
 
-/// The axis whose extent `op` gives, of a kernel or of an operand; empty of any other op.
+/// The name of the axis (of the kernel or of an operand) whose extent `op` returns; empty for any other op.
 llvm::StringRef extentAxis(mlir::Operation *op);
 
 struct Program {
   static Program of(sched::KernelOp kernel);
 
-  /// Of the grid.
+  /// The axes of the kernel's grid.
   llvm::SmallVector<tile::AxisAttr, 4> axes() const {
     return llvm::to_vector<4>(sched::KernelOp(kernel).getGrid().getAsRange<tile::AxisAttr>());
   }
@@ -140,15 +144,15 @@ struct Program {
   sched::KernelOp kernel;
   int warps = 0;
   std::vector<Step> steps;
-  int slots = 0; ///< numbers that a warp has
+  int slots = 0; ///< size of Warp::values
   std::vector<sched::RingOp> rings;
   std::vector<SharedBuffer> buffers;
-  std::vector<mlir::Value> registers; ///< that products use
+  std::vector<mlir::Value> registers; ///< register buffers that products use
   std::vector<Role> roles;
   bool several = false; ///< whether a block has several tiles of work
   bool claims = false;
-  bool guesses = false; ///< whether values come from parameters, registers or memory
-  bool loads = false;   ///< from memory
+  bool guesses = false; ///< whether the program needs values that are unknown (parameters, registers, memory)
+  bool loads = false;   ///< whether some unknown values are loaded from memory
 };
 
 } // namespace attune::roles

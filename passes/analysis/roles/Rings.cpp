@@ -1,4 +1,4 @@
-//===- Rings.cpp - Rings of full and empty barriers, named barriers ----------===//
+//===- Rings.cpp - Machine: full and empty barriers of rings, named barriers -===//
 
 #include "passes/analysis/roles/Machine.h"
 
@@ -7,10 +7,11 @@ using namespace attune;
 using namespace attune::roles;
 
 //===----------------------------------------------------------------------===//
-// Order
+// Clocks of lanes
 //===----------------------------------------------------------------------===//
 
-/// What an arrival of `lanes` hands on (Clock.h); what the warp does next comes after it.
+/// The clock that an arrival of `lanes` publishes (Clock.h). The warp's time advances, so that the clock does not cover
+/// what the warp does later.
 Clock Machine::handOn(Warp &warp, uint32_t lanes) {
   Clock clock = warp.all;
   if (warp.someMask & lanes)
@@ -35,7 +36,7 @@ Clock Machine::handOn(Warp &warp, uint32_t lanes) {
   return clock;
 }
 
-/// The active lanes have waited for `what`.
+/// Joins `what` into the clock of the active lanes, which have waited for it.
 void Machine::learn(Warp &warp, const Clock &what) {
   if (warp.mask == ~0u) {
     warp.all.join(what);
@@ -51,7 +52,7 @@ void Machine::learn(Warp &warp, const Clock &what) {
   warp.some.join(what);
 }
 
-/// All lanes know what each has waited for and done.
+/// sync_lanes or a barrier: every lane then knows what each lane of the warp has waited for and done.
 void Machine::synchronizeLanes(Warp &warp) {
   warp.all.join(handOn(warp, ~0u));
   warp.someMask = warp.apart = warp.stored = 0;
@@ -106,7 +107,7 @@ Machine::Go Machine::initRing(Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Whether the ring may be used, and has the stage.
+/// Checks that the ring is initialised before this op, and that the ring has the stage.
 Machine::Go Machine::checkRing(Warp &warp, const Step &step, int64_t stage) {
   sched::RingOp ring = program.rings[step.ring];
   const RingState &state = rings[step.ring];
@@ -121,7 +122,8 @@ Machine::Go Machine::checkRing(Warp &warp, const Step &step, int64_t stage) {
   return Go::Next;
 }
 
-/// Waits for the phase that the warp's clock says is the next of that parity: it cannot tell later ones from it.
+/// Waits for the next phase of the given parity after the phases that the warp's clock covers. An mbarrier wait by
+/// parity cannot tell that phase from later ones, so it is an error if a later phase may be complete by then.
 Machine::Go Machine::waitFor(Warp &warp, const Step &step, bool full) {
   const int64_t stage = warp.get(step.in[0], warp.first()), number = warp.get(step.in[1], warp.first());
   if (checkRing(warp, step, stage) == Go::Stop)
@@ -131,7 +133,7 @@ Machine::Go Machine::waitFor(Warp &warp, const Step &step, bool full) {
     return fail(&warp, step.op, "waits for phase " + Twine(number) + " of " + name + "; phases are 0 and 1");
   const Phase &phase = (full ? rings[step.ring].full : rings[step.ring].empty)[stage];
   const uint32_t known = warp.knows()[full ? components.full(step.ring, stage) : components.empty(step.ring, stage)];
-  // A fresh stage counts as emptied in the walk before the first.
+  // An acquire of a new ring with phase 0 passes at once, as if the stage had been released before.
   const uint32_t parity = uint32_t(full ? number : number ^ 1), until = known + ((known & 1) == parity);
   if (phase.number < until) {
     warp.state = Warp::State::Blocked;
@@ -175,7 +177,7 @@ Machine::Go Machine::arrive(Warp &warp, const Step &step, bool full, int64_t cou
     phase.arrived |= 1u << warp.index;
   if (step.action == Action::ExpectBytes)
     phase.expected += step.number * count;
-  // One lane arrives for its warp (arrive_as_warp), else each that is active.
+  // One lane arrives for its warp (arrive_as_warp), or each active lane arrives.
   const bool asWarp = step.action == Action::Release && count == 1;
   phase.gathered.join(handOn(warp, asWarp ? 1u : warp.mask));
   return completeIfDone(warp, step, phase, component);
@@ -206,7 +208,7 @@ Machine::Go Machine::completeIfDone(Warp &warp, const Step &step, Phase &phase, 
 // Named barriers
 //===----------------------------------------------------------------------===//
 
-/// Arrives, and with `waits` blocks until all have.
+/// Arrives at a named barrier. If `waits`, the warp blocks until all `threads` have arrived.
 Machine::Go Machine::synchronize(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits) {
   if (id < (step.action == Action::Barrier ? 0 : 1) || id >= int64_t(barriers.size()))
     return fail(&warp, step.op, "names barrier " + Twine(id) + "; those of warps are 1 to 15");
