@@ -1,4 +1,4 @@
-//===- SchedDialect.td - One architecture's schedule -------------*- tablegen -*-===//
+//===- SchedDialect.td - Types and attributes of the sched dialect --*- tablegen -*-===//
 #ifndef ATTUNE_SCHED_DIALECT
 #define ATTUNE_SCHED_DIALECT
 
@@ -12,24 +12,26 @@ def SchedDialect : Dialect {
   let cppNamespace = "::attune::sched";
   let summary = "a kernel scheduled for one GPU architecture";
   let description = [{
-    What each thread does, in order: shared buffers with their offsets, register fragments with their lane maps,
-    asynchronous copies and the waits that complete them, barriers, one matrix instruction an op. Loops are
-    `scf.for` (with `sched.unroll` where it is unrolled, `sched.unroll = 2` where twice), `scf.if` and `sched.for_tiles`; scalar arithmetic is `arith` and
-    `math`. Buffers are memory, not values: their ops have effects, and the order of ops is the program.
+    The dialect describes what each thread does, in order: shared buffers with their offsets, register fragments with
+    their lane maps, asynchronous copies and the waits that complete them, barriers, and one op for each matrix
+    instruction. Control flow is `scf.for` (unrolled in full with `sched.unroll`, by two with `sched.unroll = 2`),
+    `scf.if` and `sched.for_tiles`; scalar arithmetic is `arith` and `math`. Buffers are memory, not SSA values: ops on
+    buffers have memory effects, and the order of ops is the program.
 
-    Warps may have roles (`sched.role`) that hand tiles to each other through rings. A ring has stages, and a stage two barriers:
-    full, on which its readers wait, and empty, on which its writers wait. Any role may write or read any ring:
+    Warps may have roles (`sched.role`) that pass tiles to each other through rings. A ring has stages, and each stage
+    has two barriers: readers wait on the full barrier, writers wait on the empty barrier. Any role may write or read
+    any ring:
 
         writer                                       reader
         sched.acquire %r[%s] phase %p                sched.wait %r[%s] phase %p
         write stage %s: copies, stores               read stage %s
         sched.commit %r[%s] or expect_bytes          sched.release %r[%s]
-        next stage; past the last one the first,     next stage, the same
-        and the phase flips
+        advance to the next stage; after the last    advance in the same way
+        stage wrap to stage 0 and flip the phase
 
-    The phase is 0 in the first walk over the stages, then 1, 0, ... for writers and readers alike.
+    The phase is 0 in the first pass over the stages, then 1, 0, ... for writers and readers alike.
 
-    The CUDA printer pingPong each op into one statement and takes no decision.
+    The CUDA printer prints each op as one statement and makes no decisions.
   }];
   let dependentDialects = ["::attune::tile::TileDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
   let useDefaultAttributePrinterParser = 1;
@@ -39,7 +41,7 @@ def SchedDialect : Dialect {
 
 def RingType : TypeDef<SchedDialect, "Ring"> {
   let mnemonic = "ring";
-  let summary = "the barriers of a ring: full and empty, for each stage";
+  let summary = "the mbarriers of a ring: a full and an empty barrier for each stage";
   let description = [{
     ```mlir
     !sched.ring<2>
@@ -58,7 +60,8 @@ def TensorMapType : TypeDef<SchedDialect, "TensorMap"> {
   let mnemonic = "tensor_map";
   let summary = "how TMA reads or writes boxes of a view";
   let description = [{
-    A box is `rows` x `columns` elements of one head, stored in shared memory as one panel of a `#sched.swizzle`.
+    The tensor map of a launch. TMA copies boxes of `rows` x `columns` elements of one head; shared memory holds a box
+    as one panel of a `#sched.swizzle`.
 
     ```mlir
     !sched.tensor_map<64 x 64, bf16>
@@ -82,10 +85,10 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
   let mnemonic = "fragment";
   let summary = "how the lanes of the warps hold a register tile (mma.sync m16n8)";
   let description = [{
-    The first axis of an `a` or `c` tile is split over `warps` warps, 16 rows at a time: warp w holds the rows
-    `w mod warps * rows / warps` and on; a block with more warps holds the tile more than once. `warps R x C` splits the
-    columns of a `c` or `columns` tile as well: warp w holds the columns `w / R * columns / C` and on. With g = lane / 4 and c = lane % 4 a lane holds, per PTX ISA section 9.7.14
-    (warp-level matrix instructions, m16n8k16):
+    The first axis of an `a` or `c` tile is split over `warps` warps, 16 rows at a time: the rows of warp w start at `w
+    mod warps * rows / warps`. A block with more warps holds several copies of the tile. `warps R x C` also splits the
+    columns of a `c` or `columns` tile: the columns of warp w start at `w / R * columns / C`. With g = lane / 4 and c =
+    lane % 4, a lane holds these elements, per PTX ISA section 9.7.14 (warp-level matrix instructions, m16n8k16):
 
         | role    | array of one lane         | element [i][j][e] is at                                          |
         |---------|---------------------------|------------------------------------------------------------------|
@@ -94,19 +97,21 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
         | b       | [rows/8][columns/16][2]   | pair: row 8 i + g, columns 16 j + 8 e + 2 c, +1                   |
         | rows    | [rows/16][2]              | row 16 i + g + 8 e, the same in the four lanes of a quad           |
         | columns | [columns/8][2]            | column 8 j + 2 c + e, the same in lanes of equal c                |
-        | lanes   | [columns/32], rounded up  | column 32 i + lane, the same in all warps; the last one beyond them |
-        | threads | [columns/32/warps], rounded up | column 32 warps i + t in the t-th thread of the warps that follow a role's first |
-        | diagonals | [(rows + columns)/8 - 1][2] | rows less columns: rows - 8 (i + 1) + g - 2 c - e, counted from a warp's first row |
-        | distances | [columns/32], rounded up | of part `w mod warps` in warp w: element 32 i + 8 c + (g - 2 c) mod 8; anything past the last one |
+        | lanes   | [columns/32], rounded up  | column 32 i + lane, the same in all warps; past the end the last column |
+        | threads | [columns/32/warps], rounded up | column 32 warps i + t in the t-th thread of the role's warps after its first warp |
+        | diagonals | [(rows + columns)/8 - 1][2] | diagonal, row minus column: rows - 8 (i + 1) + g - 2 c - e, rows counted from the warp's first |
+        | distances | [columns/32], rounded up | of part `w mod warps` in warp w: element 32 i + 8 c + (g - 2 c) mod 8; undefined past the end |
 
-    A `diagonals` tile of rows and columns is the same along each diagonal: its elements at place (i, j, e) of a `c` fragment are those at
-    [j + rows/8 - 1 - 2 i - e / 2][e % 2] of the lane's array.
+    A `diagonals` tile has equal elements along each diagonal: the element at (i, j, e) of a `c` fragment of the same
+    rows and columns is at [j + rows/8 - 1 - 2 i - e / 2][e % 2] of the lane's array.
 
-    Here `rows` and `columns` count one warp's share. With 16 rows a warp the four warps of a warpgroup hold 64 rows, and `c`, `a` and `rows` are
-    just how wgmma m64 holds its accumulator and its left operand (PTX ISA section 9.7.15.5). 16-bit `a` and `b` elements are pairs packed in one 32-bit register. f32 (and i32, which holds tf32 bits) `a` and `b`
-    tiles are for m16n8k8 (tf32): a is [rows/16][columns/8][4] with e at row 16 i + g + 8 (e % 2), column
-    8 j + 2 c + e / 2; b is [rows/8][columns/8][2] with e at row 8 i + g, column 8 j + 2 c + e: the contraction
-    visits columns in another order than the instruction numbers them, the same for both operands.
+    In the table `rows` and `columns` count the rows and columns of one warp. With 16 rows for each warp the four warps
+    of a warpgroup hold 64 rows, and `c`, `a` and `rows` are the layouts in which wgmma m64 holds its accumulator and
+    its left operand (PTX ISA section 9.7.15.5). 16-bit `a` and `b` elements are pairs packed in one 32-bit register.
+    f32 (and i32, which holds tf32 bits) `a` and `b` tiles are for m16n8k8 (tf32): a is [rows/16][columns/8][4] with e
+    at row 16 i + g + 8 (e % 2), column 8 j + 2 c + e / 2; b is [rows/8][columns/8][2] with e at row 8 i + g, column 8 j
+    + 2 c + e. The contraction visits columns in another order than the instruction numbers them; the order is the same
+    for both operands.
 
     ```mlir
     #sched.fragment<c, warps 4>
@@ -128,14 +133,21 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
 
 def AtAttr : AttrDef<SchedDialect, "At"> {
   let mnemonic = "at";
-  let summary = "when an op of a block loop runs, as the attribute `sched.at`";
+  let summary = "pipeline stage and order of an op in a loop over tiles, as the attribute `sched.at`";
   let description = [{
-    Ops of `stage` 1 work on the tile before the one that ops of stage 0 work on: beside them, one pass of the loop later; those of stage 2 on the tile before that, and so on to stage 7. Within a pass ops run by `order`,
-    those of one order as they are written. Ops with `ping_pong` of one name, the first to the last of them, run in one warpgroup at a time.
+    Stage. An op of `stage` N (0 to 7) works on the tile N loop iterations before the tile of stage 0. Ops of stage 1
+    thus run in the same iteration as the next tile's ops of stage 0 and overlap with them.
 
-    `tile.load` stands for the wait for its tile, so that its order says where warps wait that have others copy for them. A product that is
-    marked `sched.async` starts where it stands; what waits for it follows (`tile-pipeline-stages`). What is 0, or no name, is left out. An op without the attribute
-    is of stage 0 and of the order of the next op that has one; behind the last that has one it comes last. What an op reads of its own stage runs before it, whatever its order.
+    Order. Within an iteration ops run in ascending `order`; ops of equal order run in program order. An op always runs
+    after the ops of its own stage whose results it reads, whatever their orders. An op without the attribute has stage
+    0 and the order of the next op with the attribute; after the last op with the attribute it runs last. Text omits a
+    stage or order of 0 and an absent `ping_pong`.
+
+    Ping-pong. The ops from the first to the last op with the same `ping_pong` name run in one warpgroup at a time.
+
+    For a `tile.load` whose tile other warps copy, the attribute places the wait for the tile, not the copy. A product
+    that is marked `sched.async` only starts at its place; `tile-pipeline-stages` inserts the wait before the first use
+    of the result.
 
     ```mlir
     %s = tile.mma %q, %k {sched.async, sched.at = #sched.at<order 0, ping_pong "products">} : ...
@@ -156,14 +168,16 @@ def AtAttr : AttrDef<SchedDialect, "At"> {
 
 def RingAttr : AttrDef<SchedDialect, "Ring"> {
   let mnemonic = "ring";
-  let summary = "how many tiles of an op shared memory holds, and which warps bring them, as the attribute `sched.ring`";
+  let summary = "stages of the ring of a shared tile and the warps that fill it, as the attribute `sched.ring`";
   let description = [{
-    On what gives a shared tile: `tile.load`, `tile.window`, and `tile.convert` of what is computed. The warps are those of a role of the kernel (`sched.roles`), counted from
-    its first; without them the warps that compute bring the tile themselves. For a conversion of theirs with two stages or more they synchronize once a tile, in front of what reads it:
-    the stage that it writes was read in the tile before last.
+    On `tile.load`, `tile.window` and `tile.convert`, whose result is a shared tile: `stages` is the number of tiles
+    that shared memory holds at a time. The attribute names the warps of a role (`sched.roles`), counted from the role's
+    first warp, that fill the ring. Without a role the consumer warps fill the ring themselves. If such a ring of a
+    `tile.convert` has two or more stages, the consumer warps synchronise only once for each tile, before the first
+    read: the stage that is overwritten was last read two tiles earlier.
 
-    On `tile.accumulate` and `tile.store` in a loop the ring is that of a tile on its way to memory: the warps that compute fill a stage, and the warp that is named empties it by
-    way of TMA.
+    On `tile.accumulate` and `tile.store` in a loop the ring holds tiles on their way to global memory: the consumer
+    warps fill a stage, and the named warp empties the stage by TMA.
 
     ```mlir
     %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 3, "producer" warp 0>} : ...
@@ -183,9 +197,11 @@ def RingAttr : AttrDef<SchedDialect, "Ring"> {
 
 def RoleAttr : AttrDef<SchedDialect, "Role"> {
   let mnemonic = "role";
-  let summary = "warps of a block that do one thing, among a kernel's `sched.roles`";
+  let summary = "a role of warps in a warp-specialised kernel, as an entry of the attribute `sched.roles`";
   let description = [{
-    In the order of their warps: one that fills rings, and one that computes. `registers` are those of a thread; without them the pass that assigns roles shares them out.
+    `sched.roles` lists the roles in the order of their warps: first the producer role, which fills rings, then the
+    consumer role, which computes. `registers` is the number of registers of each thread; without it `tile-assign-roles`
+    splits the block's registers between the roles.
 
     ```mlir
     tile.kernel @k(...) ... attributes {sched.roles = [#sched.role<"producer", warps 4, registers 24>, #sched.role<"consumer", warps 8, registers 240>]}
@@ -198,12 +214,12 @@ def RoleAttr : AttrDef<SchedDialect, "Role"> {
 
 def SwizzleAttr : AttrDef<SchedDialect, "Swizzle", [DeclareAttrInterfaceMethods<SharedLayoutInterface>]> {
   let mnemonic = "swizzle";
-  let summary = "panels of a shared tile, with 16-byte chunks exchanged so that eight rows never share a bank";
+  let summary = "layout of a shared tile in panels, swizzled so that eight consecutive rows have no bank conflicts";
   let description = [{
-    The tile's last axis is cut into panels of `panel` bytes (32, 64 or 128); a panel stores its rows one after the other.
-    The last panel is whole, too: what rows lack of it holds anything. Rows of 144 columns of bf16 are five panels of 64
-    bytes, of which the last has 16 columns.
-    Within a row the 16-byte chunk c is stored at chunk `c xor ((row / (128 / panel)) mod (panel / 16))`:
+    The tile's last axis is cut into panels of `panel` bytes (32, 64 or 128); a panel stores its rows one after the
+    other. The last panel has full width, too; its bytes past the end of a row are undefined. Rows of 144 bf16 columns
+    have five panels of 64 bytes, and the last panel holds 16 columns. Within a row the 16-byte chunk c is stored at
+    chunk `c xor ((row / (128 / panel)) mod (panel / 16))`:
 
         | panel | rows in 128 bytes | chunk of (row, c)          |
         |-------|-------------------|----------------------------|
@@ -211,7 +227,7 @@ def SwizzleAttr : AttrDef<SchedDialect, "Swizzle", [DeclareAttrInterfaceMethods<
         | 64    | 2                 | c xor (row / 2 mod 4)      |
         | 32    | 4                 | c xor (row / 4 mod 2)      |
 
-    so that the eight rows of 16 bytes that `ldmatrix` reads at once lie in eight different groups of four banks.
+    The eight rows of 16 bytes that `ldmatrix` reads at once are thus in eight different groups of four banks.
 
     ```mlir
     #sched.swizzle<128>
@@ -221,9 +237,9 @@ def SwizzleAttr : AttrDef<SchedDialect, "Swizzle", [DeclareAttrInterfaceMethods<
   let assemblyFormat = "`<` $panel `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// With the widest panel that divides `bytes`, a multiple of 32.
+    /// The swizzle with the widest panel that divides `bytes`, a multiple of 32.
     static SwizzleAttr widest(::mlir::MLIRContext *context, int64_t bytes);
-    /// For rows of `bytes` bytes that TMA brings: wide panels, whose last one may be half empty.
+    /// The swizzle for rows of `bytes` bytes that TMA copies: wide panels, the last of which may be half empty.
     static SwizzleAttr forBoxes(::mlir::MLIRContext *context, int64_t bytes, bool singleRows = false);
   }];
 }

@@ -1,4 +1,4 @@
-//===- SchedMemory.td - Buffers, global memory, asynchronous copies by threads ---*- tablegen -*-===//
+//===- SchedMemory.td - Buffers, global memory, asynchronous copies by cp.async ---*- tablegen -*-===//
 #ifndef ATTUNE_SCHED_MEMORY
 #define ATTUNE_SCHED_MEMORY
 
@@ -7,10 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 def SharedOp : SchedOp<"shared", [Effects]> {
-  let summary = "a buffer in shared memory";
+  let summary = "allocate a buffer in shared memory";
   let description = [{
-    At `offset` bytes from the start of the block's dynamic shared memory. Buffers whose lifetimes do not overlap may have
-    overlapping ranges; so may a buffer `over` another one, whose rows each warpgroup has read before it writes its own.
+    The buffer starts `offset` bytes after the start of the block's dynamic shared memory. Buffers whose lifetimes do
+    not overlap may have overlapping ranges. A buffer `over` another one may also overlap it: each warpgroup has read
+    its own rows of the other buffer before it writes the same rows of this one.
 
     ```mlir
     %k = sched.shared "k_ring" at 16384 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
@@ -27,9 +28,10 @@ def SharedOp : SchedOp<"shared", [Effects]> {
 }
 
 def RegistersOp : SchedOp<"registers", [Effects]> {
-  let summary = "a buffer in registers";
+  let summary = "allocate a buffer in registers";
   let description = [{
-    Each lane holds the array that the type's `#sched.fragment` layout gives; not initialised.
+    Each lane holds an array, whose shape and meaning the `#sched.fragment` of the type defines. The array is
+    uninitialised.
 
     ```mlir
     %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
@@ -42,8 +44,10 @@ def RegistersOp : SchedOp<"registers", [Effects]> {
 }
 
 def GetOp : SchedOp<"get", [MemoryEffects<[MemRead]>]> {
-  let summary = "one element of a lane's register array";
+  let summary = "read one element of a lane's register array";
   let description = [{
+    `result = buffer[indices...]`, with one index for each dimension of the lane's array. The op reads the buffer.
+
     ```mlir
     %0 = sched.get %s[%i, %j, %e] : !tile.tile<...> -> f32
     ```
@@ -57,6 +61,8 @@ def GetOp : SchedOp<"get", [MemoryEffects<[MemRead]>]> {
 def SetOp : SchedOp<"set", [MemoryEffects<[MemWrite]>]> {
   let summary = "write one element of a lane's register array";
   let description = [{
+    `buffer[indices...] = value`, with one index for each dimension of the lane's array. The op writes the buffer.
+
     ```mlir
     sched.set %0, %s[%i, %j, %e] : f32, !tile.tile<...>
     ```
@@ -69,6 +75,8 @@ def SetOp : SchedOp<"set", [MemoryEffects<[MemWrite]>]> {
 def SlotOp : SchedOp<"slot", [Pure]> {
   let summary = "one stage of a ring as a tile (before expansion)";
   let description = [{
+    The result is the ring's tile without the axis `stage`. `tile-to-sched` replaces the op by accesses to the ring.
+
     ```mlir
     %k = sched.slot %ring[%s] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared> -> !tile.tile<k 64 x d 64, bf16, shared>
     ```
@@ -80,13 +88,15 @@ def SlotOp : SchedOp<"slot", [Pure]> {
 }
 
 def ExchangeOp : SchedOp<"exchange", [Effects]> {
-  let summary = "a register tile in one stage of shared memory, for all warps of the role (before expansion)";
+  let summary = "store a register tile to a stage of shared memory, to be read by all warps of the role (before expansion)";
   let description = [{
-    All write it, with its axes in the ring's order; a `sched.sync_warps` stands in front of what reads it (`tile-pipeline-stages`). Nothing waits for readers of what lay there before: they are done with it when
-    all have met for the stage after.
+    Each warp of the role writes its own part of the tile, with the axes in the ring's order. `tile-pipeline-stages`
+    inserts a `sched.sync_warps` between the stores and the first read. With two or more stages no wait is needed before
+    the stores: all reads of the stage's previous tile came before the barrier of the tile in between.
 
     ```mlir
-    %s = sched.exchange %ds into %ring[%stage] : <k 128 x q 128, f32, register, ...>, <stage 2 x k 128 x q 128, bf16, shared, ...> -> <k 128 x q 128, bf16, shared, ...>
+    %s = sched.exchange %ds into %ring[%stage]
+        : <k 128 x q 128, f32, register, ...>, <stage 2 x k 128 x q 128, bf16, shared, ...> -> <k 128 x q 128, bf16, shared, ...>
     ```
   }];
   let arguments = (ins TileType:$tile, TileType:$ring, I32:$stage);
@@ -100,10 +110,13 @@ def ExchangeOp : SchedOp<"exchange", [Effects]> {
 //===----------------------------------------------------------------------===//
 
 def SliceOp : SchedOp<"slice", [Pure]> {
-  let summary = "view without its leading dimensions, at the given indices";
+  let summary = "view of a tensor at fixed leading indices";
   let description = [{
-    The 64-bit offset is computed once. Indices of dimensions that it keeps are where these begin: an index of 0 of the result is that one. What
-    accesses such a view are several elements (`sched.load_elements`, `sched.store_elements`); the addresses of a lane's are one and a multiple of a stride.
+    The result drops leading dimensions of `view`; the 64-bit offset of their indices is computed once. Further indices
+    shift the origin of the dimensions that the result keeps: index 0 of such a dimension of the result is the given
+    index of `view`. Only ops that access several elements (`sched.load_elements`, `sched.store_elements`,
+    `sched.store_eights`) use a view with shifted origins; the addresses of a lane's accesses then differ by multiples
+    of a stride.
 
     ```mlir
     %kh = sched.slice %K[%b, %hk] : !tile.view<4, bf16> -> !tile.view<2, bf16>
@@ -114,18 +127,18 @@ def SliceOp : SchedOp<"slice", [Pure]> {
   let results = (outs ViewType:$result);
   let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view) `->` type($result)";
   let extraClassDeclaration = [{
-    /// How many dimensions the result has not.
+    /// The number of leading dimensions that the result drops.
     int64_t getDropped() { return getView().getType().getRank() - getResult().getType().getRank(); }
-    /// Where dimensions of the result begin.
+    /// The indices that shift the origin of the result's dimensions.
     ::mlir::OperandRange getBegins() { return getIndices().drop_front(getDropped()); }
   }];
   let hasVerifier = 1;
 }
 
 def ExtentOp : SchedOp<"extent", [Pure]> {
-  let summary = "how many indices a dimension of a view has";
+  let summary = "the extent of a dimension of a view";
   let description = [{
-    At most 2^31 - 1.
+    The extent is at most 2^31 - 1.
 
     ```mlir
     %0 = sched.extent %bias, 1 : !tile.view<3, bf16>
@@ -140,6 +153,8 @@ def ExtentOp : SchedOp<"extent", [Pure]> {
 def IsNullOp : SchedOp<"is_null", [Pure]> {
   let summary = "whether a view's address is null";
   let description = [{
+    The address of an `optional` operand is null if the launch omits the operand.
+
     ```mlir
     %0 = sched.is_null %lse : !tile.view<3, f32>
     ```
@@ -150,10 +165,12 @@ def IsNullOp : SchedOp<"is_null", [Pure]> {
 }
 
 def InPairsOp : SchedOp<"in_pairs", [Pure]> {
-  let summary = "whether elements at an even index of a view's last dimension and the next lie side by side, each pair at a multiple of its size";
+  let summary = "whether a view can be accessed in aligned pairs of elements along its last dimension";
   let description = [{
-    The last stride is 1, the other strides and the last extent are even, and so is the address, counted in elements: an even index in range then has a next
-    one, and one access serves both. With `eights` the same of eight elements in the place of two. The same for all threads.
+    The result is true if the last stride is 1, and the other strides, the last extent and the address (counted in
+    elements) are even: for every even index in range, the next index is in range too, and one aligned access serves
+    both elements. With `eights` all of them must be multiples of eight instead, for accesses of eight elements. The
+    result is uniform over all threads.
 
     ```mlir
     %0 = sched.in_pairs %bias : !tile.view<3, bf16>
@@ -167,10 +184,11 @@ def InPairsOp : SchedOp<"in_pairs", [Pure]> {
 }
 
 def LoadElementsOp : SchedOp<"load_elements", [MemoryEffects<[MemRead]>]> {
-  let summary = "two elements of a view of floats, side by side";
+  let summary = "load two adjacent elements of a view of floats by one access";
   let description = [{
-    Those at an even column and the next, widened to float32, by one access; all indices are in range. The view is `sched.in_pairs`, as operands of float32 with
-    a fixed last axis always are. PTX ISA 9.7.9.8, ld.global.v2.f32 or ld.global.b32.
+    The results are the elements at an even column and at the next column, widened to float32. All indices must be in
+    range. The view must satisfy `sched.in_pairs`; float32 operands with a fixed last axis always do. PTX ISA 9.7.9.8,
+    ld.global.v2.f32 or ld.global.b32.
 
     ```mlir
     %0, %1 = sched.load_elements %part_o[%row, %column] : !tile.view<2, f32>
@@ -183,10 +201,11 @@ def LoadElementsOp : SchedOp<"load_elements", [MemoryEffects<[MemRead]>]> {
 }
 
 def LoadByteOp : SchedOp<"load_byte", [MemoryEffects<[MemRead]>]> {
-  let summary = "eight bits of a view of bytes, or sixteen";
+  let summary = "load one byte of a view of bytes, or two adjacent bytes";
   let description = [{
-    All indices are in range. With `pair` the byte at an even index and, as the higher eight bits, the next one, by one access; the view's rows begin at
-    even addresses.
+    The result is the byte, zero-extended. With `pair` the result holds the byte at an even index in the low eight bits
+    and the next byte in the high eight bits, loaded by one access; the view's rows must start at even addresses. All
+    indices must be in range.
 
     ```mlir
     %0 = sched.load_byte %bits[%block, %lane] : !tile.view<2, i8>
@@ -202,6 +221,8 @@ def LoadByteOp : SchedOp<"load_byte", [MemoryEffects<[MemRead]>]> {
 def StoreByteOp : SchedOp<"store_byte", [MemoryEffects<[MemWrite]>]> {
   let summary = "write the low eight bits of a number to a view of bytes";
   let description = [{
+    `view[indices...] = value & 255`. All indices must be in range.
+
     ```mlir
     sched.store_byte %word, %bits[%block, %lane] : !tile.view<2, i8>
     ```
@@ -214,7 +235,8 @@ def StoreByteOp : SchedOp<"store_byte", [MemoryEffects<[MemWrite]>]> {
 def StoreElementOp : SchedOp<"store_element", [MemoryEffects<[MemWrite]>]> {
   let summary = "write one element of a view";
   let description = [{
-    Floats are rounded to nearest even; integers and bools are of the view's type.
+    `view[indices...] = value`. A float is rounded to nearest even if the view's elements have 16 bits. An integer or
+    bool has the type of the view's elements.
 
     ```mlir
     sched.store_element %x, %lse[%row] : f32, !tile.view<1, f32>
@@ -226,10 +248,11 @@ def StoreElementOp : SchedOp<"store_element", [MemoryEffects<[MemWrite]>]> {
 }
 
 def StoreElementsOp : SchedOp<"store_elements", [MemoryEffects<[MemWrite]>]> {
-  let summary = "write two elements of a view of floats, side by side";
+  let summary = "write two adjacent elements of a view of floats by one access";
   let description = [{
-    At an even column and the next, rounded to nearest even, by one access; all indices are in range, and the view is `sched.in_pairs`. PTX ISA 9.7.9.11,
-    st.global.v2.f32 or st.global.b32.
+    The elements at an even column and at the next column become `first` and `second`, rounded to nearest even. All
+    indices must be in range, and the view must satisfy `sched.in_pairs`. PTX ISA 9.7.9.11, st.global.v2.f32 or
+    st.global.b32.
 
     ```mlir
     sched.store_elements %x, %y, %dbias[%row, %column] : !tile.view<2, bf16>
@@ -241,11 +264,12 @@ def StoreElementsOp : SchedOp<"store_elements", [MemoryEffects<[MemWrite]>]> {
 }
 
 def StoreEightsOp : SchedOp<"store_eights", [MemoryEffects<[MemWrite]>, AttrSizedOperandSegments]> {
-  let summary = "write what the lanes of a quad hold of four blocks of 8 columns to a view's row: 16 bytes a lane";
+  let summary = "write a row of four accumulator blocks of 8 columns, 16 bytes from each lane of a quad";
   let description = [{
-    Lanes 4 g to 4 g + 3 each give the two elements that they hold of each block, and exchange them: lane 4 g + c, whose `quad` is c, writes block c of them, rounded
-    to nearest even, from `view[indices...]` on. All indices are in range, and the view is `sched.in_pairs eights`. For the whole warp. PTX ISA 9.7.9.11,
-    st.global.v4.b32.
+    Each of the lanes 4 g to 4 g + 3 passes the two elements of each of the four blocks that it holds. The four lanes
+    exchange these elements, so that lane 4 g + c, whose `quad` is c, has all eight elements of block c. The lane writes
+    them, rounded to nearest even, from `view[indices...]` on. All indices must be in range, and the view must satisfy
+    `sched.in_pairs eights`. All lanes of the warp execute the op. PTX ISA 9.7.9.11, st.global.v4.b32.
 
     ```mlir
     sched.store_eights [%x0, %x1, %x2, %x3, %x4, %x5, %x6, %x7] quad %c to %dbias[%row, %column] : !tile.view<2, bf16>
@@ -257,10 +281,10 @@ def StoreEightsOp : SchedOp<"store_eights", [MemoryEffects<[MemWrite]>, AttrSize
 }
 
 def AddElementsOp : SchedOp<"add_elements", [Effects, AttrSizedOperandSegments]> {
-  let summary = "add one float, or several side by side, to a float32 view";
+  let summary = "add one float, or two adjacent floats, to a float32 view atomically";
   let description = [{
-    `view[indices..., column + n] += values[n]`, each atomically: one value, or, from sm_90 on, two at an even column. The order of additions to one
-    element is not defined. PTX ISA 9.7.13.6, red.
+    `view[indices..., column + n] += values[n]`, atomically for each element. There is one value, or, from sm_90 on, two
+    values at an even column. The order of additions to one element is not defined. PTX ISA 9.7.13.6, red.
 
     ```mlir
     sched.add_elements %x to %dq[%row, %column] : !tile.view<2, f32>
@@ -273,9 +297,10 @@ def AddElementsOp : SchedOp<"add_elements", [Effects, AttrSizedOperandSegments]>
 }
 
 def AddIntegerOp : SchedOp<"add_integer", [Effects]> {
-  let summary = "add one 32-bit integer to an int64 view";
+  let summary = "add one 32-bit integer to an int64 view atomically";
   let description = [{
-    `view[indices...] += value`, atomically, with the sign of `value`. The sum wraps around; no order of the additions changes it. PTX ISA 9.7.13.6, red.
+    `view[indices...] += value`, atomically, with `value` sign-extended. The sum wraps around, so its value does not
+    depend on the order of the additions. PTX ISA 9.7.13.6, red.
 
     ```mlir
     sched.add_integer %n to %words[%word, %column] : !tile.view<2, i64>
@@ -287,9 +312,9 @@ def AddIntegerOp : SchedOp<"add_integer", [Effects]> {
 }
 
 def CopyToGlobalOp : SchedOp<"copy_to_global", [Effects]> {
-  let summary = "16 bytes from shared to global memory";
+  let summary = "copy 16 bytes from shared to global memory";
   let description = [{
-    The elements of `shared[row, column]` and on go to `view[view_row, column]` and on.
+    The 16 bytes from `shared[row, column]` on are copied to `view[view_row, column]` and the following elements.
 
     ```mlir
     sched.copy_to_global %os[%r, %c] to %O[%row, %c] : ...
@@ -306,8 +331,9 @@ def CopyToGlobalOp : SchedOp<"copy_to_global", [Effects]> {
 def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
   let summary = "start the asynchronous copy of a tile (before expansion)";
   let description = [{
-    Rows at or beyond `limit` and columns beyond the view's last extent become zero. By the threads of the block (cp.async), or with
-    `signal` by one thread and TMA, for which `limit` is the view's extent.
+    The tile at `view[indices...]` is copied to a stage of `shared`. Rows at or beyond `limit` and columns beyond the
+    view's last extent become zero. All threads of the block copy by cp.async. With `signal` one thread copies by TMA
+    instead: the copy completes on the full barrier of the ring's stage, and `limit` must be the view's extent.
 
     ```mlir
     sched.copy_tile %K[%b, %hk, %k0] limit %Sk to %ks[%slot] : ...
@@ -324,7 +350,8 @@ def CopyTileOp : SchedOp<"copy_tile", [Effects, AttrSizedOperandSegments]> {
 def CopyWindowOp : SchedOp<"copy_window", [Effects]> {
   let summary = "copy a rectangle of a captured tensor to a stage (before expansion)";
   let description = [{
-    That of `tile.window`. One thread executes it; TMA copies, by the map of the view.
+    The rectangle is that of `tile.window`. One thread executes the op; TMA copies by the tensor map `map` of the view,
+    and the copy completes on the full barrier of the ring's stage.
 
     ```mlir
     sched.copy_window %bias[%h, %q0, %k0] to %bs[%slot] signal %br by %bm : ...
@@ -337,10 +364,11 @@ def CopyWindowOp : SchedOp<"copy_window", [Effects]> {
 }
 
 def StoreTileOp : SchedOp<"store_tile", [Effects]> {
-  let summary = "store a tile that the threads of warps hold to a stage (before expansion)";
+  let summary = "store a tile from the registers of several warps to a stage of shared memory (before expansion)";
   let description = [{
-    Of one axis, in layout `threads`: the warps follow their role's first. Or a `c` fragment of all warpgroups, for TMA (`sched.write_tile`): the
-    stage has the rows of one warpgroup behind those of another, also where these share the columns.
+    The tile is either a vector in layout `threads`, held by the role's warps after its first warp, or a `c` fragment of
+    all warpgroups, which TMA then writes to global memory (`sched.write_tile`). In the second case the stage holds the
+    rows of one warpgroup after the rows of another, even if the warpgroups split the columns of the same rows.
 
     ```mlir
     sched.store_tile %t to %ts[%slot] : !tile.tile<distance 191, f32, register, #sched.fragment<threads, warps 3>>, ...
@@ -353,13 +381,15 @@ def StoreTileOp : SchedOp<"store_tile", [Effects]> {
 }
 
 def WriteTileOp : SchedOp<"write_tile", [Effects]> {
-  let summary = "one thread has TMA write a stage to global memory, and waits until it has read it (before expansion)";
+  let summary = "write a stage of shared memory to global memory by TMA (before expansion)";
   let description = [{
-    With `adds` it adds to what is there. The stage is what `sched.store_tile` makes of a fragment whose columns `column_splits` warpgroups split. Rows at or beyond `limit`,
-    the end of the view's axis, are left out.
+    One thread starts the TMA stores, and waits until TMA has read the stage. With `adds` TMA adds to global memory
+    instead of overwriting it. The stage has the layout that `sched.store_tile` writes for a fragment whose columns are
+    split over `column_splits` warpgroups. Rows at or beyond `limit`, the extent of the view's axis, are not written.
 
     ```mlir
-    sched.write_tile %dqs[%slot] to %DQ[%b, %h, %q0] limit %Sq column_splits 2 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
+    sched.write_tile %dqs[%slot] to %DQ[%b, %h, %q0] limit %Sq column_splits 2 adds
+        : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
     ```
   }];
   let hasVerifier = 1;
@@ -370,10 +400,12 @@ def WriteTileOp : SchedOp<"write_tile", [Effects]> {
 }
 
 def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {
-  let summary = "start the asynchronous copy of 16 bytes, or of an element of a vector, from global to shared memory";
+  let summary = "start the asynchronous copy of 16 bytes, or of one element of a vector, from global to shared memory";
   let description = [{
-    `view[view_row, column]` and on to `shared[stage, row, column]` and on, 16 bytes; of a view of one dimension the 4 bytes at `view[view_row]`, the stage
-    being a vector and `row` 0. Zeros where `valid` is false, and then nothing is read. PTX ISA 9.7.9.25.3, cp.async.cg with src-size, and .ca for 4 bytes.
+    The op copies the 16 bytes from `view[view_row, column]` on to `shared[stage, row, column]` and the following
+    elements. From a view of one dimension the op copies the 4 bytes at `view[view_row]`; a stage is then a vector and
+    `row` is 0. If `valid` is false, nothing is read and shared memory is filled with zeros. PTX ISA 9.7.9.25.3,
+    cp.async.cg with src-size, and .ca for 4 bytes.
 
     ```mlir
     sched.copy_async %kh[%r, %c] to %ring[%s, %row] if %valid : ...
@@ -389,9 +421,10 @@ def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {
 }
 
 def CommitCopiesOp : SchedOp<"commit_copies", [Effects]> {
-  let summary = "close the group of the thread's copies started so far";
+  let summary = "end the current group of the thread's asynchronous copies";
   let description = [{
-    PTX ISA 9.7.9.25.3.2, cp.async.commit_group.
+    The group contains the `sched.copy_async` ops of the thread since the previous `sched.commit_copies`. PTX ISA
+    9.7.9.25.3.2, cp.async.commit_group.
 
     ```mlir
     sched.commit_copies
@@ -401,9 +434,10 @@ def CommitCopiesOp : SchedOp<"commit_copies", [Effects]> {
 }
 
 def WaitCopiesOp : SchedOp<"wait_copies", [Effects]> {
-  let summary = "wait until at most `pending` groups of the thread's copies are under way";
+  let summary = "wait until at most `pending` groups of the thread's asynchronous copies are incomplete";
   let description = [{
-    PTX ISA 9.7.9.25.3.3, cp.async.wait_group. Other threads' copies are visible only after a barrier that follows.
+    Groups complete in the order of their commits. Copies of other threads are visible only after a subsequent barrier.
+    PTX ISA 9.7.9.25.3.3, cp.async.wait_group.
 
     ```mlir
     sched.wait_copies pending 1
@@ -417,6 +451,9 @@ def WaitCopiesOp : SchedOp<"wait_copies", [Effects]> {
 def BarrierOp : SchedOp<"barrier", [Effects]> {
   let summary = "barrier of all threads of the block";
   let description = [{
+    All accesses to shared memory before the barrier are visible to all threads after the barrier. The barrier has id 0
+    (see `sched.sync_warps`).
+
     ```mlir
     sched.barrier
     ```

@@ -1,4 +1,4 @@
-//===- SchedProducts.td - Fragments, matrix instructions, dropout ---*- tablegen -*-===//
+//===- SchedProducts.td - Fragments, matrix instructions, warp-level functions ---*- tablegen -*-===//
 #ifndef ATTUNE_SCHED_PRODUCTS
 #define ATTUNE_SCHED_PRODUCTS
 
@@ -7,13 +7,18 @@
 //===----------------------------------------------------------------------===//
 
 def LoadMatrixOp : SchedOp<"load_matrix", [Effects, AttrSizedOperandSegments]> {
-  let summary = "four 8 x 8 matrices from shared memory into four registers";
+  let summary = "load four 8 x 8 matrices from shared memory into four registers (ldmatrix)";
   let description = [{
-    Each lane gives the address of one row: `shared[stage, row + row_step, column step column_step]`, a step being an exclusive or within a panel and whole panels further; registers `fragment[i, j, ...]`
-    onward receive the matrices. Steps are the same in all lanes, and let the address be the lane's own
-    and a constant: `row` and `column` then hold what differs from lane to lane (row below 16 but for multiples of 16, column
-    none of the bits of a step within a panel), so that a step of rows, a multiple of 8, leaves the swizzled chunk as it is, and one of columns, a multiple of 8, moves it by an exclusive or. PTX ISA 9.7.14.5.15,
-    ldmatrix.sync.aligned.m8n8.x4.b16, with `transpose` .trans.
+    Each lane passes the address of one matrix row, `shared[stage, row + row_step, column xor column_step]`; the part of
+    `column_step` that exceeds a panel advances by whole panels. The registers from `fragment[i, j, ...]` on receive the
+    matrices.
+
+    The steps are the same in all lanes, while `row` and `column` differ from lane to lane. The address of a lane is
+    then computed once, and each step changes it by a constant: `row_step` is a multiple of 8 and does not change the
+    swizzled chunk, and `column_step` is a multiple of 8 and changes the chunk by an exclusive or. This requires that
+    `row`, apart from a multiple of 16, is below 16, and that `column` has no bit in common with a step within a panel.
+
+    PTX ISA 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.b16, with `transpose` .trans.
 
     ```mlir
     sched.load_matrix %ring[%s, %row, %col] step [%n16, %k16] to %kf[%i, %j] transpose : ...
@@ -28,10 +33,11 @@ def LoadMatrixOp : SchedOp<"load_matrix", [Effects, AttrSizedOperandSegments]> {
 }
 
 def LoadSharedOp : SchedOp<"load_shared", [MemoryEffects<[MemRead]>, AttrSizedOperandSegments]> {
-  let summary = "one element from shared memory";
+  let summary = "load one element from shared memory";
   let description = [{
-    One of 16 bits widens. A tile of one axis has one row. Steps are the same in all lanes, and let the address be the lane's own plus a constant, as in `sched.load_matrix`: that of rows a multiple
-    of 8, that of columns of 16 bytes and as many elements as the lane's column is below.
+    A 16-bit element is widened to f32. A tile of one axis counts as one row. Steps are the same in all lanes and change
+    the lane's address by a constant, as in `sched.load_matrix`: a step of rows is a multiple of 8; a step of columns is
+    a multiple of 16 bytes and has no bit in common with the lane's column.
 
     ```mlir
     %0 = sched.load_shared %q[%s, %row, %col] : !tile.tile<...> -> f32
@@ -47,9 +53,10 @@ def LoadSharedOp : SchedOp<"load_shared", [MemoryEffects<[MemRead]>, AttrSizedOp
 }
 
 def LoadPairOp : SchedOp<"load_pair", [MemoryEffects<[MemRead]>]> {
-  let summary = "two elements of four bytes from shared memory, side by side";
+  let summary = "load two adjacent four-byte elements from shared memory by one access";
   let description = [{
-    Those at an even column and the next, by one access of eight bytes. A tile of one axis has one row.
+    The results are the elements at an even column and at the next column, read by one access of eight bytes. A tile of
+    one axis counts as one row.
 
     ```mlir
     %0, %1 = sched.load_pair %ids[%s, %row, %col] : !tile.tile<...> -> i32, i32
@@ -62,10 +69,11 @@ def LoadPairOp : SchedOp<"load_pair", [MemoryEffects<[MemRead]>]> {
 }
 
 def StoreSharedOp : SchedOp<"store_shared", [MemoryEffects<[MemWrite]>, AttrSizedOperandSegments]> {
-  let summary = "four or eight bytes to shared memory";
+  let summary = "store four or eight bytes to shared memory";
   let description = [{
-    An f32 or i32 element, or a packed pair of 16-bit elements (i32) at an even column; or two f32 elements, at an even column and the next. A tile of one axis has one
-    row. With a `step` the place is that many rows and columns further on, as for `sched.load_matrix`.
+    The op stores one f32 or i32 element, or a packed pair of 16-bit elements (i32) at an even column, or two f32
+    elements at an even column and the next column. A tile of one axis counts as one row. A `step` is added to row and
+    column as in `sched.load_matrix`.
 
     ```mlir
     sched.store_shared %pair, %o[%s, %row, %col] : i32, !tile.tile<...>
@@ -84,10 +92,11 @@ def StoreSharedOp : SchedOp<"store_shared", [MemoryEffects<[MemWrite]>, AttrSize
 }
 
 def StoreMatrixOp : SchedOp<"store_matrix", [MemoryEffects<[MemWrite]>, AttrSizedOperandSegments]> {
-  let summary = "four 8 x 8 matrices of 16-bit elements from registers to shared memory";
+  let summary = "store four 8 x 8 matrices of 16-bit elements from registers to shared memory (stmatrix)";
   let description = [{
-    Lane l gives the place of row l % 8 of matrix l / 8, and holds of each matrix the pair at row l / 4, columns 2 (l % 4) and + 1. With a `step` the places are that many rows
-    and columns further on, as for `sched.load_matrix`. With `transpose` each matrix is stored transposed. PTX ISA 9.7.14.5.16, stmatrix, .trans.
+    Lane l passes the address of row l % 8 of matrix l / 8. In each matrix lane l holds the pair of elements at row l /
+    4, columns 2 (l % 4) and 2 (l % 4) + 1. A `step` is added to row and column as in `sched.load_matrix`. With
+    `transpose` each matrix is stored transposed. PTX ISA 9.7.14.5.16, stmatrix, .trans.
 
     ```mlir
     sched.store_matrix %a, %b, %c, %d to %o[%s, %row, %col] : !tile.tile<...>
@@ -104,10 +113,10 @@ def StoreMatrixOp : SchedOp<"store_matrix", [MemoryEffects<[MemWrite]>, AttrSize
 }
 
 def ScaleSharedOp : SchedOp<"scale_shared", [Effects]> {
-  let summary = "16 bytes of shared memory times a power of two";
+  let summary = "multiply 16 bytes of shared memory by a power of two, in place";
   let description = [{
-    In place: the eight bf16 elements from a column that is a multiple of eight on. PTX ISA 9.7.9.8, ld.shared.v4; 9.7.4.4, mul.bf16x2; 9.7.9.11,
-    st.shared.v4.
+    `shared[stage, row, column + n] *= 2^exponent` for the eight bf16 elements from `column` on, a multiple of eight.
+    PTX ISA 9.7.9.8, ld.shared.v4; 9.7.4.4, mul.bf16x2; 9.7.9.11, st.shared.v4.
 
     ```mlir
     sched.scale_shared %q[%s, %row, %col] exponent -3 : !tile.tile<...>
@@ -119,10 +128,10 @@ def ScaleSharedOp : SchedOp<"scale_shared", [Effects]> {
 }
 
 def PackOp : SchedOp<"pack", [Pure]> {
-  let summary = "two floats rounded to 16 bits and packed";
+  let summary = "round two floats to 16 bits and pack them in one register";
   let description = [{
-    `low` in bits 0 to 15. With `relu`, what is negative becomes 0, and NaN stays. PTX ISA 9.7.9.21, cvt.rn{.relu}.bf16x2.f32 or
-    cvt.rn{.relu}.f16x2.f32.
+    `low` is in bits 0 to 15, `high` in bits 16 to 31. With `relu` negative floats become 0, and NaN stays NaN. PTX ISA
+    9.7.9.21, cvt.rn{.relu}.bf16x2.f32 or cvt.rn{.relu}.f16x2.f32.
 
     ```mlir
     %0 = sched.pack %a, %b : bf16
@@ -137,9 +146,9 @@ def PackOp : SchedOp<"pack", [Pure]> {
 }
 
 def UnpackOp : SchedOp<"unpack", [Pure]> {
-  let summary = "one of two packed 16-bit floats, widened";
+  let summary = "extract one of two packed 16-bit floats and widen it to float32";
   let description = [{
-    That in bits 0 to 15 where `index` is 0, in bits 16 to 31 where it is 1.
+    `index` 0 selects bits 0 to 15, `index` 1 selects bits 16 to 31.
 
     ```mlir
     %0 = sched.unpack %pair[%e] : bf16
@@ -151,10 +160,11 @@ def UnpackOp : SchedOp<"unpack", [Pure]> {
 }
 
 def ColumnsBelowOp : SchedOp<"columns_below", [Pure]> {
-  let summary = "which of a lane's columns of a `c` fragment are below a bound, as the bits of a word";
+  let summary = "bit mask of those columns of a lane's `c` fragment that are below a bound";
   let description = [{
-    Bit 2 j + e, for 16 fragments of 8 columns, is whether 8 j + e is below `bound`, from which the lane's own first column has been taken. Of a mask with a
-    bound for each row this leaves one word a row, whose bits become predicates without a comparison each.
+    Bit 2 j + e of the result, for j below 16 and e 0 or 1, is set if 8 j + e is below `bound`; the caller has
+    subtracted the lane's first column from `bound`. A mask with one bound for each row thus needs one word for each
+    row. The bits of the word become predicates without a comparison for each element.
 
     ```mlir
     %columns = sched.columns_below %bound
@@ -166,10 +176,10 @@ def ColumnsBelowOp : SchedOp<"columns_below", [Pure]> {
 }
 
 def AfterOp : SchedOp<"after", [Pure]> {
-  let summary = "a value that the device compiler takes to follow from another one too";
+  let summary = "add a dependence on another value, to constrain the device compiler's instruction order";
   let description = [{
-    The value is `value`. What is computed from it is not issued before `first` is there: a device compiler otherwise orders what does not depend on each other as it
-    likes, by its own idea of what each instruction costs.
+    The result equals `value`. Instructions that use the result are issued only after `first` has been computed. Without
+    the dependence the device compiler orders independent instructions by its own cost model.
 
     ```mlir
     %0 = sched.after %value, %first
@@ -181,9 +191,9 @@ def AfterOp : SchedOp<"after", [Pure]> {
 }
 
 def TestBitOp : SchedOp<"test_bit", [Pure]> {
-  let summary = "a bit of a word";
+  let summary = "test one bit of a word";
   let description = [{
-    Bit 0 is the least.
+    `bit = (word >> index) & 1`; bit 0 is the least significant one.
 
     ```mlir
     %0 = sched.test_bit %word[%index]
@@ -197,8 +207,9 @@ def TestBitOp : SchedOp<"test_bit", [Pure]> {
 def SplitTf32Op : SchedOp<"split_tf32", [Pure]> {
   let summary = "a float as the sum of two tf32 numbers";
   let description = [{
-    `big` is the float rounded to tf32, `small` the rounded remainder: big * b + small * b + big * b' of two such splits has
-    float32-class error. PTX ISA 9.7.9.21, cvt.rna.tf32.f32.
+    `big` is `value` rounded to tf32, `small` is the remainder rounded to tf32. The product of two floats, split into
+    (big, small) and (b, b'), is big * b + small * b + big * b' with an error of the order of float32's. PTX ISA
+    9.7.9.21, cvt.rna.tf32.f32.
 
     ```mlir
     %big, %small = sched.split_tf32 %x
@@ -210,10 +221,11 @@ def SplitTf32Op : SchedOp<"split_tf32", [Pure]> {
 }
 
 def MmaOp : SchedOp<"mma", [Effects]> {
-  let summary = "one warp-level matrix instruction";
+  let summary = "multiply and accumulate fragments by one warp-level matrix instruction";
   let description = [{
-    `acc[i, j] += a[ai, aj] * b[bi, bj]` on the fragments of one lane. m16n8k16 for f16 and bf16, m16n8k8 for tf32
-    (fragments of i32 that hold tf32 bits). PTX ISA 9.7.14.5.14, mma.sync.aligned.
+    `acc[i, j] += a[ai, aj] * b[bi, bj]`, where the indices select fragments in the arrays of a lane. The instruction is
+    m16n8k16 for f16 and bf16, and m16n8k8 for tf32 (fragments of i32 that hold tf32 bits). PTX ISA 9.7.14.5.14,
+    mma.sync.aligned.
 
     ```mlir
     sched.mma %s[%i, %j], %qf[%i, %kk], %kf[%n, %zero] : ...
@@ -227,13 +239,17 @@ def MmaOp : SchedOp<"mma", [Effects]> {
 }
 
 def MmaAsyncOp : SchedOp<"mma_async", [Effects]> {
-  let summary = "start one warpgroup-level matrix instruction";
+  let summary = "start one asynchronous warpgroup-level matrix instruction (wgmma)";
   let description = [{
-    For the warpgroup's 64 rows and its columns of `acc`, 16 of the contracted axis:
-    `acc = a * b`, plus `acc` where `accumulate` holds. `acc` is a `c` fragment of 16 rows a warp. `a` is an `a` fragment, `a[i, kk]`, or a
-    shared tile, `a[stage, row, column]`, stored as [rows of acc][contracted], or with `transpose_left` as [contracted][rows of acc]. `b` is a shared tile, `b[stage, row, column]`, stored as [columns of acc][contracted], or with
-    `transpose` as [contracted][columns of acc]. Between `sched.mma_fence` and the `sched.mma_wait` that completes it, `acc` and a
-    fragment `a` must not be touched. PTX ISA 9.7.15.5.2, wgmma.mma_async.
+    `acc = a * b`, or `acc += a * b` if `accumulate` is true, for the warpgroup's 64 rows of `acc`, its columns of
+    `acc`, and 16 elements of the contracted axis. `acc` is a `c` fragment with 16 rows for each warp.
+
+    `a` is either an `a` fragment, `a[i, kk]`, or a shared tile, `a[stage, row, column]`, stored as [rows of
+    acc][contracted], or with `transpose_left` as [contracted][rows of acc]. `b` is a shared tile, `b[stage, row,
+    column]`, stored as [columns of acc][contracted], or with `transpose` as [contracted][columns of acc].
+
+    From the preceding `sched.mma_fence` to the `sched.mma_wait` that completes the instruction, no thread may access
+    the registers of `acc` or of a fragment `a`. PTX ISA 9.7.15.5.2, wgmma.mma_async.
 
     ```mlir
     sched.mma_async %s, %q[%zero, %row, %d], %k[%stage, %zero, %d] accumulate %more : ...
@@ -251,9 +267,9 @@ def MmaAsyncOp : SchedOp<"mma_async", [Effects]> {
 }
 
 def MmaFenceOp : SchedOp<"mma_fence", [Effects]> {
-  let summary = "order the warpgroup's register accesses before the asynchronous MMAs that follow";
+  let summary = "order the warpgroup's register accesses before the asynchronous matrix instructions that follow";
   let description = [{
-    PTX ISA 9.7.15.7.1, wgmma.fence.
+    The registers are those of accumulators and of left operands in fragments. PTX ISA 9.7.15.7.1, wgmma.fence.
 
     ```mlir
     sched.mma_fence
@@ -263,9 +279,10 @@ def MmaFenceOp : SchedOp<"mma_fence", [Effects]> {
 }
 
 def MmaCommitOp : SchedOp<"mma_commit", [Effects]> {
-  let summary = "close the group of the warpgroup's MMAs started so far";
+  let summary = "end the current group of the warpgroup's asynchronous matrix instructions";
   let description = [{
-    PTX ISA 9.7.15.7.2, wgmma.commit_group.
+    The group contains the `sched.mma_async` ops since the previous `sched.mma_commit`. PTX ISA 9.7.15.7.2,
+    wgmma.commit_group.
 
     ```mlir
     sched.mma_commit
@@ -275,10 +292,11 @@ def MmaCommitOp : SchedOp<"mma_commit", [Effects]> {
 }
 
 def MmaWaitOp : SchedOp<"mma_wait", [Effects]> {
-  let summary = "wait until at most `pending` groups of the warpgroup's MMAs are under way";
+  let summary = "wait until at most `pending` groups of the warpgroup's asynchronous matrix instructions are incomplete";
   let description = [{
-    `completes` names the accumulators and `a` fragments that may be touched from here on. All warps of the warpgroup wait together: it stands in no branch that
-    they may take apart. PTX ISA 9.7.15.7.3, wgmma.wait_group.
+    `completes` names the accumulators and `a` fragments whose registers may be accessed after the wait. All warps of
+    the warpgroup execute the op together, so it must not be in a branch on which the warps can diverge. PTX ISA
+    9.7.15.7.3, wgmma.wait_group.
 
     ```mlir
     sched.mma_wait pending 1 completes(%s) : !tile.tile<...>
@@ -290,8 +308,11 @@ def MmaWaitOp : SchedOp<"mma_wait", [Effects]> {
 }
 
 def ShuffleXorOp : SchedOp<"shuffle_xor", [Pure, TypesMatchWith<"value and result have one type", "value", "result", "$_self">]> {
-  let summary = "the value that the lane at `lane xor mask` holds";
+  let summary = "exchange values between pairs of lanes";
   let description = [{
+    Each lane receives the value of the lane with index `lane xor mask`. All lanes of the warp take part. PTX ISA
+    9.7.9.6, shfl.sync.bfly.
+
     ```mlir
     %1 = sched.shuffle_xor %0, 1 : f32
     ```
@@ -302,9 +323,10 @@ def ShuffleXorOp : SchedOp<"shuffle_xor", [Pure, TypesMatchWith<"value and resul
 }
 
 def ShuffleOp : SchedOp<"shuffle", [Pure, TypesMatchWith<"value and result have one type", "value", "result", "$_self">]> {
-  let summary = "the value that another lane holds";
+  let summary = "read the value of another lane of the warp";
   let description = [{
-    Lane `lane` of the warp, 0 to 31, which may differ from lane to lane. All lanes take part. PTX ISA 9.7.9.6, shfl.sync.idx.
+    The result is the value of lane `lane`, 0 to 31, which may differ from lane to lane. All lanes of the warp take
+    part. PTX ISA 9.7.9.6, shfl.sync.idx.
 
     ```mlir
     %1 = sched.shuffle %0, %lane : i32
@@ -316,10 +338,11 @@ def ShuffleOp : SchedOp<"shuffle", [Pure, TypesMatchWith<"value and result have 
 }
 
 def UniformOp : SchedOp<"uniform", [Pure]> {
-  let summary = "a value that all lanes of the warp hold, known to be the same";
+  let summary = "declare a value that is equal in all lanes of the warp to be uniform";
   let description = [{
-    The value itself. A device compiler that cannot prove as much, after loops that lanes may leave one by one, keeps what follows from it in
-    each lane; from here on it may use the warp's own registers and ALU. All lanes take part.
+    The result equals `value`, which must be equal in all lanes. After a loop that lanes may leave one by one the device
+    compiler cannot prove a value uniform, and keeps values computed from it in each lane's registers. Values computed
+    from the result can use uniform registers and the uniform ALU. All lanes of the warp take part.
 
     ```mlir
     %1 = sched.uniform %0 : i32
@@ -331,9 +354,10 @@ def UniformOp : SchedOp<"uniform", [Pure]> {
 }
 
 def BallotOp : SchedOp<"ballot", [Pure]> {
-  let summary = "in which lanes of the warp the condition holds, as the bits of a word";
+  let summary = "bit mask of the lanes of the warp in which a condition is true";
   let description = [{
-    Bit i for lane i. All lanes take part, and get the same word. PTX ISA 9.7.13.8, vote.sync.ballot.
+    Bit i of the result belongs to lane i. All lanes of the warp take part, and all get the same word. PTX ISA 9.7.13.8,
+    vote.sync.ballot.
 
     ```mlir
     %1 = sched.ballot %0 : i32
@@ -345,9 +369,9 @@ def BallotOp : SchedOp<"ballot", [Pure]> {
 }
 
 def AnyLaneOp : SchedOp<"any_lane", [Pure]> {
-  let summary = "whether the condition holds in a lane of the warp";
+  let summary = "whether a condition is true in at least one lane of the warp";
   let description = [{
-    PTX ISA 9.7.13.8, vote.sync.any.
+    All lanes of the warp take part, and all get the same result. PTX ISA 9.7.13.8, vote.sync.any.
 
     ```mlir
     %1 = sched.any_lane %0
@@ -363,9 +387,10 @@ def AnyLaneOp : SchedOp<"any_lane", [Pure]> {
 //===----------------------------------------------------------------------===//
 
 def PhiloxOp : SchedOp<"philox", [Pure]> {
-  let summary = "Philox 4x32 with 7 rounds";
+  let summary = "four 32-bit random numbers by Philox 4x32 with 7 rounds";
   let description = [{
-    Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+    The results are a function of the counter and the key alone. Salmon et al., "Parallel random numbers: as easy as 1,
+    2, 3" (2011).
 
     ```mlir
     %r:4 = sched.philox counter %a, %b, %c, %d key %k0, %k1

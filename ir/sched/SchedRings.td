@@ -1,4 +1,4 @@
-//===- SchedRings.td - Barriers between roles, and TMA ---*- tablegen -*-===//
+//===- SchedRings.td - Rings between roles, named barriers, TMA ---*- tablegen -*-===//
 #ifndef ATTUNE_SCHED_RINGS
 #define ATTUNE_SCHED_RINGS
 
@@ -7,11 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 def RingOp : SchedOp<"ring", [Effects]> {
-  let summary = "the barriers of a ring in shared memory";
+  let summary = "allocate the mbarriers of a ring in shared memory";
   let description = [{
-    At `offset` bytes, a multiple of 8: a full and an empty barrier for each stage. A stage is full after `filled_by` arrivals (one by
-    each thread that executes `sched.commit` or `sched.expect_bytes`) and the bytes that were expected; it is empty after
-    `emptied_by` arrivals (one by each warp that executes `sched.release`, or by each of its lanes).
+    The barriers start at `offset` bytes, a multiple of 8: a full and an empty barrier for each stage. A stage is full
+    after `filled_by` arrivals (one by each thread that executes `sched.commit` or `sched.expect_bytes`) and after all
+    expected bytes have been copied. A stage is empty after `emptied_by` arrivals (one by each warp that executes
+    `sched.release`, or by each of its lanes with `by_lanes`).
 
     ```mlir
     %kr = sched.ring "k" at 98304 filled_by 1 emptied_by 8 : !sched.ring<2>
@@ -24,10 +25,10 @@ def RingOp : SchedOp<"ring", [Effects]> {
 }
 
 def InitRingOp : SchedOp<"init_ring", [Effects]> {
-  let summary = "make all stages of a ring empty";
+  let summary = "initialise the mbarriers of a ring, with all stages empty";
   let description = [{
-    By one thread, before any other use; others see it after `sched.fence_init` of that thread and a barrier. PTX ISA
-    9.7.13.15.9, mbarrier.init.
+    One thread executes the op before any other use of the ring. The initialisation is visible to other threads after a
+    `sched.fence_init` of that thread and a barrier. PTX ISA 9.7.13.15.9, mbarrier.init.
 
     ```mlir
     sched.init_ring %kr : !sched.ring<2>
@@ -38,9 +39,9 @@ def InitRingOp : SchedOp<"init_ring", [Effects]> {
 }
 
 def FenceInitOp : SchedOp<"fence_init", [Effects]> {
-  let summary = "show initialised barriers to TMA";
+  let summary = "make initialised mbarriers visible to TMA";
   let description = [{
-    PTX ISA 9.7.13.4, fence.mbarrier_init.
+    The thread that executed `sched.init_ring` executes the fence. PTX ISA 9.7.13.4, fence.mbarrier_init.
 
     ```mlir
     sched.fence_init
@@ -50,9 +51,10 @@ def FenceInitOp : SchedOp<"fence_init", [Effects]> {
 }
 
 def StartNextLaunchOp : SchedOp<"start_next_launch", [Effects, HasParent<"KernelOp">]> {
-  let summary = "let the kernel after this one start";
+  let summary = "allow the next, dependent kernel of the launch to start (programmatic dependent launch)";
   let description = [{
-    Once all blocks have come here, and where multiprocessors have room: its `sched.wait_launch` waits for the end of this one. PTX ISA 9.7.13.13,
+    The next kernel starts when all blocks of this kernel have executed the op and multiprocessors have room. The
+    `sched.wait_launch` of the next kernel waits for the end of this kernel. PTX ISA 9.7.13.13,
     griddepcontrol.launch_dependents.
 
     ```mlir
@@ -63,10 +65,12 @@ def StartNextLaunchOp : SchedOp<"start_next_launch", [Effects, HasParent<"Kernel
 }
 
 def WaitLaunchOp : SchedOp<"wait_launch", [Effects, ParentOneOf<["KernelOp", "ForWorkOp"]>]> {
-  let summary = "wait until the kernel before this one has ended";
+  let summary = "wait until the previous kernel of the launch has ended (programmatic dependent launch)";
   let description = [{
-    The one in front of it in its `tile.launch`, beside which a kernel with this op may start (programmatic dependent launch): all threads wait here, and what accesses operands or claims work follows. What is read of captured tensors, and computed of that, may stand in front:
-    the other kernel runs meanwhile. In work, it is that of a block which has one tile. PTX ISA 9.7.13.13, griddepcontrol.wait.
+    A kernel with this op may start while the previous kernel of its `tile.launch` still runs. All threads wait at the
+    op. Ops that access operands or claim tiles of work come after the op. Reads of captured tensors, and computations
+    on their values, may come before the op and then overlap with the previous kernel. The op may be in a
+    `sched.for_work` only if a block has one tile of work. PTX ISA 9.7.13.13, griddepcontrol.wait.
 
     ```mlir
     sched.wait_launch
@@ -86,9 +90,10 @@ class PhaseOp<string mnemonic> : SchedOp<mnemonic, [Effects]> {
 }
 
 def AcquireOp : PhaseOp<"acquire"> {
-  let summary = "wait until a stage is empty";
+  let summary = "wait, as a writer, until a stage of a ring is empty";
   let description = [{
-    The writer's side: readers have released what the stage held in the walk before. PTX ISA 9.7.13.15.16, mbarrier.try_wait.
+    The op waits until the readers have released the stage's content of the previous pass over the ring. PTX ISA
+    9.7.13.15.16, mbarrier.try_wait.
 
     ```mlir
     sched.acquire %kr[%stage] phase %p : !sched.ring<2>
@@ -97,9 +102,10 @@ def AcquireOp : PhaseOp<"acquire"> {
 }
 
 def WaitOp : PhaseOp<"wait"> {
-  let summary = "wait until a stage is full";
+  let summary = "wait, as a reader, until a stage of a ring is full";
   let description = [{
-    The reader's side. PTX ISA 9.7.13.15.16, mbarrier.try_wait.
+    The op waits until the writers have arrived and all expected bytes have been copied. PTX ISA 9.7.13.15.16,
+    mbarrier.try_wait.
 
     ```mlir
     sched.wait %kr[%stage] phase %p : !sched.ring<2>
@@ -108,9 +114,10 @@ def WaitOp : PhaseOp<"wait"> {
 }
 
 def ExpectBytesOp : SchedOp<"expect_bytes", [Effects]> {
-  let summary = "arrive as a writer whose copies bring `bytes` bytes";
+  let summary = "arrive, as a writer, at a stage's full barrier and announce the bytes of its copies";
   let description = [{
-    PTX ISA 9.7.13.15.13, mbarrier.arrive.expect_tx.
+    The stage becomes full only after TMA has copied `bytes` bytes to it. PTX ISA 9.7.13.15.13,
+    mbarrier.arrive.expect_tx.
 
     ```mlir
     sched.expect_bytes 16384 on %kr[%stage] : !sched.ring<2>
@@ -122,9 +129,10 @@ def ExpectBytesOp : SchedOp<"expect_bytes", [Effects]> {
 }
 
 def CommitOp : StageOp<"commit"> {
-  let summary = "arrive as a writer: what the thread stored to the stage is complete";
+  let summary = "arrive, as a writer, at a stage's full barrier after the thread's stores to the stage";
   let description = [{
-    PTX ISA 9.7.13.15.13, mbarrier.arrive.
+    The stores of the thread to the stage are visible to readers after their `sched.wait`. PTX ISA 9.7.13.15.13,
+    mbarrier.arrive.
 
     ```mlir
     sched.commit %r[%stage] : !sched.ring<2>
@@ -133,10 +141,11 @@ def CommitOp : StageOp<"commit"> {
 }
 
 def ReleaseOp : SchedOp<"release", [Effects]> {
-  let summary = "arrive as a reader, once for the warp: it no longer reads the stage";
+  let summary = "arrive, as a reader, at a stage's empty barrier after the last read of the stage";
   let description = [{
-    With `by_lanes` each lane arrives, for what it has read itself. PTX ISA 9.7.13.15.13, mbarrier.arrive. Before expansion `reads` are the tiles of the stage:
-    products that read them are complete before (`tile-pipeline-stages`).
+    One lane arrives for the warp. With `by_lanes` each lane arrives for its own reads. Before expansion `reads` lists
+    the tiles of the stage: `tile-pipeline-stages` places the release after the completion of all products that read
+    these tiles. PTX ISA 9.7.13.15.13, mbarrier.arrive.
 
     ```mlir
     sched.release %kr[%stage] : !sched.ring<2>
@@ -156,10 +165,11 @@ def ReleaseOp : SchedOp<"release", [Effects]> {
 }
 
 def SyncLanesOp : SchedOp<"sync_lanes", [Effects]> {
-  let summary = "the lanes of a warp wait for each other";
+  let summary = "synchronise the lanes of a warp";
   let description = [{
-    What a lane did before is done for all: before a `sched.release` or a `sched.commit` of a stage that the lanes have read or written by
-    ordinary instructions. PTX ISA 9.7.13.2, bar.warp.sync.
+    Memory accesses of all lanes before the op are complete for all lanes after the op. The op is required before a
+    `sched.release` or `sched.commit` by one lane if the other lanes have read or written the stage by ordinary
+    instructions. PTX ISA 9.7.13.2, bar.warp.sync.
 
     ```mlir
     sched.sync_lanes
@@ -169,9 +179,9 @@ def SyncLanesOp : SchedOp<"sync_lanes", [Effects]> {
 }
 
 def SyncWarpsOp : SchedOp<"sync_warps", [Effects]> {
-  let summary = "named barrier: wait until `threads` threads have arrived at or waited for barrier `id`";
+  let summary = "wait at a named barrier until `threads` threads have arrived at it or wait at it";
   let description = [{
-    Ids 1 to 15; 0 is that of `sched.barrier`. PTX ISA 9.7.13.1, barrier.cta.sync.
+    The barrier `id` is 1 to 15; id 0 is the barrier of `sched.barrier`. PTX ISA 9.7.13.1, barrier.cta.sync.
 
     ```mlir
     sched.sync_warps %id threads 256
@@ -183,9 +193,10 @@ def SyncWarpsOp : SchedOp<"sync_warps", [Effects]> {
 }
 
 def ArriveWarpsOp : SchedOp<"arrive_warps", [Effects]> {
-  let summary = "named barrier: arrive at barrier `id` without waiting";
+  let summary = "arrive at a named barrier without waiting";
   let description = [{
-    PTX ISA 9.7.13.1, barrier.cta.arrive.
+    The barrier `id` is 1 to 15, and `threads` counts waiting and arriving threads, as for `sched.sync_warps`. PTX ISA
+    9.7.13.1, barrier.cta.arrive.
 
     ```mlir
     sched.arrive_warps %id threads 256
@@ -197,19 +208,21 @@ def ArriveWarpsOp : SchedOp<"arrive_warps", [Effects]> {
 }
 
 //===----------------------------------------------------------------------===//
-// TMA (TMA)
+// Copies by TMA
 //===----------------------------------------------------------------------===//
 
 def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
-  let summary = "the launch's description of a view for TMA";
+  let summary = "the tensor map of a view, by which TMA copies boxes";
   let description = [{
-    Boxes of the view's last two dimensions; one of fewer than four counts as having leading dimensions of extent 1. The kernel takes the
-    description as a parameter, which the launch makes from the view's address, strides and extents; `swizzle` is that of the shared tiles that it serves. Elements outside the view are zero
-    when read and left out when written. PTX ISA 5.5.8, tensor maps.
+    A box covers a part of the view's last two dimensions. A view of fewer than four dimensions is treated as having
+    leading dimensions of extent 1. The tensor map is a kernel parameter, which the launch creates from the view's
+    address, strides and extents. `swizzle` is the layout of the shared tiles that the boxes fill. Elements outside the
+    view are zero when read and skipped when written. PTX ISA 5.5.8, tensor maps.
 
-    That of a captured tensor can be made where its columns lie side by side, its address and its other strides are multiples of 16
-    bytes, and its last two dimensions cover the launch's queries, from the first one's position on, and keys: a box then holds at each query
-    and key of the sequence what a single load would. Elsewhere the launch starts another kernel (`tile.fallback_of`).
+    The launch can create a tensor map of a captured tensor if the last stride is 1, the address and the other strides
+    are multiples of 16 bytes, and the last two dimensions cover all queries (at their positions in the sequence) and
+    all keys of the launch. A box then has the same elements as clamped single loads. Otherwise the launch starts the
+    kernel's fallback (`tile.fallback_of`).
 
     ```mlir
     %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
@@ -222,10 +235,12 @@ def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
 }
 
 def LoadBoxOp : SchedOp<"load_box", [Effects, AttrSizedOperandSegments]> {
-  let summary = "start the copy of one box to shared memory, which completes on a ring's stage";
+  let summary = "start the copy of one box by TMA to shared memory";
   let description = [{
-    The box at `map[batch, head, row, column]` goes to the panel of `shared[stage]` that starts at `column`; with `from` that is the tensor's
-    column. It fills the panel's rows, or those from `shared_row` on: a multiple of 8, but in panels of 128 bytes. One thread executes it. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
+    The box at `map[batch, head, row, column]` is copied to the panel of `shared[stage]` that starts at `column`. With
+    `from` the box starts at column `tensor_column` of the tensor instead. The box fills the panel's rows, or the rows
+    from `shared_row` on; `shared_row` must be a multiple of 8 unless panels have 128 bytes. The copy completes on the
+    full barrier of the ring's stage. One thread executes the op. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
 
     ```mlir
     sched.load_box %m[%b, %h, %row, %c] to %ks[%stage] signal %kr : ...
@@ -243,11 +258,13 @@ def LoadBoxOp : SchedOp<"load_box", [Effects, AttrSizedOperandSegments]> {
 }
 
 def StoreBoxOp : SchedOp<"store_box", [Effects]> {
-  let summary = "start the copy of one box from shared memory, or its addition to what is there";
+  let summary = "start the copy or the addition of one box by TMA from shared to global memory";
   let description = [{
-    The rows from `shared_row` on of the panel of `shared[stage]` that starts at `column` go to `map[batch, head, row, column]`; with `at` that is the tensor's
-    column. With `adds` they are added, float32, each element atomically. One thread executes it, after a `sched.fence_async` of each thread that wrote. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor; 9.7.9.25.5.3,
-    cp.reduce.async.bulk.tensor.
+    The box is the rows from `shared_row` on of the panel of `shared[stage]` that starts at `column`. TMA copies the box
+    to `map[batch, head, row, column]`. With `at` the box goes to column `tensor_column` of the tensor instead. With
+    `adds` TMA adds float32 elements, each atomically. One thread executes the op, after a `sched.fence_async` of each
+    thread that wrote to the box and a barrier with these threads. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor;
+    9.7.9.25.5.3, cp.reduce.async.bulk.tensor.
 
     ```mlir
     sched.store_box %os[%stage, %r] to %m[%b, %h, %row, %c] : ...
@@ -267,8 +284,9 @@ def StoreBoxOp : SchedOp<"store_box", [Effects]> {
 def AddRowsOp : SchedOp<"add_rows", [Effects]> {
   let summary = "start adding `rows` contiguous rows of a shared float32 tile to global memory";
   let description = [{
-    `view[view_row + r, c] += shared[stage, row + r, c]`, each element atomically; the view's rows are contiguous. One thread executes it,
-    after a `sched.fence_async` of each thread that wrote. PTX ISA 9.7.9.25.4.2, cp.reduce.async.bulk.
+    `view[view_row + r, c] += shared[stage, row + r, c]`, atomically for each element. The view's rows are contiguous.
+    One thread executes the op, after a `sched.fence_async` of each thread that wrote to the rows and a barrier with
+    these threads. PTX ISA 9.7.9.25.4.2, cp.reduce.async.bulk.
 
     ```mlir
     sched.add_rows 64 of %dq[%stage, %row] to %acc[%view_row] : ...
@@ -282,9 +300,10 @@ def AddRowsOp : SchedOp<"add_rows", [Effects]> {
 }
 
 def CommitBoxesOp : SchedOp<"commit_boxes", [Effects]> {
-  let summary = "close the group of the thread's `store_box` and `add_rows` started so far";
+  let summary = "end the current group of the thread's `sched.store_box` and `sched.add_rows` ops";
   let description = [{
-    PTX ISA 9.7.9.25.6.1, cp.async.bulk.commit_group.
+    The group contains these ops of the thread since the previous `sched.commit_boxes`. PTX ISA 9.7.9.25.6.1,
+    cp.async.bulk.commit_group.
 
     ```mlir
     sched.commit_boxes
@@ -294,8 +313,9 @@ def CommitBoxesOp : SchedOp<"commit_boxes", [Effects]> {
 }
 
 def WaitBoxesOp : SchedOp<"wait_boxes", [Effects]> {
-  let summary = "wait until at most `pending` groups of the thread still read shared memory";
+  let summary = "wait until at most `pending` groups of `sched.commit_boxes` of the thread still read shared memory";
   let description = [{
+    Shared memory of the other groups may be overwritten afterwards; their writes to global memory need not be complete.
     PTX ISA 9.7.9.25.6.2, cp.async.bulk.wait_group.read.
 
     ```mlir
@@ -308,9 +328,10 @@ def WaitBoxesOp : SchedOp<"wait_boxes", [Effects]> {
 }
 
 def FenceAsyncOp : SchedOp<"fence_async", [Effects]> {
-  let summary = "show the thread's stores to shared memory to TMA and the tensor cores";
+  let summary = "make the thread's stores to shared memory visible to TMA and to asynchronous matrix instructions";
   let description = [{
-    PTX ISA 9.7.13.4, fence.proxy.async.
+    TMA and warpgroup-level matrix instructions access shared memory through the asynchronous proxy. PTX ISA 9.7.13.4,
+    fence.proxy.async.
 
     ```mlir
     sched.fence_async

@@ -1,4 +1,4 @@
-//===- SchedStructure.td - Kernels, roles, work, loops and branches ---*- tablegen -*-===//
+//===- SchedStructure.td - Kernels, roles, tiles of work, loops, messages ---*- tablegen -*-===//
 #ifndef ATTUNE_SCHED_STRUCTURE
 #define ATTUNE_SCHED_STRUCTURE
 
@@ -7,13 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, SingleBlock]> {
-  let summary = "a scheduled kernel";
+  let summary = "a kernel for one GPU architecture, with its block size, occupancy and shared memory";
   let description = [{
-    `threads` threads a block, at least `blocks_per_sm` blocks resident on a multiprocessor, `shared_bytes` bytes of
-    dynamic shared memory, for architecture `arch`. The signature is that of `tile.kernel`.
+    A block has `threads` threads and `shared_bytes` bytes of dynamic shared memory. At least `blocks_per_sm` blocks are
+    resident on a multiprocessor of architecture `arch`. Operands, grid, captured tensors and scalars are those of
+    `tile.kernel`.
 
     ```mlir
-    sched.kernel @causal(...) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <...> { ... }
+    sched.kernel @causal(...) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536
+        dtype bf16 plan <...> { ... }
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<OperandAttr, "operands">:$operands, TypedArrayAttrBase<AxisAttr, "axes">:$grid, StrAttr:$arch, I64Attr:$threads,
@@ -33,11 +35,12 @@ def KernelOp : SchedOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Singl
 
 def RoleOp : SchedOp<"role", [NoTerminator, SingleBlock, RecursiveMemoryEffects,
                               ParentOneOf<["KernelOp", "::attune::tile::KernelOp"]>]> {
-  let summary = "what some warps of the block do, beside the other roles";
+  let summary = "the program of some warps of the block, which run concurrently with the warps of other roles";
   let description = [{
-    Roles take the block's warps in the order in which they stand: the first one warps 0 to `warps` - 1, and so on. With
-    `registers` each thread of the role has that many registers from then on, and `warps` is a multiple of four (PTX ISA
-    9.7.19.5, setmaxnreg). `sched.thread_id` counts from the role's first thread.
+    Roles take the block's warps in program order: the first role has warps 0 to `warps` - 1, the next role the warps
+    after these, and so on. With `registers` each thread of the role has that many registers from its start on, and
+    `warps` must be a multiple of four (PTX ISA 9.7.19.5, setmaxnreg). `sched.thread_id` counts from the role's first
+    thread. The op has the memory effects of its body.
 
     ```mlir
     sched.role "producer" warps 4 registers 24 { ... }
@@ -51,9 +54,9 @@ def RoleOp : SchedOp<"role", [NoTerminator, SingleBlock, RecursiveMemoryEffects,
 }
 
 def ElectOp : SchedOp<"elect", [Effects]> {
-  let summary = "true in one lane of the warp, false in the others";
+  let summary = "elect one lane of the warp: true in this lane, false in the others";
   let description = [{
-    For what one lane does for its warp: start copies, count their bytes.
+    The elected lane acts for its warp, for example to start a copy and to announce the bytes of the copy.
 
     ```mlir
     %one = sched.elect
@@ -71,19 +74,22 @@ def WorkOrder : I32EnumAttr<"WorkOrder", "how tiles of work reach the blocks",
 def WorkOrderAttr : EnumAttr<SchedDialect, WorkOrder, "work">;
 
 def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryEffects, AttrSizedOperandSegments]> {
-  let summary = "the tiles of work of a block";
+  let summary = "loop over the tiles of work of a block";
   let description = [{
-    The body takes the number of a tile of work (i32, as an unsigned number). Where that tile lies along the axes of the kernel's grid is arithmetic in the
-    body (passes/sched/WorkOrder.h writes it), as is which number follows.
+    A tile of work has a number (i32, unsigned). The body computes the tile's indices along the axes of the kernel's
+    grid from the number, and computes the next number; passes/sched/WorkOrder.h writes this arithmetic.
 
-        | order      | tiles of a block                                                                                          |
-        |------------|-----------------------------------------------------------------------------------------------------------|
-        | grid       | one: the body takes its number, which is that of the block                                                |
-        | persistent | from number `from` on while the number is `below` a bound: the body takes the number, and how many tiles came before (i32) |
-        | received   | those that another role sends, at least one: the body takes the count alone, and reads where its tile is by `sched.receive` |
+        | order      | tiles of work of a block                                   | arguments of the body                        |
+        |------------|------------------------------------------------------------|----------------------------------------------|
+        | grid       | one tile, whose number is the index of the block           | the number                                   |
+        | persistent | the tiles from number `from` on while the number is        | the number, and the count of earlier tiles   |
+        |            | `below` a bound                                            | of this block (i32)                          |
+        | received   | the tiles that another role sends, at least one            | the count alone; `sched.receive` reads where |
+        |            |                                                            | the tile is                                  |
 
-    Where a block has several tiles, i32 values may be carried from one to the next. `sched.next` ends the body then; its first value is the next tile's number
-    in order persistent, and in order received whether there is another tile: 1 or 0.
+    In the orders persistent and received, i32 values may be carried from one tile to the next, and `sched.next` ends
+    the body. The first value of `sched.next` is the next tile's number in order persistent; in order received the value
+    is 1 if there is another tile, else 0. The op has the memory effects of its body.
 
     ```mlir
     sched.for_work grid (%number) { ... }
@@ -106,25 +112,27 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryE
   let builders = [OpBuilder<(ins "::attune::sched::WorkOrder":$order, CArg<"::mlir::Value", "{}">:$first, CArg<"::mlir::Value", "{}">:$bound,
                                  CArg<"::mlir::ValueRange", "{}">:$inits)>];
   let extraClassDeclaration = [{
-    /// The carried values in the body.
+    /// Block arguments of the carried values.
     ::mlir::Block::BlockArgListType getCarried() { return getBody().getArguments().take_back(getInits().size()); }
-    /// What ends the body where a block has several tiles, else null.
+    /// The terminator of the body in the orders persistent and received; null in order grid.
     NextOp getNext();
-    /// The values of `getNext` for the carried ones.
+    /// The next carried values: the operands of `getNext` without the first.
     ::mlir::OperandRange getNextCarried();
-    /// The number of the tile; null in order received.
+    /// The number of the tile of work; null in order received.
     ::mlir::Value getNumber() { return getOrder() == WorkOrder::Received ? ::mlir::Value() : getBody().getArgument(0); }
-    /// How many tiles of work came before, where a block has several.
+    /// The count of earlier tiles of work of this block, in the orders persistent and received.
     ::mlir::Value getCount() { return getBody().getArgument(getOrder() == WorkOrder::Received ? 0 : 1); }
   }];
 }
 
 def ClaimWorkOp : SchedOp<"claim_work", [Effects, HasParent<"ForWorkOp">]> {
-  let summary = "number of the next tile of work that no block has taken, in the first lane";
+  let summary = "claim the next tile of work from a counter in global memory (dynamic tile scheduler)";
   let description = [{
-    In a `sched.for_work` of order persistent, for a whole warp: its first lane gets the number, which may be past the last tile; what the others
-    get is undefined. A round trip to global memory: take the number to the other lanes by `sched.shuffle` where it is needed. The numbers after those of the
-    grid's blocks are counted in the first element of `counter`, a workspace operand that a kernel before this one sets to 0.
+    All lanes of a warp execute the op, in a `sched.for_work` of order persistent. The first lane receives the number of
+    the next unclaimed tile, which may be past the last tile; the result is undefined in other lanes. As the op takes a
+    round trip to global memory, the number is distributed to the other lanes by a `sched.shuffle` only where it is
+    needed. Each block starts with the tile of its own index; the first element of `counter` counts the claims after
+    these. `counter` is a workspace operand that an earlier kernel of the launch sets to 0.
 
     ```mlir
     %counter = tile.param "claimed" : !tile.view<1, i32>
@@ -164,9 +172,9 @@ def GridSizeOp : SchedOp<"grid_size", [Pure]> {
 }
 
 def ReadBlockIdOp : SchedOp<"read_block_id", [Effects]> {
-  let summary = "index of the block, read again here";
+  let summary = "index of the block, read from the special register at this point";
   let description = [{
-    The value of `sched.block_id`, with an effect, as `sched.read_thread_id`.
+    The result equals `sched.block_id`, but the op has memory effects for the reason given at `sched.read_thread_id`.
 
     ```mlir
     %0 = sched.read_block_id : i32
@@ -177,9 +185,10 @@ def ReadBlockIdOp : SchedOp<"read_block_id", [Effects]> {
 }
 
 def OpaqueOp : SchedOp<"opaque", [Effects]> {
-  let summary = "the same number, which the device compiler takes for another";
+  let summary = "an identity that hides its operand from the device compiler's CSE";
   let description = [{
-    What is computed from the result is computed here, and not kept from where the same was computed from `value`.
+    The result equals `value`, but the device compiler cannot know that. Values computed from the result are thus
+    recomputed at this point and not kept in registers since an equal value was computed from `value`.
 
     ```mlir
     %1 = sched.opaque %number : i32
@@ -191,10 +200,10 @@ def OpaqueOp : SchedOp<"opaque", [Effects]> {
 }
 
 def NonnegativeOp : SchedOp<"nonnegative", [Pure]> {
-  let summary = "an unsigned number below 2^31, as a signed one";
+  let summary = "reinterpret an unsigned number below 2^31 as a signed number that is known to be nonnegative";
   let description = [{
-    The bits stay the same. Arithmetic of numbers of tiles is unsigned; places in tensors are signed numbers, of which it is known from here on that they are
-    not negative.
+    The bits do not change. Arithmetic on numbers of tiles is unsigned, while indices into tensors are signed. From this
+    op on the signed index is known not to be negative.
 
     ```mlir
     %1 = sched.nonnegative %0 : i32
@@ -206,9 +215,10 @@ def NonnegativeOp : SchedOp<"nonnegative", [Pure]> {
 }
 
 def SendOp : SchedOp<"send", [MemoryEffects<[MemWrite]>]> {
-  let summary = "a message of i32 fields into a stage of a shared tile, for the roles that receive it";
+  let summary = "write a message of i32 fields to a stage of a shared tile, for the roles that receive it";
   let description = [{
-    One thread sends, and publishes the message with the ring whose stage it acquired. The tile has 2, 4, 8 or 12 fields; those beyond the values are 0.
+    One thread writes the message, between acquiring and committing a stage of a ring: the full barrier of this stage
+    publishes the message. The tile has 2, 4, 8 or 12 fields; fields after the given values are 0.
 
     ```mlir
     sched.send %next, %partial to %notes[%s] : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
@@ -220,9 +230,10 @@ def SendOp : SchedOp<"send", [MemoryEffects<[MemWrite]>]> {
 }
 
 def ReceiveOp : SchedOp<"receive", [Effects]> {
-  let summary = "the first fields of a message that another role sent";
+  let summary = "read the first fields of a message that another role has sent";
   let description = [{
-    What `sched.send` put there; every thread reads it, between the wait for the stage and its release.
+    The results are the values that `sched.send` wrote. Every thread of the role reads the message, between the wait for
+    the ring's stage and the release of the stage.
 
     ```mlir
     %m:2 = sched.receive from %notes[%s] : !tile.tile<stage 2 x message 1 x field 2, i32, shared> -> i32, i32
@@ -237,10 +248,11 @@ def ReceiveOp : SchedOp<"receive", [Effects]> {
 def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, AttrSizedOperandSegments, RecursiveMemoryEffects]> {
   let summary = "loop while the first carried value is below a bound";
   let description = [{
-    The body takes the carried i32 values (first the tile index; then, where the schedule needs them, the tiles after
-    it and ring slots) and, before expansion, tiles; `sched.next` gives their next values. Results are the tiles; with `keeps` the
-    carried i32 values follow them, as the last `sched.next` left them. Canonicalisation drops an i32 behind the tile index that stays what it was, or that only its own
-    next value follows from.
+    The body takes the carried i32 values (first the index of the tile; then, if the schedule needs them, the indices of
+    the following tiles and stages and phases of rings) and, before expansion, carried tiles. `sched.next` yields the
+    next values. The results are the final tiles; with `keeps` the final carried i32 values follow. Canonicalisation
+    removes a carried i32 other than the index of the tile if it is loop-invariant or if its only use is to compute its
+    own next value. The op has the memory effects of its body.
 
     ```mlir
     sched.for_tiles (%n, %slot) = (%begin, %zero) below %end { ... sched.next %n1, %slot1 : i32, i32 }
@@ -264,7 +276,7 @@ def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, 
 }
 
 def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp", "ForWorkOp"]>]> {
-  let summary = "next values of a `sched.for_tiles` or `sched.for_work`";
+  let summary = "end the body of a `sched.for_tiles` or `sched.for_work` with the next carried values";
   let description = [{
     ```mlir
     sched.next %n1, %slot1 : i32, i32
@@ -276,24 +288,28 @@ def NextOp : SchedOp<"next", [Pure, Terminator, ParentOneOf<["ForTilesOp", "ForW
 }
 
 def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock, AttrSizedOperandSegments]> {
-  let summary = "first tile at or after `from` that is visible, and what is known of those around it";
+  let summary = "search the first visible tile at or after `from`";
   let description = [{
-    The region says of a tile whether it is visible and whether it is full. `tile` is the first visible one, `from <= tile < bound`, or `bound` when there is none.
-    The lanes of a warp look at 32 tiles at a time. All threads get the same values. The region may
-    be evaluated for tiles up to the last that is not before `from`.
+    The region takes the index of a tile and yields whether the tile is visible and whether it is full. The result
+    `tile` is the first visible tile with `from <= tile < bound`, or `bound` if there is none. The lanes of a warp test
+    32 tiles at a time, one tile in each lane, and all threads get the same results. The region may also be evaluated
+    for tiles after the result.
 
-    The answers for the 32 tiles from `origin` on, `tile` among them, come as bits of `visible` and `full`, which are 0 for tiles from `bound` on; without a visible tile `origin` is
-    `bound`. With `seen`, these three results of a search before, the tiles of that window are not asked again; a window that does not hold `from` tells nothing.
+    The search also returns its last window, the 32 tiles from `origin` on, which contains `tile`: bit i of `visible`
+    and `full` belongs to tile `origin + i`, and bits of tiles at or past `bound` are 0. Without a visible tile `origin`
+    is `bound`. `seen` passes the window of an earlier search (its `origin`, `visible` and `full`), whose tiles are then
+    not tested again; a window that does not contain `from` is ignored.
 
-    Tiles `without` are not visible: of each two ends, ascending, those from the first to before the second.
+    `without` lists ranges of tiles that are not visible, as pairs of a begin and an exclusive end, in ascending order.
 
-    With `parts` the region also says of each part of the rows whether the tile shows it something. The search gives the first such tile of the window for each,
-    or the one after the window's last.
+    With `parts` the region also yields, for each part of the rows, whether the tile is visible to the part. For each
+    part the search returns the first tile of the window that is visible to the part, or the tile after the window.
 
-    The region of `groups` says of a group, tiles `32 * n` to `32 * (n + 1)`, whether any of them may be visible. Where a search has far to go, the lanes look at 32 groups at a
-    time, and at no tile of a group that shows nothing.
+    The `groups` region takes the index n of a group, the tiles from `32 * n` to `32 * (n + 1)`, and yields whether any
+    of these tiles may be visible. In a long search the lanes first test 32 groups at a time and then skip the tiles of
+    groups without a visible tile.
 
-    Before `sched-expand-searches`, which makes it a loop.
+    `sched-expand-searches` replaces the op by a loop.
 
     ```mlir
     %n, %origin, %visible, %full = sched.next_visible from %a below %end {
@@ -332,9 +348,10 @@ def NextVisibleOp : SchedOp<"next_visible", [Effects, SingleBlock, AttrSizedOper
 }
 
 def VisibleOp : SchedOp<"visible", [Pure, Terminator, ParentOneOf<["NextVisibleOp"]>, AttrSizedOperandSegments]> {
-  let summary = "what a `sched.next_visible` asks of a tile: whether it is visible, whether it is full, and to which parts of the rows it is visible";
+  let summary = "end a region of `sched.next_visible` with the flags of a tile or of a group of tiles";
   let description = [{
-    Of a group it asks whether any of its tiles may be visible.
+    For a tile the flags are whether it is visible, whether it is full, and, with `parts`, whether it is visible to each
+    part of the rows. For a group of tiles the only flag is whether any of the tiles may be visible.
 
     ```mlir
     sched.visible %1, %2
@@ -349,7 +366,8 @@ def VisibleOp : SchedOp<"visible", [Pure, Terminator, ParentOneOf<["NextVisibleO
 def ThreadIdOp : SchedOp<"thread_id", [Pure]> {
   let summary = "index of the thread within its block, or within its role";
   let description = [{
-    Within a role it is `in_role`: another value than the block's, which is why it says so.
+    Within a `sched.role` the index counts from the role's first thread, and the op has the attribute `in_role`. The
+    attribute prevents CSE from merging the op with one outside the role, which has another value.
 
     ```mlir
     %0 = sched.thread_id : i32
@@ -376,10 +394,11 @@ def LaneIdOp : SchedOp<"lane_id", [Pure]> {
 }
 
 def ReadThreadIdOp : SchedOp<"read_thread_id", [Effects]> {
-  let summary = "index of the thread, read again here";
+  let summary = "index of the thread, read from the special register at this point";
   let description = [{
-    The value of `sched.thread_id`, within a role of `sched.thread_id in_role`, but with an effect, so that what is computed from it lives only around its use instead of
-    in registers since the start of the kernel.
+    The result equals `sched.thread_id`, or `sched.thread_id in_role` within a role. The op has memory effects, so that
+    CSE does not merge it: values computed from the result have short live ranges around their uses and do not occupy
+    registers from the start of the kernel on.
 
     ```mlir
     %0 = sched.read_thread_id : i32
