@@ -9,8 +9,7 @@ namespace attune {
 inline bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
 
 /// Whether `values` depend only on the origin of the loop's tile, on the loop's iteration (head of a group) and on
-/// values
-/// defined before the loop.
+/// values defined before the loop.
 inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
   mlir::Block &body = loop.getBody().front();
   auto isPlace = [&](mlir::BlockArgument argument) {

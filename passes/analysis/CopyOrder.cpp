@@ -38,8 +38,7 @@ int64_t countTiles(sched::KernelOp kernel, int64_t queries, int64_t keys) {
 //===----------------------------------------------------------------------===//
 
 /// The state of shared memory: for each range of bytes, the last copy or store that wrote the range and the last read.
-/// Each
-/// stage of a shared buffer is a list of such ranges.
+/// Each stage of a shared buffer is a list of such ranges.
 class SharedState {
 public:
   explicit SharedState(sched::KernelOp kernel) {
@@ -274,8 +273,7 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
 }
 
 /// The kernel reduced to copy events, control flow and the integers that control flow and stages depend on. Each SSA
-/// value
-/// has a number, which indexes `values`.
+/// value has a number, which indexes `values`.
 class Skeleton {
 public:
   explicit Skeleton(sched::KernelOp kernel) : kernel(kernel), state(kernel) {
@@ -343,8 +341,7 @@ private:
     std::optional<int64_t> constant;
     std::optional<IntegerOp> integer; ///< how to evaluate a scalar op
     /// Values that a control op carries or returns. For loops: (inside, outside, initial, next). For branches: (then,
-    /// result,
-    /// else, unused).
+    /// result, else, unused).
     SmallVector<std::array<int, 4>> carried;
     int counter = -1;           ///< induction variable of an scf.for, if it is needed
     bool everyIteration = true; ///< whether iterations of an scf.for may differ; if not, two are executed

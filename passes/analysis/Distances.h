@@ -17,8 +17,7 @@
 //     for (Value root : values.roots()) ...          // values that are worth computing once for each distance q - k
 //
 // The functions at the end recognise loads of a dense bias, which has one value for each element of the tile, and
-// values
-// that producer warps copy to shared memory.
+// values that producer warps copy to shared memory.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -47,13 +46,11 @@ public:
   bool contains(mlir::Value value) const { return of(value).isRelative; }
 
   /// Whether `value` is c * (q - k) plus a uniform value, with c not 0. Elements of different q - k then rarely have
-  /// equal
-  /// values.
+  /// equal values.
   bool counts(mlir::Value value) const { return contains(value) && of(value).affine && of(value).q; }
 
   /// The relative values that depend on a load of a captured tensor at a relative index and that have a user which is
-  /// not
-  /// relative. Only values of type f32, i32 and i1 are returned.
+  /// not relative. Only values of type f32, i32 and i1 are returned.
   mlir::SmallVector<mlir::Value> roots() const {
     mlir::SmallVector<mlir::Value> found;
     for (mlir::Operation &op : body.without_terminator()) {
@@ -151,8 +148,7 @@ private:
 };
 
 /// Whether a load at `indices` reads a dense bias: floats at [.., q, k] whose leading indices are i32 and uniform over
-/// the
-/// tile.
+/// the tile.
 inline bool isDenseBias(mlir::OperandRange indices, mlir::Type element, mlir::Value q, mlir::Value k,
                         llvm::function_ref<bool(mlir::Value)> uniform) {
   return indices.size() >= 2 && mlir::isa<mlir::FloatType>(element) && indices.back() == k &&

@@ -10,8 +10,7 @@
 namespace attune {
 
 /// A shared buffer is live from its `sched.shared` op to the last op of the same block that uses the buffer or contains
-/// a
-/// use. A buffer that is used in a loop is therefore live to the end of the loop.
+/// a use. A buffer that is used in a loop is therefore live to the end of the loop.
 struct Lifetime {
   sched::SharedOp buffer;
   mlir::Operation *first, *last;
@@ -36,9 +35,8 @@ struct Lifetime {
   int64_t end() const { return begin() + sched::SharedOp(buffer).getResult().getType().bytes(); }
 
   /// Whether both buffers are live at the same time. If one block encloses the other, the live range of the outer
-  /// buffer
-  /// is compared with the op that contains the inner block. Buffers of two roles always conflict, because roles run
-  /// concurrently.
+  /// buffer is compared with the op that contains the inner block. Buffers of two roles always conflict, because roles
+  /// run concurrently.
   bool meets(const Lifetime &other) const {
     mlir::Block *block = first->getBlock(), *otherBlock = other.first->getBlock();
     if (block == otherBlock)

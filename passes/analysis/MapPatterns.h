@@ -74,8 +74,7 @@ std::optional<float> exponentFactor(tile::MapOp map);
 std::optional<InterleavedOperand> interleavedOperand(tile::MapOp map);
 
 /// Whether `map` computes a vector of scatter indices from coordinates alone. Such an index is computed where the
-/// scatter
-/// uses it, so that the vector needs no registers.
+/// scatter uses it, so that the vector needs no registers.
 inline bool givesPlaces(tile::MapOp map) {
   auto type = map.getResult().getType();
   return type.rank() == 1 && map.getInputs().empty() && !map.getOnlyIf() && !map.getResult().use_empty() &&
@@ -127,8 +126,7 @@ inline std::optional<CountedPlaces> countedPlaces(mlir::Value index) {
 }
 
 /// Whether the tile origin `origin` is a nonnegative multiple of `factor` for every block and every tile. Constants,
-/// the
-/// origins of a block's tile and of a loop's tile, and products of a tile index and a constant are recognised.
+/// the origins of a block's tile and of a loop's tile, and products of a tile index and a constant are recognised.
 inline bool isMultipleOf(mlir::Value origin, int64_t factor) {
   auto fits = [&](int64_t number) { return number >= 0 && number % factor == 0; };
   mlir::APInt number;

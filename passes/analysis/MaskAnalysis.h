@@ -22,8 +22,7 @@
 //
 // With a query offset, row q has the position q + qOffset. Intervals above are in positions; intervals over query rows
 // are these minus the offset. The intervals of the hull are clamped to the looped axis, rounded to tiles and sorted.
-// They
-// become segments of tiles, of which the part inside the full intervals is full:
+// They become segments of tiles, of which the part inside the full intervals is full:
 //
 //     keys     0 ........ hull.lo ...... full.lo ............ full.hi ...... hull.hi ...... Sk
 //     segments             [  partial    ) [       full       ) [   partial   )
@@ -34,25 +33,21 @@
 //   - All other conjuncts (MaskSplit::rest).
 // Unions and the rest decide whether a tile of the domain is full or partial; in kernels without cuts the whole mask
 // decides. A part of the block's rows, such as the rows of a warpgroup, has full intervals of its own
-// (MaskSplit::full). In
-// a tile that crosses the end of the fixed axis only rows before that end count.
+// (MaskSplit::full). In a tile that crosses the end of the fixed axis only rows before that end count.
 //
 // METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to the
 // comparisons. `and` intersects intervals, `or` unites them. Two intervals are merged if they overlap or touch in every
 // launch, or if they belong to the hull and no tile fits into the gap between them. Of more than four intervals the
-// last
-// two are merged: in the hull to the smallest interval that contains both, else to their union if they touch, and to
-// the
-// longer of the two if not.
+// last two are merged: in the hull to the smallest interval that contains both, else to their union if they touch, and
+// to the longer of the two if not.
 //
 // A comparison is rewritten to D <= 0 with D = a * (l / n) + c * f + r. Here l and f are positions along the looped and
 // the fixed axis, a, c and n > 0 are constants, and r lies in an interval that does not depend on l. The inequality is
 // solved for l with r and f at the ends of their intervals. Division truncates, as in the language: below zero, where
 // positions with a query offset can be, positions above -n also have the quotient 0. Terms that this form cannot
-// express
-// (remainders, bit operations, loads by other indices) only widen the interval of r. Uniform values, which depend on b,
-// h, extents, run-time scalars and loads indexed by these, are computed exactly. If an integer is compared as a float,
-// the bound is the last integer whose float satisfies the comparison.
+// express (remainders, bit operations, loads by other indices) only widen the interval of r. Uniform values, which
+// depend on b, h, extents, run-time scalars and loads indexed by these, are computed exactly. If an integer is compared
+// as a float, the bound is the last integer whose float satisfies the comparison.
 //
 // TABLES. Values that this method cannot analyse (loads, products and quotients by run-time scalars, bit operations,
 // functions of floats) are evaluated before the attention kernel, by a bounds kernel that writes per-tile bounds to
@@ -70,10 +65,10 @@
 //
 // An element whose indices are quotients of q and k (blocks[q / 128, k / 128]) is read directly for the tile, once for
 // each of the few parts of the tile in which the element is constant. A conjunct with a value of both axes that cannot
-// be
-// analysed (table[q, k], q ^ k) gets a table with an entry for each pair of tiles: whether the conjunct holds for any
-// element, and for all. The table costs O(Sq * Sk) work, and a remark on the kernel says so. If the conjunct depends
-// on positions alone, a few tiles are tried first; no table is made if the conjunct holds somewhere in each of them.
+// be analysed (table[q, k], q ^ k) gets a table with an entry for each pair of tiles: whether the conjunct holds for
+// any element, and for all. The table costs O(Sq * Sk) work, and a remark on the kernel says so. If the conjunct
+// depends on positions alone, a few tiles are tried first; no table is made if the conjunct holds somewhere in each of
+// them.
 //
 // OVERFLOW. Integers of the language wrap. The rewriting above is used for an operation only where its result
 // cannot wrap for any launch: 0 <= q < Sq, 0 <= k < Sk, 0 <= Sq, Sk <= 2^30, -2^30 <= qOffset <= 2^30, and
@@ -106,8 +101,7 @@ struct BlockValues {
   /// depend on the head are tested in each iteration.
   mlir::Value firstHead = {};
   /// Whether the fixed tile may begin past the end of its axis. Its table entries are then read with a bounds check,
-  /// and no
-  /// result depends on them.
+  /// and no result depends on them.
   bool mayFollow = false;
 
   MaskAxis fixed() const { return k0 ? MaskAxis::Keys : MaskAxis::Queries; }
@@ -130,10 +124,8 @@ struct BlockValues {
 };
 
 /// A table of the least and the greatest value that an SSA value of the mask region has in each tile of `queries`
-/// queries,
-/// of `keys` keys, or of both. For bool the values are 0 and 1. For floats the entry is -inf and inf if any value is
-/// NaN.
-/// Values that depend on q are evaluated at the position of the row, which includes the query offset.
+/// queries, of `keys` keys, or of both. For bool the values are 0 and 1. For floats the entry is -inf and inf if any
+/// value is NaN. Values that depend on q are evaluated at the position of the row, which includes the query offset.
 ///
 ///     ids = 7 7 7 8 8 | 8 8 9 9 9 | 3        keys 5         ids.k = 7 8 3   least
 ///                                                                   8 9 3   greatest
@@ -149,8 +141,7 @@ struct BoundsTable {
 
   bool isOfBoth() const { return queries && keys; }
   /// The workspace operand of the table: [end 2, b, h, q by queries, k by keys], without the axes that the value does
-  /// not
-  /// depend on.
+  /// not depend on.
   tile::OperandAttr declaration() const;
   friend bool operator==(const BoundsTable &, const BoundsTable &) = default;
 };
@@ -161,18 +152,15 @@ using BoundsTables = mlir::SmallVectorImpl<BoundsTable>;
 enum class FullBy { Rest, Mask };
 
 /// Creates at `builder` (the end of a block) the tile.domain of the looped tiles that the fixed tile visits. Each
-/// interval
-/// of the hull gives segments partial, full, partial, in this order, without segments that are always empty.
+/// interval of the hull gives segments partial, full, partial, in this order, without segments that are always empty.
 ///
 /// A block pattern (see patternNeedsElementMask) and conditions on loads by the looped axis become the domain's `where`
 /// region. The latter also give its `groups` region, except for a domain of a part, which is tested together with the
 /// block's domain. Tables that the regions read are added to `bounds`; a table name has one tile size.
 ///
 /// If the domain iterates over heads (`firstHead`), conditions that depend on the head go to `where`, which then has
-/// the
-/// iteration as an argument. The segments then cover the tiles of all heads, and the caller must set the domain's
-/// `times`.
-/// Reads of scalars, uniform captured tensors and bounds become tile.param and tile.element.
+/// the iteration as an argument. The segments then cover the tiles of all heads, and the caller must set the domain's
+/// `times`. Reads of scalars, uniform captured tensors and bounds become tile.param and tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds,
                         FullBy fullBy = FullBy::Rest);
 
@@ -190,17 +178,14 @@ struct LoopShape {
 LoopShape loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
 
 /// The range [begin, end) of looped tiles (i32) that encloses the hull of the fixed tile: nothing outside is visible.
-/// The
-/// range is empty if the fixed tile begins past the end of its axis. Returns no values if the mask does not bound the
-/// rows, so that they see the whole axis.
+/// The range is empty if the fixed tile begins past the end of its axis. Returns no values if the mask does not bound
+/// the rows, so that they see the whole axis.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
 /// For `axis` Keys: the number of leading keys (i32) beyond which no query of the sequence sees any key, so that rows
-/// of K
-/// and V after them need not be read. It comes from conjuncts of the mask that do not depend on the query: the conjunct
-/// `k < lengths[b]` gives min(max(lengths[b], 0), Sk). For `axis` Queries the same with queries and keys exchanged.
-/// Null
-/// if the mask has no such conjunct.
+/// of K and V after them need not be read. It comes from conjuncts of the mask that do not depend on the query: the
+/// conjunct `k < lengths[b]` gives min(max(lengths[b], 0), Sk). For `axis` Queries the same with queries and keys
+/// exchanged. Null if the mask has no such conjunct.
 mlir::Value emitEndOf(mlir::OpBuilder &builder, attn::AttentionOp op, BlockValues values, MaskAxis axis);
 
 /// Whether emitEndOf returns a value.
@@ -212,13 +197,11 @@ bool endsByHead(attn::AttentionOp op, MaskAxis axis);
 using Conjunct = std::pair<mlir::Value, bool>;
 
 /// One end (lower or upper) of the interval of the looped axis that `conjuncts` leave of each row. Without conjuncts it
-/// is
-/// the end of the looped axis.
+/// is the end of the looped axis.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
   /// A lower end sets fullBegin: all rows see everything from there on. An upper end sets fullEnd: all rows see
-  /// everything
-  /// up to there. The other is null (both i32). Looped tiles within that range need not evaluate the cut.
+  /// everything up to there. The other is null (both i32). Looped tiles within that range need not evaluate the cut.
   mlir::Value fullBegin, fullEnd;
 };
 
@@ -229,8 +212,7 @@ struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> unions, rest;
   /// For a part's rows, if no tables are needed: apart from the cuts a looped tile is full for the part if the tile's
-  /// first
-  /// index lies in one of these ranges [from, to) (i32).
+  /// first index lies in one of these ranges [from, to) (i32).
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> full;
   bool isCutsAlone() const { return unions.empty() && rest.empty(); }
 };
@@ -267,12 +249,9 @@ struct MaskSizes {
 llvm::SmallVector<Conjunct> looseConjuncts(attn::AttentionOp op, MaskAxis fixed = MaskAxis::Queries);
 
 /// The tiles that buildDomain visits for the fixed tile at `first`, and which of them are full by the whole mask and
-/// the end
-/// of the looped axis, as ascending segments that do not overlap. `loose` are the looseConjuncts, which are the same
-/// for all
-/// tiles of an axis. Conditions on b, h, run-time scalars or uniform loads count as visible, conditions on other loads
-/// as
-/// partial. A block pattern counts as all set.
+/// the end of the looped axis, as ascending segments that do not overlap. `loose` are the looseConjuncts, which are the
+/// same for all tiles of an axis. Conditions on b, h, run-time scalars or uniform loads count as visible, conditions on
+/// other loads as partial. A block pattern counts as all set.
 llvm::SmallVector<TileSegments> evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
                                                llvm::ArrayRef<Conjunct> loose, MaskAxis fixed = MaskAxis::Queries);
 

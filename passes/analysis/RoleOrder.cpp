@@ -46,12 +46,10 @@ static int64_t countSplits(sched::KernelOp kernel) {
 }
 
 /// The launches to check: without keys, with one key more than a tile, and with enough tiles of keys for each split to
-/// go
-/// round its rings twice and fill one more stage. The last tile of queries has one row, so that some warpgroups have no
-/// rows. For persistent blocks the first launch has one block for each tile of work, and the others have two blocks.
-/// One
-/// of the launches with two blocks has no keys, because waits on the K and V rings can hide that nothing else orders
-/// successive tiles of work.
+/// go round its rings twice and fill one more stage. The last tile of queries has one row, so that some warpgroups have
+/// no rows. For persistent blocks the first launch has one block for each tile of work, and the others have two blocks.
+/// One of the launches with two blocks has no keys, because waits on the K and V rings can hide that nothing else
+/// orders successive tiles of work.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
   const int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),

@@ -9,16 +9,13 @@
 //                                         sched.release %k[%s]                once, by as many warps as the ring counts
 //
 // Each access to shared memory must be ordered after the accesses that it depends on, whatever the order in which
-// warps,
-// lanes, copies and products happen to run. Messages, named barriers, fences, groups of products and of boxes, and the
-// numbers of tiles of work are tracked too. The analysis uses no result of the passes that wrote the synchronisation
-// and
-// shares no code with the simulator.
+// warps, lanes, copies and products happen to run. Messages, named barriers, fences, groups of products and of boxes,
+// and the numbers of tiles of work are tracked too. The analysis uses no result of the passes that wrote the
+// synchronisation and shares no code with the simulator.
 //
 // Only integers that decide control flow, select a stage or locate a row are computed, lane by lane where lanes differ.
 // Several launches are run, with different extents. A value that the kernel loads is guessed in a few ways, the same
-// for
-// all roles.
+// for all roles.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

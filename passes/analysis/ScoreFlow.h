@@ -25,8 +25,7 @@ namespace attune {
 class ScoreFlow {
 public:
   /// What a map does with a changed input: its result changes in the same way, the pass compensates for the change in
-  /// the
-  /// map, or the map makes the change impossible.
+  /// the map, or the map makes the change impossible.
   enum class Step { Carries, Ends, Refuses };
   using OnMap = llvm::function_ref<Step(tile::MapOp, mlir::OpOperand &)>;
 
@@ -40,8 +39,7 @@ public:
   /// Requires that `values` change too; follow() returns false otherwise.
   void require(mlir::ValueRange values) { llvm::append_range(required, values); }
   /// Whether `map` returns either its input `use` or a constant (0 or an infinity), selected by comparisons whose
-  /// outcome
-  /// the change does not affect.
+  /// outcome the change does not affect.
   bool onlySelects(tile::MapOp map, mlir::OpOperand &use) const;
   /// Whether `value` changes.
   bool reaches(mlir::Value value) const { return changed.contains(value); }
@@ -50,8 +48,7 @@ private:
   /// Whether `user` compares `input` with a constant that the change maps to itself, so that the outcome is the same.
   bool comparesUnchanged(mlir::Operation *user, mlir::Value input) const;
   /// Whether `map` uses its input `use` only in comparisons whose outcome the change does not affect. (Not for the
-  /// first
-  /// input, which a conditional map also returns as its result.)
+  /// first input, which a conditional map also returns as its result.)
   bool onlyCompares(tile::MapOp map, mlir::OpOperand &use) const;
   bool visit(mlir::OpOperand &use, OnMap onMap);
 

@@ -8,8 +8,7 @@
 //       sequence->partial(builder, at)        whether the mask must be evaluated within the tile
 //
 // The sequence counts upwards for a reversed domain too: its n-th tile is then the n-th from the domain's end. Tiles of
-// a
-// gap between two segments are skipped: the successor of a tile is clamped to the begin of the next segment.
+// a gap between two segments are skipped: the successor of a tile is clamped to the begin of the next segment.
 //
 //     [0, 2) [6, 9)        after tile 1: 2, at or past the end 2 of the first segment, so max(2, 6)
 //
@@ -46,12 +45,10 @@ inline mlir::Value passGaps(mlir::OpBuilder &builder, mlir::Location loc, mlir::
 }
 
 /// The tiles that a domain visits, as an ascending sequence of places. A place is a tile index unless the domain is
-/// reversed
-/// or has `times`.
+/// reversed or has `times`.
 struct TileSequence {
   /// A place of the sequence. If tiles are found by a search, `window` has the search's results for the 32 tiles around
-  /// it:
-  /// index of the first tile, bits of visible tiles, bits of full tiles.
+  /// it: index of the first tile, bits of visible tiles, bits of full tiles.
   struct Visit {
     mlir::Value tile;
     llvm::SmallVector<mlir::Value, 3> window;
@@ -89,8 +86,7 @@ struct TileSequence {
   }
 
   /// The first place. `parts` are the domains of parts of the rows (one per warpgroup). For each of them `begins`
-  /// receives
-  /// a tile that is not after the first tile that the part visits.
+  /// receives a tile that is not after the first tile that the part visits.
   Visit first(mlir::OpBuilder &builder, llvm::ArrayRef<tile::DomainOp> parts = {},
               llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
     if (placesOfIteration)
@@ -322,8 +318,7 @@ private:
   }
 
   /// The tile of `place`, its iteration, and whether the tile lies in a segment (null: always). Outside of the segments
-  /// the
-  /// tile is clamped to one whose tables may be read.
+  /// the tile is clamped to one whose tables may be read.
   std::tuple<mlir::Value, mlir::Value, mlir::Value> testOf(mlir::OpBuilder &builder, mlir::Value place) {
     mlir::Location loc = domain.getLoc();
     mlir::Value tile = tileAt(builder, place), iteration = this->iteration(builder, place);
@@ -345,8 +340,7 @@ private:
   }
 
   /// Clones the ops of the domain's `where` region that compute `value`, for tile `index` and, if the region has an
-  /// argument
-  /// for it, `iteration`. Returns the clone of `value`.
+  /// argument for it, `iteration`. Returns the clone of `value`.
   mlir::Value ask(mlir::OpBuilder &builder, mlir::Value index, mlir::Value iteration, mlir::Value value) {
     return answer(builder, domain.getWhere(), index, iteration, value);
   }

@@ -7,9 +7,8 @@
 namespace attune {
 
 /// Whether `scatter` writes its tile to contiguous rows of a view: the last index is the coordinate along axis
-/// `columns`
-/// of the tile, beginning at a multiple of eight; the index before is the coordinate along the other axis; all earlier
-/// indices are uniform over the tile.
+/// `columns` of the tile, beginning at a multiple of eight; the index before is the coordinate along the other axis;
+/// all earlier indices are uniform over the tile.
 inline bool countsInEights(tile::ScatterOp scatter, unsigned columns) {
   const auto indices = scatter.getIndices();
   const size_t rank = indices.size();
@@ -24,8 +23,7 @@ inline bool countsInEights(tile::ScatterOp scatter, unsigned columns) {
 }
 
 /// Whether the four lanes of a quad can exchange elements of `scatter`'s accumulator so that each lane holds eight
-/// adjacent
-/// elements of 16 bits, which one 16-byte store writes.
+/// adjacent elements of 16 bits, which one 16-byte store writes.
 inline bool isExchangedInEights(tile::ScatterOp scatter) {
   const tile::TileType type = scatter.getTile().getType();
   auto layout = mlir::dyn_cast_or_null<sched::FragmentAttr>(type.getLayout());
@@ -36,10 +34,8 @@ inline bool isExchangedInEights(tile::ScatterOp scatter) {
 }
 
 /// Whether TMA can store the shared tile of `exchange` to the place where `scatter` writes. The shared tile must have
-/// the
-/// view's rows as its rows, the view's element type and panels of 128 bytes. The last two indices must be the
-/// coordinates
-/// along rows and columns.
+/// the view's rows as its rows, the view's element type and panels of 128 bytes. The last two indices must be the
+/// coordinates along rows and columns.
 inline bool isInBoxes(tile::ScatterOp scatter, sched::ExchangeOp exchange) {
   constexpr int64_t mostRows = 256;
   const tile::TileType type = exchange.getTile().getType(), shared = exchange.getResult().getType();

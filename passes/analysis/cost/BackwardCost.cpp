@@ -13,20 +13,21 @@
 using namespace attune;
 
 namespace {
-/// Cycles are of one multiprocessor.
+/// Fitted constants. Cycles are those of one multiprocessor.
 struct Calibration {
-  double efficiency;    ///< of the tensor cores' rate
+  double efficiency;    ///< fraction of the tensor cores' rate that products reach
   double tileCycles;    ///< latencies of a tile
-  double elementCycles; ///< of an element of S in a loop: the exponent, P, dS, their rounding
-  double dropoutCycles; ///< of an element, where its random number is computed
-  double keptCycles;    ///< where what is kept is loaded
-  double scoreCycles;   ///< of an element whose score is loaded
-  double sumCycles;     ///< of an element of a tile's dQ that its own warps add to memory
+  double elementCycles; ///< cycles of an element of S: the exponential, P, dS, their rounding
+  double dropoutCycles; ///< cycles of an element to recompute its random number for dropout
+  double keptCycles;    ///< cycles of an element to load the saved decision of dropout
+  double scoreCycles;   ///< cycles of an element to load its saved score
+  double sumCycles;     ///< cycles of an element of dQ that computing warps add to memory
 };
 } // namespace
 
-// Fitted to 12 plain shapes, those with dropout and those with saved values on an H100 and an H200 (docs/log/backward.md,
-// "Backward"), D 64 and 128. Loads of what is saved wait for memory: no copy runs ahead of them.
+// Fitted to 12 shapes without dropout, with dropout, and with saved values, on an H100 and an H200
+// (docs/log/backward.md, "Backward"), D 64 and 128. Loads of saved values expose the latency of memory, because no
+// asynchronous copy prefetches them.
 static constexpr Calibration ofWarpgroups = {.efficiency = 1.0,
                                              .tileCycles = 1114,
                                              .elementCycles = 0.0963,
@@ -41,12 +42,12 @@ static constexpr Calibration ofWarps = {.efficiency = 0.60,
                                         .keptCycles = 0.155,
                                         .scoreCycles = 0.17,
                                         .sumCycles = 0.15};
-static constexpr double hbmShare = 0.8;        ///< of the memory's rate, that copies get
-static constexpr double storeShare = 0.65;     ///< the same of the stores of a saved score
-static constexpr double launchSeconds = 3e-6;  ///< of each kernel
-static constexpr double saveDropoutAlu = 6;    ///< instructions of an element: its bit, and an eighth of a store
-static constexpr double saveScoreAlu = 3;      ///< its store, and an address
-static constexpr double overlappedShare = 0.5; ///< of special functions, that other work does not hide
+static constexpr double hbmShare = 0.8;        ///< fraction of the HBM rate that copies reach
+static constexpr double storeShare = 0.65;     ///< fraction of the HBM rate that stores of a saved score reach
+static constexpr double launchSeconds = 3e-6;  ///< launch overhead of each kernel
+static constexpr double saveDropoutAlu = 6;    ///< instructions to save an element's dropout bit, with 1/8 of a store
+static constexpr double saveScoreAlu = 3;      ///< instructions to save an element's score: address and store
+static constexpr double overlappedShare = 0.5; ///< fraction of special functions that other work does not hide
 
 std::string_view attune::name(Savable value) { return value == Savable::Dropout ? "dropout" : "score"; }
 
@@ -94,7 +95,7 @@ public:
     if (statistics > 0 || sums > 0)
       cost.kernels.push_back(ofBytes("rows", statistics * (2 * ofO + ofRow), statistics * ofRow + sums));
     const double inputs = ofQ + ofO + ofK + ofV + 2 * statistics * ofRow;
-    // The other loop computes S and dP again.
+    // If dQ has a loop of its own, that loop recomputes S and dP.
     cost.kernels.push_back(ofTiles("keys", plans.keys, adds, adds, inputs + sums, ofK + ofV + sums));
     if (adds)
       cost.kernels.push_back(ofBytes("queries", sums, ofQ));
@@ -110,14 +111,14 @@ private:
     return cost;
   }
 
-  /// A loop with dQ, or with dK and dV, or with all.
+  /// The cost of a kernel with a loop over tiles: with dQ (`withQueries`), with dK and dV, or with all three (`all`).
   BackwardKernelCost ofTiles(std::string name, const Plan &plan, bool withQueries, bool all, double read,
                              double written) const {
     const TileCount tiles = countTiles(request, plan.tileQ, plan.tileK);
     const double places = double(ceilDiv(request.queries, plan.tileQ)) * double(ceilDiv(request.keys, plan.tileK));
     const double planes = (places > 0 ? tiles.visited / places : 0) * savedBytes(request, saved);
     const double elements = double(plan.tileQ) * plan.tileK;
-    // Batches share a dense bias.
+    // All batches read the same dense bias.
     const double biases = double(request.heads) * tiles.visited * elements * request.biasBytes;
     BackwardKernelCost cost = ofBytes(std::move(name), read + planes + biases, written);
     const double d = double(roundUp(request.headDim, 16)), dv = double(roundUp(request.headDimV, 16));
@@ -143,9 +144,9 @@ private:
   const BackwardPlans &plans;
   const SavedValues saved;
   const ArchInfo &arch;
-  const bool adds; ///< dQ is added up in memory
+  const bool adds; ///< dQ is accumulated in memory
   const Calibration &calibration;
-  double ofQ, ofO, ofK, ofV, ofRow, sums; ///< bytes
+  double ofQ, ofO, ofK, ofV, ofRow, sums; ///< bytes of each tensor, of a vector over rows and of the sums of dQ
 };
 } // namespace
 

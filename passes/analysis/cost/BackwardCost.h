@@ -1,11 +1,12 @@
-//===- BackwardCost.h - What the backward pass moves and how long it takes ----===//
+//===- BackwardCost.h - Predicts bytes and time of the backward pass ----------===//
 //
-// The kernels of AttnToTileBackward.cpp, one after the other. Bytes are those that HBM must move: each tensor once, of a
-// dense bias the tiles that are visited, and where dQ is added up in memory its float32 sums cleared, added to and read. Seconds are of tiles of S:
+// The cost is a sum over the kernels of AttnToTileBackward.cpp. Bytes are HBM traffic: each tensor once, and of a dense
+// bias the visited tiles. If dQ is accumulated in memory, its float32 sums are cleared, added to and read. The time of
+// a kernel is the larger of the time of its bytes and the time of its tiles of S:
 //
-//     products / (rate * efficiency)  +  cycles of a tile  +  cycles of an element  +  what its expressions take
+//     products / (rate * efficiency)  +  cycles of a tile  +  cycles of an element  +  cycles of the score
 //
-// or of the bytes, where these take longer. What the forward pass saves takes bytes, and away what computes it again.
+// A value that the forward pass saves adds bytes and removes the cycles to recompute the value.
 //
 // Plain C++ without MLIR.
 //
@@ -20,25 +21,25 @@
 
 namespace attune {
 
-/// What the forward pass may leave for the backward pass beside O and LSE.
+/// Values that the forward pass can save for the backward pass in addition to O and LSE.
 enum class Savable : uint8_t { Dropout, Score };
 /// "dropout", "score"
 std::string_view name(Savable value);
 
-/// Instructions of the score for each element of S, and what is left of them where a value of it is saved.
+/// The work of the score's expressions for each element of S.
 struct ScoreWork {
-  double alu = 0, special = 0; ///< of x and of its gradient
-  bool needsProduct = true;    ///< whether S is computed
+  double alu = 0, special = 0; ///< instructions and special functions of the score and of its gradient
+  bool needsProduct = true;    ///< whether S = Q K^T must be computed
 };
 
-/// The backward pass of a request.
+/// The properties of a backward pass that the model reads.
 struct BackwardRequest {
   PlanRequest plan;
-  ScoreWork score, withSavedScore;
-  bool hasScore = true; ///< whether there is a float32 that stands for the score
+  ScoreWork score, withSavedScore; ///< without and with a saved value of the score
+  bool hasScore = true;            ///< whether the score has a float32 value that can be saved
 };
 
-/// Which of them are saved.
+/// Which of the Savable values are saved.
 struct SavedValues {
   bool dropout = false, score = false;
   bool has(Savable value) const { return value == Savable::Dropout ? dropout : score; }
@@ -46,7 +47,7 @@ struct SavedValues {
   friend bool operator==(const SavedValues &, const SavedValues &) = default;
 };
 
-/// Bytes of what is saved, for the request's sizes.
+/// The bytes of the saved values, for the request's sizes.
 double savedBytes(const PlanRequest &request, SavedValues saved);
 
 struct BackwardKernelCost {
@@ -59,25 +60,25 @@ struct BackwardKernelCost {
 
 struct BackwardCost {
   std::vector<BackwardKernelCost> kernels;
-  double workspaceBytes = 0; ///< of the launch: delta, sums of dQ
+  double workspaceBytes = 0; ///< workspace of the launch: delta, float32 sums of dQ
   double flops() const;
   double hbmBytes() const;
   double seconds() const;
 };
 
-/// Of the plans that chooseBackwardPlans gives, on a GPU. Not counted: gradients of captured tensors.
+/// The cost on a GPU of plans that chooseBackwardPlans returned. Gradients of captured tensors are not counted.
 BackwardCost backwardCost(const BackwardRequest &request, const BackwardPlans &plans, SavedValues saved = {});
 
-/// Seconds that a forward pass of `seconds` and `hbmBytes` takes more where it saves values.
+/// The additional seconds of a forward pass, which takes `seconds` and moves `hbmBytes`, if it saves values.
 double savingSeconds(const BackwardRequest &request, double seconds, double hbmBytes, SavedValues saved);
 
-/// One value: "lse", "o", "score", "p", "mask", "dropout".
+/// The decision about one value, "lse", "o", "score", "p", "mask" or "dropout": saved or recomputed, and why.
 struct SavingDecision {
   std::string value;
   bool isSaved = false;
-  double bytes = 0; ///< that it takes where it is saved, for the sizes
-  /// What saving it gives, where the model has a choice: of forward and backward together, the others being decided.
-  /// Positive where it is quicker.
+  double bytes = 0; ///< memory of the value if saved, for the request's sizes
+  /// How much faster forward and backward pass together are if the value is saved, with the other decisions fixed.
+  /// Negative if saving is slower; empty if the model has no choice.
   std::optional<double> secondsGained = {};
   std::string reason;
   /// "dropout   saved       33554432 bytes, 0.21 ms quicker: within the budget"

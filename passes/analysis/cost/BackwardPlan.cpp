@@ -10,31 +10,31 @@
 
 using namespace attune;
 
-/// Bytes of a row of Q and dO, or of K and V.
+/// Bytes of one row of Q plus one row of dO, or of K plus V.
 static int64_t rowBytes(const PlanRequest &request) {
   return (roundUp(request.headDim, 16) + roundUp(request.headDimV, 16)) * request.elementBytes;
 }
 
-/// Whether rows of 128 queries are of several blocks of a pattern, which see other tiles.
+/// Whether 128 queries span several blocks of a block pattern, which may see different key tiles.
 static bool hasSmallBlocks(const PlanRequest &request) { return request.patternRows && request.patternRows < 128; }
 
 namespace {
-/// A loop over tiles of one axis for a block's tile of the other, on warp-level products.
+/// Chooses the plan of one loop with warp-level products. The block holds a tile of one axis and loops over the other.
 class Loop {
 public:
-  enum Of { Keys, Queries }; ///< whose tile the block holds
+  enum Of { Keys, Queries }; ///< the axis of which the block holds a tile
 
   Loop(const PlanRequest &request, const ArchInfo &arch, int64_t budget, Of of, const PlanChoice &fixed)
       : request(request), arch(arch), budget(budget), of(of), fixed(fixed) {}
 
   Expected<Plan> choose() const {
-    // Of float32, fragments of 32 rows take all that there is.
+    // With float32 inputs, fragments for warps of 32 rows would take all registers.
     for (int64_t rows = request.elementBytes > 2 ? 16 : 32; rows >= 16; rows /= 2)
       for (int64_t columns : {64, 32})
         if (std::optional<Plan> plan =
                 withStages(blockRows(rows), rows, columns, [&](const Plan &plan) { return hasRoom(plan); }))
           return *plan;
-    // Where the accumulators of 16 rows alone are more than a thread has, narrow tiles spill least.
+    // If even the accumulators of 16 rows do not fit in the registers of a thread, narrow tiles spill least.
     if (std::optional<Plan> plan = withStages(blockRows(16), 16, 32, [&](const Plan &plan) { return isShared(plan); }))
       return *plan;
     for (int64_t tile : {64, 32, 16})
@@ -44,20 +44,22 @@ public:
     return nothingFits(make(16, 16, 16, 1));
   }
 
-  /// Whether a loop over queries of this plan has room for all five products: for dS, which all warps of the block read.
-  /// Warps of 16 rows are bound by shared memory, and lose by it more than they save.
+  /// Whether a loop over queries with this plan can have all five products: whether shared memory has room for dS,
+  /// which all warps of the block read. Warps of 16 rows are excluded, because shared-memory bandwidth would cost more
+  /// time than the second loop.
   bool hasRoomForQueries(const Plan &plan) const {
     const int64_t exchanged = int64_t(plan.tileQ) * plan.tileK * request.elementBytes;
     return own(plan) >= 32 * plan.warps && hasRoom(plan, exchanged);
   }
 
 private:
-  static constexpr int64_t freeRegisters = 200; ///< of 255, beside addresses and fragments
+  static constexpr int64_t freeRegisters = 200; ///< registers for tiles; of 255, the rest has addresses and fragments
 
   int64_t own(const Plan &plan) const { return of == Keys ? plan.tileK : plan.tileQ; }
   int64_t looped(const Plan &plan) const { return of == Keys ? plan.tileQ : plan.tileK; }
 
-  /// Two or four warps of keys, four of queries; 128 queries in no smaller blocks of a pattern, whose rows see other tiles.
+  /// The rows of a block's tile: 64 keys (two or four warps), or the queries of four warps. With small pattern blocks
+  /// 64 queries, because rows of different pattern blocks see different key tiles.
   int64_t blockRows(int64_t rowsOfWarp) const {
     return of == Keys || arch.isCpu() || hasSmallBlocks(request) ? 64 : 4 * rowsOfWarp;
   }
@@ -72,18 +74,18 @@ private:
     return plan;
   }
 
-  /// The first of two stages and one with which a plan is one of `those`.
+  /// The plan with two stages, or else with one stage, for which `those` holds; nothing if it holds for neither.
   template <typename Predicate>
   std::optional<Plan> withStages(int64_t rows, int64_t rowsOfWarp, int64_t columns, Predicate those) const {
     for (int64_t stages : {2, 1})
       if (!arch.isCpu() || stages == 1)
         if (const Plan plan = make(rows, rowsOfWarp, columns, stages);
-            arch.isCpu() || those(plan)) // its cache is no limit
+            arch.isCpu() || those(plan)) // cache is not a hard limit
           return plan;
     return std::nullopt;
   }
 
-  /// Of a thread: accumulators, S and dP, and what captured tensors are given of each element of these.
+  /// Registers per thread of accumulators, S and dP, and the gradients of captured tensors for the elements of S.
   int64_t registers(const Plan &plan) const {
     const int64_t d = roundUp(request.headDim, 16), accumulated = of == Keys ? d + roundUp(request.headDimV, 16) : d;
     const int64_t tile = looped(plan) / 2;
@@ -95,19 +97,19 @@ private:
     return ceilDiv(own(plan), 16 * plan.warps) * ofRows;
   }
 
-  /// Tiles, and of the loop over queries LSE and delta of each stage.
+  /// Shared memory of the tiles and, for the loop over queries, of LSE and delta in each stage.
   int64_t sharedBytes(const Plan &plan) const {
     const int64_t vectors = of == Keys && request.rowStatistics ? 2 : 0;
-    // A dense bias has a loop that streams all four.
+    // The gradient kernel of a dense tensor loops over batches and heads, so that all four matrices need rings.
     const int64_t held = of == Queries && request.denseGradients ? plan.stages * own(plan) : own(plan);
     const int64_t loop =
         (held + plan.stages * looped(plan)) * rowBytes(request) + plan.stages * vectors * plan.tileQ * 4;
-    // The kernel of rows has tiles of O and dO.
+    // The kernel of row statistics uses the same plan and has tiles of O and dO.
     const int64_t rows = of == Queries ? 2 * own(plan) * roundUp(request.headDimV, 16) * request.elementBytes : 0;
     return std::max(loop, rows);
   }
 
-  /// Whether two blocks share a multiprocessor, with so many more bytes each.
+  /// Whether two blocks fit on a multiprocessor if each has `more` additional bytes of shared memory.
   bool isShared(const Plan &plan, int64_t more = 0) const {
     const auto each = int64_t(arch.sharedBytesPerSM / 2 - arch.sharedReservedPerBlock);
     return sharedBytes(plan) + more <= std::min(budget, each);
@@ -137,19 +139,20 @@ private:
 };
 } // namespace
 
-/// Tiles of warpgroup-level products: a warp has 16 rows of dK and dV, and of S and dP by keys.
+/// A candidate with warpgroup-level products. Rows of its products are keys: a warp has 16 rows of dK, dV, S^T and
+/// dP^T.
 struct WarpgroupTiles {
   int tileQ, tileK, warps, stages, blocksPerSm = 1;
 };
 constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}};
 
-constexpr int64_t barrierBytes = 512; ///< and messages between roles, at most
+constexpr int64_t barrierBytes = 512; ///< at most, of mbarriers and of messages between roles
 
-/// Bytes of a row as TMA takes it.
+/// Bytes of a row in shared memory, rounded up to whole panels of TMA.
 static int64_t boxRowBytes(int64_t columns, int64_t elementBytes, bool singleRows = false) {
   return sched::boxRowBytes(roundUp(columns, 16) * elementBytes, singleRows);
 }
-/// Of a row of K and one of V, or of Q and dO.
+/// Bytes in whole panels of one row of K plus one row of V, or of Q plus dO.
 static int64_t boxRowBytesOf(const LoopColumns &of, int64_t elementBytes, bool singleRows) {
   return boxRowBytes(of.d, elementBytes, singleRows) + boxRowBytes(of.dv, elementBytes, singleRows);
 }
@@ -170,12 +173,12 @@ static LoopColumns columnsOf(const PlanRequest &request, const Plan &plan) {
 /// Next to a window, and with values by relative position, what a mask adds in vectors.
 constexpr int64_t windowSlackBytes = 1024;
 
-/// Windows of dense biases in so many stages.
+/// Bytes of the windows of all dense biases in `stages` stages.
 static int64_t windowBytes(const PlanRequest &request, const Plan &plan, int64_t stages) {
   return plan.stageBiases ? stages * plan.tileQ * biasRowBytes(request, plan) : 0;
 }
 
-/// A stage's vectors: of rows, staged columns, and values by relative position.
+/// Bytes of one stage's vectors: over rows (LSE, delta, loads), by key for the mask, and relative-position values.
 static int64_t vectorBytes(const PlanRequest &request, const Plan &plan) {
   const int64_t vectors = 2 + request.rowVectors + request.stagedColumns; // LSE and delta
   return 4 * (vectors * plan.tileQ + request.relativeValues * (plan.tileQ + plan.tileK));
@@ -186,7 +189,7 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
   const int64_t e = request.elementBytes;
   const int64_t ofKeys = boxRowBytesOf(of, e, request.keyLengths),
                 ofQueries = boxRowBytesOf(of, e, request.queryLengths);
-  // dK takes V's place, and dV that of the tile of dQ, where both have the same panels.
+  // dK is stored through the bytes of V, and dV through those of dQ, if their panels are equal.
   const bool isSame = of.d == of.dv;
   auto panel = [&](int64_t columns, int64_t bytes, bool singleRows = false) {
     return sched::panelForBoxes(roundUp(columns, 16) * bytes, singleRows);
@@ -201,10 +204,10 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
          plan.stages * vectorBytes(request, plan) + barrierBytes;
 }
 
-/// Of a thread that computes: what is left of 240 beside addresses, rows and exponents.
+/// Registers of a consumer thread for tiles: 240 minus those for addresses, row vectors and exponentials.
 constexpr int64_t warpgroupRegisters = 200;
 
-/// Of warpgroup tiles, if `fixed` leaves them open.
+/// The plan with `tiles`, or nothing if `fixed` fixes a field to another value.
 static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const PlanChoice &fixed) {
   auto allows = [](const std::optional<int> &fixed, int value) { return !fixed || *fixed == value; };
   if (!allows(fixed.tileQ, tiles.tileQ) || !allows(fixed.tileK, tiles.tileK) || !allows(fixed.warps, tiles.warps) ||
@@ -220,9 +223,11 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
   return plan;
 }
 
-/// Nothing where no such tiles fit, or the request rules them out.
+/// The plan of one loop with all five products at warpgroup level; nothing if no candidate fits or the request excludes
+/// it.
 static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
-  // Its dQ is a product with rows of K that are there for all heads of a group.
+  // The loop multiplies dS with one tile of K for all heads of a group, so the heads must end their keys at the same
+  // row.
   if (!arch.warpgroups || request.deterministic || request.sumsByHead || request.endsByHead ||
       request.elementBytes != 2)
     return std::nullopt;
@@ -243,15 +248,16 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
   return std::nullopt;
 }
 
-/// Beside such a plan, of the loops over keys for what captured tensors are given: a warp has 16 rows of S and dP, and of
-/// what it adds up for a tile of a tensor. Loops over the batches that share a tile are short, and bound by what they read
-/// from level 2: the largest tile that registers hold, or two blocks on a multiprocessor, which begin and end beside each
-/// other.
+/// Candidates, in this order, for the loops over keys that compute gradients of captured tensors, in addition to a plan
+/// of the loop over queries. A warp has 16 rows of S, dP and the sums of a tensor's tile. The loop over the batches of
+/// such a tile is short and limited by reads from L2. Best is the largest tile that fits in registers, or two blocks on
+/// a multiprocessor, whose prologues and epilogues overlap.
 constexpr WarpgroupTiles warpgroupElementTiles[] = {
     {128, 128, 8, 2}, {128, 112, 8, 2}, {64, 64, 4, 2, 2}, {128, 64, 8, 2}};
 
-/// Of a thread there: S, dP and what is added up or where; of a dense tensor its elements, biases' as wide as they are, if
-/// they are not read from shared memory, and others' as floats, and what the score's gradient reads.
+/// Registers per thread of these loops: S, dP, and sums or addresses of additions. The kernel of a dense tensor also
+/// has the elements of tensors: biases in their own type unless they are read from shared memory, others as floats. It
+/// has one more tile if the score's gradient reads S.
 static double elementRegisters(const PlanRequest &request, const Plan &plan) {
   const int others = std::max(request.elementLoads - request.biases, request.biases ? 0 : 1);
   const double tile = plan.tileK / 2.0,
@@ -262,7 +268,7 @@ static double elementRegisters(const PlanRequest &request, const Plan &plan) {
   return (3 + ofTensors + ofScore) * tile + request.relativeValues * (plan.tileK / 4 + 2);
 }
 
-/// Tiles and vectors, and of biases a window of each stage.
+/// Shared memory of these loops: tiles, vectors, and windows of dense biases in each stage.
 static int64_t elementSharedBytes(const PlanRequest &request, const Plan &plan) {
   const LoopColumns of{request.headDim, request.headDimV};
   const int64_t e = request.elementBytes, held = (request.denseGradients ? plan.stages : 1) * plan.tileQ;
@@ -272,20 +278,21 @@ static int64_t elementSharedBytes(const PlanRequest &request, const Plan &plan) 
 
 static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const ArchInfo &arch,
                                                 const PlanChoice &fixed, int64_t budget) {
-  // Additions to memory want more threads in flight than two warpgroups have.
+  // Scattered additions to memory need more threads in flight than two warpgroups have.
   if (hasSmallBlocks(request) || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
     return std::nullopt;
-  // Producer warps copy for one loop, and send what they search with a copy before it, which the kernel of a dense
-  // gradient has not: each iteration brings its own Q.
+  // Producer warps serve one loop, and send the results of a search with a copy before the loop. The gradient kernel of
+  // a dense tensor has no copy before its loop, because each iteration copies its own Q.
   if (request.denseGradients && !request.denseInOneLoop)
     return std::nullopt;
-  // Where each tile of a tensor is a block's beginning, biases that TMA brings are worth their shared memory.
+  // Prefer biases copied by TMA: each tile of the tensor reads new biases, and copies hide the latency of these reads.
   for (bool stageBiases : {true, false})
     for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
       std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
       if (!plan)
         continue;
-      // A block that is alone on its multiprocessor copies for its next tile of the tensor beside the end of this one.
+      // A persistent block that is alone on its multiprocessor copies for the next tile of the tensor during the
+      // epilogue.
       plan->persistent = request.denseGradients && plan->blocksPerSm == 1;
       plan->longestFirst = plan->persistent && lastRowsSeeMost(request.mask);
       plan->stageBiases = stageBiases;
@@ -299,7 +306,7 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
   return std::nullopt;
 }
 
-/// Fields that these kernels do not have.
+/// Reports fixed fields that the backward kernels do not have, or values out of range.
 static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch) {
   Expected<void> good;
   visitSchedule(
@@ -323,9 +330,9 @@ static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch) 
   return {};
 }
 
-/// Whether the order of additions is free, and what a second loop over the tiles computes again of each element takes
-/// longer than additions of dQ: its random number does, and a function of its score. What captured tensors are given by row
-/// has that loop in any case.
+/// Whether the loop over queries may add dQ to memory. The order of additions must not be fixed, and recomputing each
+/// element in a second loop must take longer than the additions: with random numbers of dropout, or special functions
+/// of the score. Gradients of captured tensors need the second loop anyway, so that nothing would be saved.
 static bool mayAddQueries(const PlanRequest &request, const ArchInfo &arch) {
   const bool isDear = request.dropout || request.specialPerElement >= 1;
   return isDear && arch.addsVectors() && request.elementBytes == 2 && !request.deterministic &&

@@ -1,4 +1,4 @@
-//===- CostModel.cpp - Which tiles fit, and which of them are quickest ------===//
+//===- CostModel.cpp - Ranks the plans of a variant by predicted time -------===//
 
 #include "passes/analysis/cost/CostModel.h"
 
@@ -19,42 +19,44 @@
 
 using namespace attune;
 
-// Registers besides S, O and Q: what NVRTC 13.0 needs without spilling over the variants and head dims of tests/arch.
-// Kernels of equal sizes differ by up to 16; the largest count, so that a plan which is accepted rarely spills.
-static constexpr int addressRegisters = 35; // addresses and strides, a lane's place, the loop and its bounds
-static constexpr int narrowPanelRegisters =
-    15; // rows that are no whole number of 128-byte panels: addresses share less
-static constexpr int queryAddressRegisters = 12; // fragments of Q on their way from shared memory, and their addresses
-// Features peak in different places of the loop: only the one that needs most counts.
-static constexpr int boundRegisters = 3;         // a first tile and a first full tile
-static constexpr int listRegisters = 17;         // a list of tiles, whose next index is carried
-static constexpr int dropoutRegisters = 17;      // Philox's keys of each round and its state
-static constexpr int dropoutNarrowRegisters = 9; // the same beside narrow panels
+// Registers per thread in addition to S, O and Q, as NVRTC 13.0 needs them to avoid spills for the variants and head
+// dims of tests/arch. Kernels of equal sizes differ by up to 16 registers. The constants are the largest counts, so
+// that an accepted plan rarely spills.
+static constexpr int addressRegisters = 35; // addresses and strides, coordinates of the lane, the loop and its bounds
+// Rows that are not a multiple of 128-byte panels: fewer address computations can be reused.
+static constexpr int narrowPanelRegisters = 15;
+static constexpr int queryAddressRegisters = 12; // fragments of Q loaded from shared memory, and their addresses
+// Register pressure of these features peaks at different points of the loop: only the largest count is added.
+static constexpr int boundRegisters = 3;         // index of the first tile and of the first full tile
+static constexpr int listRegisters = 17;         // a list of tiles of a block pattern, with a loop-carried index
+static constexpr int dropoutRegisters = 17;      // round keys and state of Philox
+static constexpr int dropoutNarrowRegisters = 9; // additional registers of dropout with narrow panels
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns
 static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
-// Of float32, whose products are three of TF32: both parts of the operands, and sums, of the products under way.
+// A float32 product is three TF32 products: registers for the high and low parts of their operands and for their sums.
 static constexpr int tf32Registers = 64, tf32RegistersOfSecondRows = 18;
 static constexpr int tf32RegistersAbove64Columns = 26, tf32RegistersOfNarrowPanels = 11;
-static constexpr int tf32RegistersOfSecondKeys = 14; // of the fragments for keys beyond 16
-static constexpr int tf32PlaceRegisters = 10;        // where rows lie in pages, or end
+static constexpr int tf32RegistersOfSecondKeys = 14; // fragments of keys after the first 16 of a tile
+static constexpr int tf32PlaceRegisters = 10;        // page addresses of rows, or where rows end
 static constexpr int tf32DropoutRegistersOfSecondRows = 6;
-static constexpr int relativeRegisters = 1;        // a value by distance on its way from shared memory, and its address
-static constexpr int furtherRelativeRegisters = 6; // the same of each further value
-// The same where a plan is given: what leaves it worth running, with a few spills.
+static constexpr int relativeRegisters = 1;        // a relative-position value from shared memory, and its address
+static constexpr int furtherRelativeRegisters = 6; // each further relative-position value
+// Minimal counts: a plan that leaves fewer registers spills too much and is rejected. With exactly these counts a plan
+// spills a few registers.
 static constexpr int leastAddressRegisters = 24;
 static constexpr int leastDropoutRegisters = 16;
-static constexpr int leastWarpgroupRegisters = 31; // beside S, P and O of a warpgroup: m, l, addresses, the loop
+static constexpr int leastWarpgroupRegisters = 31; // m, l, addresses, the loop; without S, P and O of a warpgroup
 
-// Up to here 16 rows a warp fit the shared memory, and all columns of O a warp's registers: nothing is gained by a
-// split.
+// Up to this head dim tiles of 16 rows a warp fit in shared memory, and all columns of O fit in a warp's registers, so
+// splitting the columns over warps gains nothing.
 static constexpr int wideHeadDim = 256;
 
 //===----------------------------------------------------------------------===//
 // Bytes
 //===----------------------------------------------------------------------===//
 
-/// Bytes of dense biases that one tile of S takes: whole tiles where producer warps bring them, as TMA counts
-/// what lies outside.
+/// Bytes of dense biases that are copied for one tile of S. Tiles at the end of an axis count as whole tiles, because
+/// TMA fills elements outside of the tensor and counts their bytes.
 static double biasBytesOfTile(const PlanRequest &request, const Plan &plan) {
   return double(plan.tileQ) * plan.tileK * request.biasBytes;
 }
@@ -63,7 +65,7 @@ int64_t attune::splitsOf(const PlanRequest &request, const Plan &plan, const Arc
   if (!plan.splitKeys)
     return 1;
   const int64_t rowTiles = request.batch * request.rowHeads(plan) * request.rowTiles(plan);
-  // A launch counts the tiles of all keys, whatever the mask leaves.
+  // Like a launch, this counts the tiles of all keys, even those that the mask excludes.
   return keySplits(rowTiles, ceilDiv(request.keys, plan.tileK), int64_t(arch.smCount) * std::max(plan.blocksPerSm, 1));
 }
 
@@ -77,7 +79,7 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   cost.readBytes = queryBytes + keyBytes + B * H * tiles.visited * biasBytesOfTile(request, plan);
   cost.writtenBytes = B * H * Sq * (request.headDimV * e + 4);
   if (plan.splitKeys) {
-    // Each share's accumulator and statistics are written, and read again.
+    // The accumulator and the row statistics of each split are written, then read by the combining kernel.
     const double bytes = B * H * Sq * double(splitsOf(request, plan, arch)) * (request.headDimV + 2) * 4;
     cost.readBytes += bytes;
     cost.writtenBytes += bytes;
@@ -85,9 +87,9 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   cost.trafficBytes = cost.readBytes + cost.writtenBytes;
   cost.standardAttentionBytes = B * H * 4 * Sq * Sk * e + B * H * Sq * columns * e + B * Hkv * Sk * columns * e;
 
-  // Blocks of one head run side by side and walk K together. While K and V of the running heads stay in L2 they
-  // come from HBM once; else once for each wave of blocks.
-  const double room = 0.6 * arch.l2Bytes; // that K and V of running heads may fill
+  // Blocks of one head run concurrently and read the same K tiles at about the same time. If K and V of all running
+  // heads fit L2, they are read from HBM once, else once for each wave of blocks.
+  const double room = 0.6 * arch.l2Bytes; // the part of L2 that K and V of running heads may fill
   const double queryTiles = double(request.rowTiles(plan));
   const double running = double(arch.smCount) * std::max(plan.blocksPerSm, 1);
   const double group = plan.packGqa ? 1 : std::max(1.0, H / Hkv);
@@ -96,23 +98,26 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   double waves = std::max(1.0, std::ceil(queryTiles * group / running));
   double reads = runningHeads * headBytes > room ? waves : 1;
   if (request.maskLoadsByKey && plan.persistent) {
-    // Claimed (passes/sched/WorkOrder.h): a few rows of tiles of many heads at a time, each with the keys that it sees.
+    // Blocks claim tiles of work (passes/sched/WorkOrder.h): at a time a few row tiles of many heads run, and each row
+    // tile reads only the keys that are visible to it.
     const double most = std::max(1.0, std::floor(running * plan.tileQ / 384));
     const double together = std::ceil(B * H / std::ceil(B * H / most));
-    // The next wave comes as late as all of these keys are read: the more there are, the fewer are still there.
+    // The next wave of a head runs after the keys of all these heads have been read. The more bytes these keys have,
+    // the fewer of them are still in L2.
     const double lost = std::min(1.0, together / group * tiles.keyRows / queryTiles * columns * e / room);
     waves = std::max(1.0, keyBytes * together / running / (B * Hkv * headBytes));
     reads = 1 + (waves - 1) * lost;
   }
-  // Batches share a bias: [H, Sq, Sk].
+  // A bias has the shape [H, Sq, Sk]: all batches read the same bytes, so HBM is read once for all of them.
   const double biasBytes = H * tiles.visited * biasBytesOfTile(request, plan);
   cost.hbmReadBytes = queryBytes + std::min(keyBytes, reads * B * Hkv * headBytes) + biasBytes;
   cost.hbmBytes = cost.hbmReadBytes + cost.writtenBytes;
 }
 
-/// Registers of a variant in float32; `most` is what it takes in 16 bits. A float32 product is three TF32 products, and these
-/// set the peak of the loop, where the variant's values are mostly dead. With one stage the copies start while S is alive, so
-/// that the variant's values add to the peak. Dropout's random numbers are alive at the peak in every plan.
+/// Registers that a variant adds for float32 inputs; `most` is the count for 16-bit inputs. The three TF32 products of
+/// a float32 product set the peak of register pressure, and few of the variant's values are live there. With one stage
+/// copies start while S is live, so that the variant's values add to the peak. Dropout's random numbers are live at the
+/// peak in every plan.
 static int apartFromTf32(const PlanRequest &request, const Plan &plan, int most) {
   if (request.dropout)
     return (plan.tileK > 32 ? plan.tileK - 4 : 0) + tf32DropoutRegistersOfSecondRows * (plan.rowTilesPerWarp() - 1);
@@ -121,9 +126,9 @@ static int apartFromTf32(const PlanRequest &request, const Plan &plan, int most)
   return request.findsRows() ? std::max(most, tf32PlaceRegisters) : most;
 }
 
-/// Registers of what a variant adds to plain attention.
+/// Registers that the variant needs in addition to those of plain attention.
 static int variantRegisters(const PlanRequest &request, const Plan &plan, bool narrow) {
-  // Beside a narrow O there are few products to schedule, and more elements are under way at once.
+  // If O is narrow there are few products to schedule, and ptxas keeps more elements in flight at once.
   const int dv = int(roundUp(request.headDimV, 16)), underWay = std::max(0, 64 - dv) * 3 / 4;
   int most = 0;
   if (request.mask.kind == MaskShape::Kind::Band && request.mask.left < MaskShape::unlimited)
@@ -142,19 +147,19 @@ static int variantRegisters(const PlanRequest &request, const Plan &plan, bool n
   return most + request.uniformValues + 2 * plan.rowTilesPerWarp() * request.rowVectors;
 }
 
-/// Registers of tiles and fragments.
+/// Registers of the tiles S, P and O, of row statistics and of operand fragments.
 static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   const int rowTiles = plan.rowTilesPerWarp();
   const int d = int(roundUp(request.headDim, 16)), dv = int(request.paddedHeadDimV(plan)) / plan.dvWarps;
   if (plan.producerWarps)
     return warpgroupTileRegisters(plan.tileK, request.headDimV) + (plan.pingPong && plan.overlap ? plan.tileK / 4 : 0) +
            (plan.packGqa ? d / 4 : 0) + (request.precise ? 4 : 0);
-  const int split = request.elementBytes == 4 ? 2 : 1;  // 3xTF32 holds a high and a low part
-  int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, then P in its place; O
+  const int split = request.elementBytes == 4 ? 2 : 1;  // 3xTF32 needs a high and a low part of each operand
+  int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, whose registers P reuses; O
   if (plan.qRegisters)
     registers += rowTiles * (d / 4) * split;
   registers += 4 * rowTiles;               // m, l
-  registers += (4 * rowTiles + 8) * split; // fragments of A, and of B two deep
+  registers += (4 * rowTiles + 8) * split; // fragments of A, and double-buffered fragments of B
   return registers + (request.precise ? 4 : 0);
 }
 
@@ -168,8 +173,8 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int producerWarps, bool s
     const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
     return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
   };
-  // Searching tables of one tensor for three warpgroups, 32 spill two, and any tables for four spill more; what
-  // computes beside them holds two more, a row's words.
+  // A producer thread with 32 registers spills two of them when it searches tables of one tensor for three warpgroups,
+  // and more for four warpgroups. Consumers need two more registers then, for the mask's values of a row.
   if (const RoleRegisters roles = split(40);
       searches && values <= 1 && (consumers > 3 || tiles + leastWarpgroupRegisters + 2 <= roles.consumer))
     return roles;
@@ -187,20 +192,21 @@ static int consumerRegisters(const PlanRequest &request, const Plan &plan) {
       .consumer;
 }
 
-/// With fewer a kernel is not worth compiling.
+/// The least registers per thread with which a kernel is worth compiling.
 static int leastRegisters(const PlanRequest &request, const Plan &plan) {
   return tileRegisters(request, plan) + leastAddressRegisters + (request.dropout ? leastDropoutRegisters : 0);
 }
 
-/// What a warpgroup takes beside S, P and O. Beyond 192 columns O is more operands of a product than ptxas keeps apart
-/// from what else is alive, the more so beside special functions or Philox.
+/// Registers per thread of a warpgroup in addition to S, P and O. If O has more than 192 columns, ptxas needs more
+/// registers to keep the many accumulator operands of a product apart from other live values, and still more with
+/// special functions or Philox in the loop.
 static int warpgroupRegisters(const PlanRequest &request, const Plan &plan) {
   const int beyond = std::max<int>(0, int(request.paddedHeadDimV(plan)) / 2 - 96);
   const bool busy = request.dropout || request.specialResults() > 1;
   return leastWarpgroupRegisters + (beyond ? 2 * beyond / 3 + (busy ? 8 : 0) : 0);
 }
 
-/// What the kernel takes without spilling.
+/// The registers per thread with which the kernel does not spill.
 static int registersNeeded(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   const bool narrow = roundUp(request.headDim, 16) * request.elementBytes % 128 != 0;
   if (plan.producerWarps)
@@ -213,7 +219,7 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
     registers -= queryAddressRegisters;
   if (narrow)
     registers += narrowPanelRegisters;
-  if (plan.stages == 1) // copies start while S is alive
+  if (plan.stages == 1) // copies start while S is live
     registers += 8 + 4 * plan.rowTilesPerWarp();
   registers += arch.compilerRegisters;
   if (request.elementBytes == 4) {
@@ -221,7 +227,7 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
     registers += tf32Registers + tf32RegistersOfSecondRows * (plan.rowTilesPerWarp() - 1);
     if (wideRows)
       registers += narrow ? tf32RegistersOfNarrowPanels : tf32RegistersAbove64Columns;
-    if (wideRows || plan.tileK >= 64) // the compiler that takes more keeps more products under way
+    if (wideRows || plan.tileK >= 64) // where ptxas needs more registers, it also keeps more products in flight
       registers += arch.compilerRegisters;
     if (plan.tileK == 16)
       registers -= tf32RegistersOfSecondKeys;
@@ -234,30 +240,31 @@ int64_t attune::biasRowBytes(const PlanRequest &request, const Plan &plan) {
   return request.biases * sched::boxRowBytes(bytes);
 }
 
-/// As `sched-assign-shared-memory` places them, or up to an alignment more.
+/// The shared buffers and their sizes as `sched-assign-shared-memory` places them, rounded up to alignments.
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t e = request.elementBytes;
-  // TMA takes whole panels.
+  // TMA copies whole panels, so the columns are rounded up to panels.
   auto columns = [&](int64_t padded, bool singleRows = false) {
     return plan.producerWarps ? sched::boxRowBytes(padded * e, singleRows) / e : padded;
   };
   const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(request.paddedHeadDimV(plan)),
                 columnsOfV = columns(request.paddedHeadDimV(plan), request.keyLengths);
-  // Rows of several heads that are in registers are loaded there.
+  // Rows of Q of a packed group that are kept in registers are loaded directly, without shared memory.
   const bool loadsQ = plan.packGqa && (plan.producerWarps || plan.qRegisters);
   const int64_t queryBytes = loadsQ ? 0 : plan.queryStages * plan.tileQ * d * e;
   std::vector<SharedBuffer> buffers = {
       {"Q", queryBytes},
       {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
       {"V", roundUp(plan.stages * plan.tileK * columnsOfV * e, sched::swizzledAlignment)}};
-  if (plan.producerWarps) // two barriers a stage of each ring, and what the producer says with a stage; of a search it says
-                          // more
+  // Each ring has a full and an empty mbarrier a stage. Messages of the producer are longer if the producer searches.
+  if (plan.producerWarps)
     buffers.push_back({"barriers", (request.searches() ? 128 : 0) +
                                        16 * (2 * plan.queryStages +
                                              plan.stages * (3 + request.stagedColumns + request.relativeValues +
                                                             (plan.stageBiases ? request.biases : 0)))});
-  // With producer warps O takes Q's place row by row, where it has the same panels; else once nothing else is alive. Of shares
-  // pairs of float32 go from registers to memory, or take the place of what is no longer alive.
+  // O is stored through shared memory. If neither persistent blocks nor packed groups need a separate buffer, O reuses
+  // memory: with producer warps the rows of Q, provided that both have the same panels; without producer warps any dead
+  // buffers. With split keys, partial float32 results are stored directly from registers or through dead buffers.
   const bool hasOwnO = plan.persistent || plan.packGqa ||
                        (plan.producerWarps && (dv > d || sched::panelForBoxes(dv * e) != sched::panelForBoxes(d * e)));
   if (hasOwnO && !plan.splitKeys)
@@ -277,7 +284,7 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   return buffers;
 }
 
-/// A CPU thread computes in float32 whatever the inputs are; its tiles should stay in the core's L2 cache.
+/// The buffers of a CPU thread, which computes in float32 for all input types. They should fit in the core's L2 cache.
 static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t d = request.headDim, dv = request.headDimV;
   return {{"Q", plan.tileQ * d * 4},
@@ -291,13 +298,16 @@ static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Pl
 // Schedule
 //===----------------------------------------------------------------------===//
 
-/// How products and softmax share the multiprocessor: warpgroups take turns, one's products beside another's softmax;
-/// one alone runs both of its own side by side. Where arithmetic rules the softmax, as with dropout, its units are what
-/// warpgroups share, best in the order in which they come; unless no row waits for its other lanes, as with sigmoid: then
-/// turns keep products and arithmetic apart. Two in turn leave the tensor cores idle where one is back
-/// later than the other's products take, as at D 128: there its softmax starts beside its own product with V as well.
-/// Measured: that pays where the softmax takes between a half and the whole of a tile's products; it needs registers
-/// for half of the exponentials, as many as P has.
+/// Chooses how products overlap with softmax. By default warpgroups ping-pong: one runs its products while another runs
+/// its softmax. A single warpgroup overlaps its own product with V and its own softmax (`overlap`).
+///
+/// Ping-pong does not pay if the softmax is longer than the products and limited by arithmetic, as with dropout. The
+/// warpgroups then compete for the arithmetic units and run best without an imposed order. Exception: without row
+/// statistics, as with sigmoid, no row waits for other lanes, and ping-pong pays again.
+///
+/// With two warpgroups in ping-pong the tensor cores idle if a softmax takes longer than the other warpgroup's
+/// products, as at D 128. Overlap in addition to ping-pong was measured to pay if the softmax takes between half of the
+/// time of a tile's products and all of it. It needs registers for half of the exponentials, as many as P has.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.producerWarps)
     return;
@@ -344,8 +354,8 @@ template <typename T> static std::vector<T> choices(std::optional<T> fixed, std:
 
 static std::vector<int> warpChoices(const PlanRequest &request) { return choices(request.fixed.warps, {4, 8}); }
 
-/// How many warps may split the columns of V and O. Each repeats the work of S; for that a block has fewer rows of Q,
-/// and a warp fewer columns of O.
+/// How many warps may split the columns of V and O. Each of them computes the same S. In return a block has fewer rows
+/// of Q, and a warp fewer columns of O.
 static std::vector<int> dvWarpChoices(const PlanRequest &request) {
   const bool wide = std::max(request.headDim, request.headDimV) > wideHeadDim;
   return choices(request.fixed.dvWarps, wide ? std::vector{1, 2, 4} : std::vector{1});
@@ -360,7 +370,7 @@ static std::string orList(const auto &numbers) {
   return text;
 }
 
-/// The fields that only some targets have a use for.
+/// Checks fixed fields that only some targets support.
 static std::optional<Error> checkForms(const PlanRequest &request, const ArchInfo &arch) {
   const PlanChoice &fixed = request.fixed;
   if (fixed.blocksPerSm && *fixed.blocksPerSm < 1)
@@ -433,7 +443,7 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
     return std::nullopt;
   }
   if (usesWarpgroups(request, arch)) {
-    const std::string_view warpLevel = arch.name.substr(0, arch.name.size() - 1); // the architecture without its suffix
+    const std::string_view warpLevel = arch.name.substr(0, arch.name.size() - 1); // "sm_90" for "sm_90a"
     if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8 && *fixed.warps != 12 && *fixed.warps != 16)
       return Error{fmt::format("warps {} is not supported on {}; use 4, 8, 12 or 16", *fixed.warps, arch.name)};
     if (fixed.stages && (*fixed.stages < 2 || *fixed.stages > 8))
@@ -480,8 +490,8 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
   return std::nullopt;
 }
 
-/// Axes of the block pattern that the tile does not divide: a smaller tile wastes nothing, a larger one reads
-/// blocks that the pattern hides.
+/// The number of axes along which the tile does not divide the block pattern's blocks. A tile that divides a block
+/// wastes nothing; a larger tile reads blocks that the pattern masks.
 static int patternMisses(const PlanRequest &request, const Plan &plan) {
   int misses = 0;
   if (request.patternRows)
@@ -491,19 +501,20 @@ static int patternMisses(const PlanRequest &request, const Plan &plan) {
   return misses;
 }
 
-/// How the heads of a group and blocks share rows and keys.
+/// Whether the heads of a group are packed into one tile of rows, and whether blocks split the keys (split-KV).
 struct Sharing {
   bool packGqa, splitKeys;
 };
 
-/// Sharing is for launches whose tiles of rows leave multiprocessors idle: it is looked at for given sizes alone.
+/// The combinations of packed groups and split keys to evaluate. Both help launches with too few row tiles to occupy
+/// all multiprocessors, so they are evaluated only for given sizes (theseSizes) or if a field fixes them.
 static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo &arch) {
   const PlanChoice &fixed = request.fixed;
   const bool asked = fixed.packGqa || fixed.splitKeys;
   std::vector<Sharing> result;
   if (!fixed.packGqa.value_or(false) && !fixed.splitKeys.value_or(false))
     result.push_back({false, false});
-  constexpr int64_t rows = 64; // of a warpgroup, and of four warps
+  constexpr int64_t rows = 64; // rows of a warpgroup, or of four warps
   const int64_t blocks = request.batch * request.heads * ceilDiv(request.queries, rows);
   const bool few = request.theseSizes && !arch.isCpu() &&
                    (request.queries * request.group() <= 2 * rows || blocks < int64_t(arch.smCount));
@@ -517,8 +528,8 @@ static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo 
   return result;
 }
 
-/// The plans of blocks that share: deep rings keep memory busy, and two blocks a multiprocessor hide where each begins
-/// and ends.
+/// Adds the candidates with packed groups or split keys. Deep rings keep memory busy, and with two blocks on a
+/// multiprocessor one block computes during the prologue and epilogue of the other.
 static void addSharing(std::vector<Plan> &plans, const PlanRequest &request, bool longestFirst) {
   const PlanChoice &fixed = request.fixed;
   for (int warps : choices(fixed.warps, fixed.tileQ ? std::vector{*fixed.tileQ / 16} : std::vector{4, 8}))
@@ -539,9 +550,9 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
     return plans;
   }
   if (usesWarpgroups(request, arch)) {
-    // Four warpgroups, where they are not asked for: not beside a mask whose tiles few of 256 rows may see (+3 to +20%
-    // measured), nor with dropout (+11%), nor with fewer than 64 keys, nor beside copies of biases by element, which
-    // spill.
+    // Unless fixed by the user, four warpgroups are not a candidate for: masks where few of 256 rows may see a visited
+    // tile (measured 3 to 20% slower), dropout (11% slower), tiles of fewer than 64 keys, and biases, whose loads by
+    // element spill.
     const bool scattered = request.mask.kind == MaskShape::Kind::Fraction || request.mask.byTile || request.patternRows;
     const bool asked = fixed.warps || fixed.tileQ, three = scattered || request.dropout || request.biases;
     for (int warps : choices(fixed.warps, {4, 8, 12, 16}))
@@ -564,7 +575,8 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
         plans.push_back({tileQ, tileK, 1, 1, false, 1, longestFirst});
     return plans;
   }
-  // Fragments of float32 are split in each step: what registers spare of shared memory's time, spills take.
+  // Not for float32: it needs two parts of each fragment, and the spills cost as much as fewer shared-memory reads
+  // gain.
   const std::vector<bool> qRegisterChoices = request.elementBytes == 4 ? std::vector{false} : std::vector{false, true};
   for (int warps : warpChoices(request))
     for (int dvWarps : dvWarpChoices(request))
@@ -581,7 +593,7 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
 }
 
 std::vector<std::pair<int64_t, int64_t>> attune::rankedLengths(const PlanRequest &request) {
-  // A window is there for sequences that are longer than it.
+  // A variant with a sliding window is meant for sequences that are longer than the window.
   const bool window = request.mask.kind == MaskShape::Kind::Band && request.mask.left < MaskShape::unlimited &&
                       request.mask.right < MaskShape::unlimited;
   const int64_t shortest = window ? 2 * (request.mask.left + request.mask.right) : 1;
@@ -592,7 +604,7 @@ std::vector<std::pair<int64_t, int64_t>> attune::rankedLengths(const PlanRequest
   return lengths;
 }
 
-/// One plan serves all lengths: the geometric mean over them, of the same tokens.
+/// The geometric mean of a plan's time over rankedLengths with the same number of tokens: one plan serves all lengths.
 static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &arch) {
   const double tokens = double(request.batch) * request.queries;
   const auto lengths = rankedLengths(request);
@@ -611,17 +623,17 @@ static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &
   return std::exp(logarithms / double(lengths.size()));
 }
 
-/// What is left of a request where producer warps bring its dense biases.
+/// The request of a plan with stageBiases: dense biases are no longer loads by element, and cost fewer instructions.
 static PlanRequest withStagedBiases(PlanRequest request) {
-  constexpr double
-      loadAlu = 4,
-      readAlu = 1.5; // instructions of an element: as TileSize counts a load; half a read of two columns, and widening
+  // Instructions per element: TileSize counts 4 for a load; reading from shared memory takes half a read of two
+  // columns, and the conversion to float32.
+  constexpr double loadAlu = 4, readAlu = 1.5;
   request.elementLoads -= request.biases;
   request.aluPerElement = std::max(0.0, request.aluPerElement - request.biases * (loadAlu - readAlu));
   return request;
 }
 
-/// Fills in blocksPerSm and the cost, or the reason why the plan is impossible.
+/// Completes the plan (overlap, persistent blocks, blocksPerSm) and computes its cost, or the reason for its rejection.
 static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &arch, int64_t budget) {
   const PlanRequest request = plan.stageBiases ? withStagedBiases(asked) : asked;
   RankedPlan ranked;
@@ -637,7 +649,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   chooseOverlap(request, plan, arch);
   plan.pingPong = fixed.pingPong.value_or(plan.pingPong);
   plan.overlap = fixed.overlap.value_or(plan.overlap);
-  // Persistent where O has room beside Q, with Q copied ahead where that has room twice.
+  // Blocks are persistent if shared memory has room for both O and Q; Q has two stages if there is room for these.
   const bool splits = plan.packGqa || plan.splitKeys;
   plan.persistent = plan.producerWarps && !splits && fixed.persistent.value_or(true);
   plan.queryStages = plan.persistent ? fixed.queryStages.value_or(2) : 1;
@@ -661,12 +673,13 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
     cost.registers = cost.spills ? limit : needed;
   }
   if (ranked.accepted()) {
-    // With producer warps registers are shared out by the plan's number of blocks.
+    // With producer warps the plan fixes the number of blocks, because setmaxnreg divides the registers accordingly.
     const int most = arch.isCpu() || (plan.producerWarps && !splits) ? 1
                      : plan.producerWarps
                          ? std::min(plan.blocksPerSm, arch.blocksPerSM(plan.threads(), 1, size_t(cost.sharedBytes)))
                          : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
-    // One instruction holds a warpgroup's part of O, and what it takes beside that, within the registers of the launch.
+    // A warpgroup's accumulator O is an operand of one instruction. It must fit, with the other live registers, within
+    // the registers per thread that a block has at its launch, before setmaxnreg.
     const int64_t ofProduct = roundUp(request.headDimV, 16) / 2 + leastWarpgroupRegisters;
     if (splits && plan.producerWarps && ofProduct > arch.registersPerSM / (plan.blocksPerSm * plan.threads()))
       ranked.rejected = fmt::format("a product takes {} registers, above what {} blocks of {} threads begin with",
@@ -706,7 +719,8 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   return ranked;
 }
 
-/// Why nothing fits: the candidate with the least shared memory, or the least registers.
+/// The error if no candidate fits. It describes the candidate with the least shared memory, or with the least
+/// registers.
 static Error nothingFits(const PlanRequest &request, const std::vector<RankedPlan> &plans, const ArchInfo &arch,
                          int64_t budget) {
   const PlanChoice &fixed = request.fixed;
@@ -796,7 +810,7 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
     else if (expectedToSpill(p))
       p.demoted = "expected to spill registers";
   }
-  // Rejected plans, and ties, keep the order of the candidates: fewer warps, rows, keys and stages first.
+  // Rejected plans and ties keep the order of the candidates: fewer warps, rows, keys and stages first.
   std::vector<size_t> order(plans.size());
   std::iota(order.begin(), order.end(), 0);
   auto key = [&](size_t i) {

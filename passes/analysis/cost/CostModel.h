@@ -1,48 +1,51 @@
-//===- CostModel.h - Which tiles fit, and which of them are quickest --------===//
+//===- CostModel.h - Ranks the plans of a variant by predicted time ---------===//
 //
-// Plain C++ without MLIR. A request says what a variant needs on which architecture; the model walks every
-// candidate plan, drops those over a hard limit, and ranks the rest by predicted time.
+// Plain C++ without MLIR. A request describes what a variant needs and on which architecture. The model evaluates
+// every candidate plan, rejects plans over a hard limit, and ranks the rest by predicted time.
 //
 //     PlanRequest request;                    // sm_90, bf16, head dim 128, 16384 tokens, hidden 2048
 //     request.mask = MaskShape::causal();
 //     Expected<std::vector<RankedPlan>> plans = rankPlans(request);
 //     if (!plans)
-//       return plans.error();                 // the smallest tile does not fit: lists each buffer
+//       return plans.error();                 // even the smallest tile does not fit; the error lists each buffer
 //     plans->front().plan                     // 128 x 64, 4 warps, ...
 //     plans->front().cost.trafficBytes        // exact for this tiling
 //
-// The kernel that a plan describes (forward): one block of `warps` warps owns tileQ rows of one head. Each warp
-// owns Mw = tileQ / (16 * warps), 1 or 2, tiles of 16 rows, with all keys of a tile and all Dv columns. Above head
-// dim 256, where registers or shared memory no longer hold as much, G = dvWarps warps may share the same rows: then
-// Mw = tileQ / (16 * warps / G), each warp computes S for all keys, and accumulates Dv / G columns of O (below, Dv is
-// padded to 16 G). The block reads K and V from global memory once in any case.
+// The forward kernel of a plan: one block of `warps` warps holds tileQ rows of one head. Each warp holds Mw = tileQ /
+// (16 * warps), 1 or 2, tiles of 16 rows, with all keys of a tile and all Dv columns. Above head dim 256, where
+// registers or shared memory no longer suffice for that, G = dvWarps warps may hold the same rows. Then Mw = tileQ /
+// (16 * warps / G), and each warp computes S for all keys and accumulates Dv / G columns of O (Dv is padded to 16 G).
+// In either case the block reads K and V from global memory once.
 //
 //   shared bytes (e = bytes of an element, pad16 rounds up to 16)
-//     Q  tileQ * pad16(D) * e               O is staged over Q; "O beyond Q" is what Dv > D adds
+//     Q  tileQ * pad16(D) * e               O is stored through the bytes of Q; "O beyond Q" is what Dv > D adds
 //     K  stages * tileK * pad16(D) * e
 //     V  stages * tileK * pad16(Dv) * e
-// With producer warps (sm_90a) a warpgroup owns 64 rows, and P has registers of its own beside S. Blocks are persistent
-// where O fits beside Q, with tileQ * pad16(Dv) * e of its own, and Q has two stages where these fit too.
 //
-// With stageBiases each dense bias has stages * tileQ * tileK elements beside them. Values by distance, which a copy
-// warp computes for a tile of tileQ + tileK - 1 distances, have rings of 4 * stages bytes a distance, 8 in plans with
-// turns; what it loads by key for the mask has 4 * stages bytes a key.
+// With producer warps (sm_90a) a warpgroup holds 64 rows, and P has registers of its own in addition to S. Blocks are
+// persistent if O fits in shared memory in addition to Q, with tileQ * pad16(Dv) * e bytes of its own. Q has two stages
+// if these fit too.
 //
-//   registers per thread (an upper bound of what the kernel needs, not what ptxas takes when it has more)
+// With stageBiases each dense bias needs stages * tileQ * tileK more elements. Relative-position values, which the
+// producer warps compute for the tileQ + tileK - 1 distances of a tile, have rings of 4 * stages bytes a distance, or 8
+// in ping-pong plans. Vectors that a producer warp loads by key for the mask have 4 * stages bytes a key.
+//
+//   registers per thread (an upper bound of what the kernel needs, not what ptxas uses if more are available)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
 //     + m and l 4 Mw + fragments + addresses and bounds + dropout
 //     + loads of score and mask: 2 Mw for each vector over rows, tileK/4 for each over columns, more for each over both
-//     P overlaps S: fragments are packed as exp2 is taken.
+//     P reuses the registers of S: fragments are packed as soon as exp2 is computed.
 //
-// Traffic, exact: bytes that cross between L2 and shared memory. With the tiles of rows i = 0 .. ceil(Sq/tileQ)-1
-// and R(i) the rows of K in the tiles that i visits (tiles with a visible key, the last one cut at Sk),
+// Traffic is exact: the bytes between L2 and shared memory. With the tiles of rows i = 0 .. ceil(Sq/tileQ)-1 and R(i)
+// the number of rows of K in the tiles that i visits (tiles with a visible key, the last one cut at Sk),
 //
 //     read       B*H * ( Sq*D*e + sum_i R(i) * (D + Dv) * e )      Q; K and V
 //                B*H * visited tiles * tileQ * tileK * e           of each dense bias
 //     written    B*H * ( Sq*Dv*e + 4*Sq )                          O; LSE
 //
-// Between HBM and L2, each of Q, K, V and the biases is read once, K and V again for each wave of blocks where those of
-// the running heads do not fit L2; what is written leaves L2 when its lines are needed, or after the kernel.
+// Between HBM and L2, each of Q, K, V and the biases is read once. If K and V of the running heads do not fit L2, they
+// are read again for each wave of blocks. Written data goes from L2 to HBM when its cache lines are evicted, at the
+// latest after the kernel.
 //
 // FlashAttention's Theorem 2, O(N^2 d^2 / M), is the last term: M bounds tileQ * d, so that the sum has N * d / M
 // times N rows. Standard attention (the paper's Algorithm 0) writes S, reads it, writes P and reads it:
@@ -67,11 +70,11 @@
 
 namespace attune {
 
-/// Part of the cache key of every kernel whose schedule is "auto". Raise it whenever a ranking can change.
+/// Part of the cache key of every kernel whose schedule is "auto". Increase the number whenever a ranking can change.
 inline constexpr int costModelVersion = 24;
 
-/// Up to this head dim a kernel keeps everything in registers. Beyond it only tiles of few rows of mma.sync could,
-/// which lose more.
+/// Up to this head dim plans that are expected to spill are ranked last. Above it only small tiles of mma.sync would
+/// not spill, and small tiles lose more time than spills do.
 constexpr int spillFreeHeadDim(bool warpgroups) { return warpgroups ? 256 : 128; }
 
 /// The fields of #attn.plan.
@@ -80,43 +83,46 @@ struct Plan {
   int tileK = 0;
   int warps = 0;
   int stages = 0;          ///< 1: one K and one V buffer, two barriers a tile; >= 2: rings, one barrier a tile
-  bool qRegisters = false; ///< fragments of Q stay in registers
+  bool qRegisters = false; ///< whether fragments of Q stay in registers
   int blocksPerSm = 0;     ///< the register budget is 65536 / (blocksPerSm * threads)
   bool longestFirst = false;
-  int dvWarps = 1;          ///< warps that share the same rows and split the columns of V and O
-  int producerWarps = 0;    ///< more warps, which copy for the others; products are warpgroup-level then
-  bool persistent = false;  ///< blocks take one query tile after another; O has a place of its own
+  int dvWarps = 1;          ///< warps that hold the same rows and split the columns of V and O
+  int producerWarps = 0;    ///< warps in addition to `warps` that copy tiles; products are then warpgroup-level
+  bool persistent = false;  ///< a block computes several query tiles; O has shared memory of its own
   int queryStages = 1;      ///< stages of Q's ring in persistent blocks
-  bool pingPong = false;   ///< warpgroups ping-pong: one runs its products while another runs its softmax
-  bool overlap = false;     ///< the product with V of a tile runs beside the softmax of the next
-  bool stageBiases = false; ///< producer warps bring dense biases to shared memory; else lanes load their elements
-  bool packGqa = false;     ///< rows are those of all query heads of a key head
-  bool splitKeys = false;   ///< blocks share the keys of a tile of rows; a second kernel combines their parts
+  bool pingPong = false;    ///< warpgroups ping-pong: one runs its products while another runs its softmax
+  bool overlap = false;     ///< the product with V of a tile overlaps with the softmax of the next tile
+  bool stageBiases = false; ///< producer warps copy dense biases to shared memory; else lanes load their elements
+  bool packGqa = false;     ///< a tile's rows are the queries of all query heads of one key head
+  bool splitKeys = false;   ///< split-KV: blocks split the keys of a tile of rows; a second kernel combines them
 
   int threads() const { return (warps + producerWarps) * 32; }
-  /// Warps that split the rows.
+  /// Number of groups of warps with different rows: `warps` without those that only split columns.
   int rowWarps() const { return warps / dvWarps; }
-  /// Tiles of 16 rows that each warp owns.
+  /// Tiles of 16 rows that each warp holds.
   int rowTilesPerWarp() const { return tileQ / (16 * rowWarps()); }
-  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"; "8 warps (2 split dv)" where dvWarps is 2. A
-  /// plan that does not fit has no blocks.
+  /// "128 x 64, 4 warps, 1 stage, q in shared memory, 2 blocks per SM"; "8 warps (2 split dv)" if dvWarps is 2. The
+  /// text of a plan that does not fit lacks the blocks per SM.
   std::string text() const;
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 
-/// Registers of a thread that copies, and of one that computes, beside each other in a block: setmaxnreg shares out
-/// what the block has at its launch, and waits for ever for more. Producer warps that search the tiles to visit, or rows in pages and their end, take more,
-/// most where the `tiles` of the others, registers of S, P and O, leave it; so do those that compute `values` by
-/// distance for the others.
+/// Registers per thread of producer and consumer warps. setmaxnreg redistributes the registers that the block has at
+/// its launch; a request for more would wait for ever.
+///
+/// Producer warps need more registers if they search for the tiles to visit, find rows in pages or the end of a
+/// sequence, or compute `values` relative-position values for the consumers. A searching producer gets the most if the
+/// consumers' `tiles` (registers of S, P and O) leave room.
 struct RoleRegisters {
   int producer, consumer;
 };
 RoleRegisters roleRegisters(int consumerWarps, int producerWarps, bool searches, int values, int tiles,
                             int blocksPerSm = 1);
-/// Registers of S, P beside it, and O, without those of the exponentials that `turns` with `overlap` keep beside P.
+/// Registers per thread of S, P and O. Plans with both ping-pong and overlap need more, for exponentials in addition to
+/// P.
 int warpgroupTileRegisters(int64_t tileK, int64_t headDimV);
 
-/// The plan fields that a user fixed (attune/Schedule.h); the rest is chosen.
+/// The plan fields that a user has fixed (attune/Schedule.h). The model chooses the others.
 struct PlanChoice {
   std::optional<int> tileQ = {}, tileK = {}, warps = {}, stages = {};
   std::optional<bool> qRegisters = {};
@@ -125,7 +131,7 @@ struct PlanChoice {
   std::optional<int> queryStages = {};
   std::optional<bool> pingPong = {}, overlap = {}, stageBiases = {}, packGqa = {}, splitKeys = {};
 
-  /// What `other` fixes stands in the place of what was fixed.
+  /// Replaces fields by those that `other` fixes.
   template <typename Structure> void overrule(const Structure &other) {
     visitSchedule(
         [](auto, auto, auto &to, const auto &from) {
@@ -142,33 +148,33 @@ struct PlanChoice {
   }
 };
 
-/// The fields of a Plan, or what CompileOptions fix.
+/// All fields of a Plan, or the fields that CompileOptions fix, as a PlanChoice.
 template <typename Structure> PlanChoice choiceOf(const Structure &structure) {
   PlanChoice choice;
   assignSchedule(choice, structure);
   return choice;
 }
 
-/// The keys that the queries of a mask see, as the analysis finds them that a kernel's loops come from
-/// (MaskAnalysis.h), for one pair of lengths.
+/// The keys that are visible to each few queries, for one pair of lengths, as the mask analysis (MaskAnalysis.h) finds
+/// them for the loops of a kernel.
 struct MaskRows {
-  /// Keys in [begin, end), of which all of the queries see [fullBegin, fullEnd).
+  /// Some of the queries see keys in [begin, end), and all of them see all keys in [fullBegin, fullEnd).
   struct Keys {
     int64_t begin, fullBegin, fullEnd, end;
   };
   int64_t queries = 0, keys = 0; ///< the lengths
-  int64_t rowsEach = 16;         ///< queries of each element of `rows`
-  /// Some of these queries see something in each, and nothing elsewhere; ascending and apart.
+  int64_t rowsEach = 16;         ///< number of queries that each element of `rows` describes
+  /// For each `rowsEach` queries, ascending intervals that do not overlap. No key outside of the intervals is visible.
   std::vector<std::vector<Keys>> rows = {};
 };
 
-/// What is visible, as far as the count of tiles is concerned.
+/// Which keys a mask leaves visible, as precisely as the count of visited tiles needs it.
 struct MaskShape {
   enum class Kind : uint8_t {
-    Full,     ///< every key
-    Band,     ///< -left <= k - q <= right, or k < prefix
-    Rows,     ///< an interval for each few queries
-    Fraction, ///< unknown; `fraction` of the blocks of `grain` x `grain` hold something visible, each tile is partial
+    Full,     ///< every key is visible
+    Band,     ///< visible if -left <= k - q <= right or k < prefix
+    Rows,     ///< known intervals for each few queries
+    Fraction, ///< unknown; `fraction` of blocks of `grain` x `grain` have a visible element, every tile is partial
   };
   static constexpr int64_t unlimited = int64_t(1) << 40;
 
@@ -177,9 +183,9 @@ struct MaskShape {
   int64_t right = unlimited;
   int64_t prefix = 0;
   double fraction = 1.0;
-  int64_t grain = 1;                                      ///< of Kind::Fraction
-  bool byTile = false;                                    ///< of Kind::Rows: tiles are asked one by one
-  std::shared_ptr<const std::vector<MaskRows>> rows = {}; ///< of Kind::Rows: for the lengths that plans are ranked for
+  int64_t grain = 1;                                      ///< for Kind::Fraction
+  bool byTile = false;                                    ///< for Kind::Rows: the kernel tests tiles one by one
+  std::shared_ptr<const std::vector<MaskRows>> rows = {}; ///< for Kind::Rows: one element for each of rankedLengths
 
   static MaskShape full() { return {}; }
   static MaskShape causal() { return band(unlimited, 0); }
@@ -195,7 +201,8 @@ struct MaskShape {
   }
 };
 
-/// What to plan for. Sizes only rank; a plan is correct for every size.
+/// The properties of a program that the cost model reads. Sizes only affect the ranking; a plan is correct for every
+/// size.
 struct PlanRequest {
   std::string arch = "sm_90";
   int elementBytes = 2; ///< 2 for f16 and bf16, 4 for f32
@@ -203,74 +210,76 @@ struct PlanRequest {
   int headDimV = 128;
   int64_t sramBudget = 0; ///< bytes of shared memory per block; 0 is the device's opt-in limit
   bool dropout = false;
-  bool deterministic = false;      ///< gradients are the same bits in each launch
-  bool elementGradients = false;   ///< loops give captured tensors something for each element of S
-  bool scatteredGradients = false; ///< some of these are added to memory element by element, not by diagonal
-  bool denseGradients = false;     ///< tiles of some have a kernel of their own
-  bool denseInOneLoop = true;      ///< of that kernel: batches and heads are iterations of one loop, without a search
-  bool gradientReadsScore = false; ///< that of the score is computed from Q K, which is kept until then
-  bool sumsByHead = false;         ///< heads of a group sum by key what is theirs alone
-  std::string packFault = {};      ///< why the query heads of a key head cannot share a tile's rows, or ""
-  bool precise = false;            ///< exp2 and the score's functions to float32 accuracy
-  double specialPerElement = 0;    ///< special-function results of the score, besides the normaliser's
-  double normaliserSpecial = 1;    ///< those of the normaliser for each element of S: softmax's exp2
+  bool deterministic = false;      ///< gradients must be bitwise the same in each launch
+  bool elementGradients = false;   ///< a loop adds to gradients of captured tensors for each element of S
+  bool scatteredGradients = false; ///< some of these additions are atomic per element instead of per diagonal
+  bool denseGradients = false;     ///< a captured tensor indexed by q and k has a gradient kernel of its own
+  bool denseInOneLoop = true;      ///< that kernel loops over batches and heads in one loop, without a search
+  bool gradientReadsScore = false; ///< the score's gradient reads S, which stays in registers until then
+  bool sumsByHead = false;         ///< gradients need a sum for each key and query head, not only for each key head
+  std::string packFault = {};      ///< why a tile cannot hold the rows of all query heads of a key head, or ""
+  bool precise = false;            ///< exp2 and the score's functions have float32 accuracy
+  double specialPerElement = 0;    ///< special-function results of the score for each element of S
+  double normaliserSpecial = 1;    ///< special-function results of the normaliser for each element of S: 1 for exp2
   double aluPerElement = 0;        ///< other instructions of the score region for each element of S
-  bool rowStatistics = true;       ///< P of a tile waits for what the normaliser keeps of its rows, as a maximum
-  int uniformValues = 0;           ///< values of score and mask that the whole block shares: run-time scalars, loads
-  int rowVectors = 0;              ///< vectors over rows that the loop keeps: loads indexed by q
+  bool rowStatistics = true;       ///< P of a tile depends on statistics of its rows, such as the row maximum
+  int uniformValues = 0;           ///< values of score and mask that are uniform over the block: scalars, loads
+  int rowVectors = 0;              ///< vectors over rows that stay live in the loop: loads indexed by q
   int columnVectors = 0;           ///< vectors over the keys of a tile: loads indexed by k
-  int stagedColumns = 0; ///< of the mask's, those of four bytes that a producer warp loads: not among columnVectors
+  int stagedColumns = 0; ///< 4-byte vectors by key of the mask that a producer warp loads; not in columnVectors
   int elementLoads = 0;  ///< loads indexed by q and k
-  int biases = 0;        ///< of elementLoads, those of floats at [.., q, k], which plans with stageBiases copy
-  int biasBytes = 0;     ///< of an element of each
-  int relativeValues =
-      0; ///< values by q - k that the producer warps compute for the others: not among the counts above
-  bool maskLoadsByKey = false;  ///< the mask decides tile by tile
+  int biases = 0;        ///< those of elementLoads that read floats at [.., q, k]; stageBiases copies them
+  int biasBytes = 0;     ///< sum of the element sizes of all biases
+  /// Relative-position values that the producer warps compute for the consumers. The counts above do not include them.
+  int relativeValues = 0;
+  bool maskLoadsByKey = false;  ///< the mask loads values by key, so that tiles are tested one by one
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
   MaskShape mask;
-  /// What mask and block pattern leave by the values of captured tensors, where these are known: tiles are counted by it.
+  /// The visible tiles for the actual values of captured tensors, if these are known. Tiles are then counted exactly.
   std::shared_ptr<const TileMap> tiles = {};
-  bool keyLengths = false;    ///< sequences have lengths of their own: rows of a tile of keys may end within it
-  bool queryLengths = false;  ///< the same of queries, of gradients: dK and dV are sums over their rows
-  bool endsByHead = false;    ///< the heads of a group end their keys apart: what one may read is no row of another
-  int64_t pageSize = 0;       ///< keys of a page, 0 where rows lie in one piece
-  int64_t patternRows = 0;    ///< block pattern: queries of a block, 0 without a pattern
-  int64_t patternColumns = 0; ///< and keys
+  bool keyLengths = false;    ///< each sequence has its own key length, which may end within a key tile
+  bool queryLengths = false;  ///< the same for queries, in the backward pass only: dK and dV sum over query rows
+  bool endsByHead = false;    ///< the key length may differ between the heads of a group
+  int64_t pageSize = 0;       ///< keys per page; 0 if the rows of K and V are contiguous
+  int64_t patternRows = 0;    ///< block pattern: queries per block, 0 without a pattern
+  int64_t patternColumns = 0; ///< block pattern: keys per block
   int64_t batch = 4, heads = 16, headsKv = 16, queries = 4096, keys = 4096;
-  bool theseSizes = false; ///< rank for these sizes alone, not for shorter and longer sequences of as many tokens, too
+  bool theseSizes = false; ///< rank for these sizes only; else also for other lengths with as many tokens
   PlanChoice fixed;
 
   /// Query heads for each key head.
   int64_t group() const { return headsKv > 0 ? std::max<int64_t>(1, heads / headsKv) : 1; }
-  /// Heads of a batch whose rows a plan's tiles hold, and queries of a tile.
+  /// The number of heads with row tiles of their own: key heads if groups are packed, else query heads.
   int64_t rowHeads(const Plan &plan) const { return plan.packGqa ? headsKv : heads; }
+  /// The number of different queries in a tile of rows.
   int64_t tileQueries(const Plan &plan) const {
     return plan.packGqa ? std::max<int64_t>(1, plan.tileQ / group()) : plan.tileQ;
   }
-  /// Tiles of rows of such a head.
+  /// The number of row tiles of each of the rowHeads.
   int64_t rowTiles(const Plan &plan) const {
     const int64_t rows = queries * (plan.packGqa ? group() : 1);
     return (rows + plan.tileQ - 1) / plan.tileQ;
   }
-  /// Special-function results for each element of S, the normaliser's included.
+  /// Special-function results for each element of S, of score and normaliser.
   double specialResults() const { return normaliserSpecial + specialPerElement; }
-  /// Columns of V and O as tiles hold them: 16, the matrix instruction's, for each of the warps that split them.
+  /// Columns of V and O in tiles: padded so that each warp that splits the columns has a multiple of 16, as mma.sync
+  /// needs.
   int64_t paddedHeadDimV(const Plan &plan) const;
-  /// Whether a warp of the producer looks in tables for the tiles to visit.
+  /// Whether a producer warp searches tables for the tiles to visit.
   bool searches() const { return patternRows > 0 || maskLoadsByKey; }
-  /// Whether one finds rows in pages, or where they end.
+  /// Whether a producer warp looks up the pages of rows, or where the rows of a sequence end.
   bool findsRows() const { return keyLengths || pageSize > 0; }
 
-  /// 16384 tokens of hidden size 2048 in sequences of `length`, as in the FlashAttention papers.
+  /// Sets the sizes of the FlashAttention papers: 16384 tokens of hidden size 2048, in sequences of `length`.
   void setReferenceSizes(int64_t length = 4096);
 };
 
-/// The lengths of queries and keys that plans for every size are ranked for: an eighth to four times the request's, each
-/// twice the one before.
+/// The (queries, keys) lengths for which a plan for every size is ranked: 1/8, 1/4, 1/2, 1, 2 and 4 times those of the
+/// request.
 std::vector<std::pair<int64_t, int64_t>> rankedLengths(const PlanRequest &request);
 
-/// Whether its plans have producer warps and warpgroup-level products: 16-bit inputs and head dims of one instruction, on
-/// an architecture that has them.
+/// Whether the request's plans have producer warps and warpgroup-level products. This needs an architecture with
+/// warpgroups, 16-bit inputs and head dims up to 256, the most columns of one instruction.
 bool usesWarpgroups(const PlanRequest &request);
 
 struct SharedBuffer {
@@ -278,60 +287,65 @@ struct SharedBuffer {
   int64_t bytes;
 };
 
-/// What a plan costs. Seconds are those of each unit if it alone limited the kernel, spread over all SMs.
+/// The predicted cost of a plan. The seconds of a unit are the kernel's time if that unit alone limited the kernel.
 struct PlanCost {
-  double readBytes = 0;    ///< from L2 to shared memory or registers: exact for this tiling, but for what the values of
-                           ///< captured tensors hide; for MaskShape::Fraction the expected value
-  double writtenBytes = 0; ///< from there to L2
-  double hbmReadBytes = 0; ///< from HBM to L2: what is read once, and what the order of work reads again
+  /// From L2 to shared memory or registers. Exact for this tiling, unless values of captured tensors mask more
+  /// tiles. An expected value for MaskShape::Fraction.
+  double readBytes = 0;
+  double writtenBytes = 0; ///< from shared memory or registers to L2
+  double hbmReadBytes = 0; ///< from HBM to L2: each tensor once, and K and V again where the order of work evicts them
   double trafficBytes = 0; ///< readBytes + writtenBytes
-  double hbmBytes = 0;     ///< hbmReadBytes + writtenBytes: what is written leaves L2 sooner or later
-  double standardAttentionBytes = 0; ///< reads and writes of S and P included
+  double hbmBytes = 0;     ///< hbmReadBytes + writtenBytes: all written bytes go to HBM sooner or later
+  double standardAttentionBytes = 0; ///< traffic of unfused attention, which writes and reads S and P
   double mmaSeconds = 0;
   double specialSeconds = 0;
   double aluSeconds = 0;
   double sharedSeconds = 0;
-  double hbmSeconds = 0; ///< of hbmBytes
+  double hbmSeconds = 0; ///< time to move hbmBytes
   double totalSeconds = 0;
-  double mixSeconds = 0;   ///< with producer warps, the geometric mean over rankedLengths;
-                           ///< totalSeconds without, and where only the request's sizes count
-  double visitedTiles = 0; ///< tiles of S over all heads
-  double partialTiles = 0; ///< of these, those that evaluate the mask
-  double allTiles = 0;     ///< with those that are not visited
-  int64_t keySplits = 1;   ///< blocks that share the keys of a tile of rows
-  int registers = 0;       ///< taken per thread
-  bool spills = false;     ///< takes all there are and more: the device compiler is expected to spill some
-  int registerLimit = 0;   ///< what blocksPerSm leaves for each thread
+  /// The time by which plans are ranked: the geometric mean of totalSeconds over rankedLengths. Equal to totalSeconds
+  /// for plans without producer warps and for requests with theseSizes.
+  double mixSeconds = 0;
+  double visitedTiles = 0; ///< visited tiles of S over all heads
+  double partialTiles = 0; ///< visited tiles that evaluate the mask
+  double allTiles = 0;     ///< all tiles of S, visited or not
+  int64_t keySplits = 1;   ///< splits of the keys of a tile of rows (split-KV)
+  int registers = 0;       ///< registers used per thread
+  bool spills = false;     ///< the kernel needs more registers than the limit, so that ptxas is expected to spill
+  int registerLimit = 0;   ///< registers available per thread with blocksPerSm blocks
   std::vector<SharedBuffer> shared;
   int64_t sharedBytes = 0;
   int64_t sramBudget = 0;
   int blocksPerSm = 0;
-  /// Seconds of each unit if it alone limited the kernel, the busiest first: "tensor cores", "shared memory", ...
+  /// Seconds of each unit if that unit alone limited the kernel, the busiest first: "tensor cores", "shared memory",
+  /// ...
   std::vector<std::pair<std::string_view, double>> units;
-  std::string limitedBy; ///< the unit that is busiest: "tensor cores"
+  std::string limitedBy; ///< the busiest unit: "tensor cores"
   std::string busy;      ///< how busy each unit is: "tensor cores 41%, shared memory 24%, ..."
 };
 
 struct RankedPlan {
   Plan plan;
   PlanCost cost;
-  std::string rejected; ///< empty, or the limit that the plan breaks; no times are predicted then
-  std::string demoted;  ///< empty, or why it stands behind accepted plans that are predicted to be slower: "the tile
-                        ///< does not divide the block pattern"
+  std::string rejected; ///< empty, or the limit that the plan exceeds; a rejected plan has no predicted times
+  /// Empty, or why the plan is ranked after accepted plans that are predicted to be slower: "the tile does not divide
+  /// the block pattern".
+  std::string demoted;
 
   bool accepted() const { return rejected.empty(); }
 };
 
-/// Every candidate: accepted ones first, quickest first, then the rejected. Among accepted ones those whose tiles
-/// divide the block pattern come first, then, up to spillFreeHeadDim, those that keep everything in registers. Fixed
-/// fields of the request restrict the candidates. The order is deterministic. Errors: an unknown architecture, a head
-/// dim or field out of range, or no candidate that fits.
+/// Returns all candidates in a deterministic order: accepted plans by predicted time, then rejected plans. Accepted
+/// plans whose tiles divide the block pattern come before those whose tiles do not. Up to spillFreeHeadDim, plans that
+/// are not expected to spill come before those that are. Fixed fields of the request restrict the candidates. Errors:
+/// an unknown architecture, a head dim or field out of range, or no candidate that fits.
 Expected<std::vector<RankedPlan>> rankPlans(const PlanRequest &request);
 
-/// Bytes of a row of a window of each bias, in panels as TMA takes them.
+/// Shared memory, in bytes, of one query row of the tile.window of each bias, summed over the biases: whole panels of
+/// TMA.
 int64_t biasRowBytes(const PlanRequest &request, const Plan &plan);
 
-/// The first of rankPlans.
+/// The first plan of rankPlans.
 Expected<RankedPlan> choosePlan(const PlanRequest &request);
 
 } // namespace attune

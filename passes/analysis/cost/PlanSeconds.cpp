@@ -1,4 +1,4 @@
-//===- PlanSeconds.cpp - How long a plan takes -------------------------------===//
+//===- PlanSeconds.cpp - Predicts the time of a plan -------------------------===//
 
 #include "passes/analysis/cost/PlanSeconds.h"
 
@@ -19,60 +19,61 @@ using namespace attune;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Cycles and counts that no data sheet has. Instructions are per element of S; cycles are of one SM.
+/// Constants that no data sheet has, for kernels without producer warps. Instructions are per element of S; cycles are
+/// of one SM.
 struct Calibration {
-  double mmaScale;         ///< on ArchInfo's rate of the tensor cores
-  double sharedScale;      ///< on its rate of shared memory: above 1, as reads hide better than the other units' work
-  double overlapLoss;      ///< share of the units' time that 8 warps leave unhidden behind the busiest unit
-  double overlapExponent;  ///< unhidden share falls as (8 / warps per SM) ^ exponent
-  double fewWarpsExponent; ///< the same below 8 warps: two warps a scheduler hide each other's latency, one cannot
-  double oneBlockLoss;     ///< factor on it when one block has the SM: its warps meet at the same barriers
+  double mmaScale;    ///< factor on ArchInfo's rate of the tensor cores
+  double sharedScale; ///< factor on ArchInfo's rate of shared memory; above 1, because reads overlap well
+  double overlapLoss; ///< fraction of the other units' time that does not overlap with the busiest, at 8 warps per SM
+  double overlapExponent;  ///< overlapLoss is multiplied by (8 / warps per SM) ^ overlapExponent
+  double fewWarpsExponent; ///< the exponent below 8 warps: two warps a scheduler hide latencies, one does not
+  double oneBlockLoss;     ///< factor on overlapLoss if one block has the SM: all its warps wait at the same barriers
   double softmaxAlu;       ///< scale-subtract, max, sum, half a pack
   double dropoutAlu;       ///< Philox 4x32-7 over the 8 elements of a call, compare and select
   double preciseAlu;       ///< range reduction of an accurate exp2
   double barrierCycles;    ///< one block-wide barrier, for each warp of the block
-  double tileCycles;       ///< latency of a tile's row statistics, loop and copies that only other blocks hide
-  double latencyCycles;    ///< a copy from L2 that nothing hides
+  double tileCycles;       ///< latency of row statistics, loop and copies of a tile, which only other blocks hide
+  double latencyCycles;    ///< latency of a copy from L2
   double blockCycles;      ///< prologue and epilogue of a block
   double float32MmaFactor; ///< m16n8k8 TF32 three times, each at half the rate of bf16
-  double float32Shared;    ///< V has no transposed 32-bit ldmatrix
-  double lastRows;         ///< of a tile of rows: what the multiprocessors wait for the last
+  double float32Shared;    ///< factor on shared-memory reads: V has no transposed 32-bit ldmatrix
+  double lastRows;         ///< idle time of an SM at the end of the kernel, as a fraction of a row tile's time
   double launchSeconds;
-  double memoryLatency;  ///< seconds from a copy's start to its bytes, under load
-  double combineSeconds; ///< of the kernel that combines shares of keys
-  double splitsSeconds;  ///< of it, for those that it reads at once
+  double memoryLatency;  ///< seconds from the start of a copy to the arrival of its bytes, under load
+  double combineSeconds; ///< time of the kernel that combines the splits of the keys
+  double splitsSeconds;  ///< additional time of that kernel for each `splitsAtOnce` splits
 };
-/// The same with producer warps.
+/// The constants for kernels with producer warps.
 struct WarpgroupCalibration {
-  double softmaxAlu;   ///< instructions of an element beside those that `warpgroupCycles` counts: maxima, packs, moves
-  double aluShare;     ///< of those: what wgmma and special functions do not hide
-  double specialShare; ///< the same of special functions
-  double scoreCycles;  ///< of a warpgroup's tile, for each instruction that its score has for an element: parts of rows
-  double relativeCycles;   ///< for each key, of a value that a warpgroup reads by distance in front of its products
-  double tileCycles;       ///< of a warpgroup's tile: latencies of products, rows' lanes and barriers
-  double barrierCycles;    ///< more for each other warpgroup
-  double ownOverlap;       ///< part of the shorter of products and softmax that one warpgroup alone hides
-  double pingPongOverlap;  ///< the same of two in turn, whose softmax begins beside their own product with V
-  double withoutPingPong;  ///< of each other warpgroup's products, what it waits for without turns
-  double boxRowCycles;     ///< of TMA, for a row of a box
-  double unalignedFactor;  ///< on it
-  double wideTile;         ///< tiles of more than 128 keys: longer code and more live registers
-  double stageCycles;      ///< of a tile: rings pass on
-  double thirdStageCycles; ///< what a third stage hides of it
-  double maskShare;        ///< on the arithmetic of a mask: it stands alone
-  double nextTileCycles;   ///< of a block's tile of rows, where copies for the next have begun
+  double softmaxAlu;      ///< instructions of an element that `warpgroupCycles` does not count: maxima, packs, moves
+  double aluShare;        ///< fraction of arithmetic that does not overlap with wgmma and special functions
+  double specialShare;    ///< fraction of special functions that does not overlap
+  double scoreCycles;     ///< per-row cycles of a warpgroup's tile for each instruction of the score
+  double relativeCycles;  ///< cycles for each key of a relative-position value, which is read before the products
+  double tileCycles;      ///< latencies of products, of row reductions over lanes and of barriers, per warpgroup's tile
+  double barrierCycles;   ///< more of tileCycles for each additional warpgroup
+  double ownOverlap;      ///< overlapped fraction of the shorter of products and softmax, with a single warpgroup
+  double pingPongOverlap; ///< the same fraction for two warpgroups with both ping-pong and overlap
+  double withoutPingPong; ///< wait for each other warpgroup without ping-pong, in units of that warpgroup's products
+  double boxRowCycles;    ///< cycles of TMA for a row of a box
+  double unalignedFactor; ///< factor on boxRowCycles for rows that are not a multiple of 32 bytes
+  double wideTile;        ///< factor on tiles of more than 128 keys: longer code and more live registers
+  double stageCycles;     ///< cycles of a tile to release and refill the stages of rings
+  double thirdStageCycles; ///< cycles of stageCycles that a third stage hides
+  double maskShare;        ///< factor on the arithmetic of a mask, which overlaps with nothing
+  double nextTileCycles;   ///< cycles between row tiles of a persistent block, whose next copies have begun
   double blockCycles;      ///< prologue and epilogue of a block
-  double ownTiles; ///< of what a warpgroup passes over, as its own rows do not see it: the part that nobody waits for
-  double lastRows; ///< as above
+  double ownTiles;         ///< fraction of the time of tiles masked for a warpgroup's own rows that skipping saves
+  double lastRows;         ///< as in Calibration
 };
 
 } // namespace
 
-// Least squares over 136 timings, as measured, of 39 prototype configurations in three runs on one H200: bf16, D 32 to
-// 256, S 1024 to 16384, plain, causal, dropout, softcap, ALiBi. On these same timings, S = 1024 at half weight, the
-// error is 3.8% (root mean square); no others were held back. Not measured: fewWarpsExponent, preciseAlu, the float32
-// factors, the CPU, and every architecture but sm_90, which differ through ArchInfo's rates. oneBlockLoss is a
-// little above its best fit, so that of near ties at D >= 192 the one with two blocks per SM is taken.
+// Least-squares fit to 136 timings of 39 prototype configurations, in three runs on one H200: bf16, D 32 to 256, S 1024
+// to 16384, plain, causal, dropout, softcap, ALiBi. On these timings, S = 1024 at half weight, the root mean square
+// error is 3.8%; no timings were held back for validation. Not measured: fewWarpsExponent, preciseAlu, the float32
+// factors, the CPU, and all architectures except sm_90; other architectures only differ in ArchInfo's rates.
+// oneBlockLoss is slightly above its best fit, so that at D >= 192 plans with two blocks per SM win near ties.
 static constexpr Calibration calibration = {
     .mmaScale = 0.937,
     .sharedScale = 1.25,
@@ -96,11 +97,11 @@ static constexpr Calibration calibration = {
     .splitsSeconds = 0.8e-6,
 };
 
-// A random search over timings of one H200: 41 cases with all their plans (odd lengths, D 40 to 256, masks, biases,
-// dropout, grids of 8 to 4,096 blocks; bench/tuning.py), 34 with two or three plans (lengths 1,024 to 16,384) and 20 with
-// the 24 that the model ranked first. From the round numbers at which it began, it gained a twelfth of the error. On
-// these timings the best plan by the model is within 10% of the best of all in 94 cases, 1.8% from it in the geometric
-// mean; none were held back.
+// Found by random search on timings of one H200: 41 cases with all their plans (odd lengths, D 40 to 256, masks,
+// biases, dropout, grids of 8 to 4,096 blocks; bench/tuning.py), 34 cases with two or three plans (lengths 1,024 to
+// 16,384) and 20 cases with the 24 plans that the model ranked first. The search began at round numbers and reduced the
+// error by a twelfth. On these timings the plan that the model ranks first is within 10% of the fastest plan in 94
+// cases, and 1.8% slower in the geometric mean; no timings were held back for validation.
 static constexpr WarpgroupCalibration warpgroupCalibration = {
     .softmaxAlu = 6,
     .aluShare = 0.52,
@@ -145,17 +146,17 @@ static void setBusy(PlanCost &cost, const ArchInfo &arch) {
 }
 
 namespace {
-/// Cycles of one SM.
+/// Predicted cycles of one SM.
 struct TileCycles {
-  double mma, special, alu, shared; ///< of each unit for one tile
+  double mma, special, alu, shared; ///< busy cycles of each unit for one tile
   double maskAlu;                   ///< arithmetic of the mask for one partial tile
-  double tile;                      ///< one tile, its units overlapping
-  double maskOfTile;                ///< what the mask adds to a partial tile
+  double tile;                      ///< time of one tile, with overlapping units
+  double maskOfTile;                ///< additional time of a partial tile
   double block;                     ///< prologue and epilogue of a block
 };
 } // namespace
 
-/// Tiles of a block as its warpgroups see them: each passes over those that its own 64 rows do not see.
+/// The visited tiles, reduced by those that a warpgroup skips because all their keys are masked for its own 64 rows.
 static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const TileCount &tiles) {
   const bool passes =
       request.tiles || request.mask.kind == MaskShape::Kind::Band || request.mask.kind == MaskShape::Kind::Rows;
@@ -169,8 +170,9 @@ static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const Ti
   return own;
 }
 
-/// The same of blocks that share rows and keys, in waves. Blocks of one multiprocessor with producer warps hide each other's
-/// latencies, of which a tile's time mostly is; without, a tile's time counts those that share the multiprocessor.
+/// The cycles of the busiest multiprocessor for plans with packed groups or split keys, whose blocks run in waves. With
+/// producer warps, a tile's time is mostly latency, which the blocks of one multiprocessor hide for each other. Without
+/// producer warps, the tile times of the blocks on one multiprocessor add up.
 static double sharedCycles(const PlanRequest &request, const Plan &plan, const TileCount &tiles, const ArchInfo &arch,
                            const TileCycles &of) {
   const double rows = double(request.batch * request.rowHeads(plan) * request.rowTiles(plan));
@@ -181,7 +183,7 @@ static double sharedCycles(const PlanRequest &request, const Plan &plan, const T
   return waves * (std::ceil(keyTiles / splits) * of.tile * atOnce + of.block * beside);
 }
 
-/// Cycles that the busiest multiprocessor takes for the tiles of all blocks, each given as cycles of one multiprocessor.
+/// The cycles of the busiest multiprocessor, from the cycles `of` one tile on one multiprocessor.
 static double busiestCycles(const PlanRequest &request, const Plan &plan, const TileCount &tiles, const ArchInfo &arch,
                             const TileCycles &of) {
   if (plan.packGqa || plan.splitKeys)
@@ -191,30 +193,31 @@ static double busiestCycles(const PlanRequest &request, const Plan &plan, const 
   const TileCount own = ownTiles(request, plan, tiles);
   const double work = heads * (own.visited * of.tile + own.partial * of.maskOfTile) + blocks * of.block;
   const double block = work / blocks, longest = tiles.longest * of.tile + of.block;
-  // Blocks that start late share their multiprocessor with fewer others, which wins back half.
+  // In the last wave fewer blocks share a multiprocessor and run faster, which regains half of the lost time.
   if (!plan.producerWarps && request.mask.kind == MaskShape::Kind::Full)
     return block * (std::ceil(blocks / sms) + blocks / sms) / 2;
-  // The expected number of rounds where the sizes are not these alone.
+  // The number of waves: exact for given sizes, else the expected number, because sizes vary.
   auto iterations = [&](double tilesOfRows) {
     const double each = tilesOfRows / sms;
     return request.theseSizes ? std::ceil(each) : std::max(1.0, each + 0.5);
   };
-  // Who is free takes the next tile of rows, the long ones first: short ones fill the gaps.
+  // A block that is free takes the next row tile, long tiles first, so that short tiles fill the gaps at the end.
   const double last = plan.producerWarps ? warpgroupCalibration.lastRows : calibration.lastRows;
   const double filled = std::max(work / sms + last * block, longest);
   if (!plan.producerWarps || (plan.persistent && request.searches()))
     return filled;
-  if (tiles.longest * rows < 1.3 * tiles.visited) // all about equally long
+  if (tiles.longest * rows < 1.3 * tiles.visited) // all row tiles take about the same time
     return block * iterations(blocks);
   if (!plan.persistent)
     return filled;
-  // Rounds (passes/sched/WorkOrder.h): of pairs, each as long as the others.
+  // Persistent blocks take pairs of row tiles, a long and a short one; all pairs take the same time
+  // (sched/WorkOrder.h).
   if (blocks <= sms)
     return longest;
   return plan.longestFirst ? std::max(longest, 2 * block * iterations(blocks / 2)) : work / sms + longest;
 }
 
-/// Seconds of each unit, and of all.
+/// Sets the seconds of each unit and of the kernel on a GPU.
 static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                           const ArchInfo &arch, const TileCycles &of) {
   const double clock = arch.clockGHz * 1e9, heads = double(request.batch * request.rowHeads(plan));
@@ -227,7 +230,8 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   const double cycles = busiestCycles(request, plan, tiles, arch, of);
   double seconds = std::max(cycles / clock, cost.hbmSeconds);
   if (plan.producerWarps && (plan.packGqa || plan.splitKeys)) {
-    // Memory is as quick as the bytes that are on their way are many, and softmax hides behind it but for a part.
+    // Memory throughput is limited by latency: bytes in flight divided by memoryLatency. The computation overlaps with
+    // the copies only in part, so the two times are combined by a 4-norm.
     const double tileBytes = double(plan.tileK) * (request.headDim + request.headDimV) * request.elementBytes;
     const double onTheirWay = arch.smCount * std::max(plan.blocksPerSm, 1) * plan.stages * tileBytes;
     const double memory = std::max(cost.hbmSeconds, cost.hbmReadBytes * calibration.memoryLatency / onTheirWay);
@@ -240,21 +244,21 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   setBusy(cost, arch);
 }
 
-/// Without producer warps: all warps of a block do all of the work.
+/// Sets the seconds of a plan without producer warps, where all warps both copy and compute.
 static void setWarpSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                            const ArchInfo &arch) {
   const Calibration &c = calibration;
   const double tileQ = plan.tileQ, tileK = plan.tileK, e = request.elementBytes;
   const double d = roundUp(request.headDim, 16), dv = request.paddedHeadDimV(plan);
   const double elements = tileQ * tileK;
-  // Warps that split dv compute the same S and P, each for itself.
+  // Warps that split the columns of V compute the same S and P redundantly.
   const double copies = plan.dvWarps;
   const double heads = double(request.batch) * request.heads;
   const double blocks = heads * ceilDiv(request.queries, plan.tileQ);
   const double clock = arch.clockGHz * 1e9;
   const bool f32 = request.elementBytes == 4;
 
-  // Cycles of one SM for one tile, unit by unit.
+  // Busy cycles of each unit of one SM for one tile.
   const double mmaRate = c.mmaScale * arch.mmaTflops * 1e12 / (arch.smCount * clock);
   const double flops = 2 * elements * (copies * d + dv) * (f32 ? c.float32MmaFactor : 1);
   const double mma = flops / mmaRate;
@@ -264,7 +268,8 @@ static void setWarpSeconds(PlanCost &cost, const PlanRequest &request, const Pla
   const double writeBytes = tileK * (d + dv) * e;
   const double shared =
       (readBytes * (f32 ? c.float32Shared : 1) + writeBytes) / (c.sharedScale * arch.sharedBytesPerClockPerSM);
-  // Four schedulers issue one warp instruction each: an mma of 4096 flops, an ldmatrix of 512 bytes, 32 exp2.
+  // Each of four schedulers issues one warp instruction a cycle: an mma of 4096 flops, an ldmatrix of 512 bytes, 32
+  // exp2.
   const double issue = (flops / 4096 + readBytes / 512 + copies * elements / 32) / 4;
   double aluPerElement = c.softmaxAlu + request.aluPerElement;
   if (request.dropout)
@@ -282,10 +287,10 @@ static void setWarpSeconds(PlanCost &cost, const PlanRequest &request, const Pla
       std::min(1.0, c.overlapLoss * std::pow(8 / warps, exponent) * (residentBlocks == 1 ? c.oneBlockLoss : 1));
   const double busiest = std::max({mma, special, alu, shared});
   double tile = busiest + loss * (mma + special + alu + shared - busiest);
-  // Other blocks of the SM work while one waits at its barrier.
+  // While a block waits at a barrier, the other blocks of the SM compute.
   const double barriers = plan.stages == 1 ? 2 : 1;
   tile += (c.tileCycles + barriers * c.barrierCycles * plan.warps) / residentBlocks;
-  // With single buffers V(n) arrives during QK(n), and K(n+1) during the softmax and PV(n).
+  // With one stage, V(n) is copied during QK(n), and K(n+1) during the softmax and PV(n).
   if (plan.stages == 1)
     tile += std::max(0.0, c.latencyCycles - tile * residentBlocks / 2) / residentBlocks;
   else
@@ -306,11 +311,11 @@ static void setWarpSeconds(PlanCost &cost, const PlanRequest &request, const Pla
 WarpgroupCycles attune::warpgroupCycles(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
   const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
-  // A value by distance serves two rows of a lane. Loads by element wait for their addresses, and for memory.
+  // A lane uses each relative-position value for two rows. Loads by element wait for address arithmetic and for memory.
   const double perElement = 4 + request.aluPerElement + 0.6 * request.relativeValues + 6 * request.elementLoads +
                             (request.dropout ? calibration.dropoutAlu : 0) +
                             (request.precise ? calibration.preciseAlu : 0);
-  // A warpgroup's product reads all of B for 64 rows, and its rows of Q.
+  // Each warpgroup's product reads the whole B operand from shared memory for its 64 rows, and its rows of Q.
   const double operandBytes =
       plan.warps / 4 * 2 * (double(plan.tileK) * (request.headDim + request.headDimV) + 64.0 * request.headDim);
   return {.mma = elements * double(roundUp(request.headDim, 16) + roundUp(request.headDimV, 8)) / mmaPerClock,
@@ -319,19 +324,20 @@ WarpgroupCycles attune::warpgroupCycles(const PlanRequest &request, const Plan &
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// The boxes that a row is cut into for TMA.
+/// The number of panels, and so of TMA boxes, that a row is split into.
 static double boxesOfRow(int64_t rowBytes, bool singleRows = false) {
   return double(ceilDiv(rowBytes, sched::panelForBoxes(rowBytes, singleRows)));
 }
 
-/// Cycles of TMA for a row of a tensor. Rows that start within a sector of 32 bytes take twice as long.
+/// Cycles of TMA for a row of a tensor. Rows that do not start at a sector of 32 bytes take about twice as long.
 static double copyCycles(int64_t columns, int64_t elementBytes, const WarpgroupCalibration &c) {
   return c.boxRowCycles * boxesOfRow(roundUp(columns, 16) * elementBytes) *
          (columns * elementBytes % 32 ? c.unalignedFactor : 1);
 }
 
-/// Time of a block with producer warps. A tile takes as long as the busiest of what its warpgroups share, or as one of them
-/// needs from its first product to the next tile's, and something more where several of these are nearly as long.
+/// Sets the seconds of a plan with producer warps. The time of a tile is the largest of: the busy times of the units
+/// that all warpgroups use, and the latency of one warpgroup from its first product to that of the next tile. If
+/// several of these are nearly equal, the time is longer; they are combined by a 4-norm.
 static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                                 const ArchInfo &arch) {
   const WarpgroupCalibration &c = warpgroupCalibration;
@@ -347,7 +353,7 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
   own += c.relativeCycles * request.relativeValues * plan.tileK;
   if (plan.overlap && (warpgroups == 1 || (warpgroups == 2 && plan.pingPong)))
     own -= (warpgroups == 1 ? c.ownOverlap : c.pingPongOverlap) * std::min(ownProducts, ownSoftmax);
-  if (!plan.pingPong) // it waits for the others' products
+  if (!plan.pingPong) // a warpgroup waits for the products of the others
     own += c.withoutPingPong * ownProducts * (warpgroups - 1);
 
   double copies = plan.tileK * (copyCycles(request.headDim, request.elementBytes, c) +
@@ -374,14 +380,14 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
                  .block = plan.persistent ? c.nextTileCycles : c.blockCycles});
 }
 
-/// Time on one core of the CPU target: efficiency of the register-tiled matrix product by tile, and exp2 as a
-/// vectorised polynomial.
+/// Sets the seconds of a plan of the CPU target. The model has the efficiency of the register-tiled matrix product as a
+/// function of the tile sizes, and exp2 as a vectorised polynomial.
 static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                           const ArchInfo &arch) {
   const double tileQ = plan.tileQ, tileK = plan.tileK, elements = tileQ * tileK;
   const double heads = double(request.batch) * request.heads;
   const double clock = arch.clockGHz * 1e9;
-  // The product reloads K for each few rows and O for each tile of keys; short loops cost their set-up.
+  // The product reloads K for every few rows and O for each tile of keys, and short loops do not amortise their set-up.
   const double efficiency = tileQ / (tileQ + 8) * tileK / (tileK + 16);
   const double flops = 2 * elements * (request.headDim + request.headDimV);
   const double mma = flops / (2.0 * arch.fmaPerClockPerSM) / efficiency;
@@ -390,9 +396,9 @@ static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   const double alu =
       (elements * (4 + request.aluPerElement + (request.dropout ? 10 : 0)) + rowWork) / (arch.fmaPerClockPerSM / 2.0);
   const double maskAlu = elements * request.maskAluPerElement / (arch.fmaPerClockPerSM / 2.0);
-  // Half of L2 is comfortable; beyond it the tiles fall out to L3.
+  // Buffers of more than half of L2 are partly evicted to L3.
   const double spill = std::max(0.0, double(cost.sharedBytes) / (0.5 * arch.sharedBytesPerBlock) - 1);
-  // S is written and read twice: 32 KiB of it, 64 x 128, stay in the first level of the cache.
+  // S is written and read twice; up to 32 KiB of S (64 x 128) stay in the first-level cache.
   const double firstLevel = std::max(0.0, std::log2(elements * 4 / 32768));
   const double tile = (mma + special + alu) * (1 + 0.25 * spill + 0.1 * firstLevel);
   const double work = heads * (tiles.visited * tile + tiles.partial * maskAlu);

@@ -1,4 +1,4 @@
-//===- PlanSeconds.h - How long a plan takes ---------------------------------===//
+//===- PlanSeconds.h - Predicts the time of a plan ---------------------------===//
 #pragma once
 
 #include "arch/ArchInfo.h"
@@ -8,21 +8,21 @@
 
 namespace attune {
 
-/// Fills in the seconds of each unit and of all, what limits the plan, and how busy each unit is; the bytes of `cost`,
-/// and of the CPU target its shared memory, are known.
+/// Sets the seconds of each unit and of the kernel, the limiting unit, and how busy each unit is. The bytes of `cost`
+/// must be set before, and for the CPU target also its shared memory.
 void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                 const ArchInfo &arch);
 
-/// Into how many shares a launch divides the keys of a tile of rows.
+/// Into how many splits a launch divides the keys of a tile of rows (split-KV).
 int64_t splitsOf(const PlanRequest &request, const Plan &plan, const ArchInfo &arch);
 
-/// How many of them the kernel that combines them reads at a time.
+/// How many splits the combining kernel reads at a time.
 inline constexpr int64_t splitsAtOnce = 16;
 
-/// Cycles of each unit for a tile, with producer warps.
+/// Cycles of each unit for one tile of a block, in plans with producer warps.
 struct WarpgroupCycles {
   double mma, special, alu, shared;
-  /// A warpgroup's softmax alone: half of the shorter unit's time hides behind the longer's.
+  /// Cycles of the softmax: special functions and arithmetic overlap, except for half of the shorter one's time.
   double softmax() const { return std::max(alu, special) + 0.5 * std::min(alu, special); }
 };
 WarpgroupCycles warpgroupCycles(const PlanRequest &request, const Plan &plan, const ArchInfo &arch);

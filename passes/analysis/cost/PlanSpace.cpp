@@ -1,4 +1,4 @@
-//===- PlanSpace.cpp - Every plan worth measuring ----------------------------===//
+//===- PlanSpace.cpp - The plans that tuning may measure ---------------------===//
 
 #include "passes/analysis/cost/PlanSpace.h"
 
@@ -8,12 +8,12 @@
 
 using namespace attune;
 
-/// Whether the tiles of rows differ in their number of visited tiles.
+/// Whether row tiles may visit different numbers of key tiles.
 static bool isUneven(const PlanRequest &request) {
   return request.mask.kind != MaskShape::Kind::Full || request.patternRows;
 }
 
-/// Choices that differ from the model's rules, beside what `fixed` fixes.
+/// Choices of fields that depart from the model's rules, in addition to the fields that the request fixes.
 static std::vector<PlanChoice> departures(const PlanRequest &request) {
   const PlanChoice &fixed = request.fixed;
   std::vector<PlanChoice> result;
@@ -40,7 +40,8 @@ static std::vector<PlanChoice> departures(const PlanRequest &request) {
   return result;
 }
 
-/// A single warpgroup has nobody to take turns with: the kernel is the same with and without.
+/// Whether another plan gives the same kernel: a single warpgroup has no partner for ping-pong, so the field has no
+/// effect.
 static bool repeatsAnother(const Plan &plan) { return plan.producerWarps && plan.warps == 4 && plan.pingPong; }
 
 Expected<std::vector<RankedPlan>> attune::planSpace(const PlanRequest &request) {
@@ -52,7 +53,7 @@ Expected<std::vector<RankedPlan>> attune::planSpace(const PlanRequest &request) 
   for (const PlanChoice &choice : departures(request)) {
     PlanRequest departed = request;
     departed.fixed = choice;
-    // A departure that nothing fits is none.
+    // A choice that no plan fits is skipped.
     Expected<std::vector<RankedPlan>> others = rankPlans(departed);
     if (!others)
       continue;
@@ -81,7 +82,7 @@ std::string attune::planFeatures(const PlanRequest &request) {
            : keys <= -MaskShape::unlimited ? std::string("-inf")
                                            : std::to_string(keys);
   };
-  // Masks that only their rows tell count by the share of the keys that they leave.
+  // The feature of a mask of Kind::Rows is the fraction of (row, key) pairs that lie in its intervals.
   auto split = [&] {
     double keys = 0;
     const MaskRows &rows = mask.rows->front();

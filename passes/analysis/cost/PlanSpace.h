@@ -1,9 +1,9 @@
-//===- PlanSpace.h - Every plan worth measuring ------------------------------===//
+//===- PlanSpace.h - The plans that tuning may measure -----------------------===//
 //
-// The cost model settles some fields of a plan by rule, as turns and overlap. Measuring need not: the space holds for
-// each plan of the ranking those that differ from it in one of these.
+// The cost model sets some fields of a plan by rule, such as ping-pong and overlap. Tuning measures alternatives to
+// these rules: for each ranked plan, the space also contains the plans that differ in one of these fields.
 //
-//     Expected<std::vector<RankedPlan>> space = planSpace(request);   // rankPlans(request), and their neighbours
+//     Expected<std::vector<RankedPlan>> space = planSpace(request);   // rankPlans(request) and the alternatives
 //     planFeatures(request)               // "element 2 head_dim 128 128 dropout 0 ... mask band -inf 0 prefix 0 ..."
 //
 // Plain C++ without MLIR.
@@ -15,18 +15,19 @@
 
 namespace attune {
 
-/// Part of the key of every measurement. Raise it whenever a plan's fields mean another kernel than before.
+/// Part of the key of every measurement. Increase the number whenever the same plan fields give a different kernel.
 inline constexpr int planSpaceVersion = 2;
 
-/// Every accepted plan of rankPlans(request), and of each those that differ in turns and overlap (both ways each), in
-/// persistent blocks, or in the order of rows, as far as the architecture and the request leave them open; and those of
-/// four warpgroups where the ranking has none. The quickest by the cost model come first; it sees no difference between neighbours, and a plan that follows its rules counts as
-/// 3% quicker than one that does not. Rejected plans are left out. Errors as rankPlans.
+/// Returns every accepted plan of rankPlans(request) and the alternatives to each: all combinations of ping-pong and
+/// overlap, blocks that are not persistent, and both orders of rows, as far as the architecture and the request leave
+/// these open. Plans of four warpgroups are added if the ranking has none. Plans are sorted by predicted time; because
+/// the model often predicts the same time for an alternative, alternatives are ranked as if 3% slower. Rejected plans
+/// are left out. Errors as in rankPlans.
 Expected<std::vector<RankedPlan>> planSpace(const PlanRequest &request);
 
-/// What the cost model reads of a program, but for sizes, budget and architecture: programs of the same features share
-/// measurements. One line, the same for the same request. Masks whose shape depends on lengths are told by those of the
-/// request: compare features of requests for the default sizes.
+/// Returns, as one line of text, all properties of a program that the cost model reads, except sizes, budget and
+/// architecture. Programs with the same features use the same measurements. The features of a mask whose shape depends
+/// on lengths are computed for the request's lengths, so only compare features of requests with the default sizes.
 std::string planFeatures(const PlanRequest &request);
 
 } // namespace attune

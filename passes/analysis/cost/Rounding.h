@@ -1,4 +1,4 @@
-//===- Rounding.h - Whole multiples ------------------------------------------===//
+//===- Rounding.h - Integer division and rounding, upwards -------------------===//
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-//===- VisitedTiles.cpp - How many tiles of S a plan visits -----------------===//
+//===- VisitedTiles.cpp - Counts the tiles of S that a plan visits ----------===//
 
 #include "passes/analysis/cost/VisitedTiles.h"
 
@@ -27,15 +27,15 @@ static int64_t unionSize(int64_t prefix, Range range) {
 }
 
 namespace {
-/// The tiles of a band, row of tiles by row of tiles: row i holds the queries from i * tileQ on, and with them the keys
-/// that some of them see, and that all do.
+/// Counts the tiles of a band mask, one row of tiles after another. Row i has the tileQ queries from i * tileQ on.
+/// Before they are clamped to [0, Sk), the keys of row i are these intervals:
 ///
-///     end of the keys of row i, uncut    i * tileQ - left, ... + tileQ + right         seen by some query
-///                                        i * tileQ + tileQ - 1 - left, ... + right + 1 seen by every query
+///     visible to some query      [i * tileQ - left,              i * tileQ + tileQ + right)
+///     visible to every query     [i * tileQ + tileQ - 1 - left,  i * tileQ + right + 1)
 ///
-/// All four move by tileQ keys a row. Over lcm(tileQ, tileK) / tileQ rows that is a whole number of tiles, so that
-/// every count grows by a constant over each such period, as long as no end comes near 0, Sk or the prefix, where it is
-/// cut. Between these places two periods tell all, whatever the length.
+/// All four ends move by tileQ keys a row. Over a period of lcm(tileQ, tileK) / tileQ rows they move by a whole number
+/// of tiles, so that every count grows by a constant from one period to the next, unless an end is clamped or crosses
+/// the prefix. Between the rows where that happens, two periods are enough to compute the sum, whatever the length.
 class BandTiles {
 public:
   BandTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK)
@@ -58,11 +58,11 @@ public:
   }
 
 private:
-  /// What the tiles of one row visit.
+  /// The counts of one row of tiles.
   struct Row {
     int64_t visited = 0, partial = 0, keyRows = 0;
   };
-  /// Over many rows: a count of rows of keys can leave 64 bits.
+  /// The counts of many rows of tiles. The number of key rows can exceed 64 bits.
   struct Sums {
     __int128 visited = 0, partial = 0, keyRows = 0;
     int64_t longest = 0;
@@ -75,7 +75,7 @@ private:
     Range some = {clampKey(q0 - left), clampKey(last + right + 1)};
     Range every = {clampKey(last - left), clampKey(q0 + right + 1)};
     Range visited = some.size() ? Range{some.begin / tileK, ceilDiv(some.end, tileK)} : Range{};
-    // A tile cut by Sk is partial.
+    // A tile that crosses Sk is partial.
     Range full = {ceilDiv(every.begin, tileK), every.end / tileK};
     const int64_t tiles = unionSize(ceilDiv(prefix, tileK), visited);
     const int64_t fullTiles = unionSize(prefix / tileK, full);
@@ -83,14 +83,14 @@ private:
     return {tiles, tiles - std::min(fullTiles, tiles), tiles * tileK - (readsLast ? keyTiles * tileK - Sk : 0)};
   }
 
-  /// What each uncut end is at row 0.
+  /// The four ends of the intervals above for row 0, before clamping.
   std::array<int64_t, 4> ends() const { return {-left, tileQ + right, tileQ - 1 - left, right + 1}; }
-  /// Where an end is cut, or meets another that is. Within two tiles of these places rounding to tiles may have crossed
-  /// them.
+  /// The keys at which an end is clamped or crosses the prefix. Because of rounding to tiles, ends within two tiles of
+  /// these keys count as near.
   std::array<int64_t, 3> cuts() const { return {0, prefix, Sk}; }
 
-  /// Rows of tiles at which an end comes near a cut or leaves it, in order; the last row of all, which Sq may cut,
-  /// stands alone.
+  /// The ascending rows of tiles at which an end comes near a cut or leaves it. The last row, which Sq may cut, forms a
+  /// range of its own.
   std::vector<int64_t> rowsOfChange() const {
     const int64_t rows = ceilDiv(Sq, tileQ);
     std::vector<int64_t> bounds = {0, std::max<int64_t>(rows - 1, 0), rows};
@@ -111,7 +111,7 @@ private:
     return false;
   }
 
-  /// Adds rows whose counts grow by a constant from each to the one `period` rows on.
+  /// Adds the counts of `rows`, where counts grow by a constant from each row to the row `period` rows later.
   void add(Sums &sums, Range rows, int64_t period) const {
     for (int64_t i = rows.begin; i < std::min(rows.begin + period, rows.end); ++i) {
       const Row first = row(i);
@@ -133,7 +133,7 @@ private:
 };
 } // namespace
 
-/// The union of ranges, ascending and apart.
+/// The union of ranges, as ascending ranges that do not overlap.
 static std::vector<Range> unionOf(std::vector<Range> ranges) {
   std::ranges::sort(ranges, {}, &Range::begin);
   std::vector<Range> result;
@@ -154,11 +154,11 @@ static std::vector<Range> intersection(const std::vector<Range> &x, const std::v
   return result;
 }
 
-/// Tiles of rows that see intervals of keys: those of a tile's rows together.
+/// Counts the tiles for known intervals of visible keys: a row tile visits the union of its rows' intervals.
 static TileCount countRows(const MaskRows &of, int64_t tileQ, int64_t tileK) {
   TileCount count;
   const int64_t each = std::max<int64_t>(1, tileQ / of.rowsEach);
-  // Where an element stands for more rows than a tile has, for as many tiles.
+  // If an element of `rows` describes more rows than a tile has, its counts apply to several row tiles.
   const double tiles = std::max(1.0, double(of.rowsEach) / double(tileQ));
   for (size_t first = 0; first < of.rows.size(); first += size_t(each)) {
     std::vector<Range> some, every = {{0, of.keys}};
@@ -186,13 +186,14 @@ static TileCount countRows(const MaskRows &of, int64_t tileQ, int64_t tileK) {
   return count;
 }
 
-/// Tiles that hold those of a map: the mean over its heads. A tile of the map that lies in two counts in both.
+/// Counts the tiles that contain visible tiles of `map`, as the mean over the map's heads. A tile of the map that
+/// crosses a boundary of plan tiles counts for both.
 static TileCount countMap(const TileMap &map, int64_t tileQ, int64_t tileK) {
   TileCount count;
   const int64_t rows = ceilDiv(map.queries, tileQ), columns = ceilDiv(map.keys, tileK);
   const double heads = double(map.batches * map.heads);
   std::vector<TileClass> most(size_t(map.columns)), least(size_t(map.columns));
-  std::vector<bool> read(static_cast<size_t>(columns)); // by some row of the head
+  std::vector<bool> read(static_cast<size_t>(columns)); // whether any row tile of the head reads the key tile
   auto keysOf = [&](int64_t column) { return double(std::min((column + 1) * tileK, map.keys) - column * tileK); };
   double distinct = 0;
   const TileClass *head = map.tiles.data();
@@ -232,7 +233,7 @@ static TileCount countMap(const TileMap &map, int64_t tileQ, int64_t tileK) {
   return count;
 }
 
-/// Blocks of `grain` that a tile of `size` lies in, on average: of those whose borders no block's meets, one more.
+/// The average number of blocks of `grain` elements that a tile of `size` elements overlaps along one axis.
 static double blocksOf(int64_t size, int64_t grain) {
   const int64_t period = std::lcm(size, grain);
   int64_t blocks = 0;
@@ -247,7 +248,7 @@ TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t ti
     const TileMap &map = *request.tiles;
     if (map.queries == request.queries && map.keys == request.keys)
       return countMap(map, tileQ, tileK);
-    // Other lengths: the share of these.
+    // For other lengths the fraction of visited tiles of the known lengths is used.
     request.mask = MaskShape::partly(double(map.visited()) / std::max(1.0, double(map.all())));
   }
   if (request.mask.kind == MaskShape::Kind::Full || request.mask.kind == MaskShape::Kind::Band)
@@ -257,12 +258,12 @@ TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t ti
     for (const MaskRows &rows : all)
       if (rows.queries == request.queries && rows.keys == request.keys)
         return countRows(rows, tileQ, tileK);
-    // Other lengths: the share of those that are known.
+    // For other lengths the fraction of visited tiles of the first known lengths is used.
     const MaskRows &known = all.front();
     const double tiles = double(ceilDiv(known.queries, tileQ)) * double(ceilDiv(known.keys, tileK));
     request.mask.fraction = countRows(known, tileQ, tileK).visited / std::max(tiles, 1.0);
   }
-  // A tile is visited if one of its blocks is.
+  // A tile is visited if any of the `grain` x `grain` blocks that it overlaps has a visible element.
   const int64_t grain = request.mask.grain;
   const double fraction =
       grain == 1 ? request.mask.fraction
@@ -275,7 +276,7 @@ TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t ti
           .longest = longest};
 }
 
-/// The keys that rows [first, last) see.
+/// The number of keys in the intervals of elements [first, last) of `of.rows`.
 static double keysSeen(const MaskRows &of, size_t first, size_t last) {
   double seen = 0;
   for (size_t i = first; i < last; ++i)
@@ -289,7 +290,8 @@ bool attune::lastRowsSeeMost(const MaskShape &mask) {
     return mask.right < MaskShape::unlimited && mask.left >= MaskShape::unlimited;
   if (mask.kind != MaskShape::Kind::Rows)
     return mask.kind == MaskShape::Kind::Fraction;
-  // The longest sequence: where a window begins matters least there.
+  // Decided for the longest sequence, because the first rows of a window mask, which see fewer keys, matter least
+  // there.
   const MaskRows &longest = *std::ranges::max_element(*mask.rows, {}, &MaskRows::queries);
   const size_t rows = longest.rows.size();
   return rows > 1 && keysSeen(longest, rows / 2, rows) > 1.3 * keysSeen(longest, 0, rows / 2);

@@ -1,4 +1,4 @@
-//===- VisitedTiles.h - How many tiles of S a plan visits -------------------===//
+//===- VisitedTiles.h - Counts the tiles of S that a plan visits ------------===//
 #pragma once
 
 #include "passes/analysis/cost/CostModel.h"
@@ -7,22 +7,23 @@
 
 namespace attune {
 
-/// What the tiles of rows visit, summed over one head.
+/// Counts over all row tiles of one head.
 struct TileCount {
-  double visited = 0;
-  double partial = 0;                      ///< of these, tiles that evaluate the mask
-  double keyRows = 0;                      ///< rows of K read
-  double longest = 0;                      ///< most tiles that one block visits
-  std::optional<double> distinctKeys = {}; ///< rows of K that some block reads; unset: about all
+  double visited = 0;                      ///< visited tiles of S
+  double partial = 0;                      ///< visited tiles that evaluate the mask
+  double keyRows = 0;                      ///< rows of K read, counted once for each row tile that reads them
+  double longest = 0;                      ///< the most tiles that one row tile visits
+  std::optional<double> distinctKeys = {}; ///< different rows of K that are read; unset: about all of them
 };
 
-/// Of the request's mask and lengths. Exact, but for MaskShape::Fraction, and Rows of other lengths than those that it
-/// knows: they give expected values. By request.tiles it is exact for its lengths, where its tiles divide tileQ and tileK.
+/// Counts the tiles for the request's mask and lengths. With request.tiles the count is exact for the lengths of that
+/// map, if the map's tile sizes divide tileQ and tileK. Otherwise the count is exact except for MaskShape::Fraction,
+/// and for MaskShape::Rows at lengths that it has no rows for; these give expected values.
 TileCount countTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK);
 
-/// Whether the last rows see clearly more keys than the first ones: their tiles then come first, so that short ones fill
-/// the gaps at the end. Elsewhere neighbouring tiles of rows, which share keys, stay side by side. Unknown masks count as
-/// causal ones.
+/// Whether the last rows see clearly more keys than the first rows. The tile scheduler then starts with the last row
+/// tiles, so that short tiles fill the gaps at the end of the kernel. Otherwise adjacent row tiles, which read the same
+/// keys, run at the same time. Unknown masks count as causal.
 bool lastRowsSeeMost(const MaskShape &mask);
 
 } // namespace attune
