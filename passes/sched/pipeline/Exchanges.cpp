@@ -1,4 +1,4 @@
-//===- Exchanges.cpp - Where warps meet that exchange a tile ------------------===//
+//===- Exchanges.cpp - Barriers between the write and the reads of an exchanged tile ===//
 
 #include "passes/sched/NamedBarriers.h"
 #include "passes/sched/pipeline/Stages.h"

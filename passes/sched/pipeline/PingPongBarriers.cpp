@@ -1,14 +1,16 @@
-//===- Turns.cpp - Warpgroups go through a part of a loop one after another ----===//
+//===- PingPongBarriers.cpp - Named barriers for ping-pong scheduling ---------===//
 //
-// Named barriers pass a turn around:
+// The ops of a loop that are marked for ping-pong form a section. Warpgroups enter the section one after another, so
+// that one warpgroup runs its products while another runs its softmax:
 //
-//     warpgroup 0   | turn(n) | rest(n)              | turn(n + 1) | ...
-//     warpgroup 1             | turn(n) | rest(n)                  | turn(n + 1) | ...
+//     warpgroup 0   | section(n) | rest(n)                  | section(n + 1) | ...
+//     warpgroup 1                | section(n) | rest(n)                      | section(n + 1) | ...
 //
-// Barrier 5 + g is the turn of warpgroup g: its 128 threads wait there for the 128 of the warpgroup before it. The
-// first turn is given away before the loop. All warpgroups have as many turns: one for each tile of the block, or for
-// each but one where the first that a warpgroup works on stands in front of the loop; others in front of it are turns.
-// One that a warpgroup passes over is a turn that it hands on at once, but for the block's last if it has worked on none.
+// Barrier 5 + g guards the section of warpgroup g: its 128 threads wait there until the 128 threads of the warpgroup
+// before it have arrived. Before the loop, the last warpgroup arrives for warpgroup 0. All warpgroups must enter the
+// section equally often, namely once for each tile of the block. If the first tile that a warpgroup works on is peeled
+// off the loop, it has no section, and the count is one less; further peeled tiles have sections. For a tile that a
+// warpgroup skips, the warpgroup waits and arrives at once, except for the block's last tile if it has worked on none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +37,7 @@ public:
       return;
     giveFirst();
     takeAround(pingPong.front(), pingPong.back());
-    // The passes that loops of several stages have taken out of this one, but for the first, which is no turn.
+    // Iterations that the expansion of stages has peeled off this loop have a section too, except for the first one.
     sched::ForTilesOp inner = loop;
     for (auto around = enclosing(loop); around && enclosing(around); around = enclosing(around)) {
       SmallVector<Operation *> before = pingPongOps(around.getBody().front());
@@ -77,7 +79,8 @@ private:
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
-  /// The barriers of the warpgroup's own turn and of the next one's, at the start of the role.
+  /// Computes the barriers of this warpgroup and of the next one at the start of the role. The last warpgroup arrives
+  /// there for warpgroup 0, which enters its section first.
   void giveFirst() {
     const auto nsw = arith::IntegerOverflowFlags::nsw;
     Value thread = sched::ThreadIdOp::create(builder, loc);
@@ -94,7 +97,8 @@ private:
     sched::ArriveWarpsOp::create(builder, loc, next, pingPongThreads);
   }
 
-  /// The loops before and after the one that works pass over tiles.
+  /// The loops before and after the main loop skip tiles; for each skipped tile the warpgroup waits and arrives at
+  /// once.
   void passOver() {
     sched::ForTilesOp works = loop;
     while (auto around = enclosing(works))
@@ -105,10 +109,10 @@ private:
     const Value end =
         passes.empty() || passes.back()->isBeforeInBlock(works) ? works.getBound() : passes.back().getBound();
     for (sched::ForTilesOp pass : passes) {
-      // Once the tile is there, and what is said of it.
+      // Right before the stage is released: the tile, and the message that comes with it, have been waited for.
       sched::ReleaseOp release = *pass.getBody().getOps<sched::ReleaseOp>().begin();
       builder.setInsertionPoint(release);
-      if (works != loop) { // the first tile stands in front
+      if (works != loop) { // the first tile is peeled off the loop
         auto turn = scf::IfOp::create(builder, loc, hasPingPong(pass, works, release, end), /*withElseRegion=*/false);
         builder.setInsertionPointToStart(turn.thenBlock());
       }
@@ -132,7 +136,7 @@ private:
   Location loc;
   int64_t groups;
   OpBuilder builder;
-  Value own, next; ///< barriers of turns
+  Value own, next; ///< barriers of this warpgroup's section and of the next warpgroup's
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-//===- ProductWaits.cpp - Where products that only start are waited for -------===//
+//===- ProductWaits.cpp - Inserts waits for asynchronous products -------------===//
 
 #include "passes/sched/pipeline/Stages.h"
 
@@ -32,7 +32,7 @@ private:
     return cast<tile::TileType>(tile.getType()).getSpace() == tile::MemorySpace::Register;
   }
 
-  /// The last product under way that reads what `release` hands back.
+  /// The last product under way that reads a tile of the ring stage that `release` frees.
   tile::MmaOp lastReaderOf(sched::ReleaseOp release) {
     tile::MmaOp last;
     for (tile::MmaOp product : underWay)
@@ -42,7 +42,8 @@ private:
     return last;
   }
 
-  /// Whether what `op` gives goes where `tile` lies: the loop carries it in the place of `tile`.
+  /// Whether the result of `op` overwrites the registers of `tile`, because the loop carries the result as the next
+  /// value of `tile`.
   bool takesPlaceOf(Operation *op, Value tile) {
     auto carried = dyn_cast<BlockArgument>(tile);
     auto next = dyn_cast<sched::NextOp>(block.getTerminator());

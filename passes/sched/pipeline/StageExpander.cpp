@@ -1,4 +1,4 @@
-//===- StageExpander.cpp - The first stage of a loop beside the others --------===//
+//===- StageExpander.cpp - Splits stage 0 off a loop: prologue, steady loop, epilogue ===//
 
 #include "passes/analysis/MapPatterns.h"
 #include "passes/sched/pipeline/Stages.h"
@@ -33,16 +33,17 @@ public:
   }
 
 private:
-  /// What the inner loop carries beside the indices of the loop as it was.
+  /// A value that the steady loop (the loop over the tiles after the first) carries.
   struct Carried {
-    Value value; ///< an argument of the loop, or what stage 0 gives to stage 1
-    bool before; ///< the value of the tile before, which stage 1 reads
+    Value value; ///< an argument of the original loop, or a result of stage 0 that stage 1 reads
+    bool before; ///< carries the argument's value for the tile before, which stage 1 reads
     Value init = {}, argument = {};
   };
 
   bool isTile(Value value) { return isa<tile::TileType>(value.getType()); }
 
-  /// Shared memory is written for all warps at a time: a tile there is no value that each carries.
+  /// A loop carries register tiles and i32. A tile in shared memory cannot be carried, as later writes replace it for
+  /// all warps.
   static bool isCarriable(Type type) {
     auto tile = dyn_cast<tile::TileType>(type);
     return tile ? tile.getSpace() == tile::MemorySpace::Register : type.isInteger(32);
@@ -61,7 +62,8 @@ private:
         carried.push_back({argument, /*before=*/false});
         continue;
       }
-      // Stage 0 reads what stage 1 has given in the same pass. In its place stands what that adds to.
+      // Stage 0 reads this argument after stage 1 has computed it, by a product, in the same iteration. So the loop
+      // does not carry the argument itself: it carries the accumulator input of that product, which stage 0 computed.
       Value added = addedTo(stages.nextOf(argument));
       auto place = llvm::find(crossing, added);
       if (place != crossing.end()) {
@@ -80,7 +82,7 @@ private:
         return producer->emitError() << "gives " << each.value.getType() << " to an op of stage " << reader
                                      << ", where a loop carries tiles in registers and i32; give it stage " << reader;
       }
-    // Indices first.
+    // The i32 values come before the tiles.
     SmallVector<Carried> tiles;
     llvm::erase_if(carried, [&](const Carried &each) {
       if (isTile(each.value))
@@ -96,14 +98,15 @@ private:
     return product ? product.getAcc() : Value();
   }
 
-  /// Whether the tile after each is the one beside it.
+  /// Whether the loop's next tile index is always the index plus one.
   bool isDense() {
     auto next = loop.getNext().getValues().front().getDefiningOp<arith::AddIOp>();
     return next && next.getLhs() == body.getArgument(0) && matchPattern(next.getRhs(), m_One());
   }
 
-  /// A loop that is entered at most once: where there is a tile. It leaves with its bound, which a device compiler sees;
-  /// where another loop goes on from the tile after the last, and that is another than the bound, it is carried beside.
+  /// Opens the outer sched.for_tiles, whose body runs once if there is a tile, else never. Its next index is the bound,
+  /// so that the device compiler sees that the body does not repeat. If a following loop continues at the tile after
+  /// the last, and that tile may differ from the bound, the tile is carried as a value of its own (`following_tile`).
   ForTilesOp enter() {
     goesOn = loop.getKeeps() && !loop.getKept().front().use_empty() && !isDense();
     SmallVector<Value> entry(loop.getInits());
@@ -131,15 +134,15 @@ private:
       copy->removeAttr(sched::atAttr);
   }
 
-  /// In the loop over the tiles after the first.
+  /// Clones an op into the steady loop. If that loop has stages left to expand, the copy keeps its stage and order.
   void cloneInSteady(Step step, IRMapping &mapping) {
     if (!stages.overlapsMore())
       return clone(step.op, mapping, /*keepsPingPong=*/true);
     builder.clone(*step.op, mapping)->setAttr(sched::atAttr, stages.placeAfter(step));
   }
 
-  /// Stage 0 of the first tile; it takes turns where the loop's passes do, the first of which it is. A multiple of a tile of
-  /// zeros is that tile.
+  /// Writes the prologue: stage 0 of the first tile. In the first expansion step, the prologue is no ping-pong section;
+  /// in later steps it is. Rescaling an accumulator of zeros gives that accumulator.
   void writeFirst() {
     for (Step step : stages.inOrder(0)) {
       auto map = dyn_cast<tile::MapOp>(step.op);
@@ -180,7 +183,7 @@ private:
     return inner;
   }
 
-  /// The name of an index that the loop carries: a tile, or a place in a ring.
+  /// The name of an i32 value that the loop carries: a tile index, or a position in a ring.
   std::string nameOf(unsigned index) {
     if (auto names = loop->getAttrOfType<ArrayAttr>(tile::namesAttr); names && index < names.size())
       return cast<StringAttr>(names[index]).str();
@@ -191,14 +194,14 @@ private:
     named->setAttr(tile::namesAttr, builder.getStrArrayAttr(SmallVector<StringRef>(names.begin(), names.end())));
   }
 
-  /// What the inner loop's first pass takes for a carried value: after the first tile's stage 0.
+  /// The value of a carried argument after the prologue, with which the steady loop starts.
   Value initOf(BlockArgument argument) {
     Value next = stages.nextOf(argument);
     return first.lookupOrDefault(stages.stageOf(next) == 0 ? next : Value(argument));
   }
 
   void writeInner(ForTilesOp inner) {
-    IRMapping own, before; // of the pass's tile, and of the tile before
+    IRMapping own, before; // values of this iteration's tile, and of the tile before
     for (const Carried &each : carried) {
       auto argument = dyn_cast<BlockArgument>(each.value);
       const bool byStage1 = argument && stages.stageOfNext(argument) == 1;
@@ -227,15 +230,16 @@ private:
     sched::NextOp::create(builder, loc, next);
   }
 
-  /// What the inner loop leaves of a carried value.
+  /// The final value of a carried value after the steady loop.
   Value leftOf(ForTilesOp inner, const Carried &each) {
     const unsigned number = cast<BlockArgument>(each.argument).getArgNumber(), indices = inner.getInits().size();
     return number < indices ? inner.getKept()[number] : inner.getResult(number - indices);
   }
 
-  /// Stage 1 of the last tile.
+  /// Writes the epilogue: stage 1 of the last tile.
   void writeLast(ForTilesOp inner) {
-    // Of a value that is carried for both stages, that of the tile before, which stands behind the other.
+    // A value may be carried twice, for this tile and for the tile before. Stage 1 reads the value for the tile before,
+    // which comes later in `carried` and therefore replaces the other in the mapping.
     for (const Carried &each : carried)
       last.map(each.value, leftOf(inner, each));
     for (Step step : stages.inOrder(1))

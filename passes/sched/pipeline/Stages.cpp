@@ -1,3 +1,5 @@
+//===- Stages.cpp - Stage and order of the ops of a loop over tiles -----------===//
+
 #include "passes/sched/pipeline/Stages.h"
 
 using namespace mlir;
@@ -42,7 +44,7 @@ void LoopStages::repeatScalars() {
   }
 }
 
-/// The wait for the stage with which a message has come, behind which it is written.
+/// The wait for the ring stage that a message comes with. The wait precedes the receive in the block.
 static sched::WaitOp waitFor(sched::ReceiveOp receive) {
   for (Operation *op = receive->getPrevNode(); op; op = op->getPrevNode())
     if (auto wait = dyn_cast<sched::WaitOp>(op); wait && wait.getStage() == receive.getStage())

@@ -1,22 +1,24 @@
-//===- Stages.h - When the ops of a loop over tiles run ----------------------===//
+//===- Stages.h - Stage and order of the ops of a loop over tiles ------------===//
 //
-// Reads `sched.at` off the ops of a loop's body, and puts them into the order in which they run. An op without the
-// attribute is of stage 0, and of the order of the next op that has one; behind the last it comes last.
+// Software pipelining of a loop over tiles. Reads the stage and order of the ops in the loop's body (`sched.at`) and
+// puts the ops into the order in which they run. An op without the attribute is of stage 0 and has the order of the
+// next op with the attribute; an op after the last such op comes last.
 //
 //     LoopStages stages(loop);
-//     if (failed(stages.verify())) ...         what a schedule cannot do is an error at the op
-//     stages.inOrder(0)                        the ops of stage 0, what an op follows from in front of it
-//     stages.inOrder()                         all
+//     if (failed(stages.verify())) ...         a schedule that cannot work is an error at the op
+//     stages.inOrder(0)                        the ops of stage 0, each after the ops that it depends on
+//     stages.inOrder()                         all ops
 //
-// A loop of more than two stages is expanded one stage at a time: in a step all ops behind stage 0 are of stage 1, which
-// is what "stage" says below; the one in the text is a written stage. What a step gives, the loop over the tiles after the
-// first, is a loop of one stage less, whose ops keep their order.
+// A loop of more than two stages is expanded in several steps. Each step splits off stage 0; all later stages count as
+// stage 1 in that step, and "stage" below means this 0 or 1. The stage in the attribute is called the written stage.
+// A step results in a loop over the tiles after the first, which has one stage less and whose ops keep their order.
 //
-// A release is placed behind the last of the ops that read its tiles, if it would run before.
+// A release that would run before an op that reads its tiles is placed after the last such op.
 //
-// A slot of a ring is no value that a register holds: where both stages read it, each has its own. It follows from the
-// wait for its stage, of the ring whose release names it. Scalars, such as where a tile begins, each stage computes for
-// its own tile. A message comes with a stage of a ring, between the wait for it and its release.
+// If both stages read a slot of a ring, each stage has a sched.slot of its own, because a slot is not carried in
+// registers. A slot depends on the wait for its ring stage; the release that lists the slot names the ring. Scalars,
+// such as a tile's origin, are recomputed by each stage for its own tile. A message comes with a ring stage, and is
+// read between the wait for that ring stage and its release.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,7 +28,7 @@
 
 namespace attune::pipeline {
 
-/// An op in a pass of the loop, for the tile of its stage.
+/// An op in one iteration of the loop, applied to the tile that `stage` works on.
 struct Step {
   mlir::Operation *op;
   int64_t stage;
@@ -34,36 +36,37 @@ struct Step {
 
 class LoopStages {
 public:
-  /// Of a loop that `expanded` steps have made.
+  /// `expanded` is the number of expansion steps that led to `loop`.
   explicit LoopStages(sched::ForTilesOp loop, int64_t expanded = 0);
 
-  /// Whether ops work on two tiles at a time.
+  /// Whether the loop has more than one stage, so that an iteration works on two tiles.
   bool overlapsTiles() const { return last > 0; }
-  /// Whether the loop over the tiles after the first has stages.
+  /// Whether the loop that results from this expansion step has more than one stage.
   bool overlapsMore() const { return last > 1; }
   bool isFirstStep() const { return !expanded; }
-  /// first, second, ...: the pass that the step takes out of the loop.
+  /// The name ("first", "second", ...) of the iteration that this expansion step peels off the loop.
   llvm::StringRef passName() const;
-  /// When a step runs in that loop.
+  /// The stage and order of `step` in the loop that results from this expansion step.
   sched::AtAttr placeAfter(Step step) const;
 
-  /// In this step: 0, or 1 of all written stages behind it.
+  /// The stage in this expansion step: 0, or 1 for every later written stage.
   int64_t stageOf(mlir::Operation *op) const { return std::min<int64_t>(places.lookup(op).stage, 1); }
-  /// The stage of the op of the body that gives `value`; 0 of what stands outside.
+  /// The stage of the op that defines `value`; 0 if `value` is defined outside of the body.
   int64_t stageOf(mlir::Value value) const;
   /// Whether an op of `stage` reads `value`.
   bool reads(int64_t stage, mlir::Value value) const { return readBy[stage].contains(value); }
-  /// Whether stage 0 has to hand `value` to stage 1.
+  /// Whether stage 0 has to pass `value` on to stage 1.
   bool crosses(mlir::Value value) const;
 
-  /// The least written stage of an op of stage 1 that reads `value`, by way of scalars that stages repeat or not.
+  /// The least written stage of the ops of stage 1 that read `value`, directly or through scalars that each stage
+  /// recomputes.
   int64_t writtenStageOfReader(mlir::Value value) const;
 
-  /// An error where an op would run before what it reads: of a loop as it is written.
+  /// Emits an error if an op would run before an op that it reads. For loops before their first expansion step.
   mlir::LogicalResult verify();
   llvm::SmallVector<Step> inOrder(std::optional<int64_t> stage = std::nullopt);
 
-  /// The next value of a carried one, and the stage that gives it.
+  /// The next value of a carried argument, and the stage that computes that value.
   mlir::Value nextOf(mlir::BlockArgument carried) const;
   int64_t stageOfNext(mlir::BlockArgument carried) const { return stageOf(nextOf(carried)); }
 
@@ -75,45 +78,46 @@ private:
   void placeReleases();
   void repeatScalars();
   void findWaits();
-  /// What `op` reads, and the wait for the slot that it is.
+  /// The ops whose results `op` reads; if `op` is a slot or receives a message, also the wait for its ring stage.
   llvm::SmallVector<mlir::Operation *> sourcesOf(mlir::Operation *op) const;
-  /// What a step reads that the same pass gives: of its own stage, or by a carried value of the tile before.
+  /// The steps of the same iteration that `step` depends on: ops of the same stage, and for stage 0 the ops of stage 1
+  /// that compute the carried values that `step` reads.
   llvm::SmallVector<Step> sourcesInPass(Step step) const;
 
   mutable sched::ForTilesOp loop;
   BlockDependences dependences;
   llvm::DenseMap<mlir::Operation *, Place> places;
   llvm::DenseSet<mlir::Value> readBy[2];
-  llvm::DenseMap<mlir::Operation *, mlir::Operation *> waits; ///< for slots, and messages
-  llvm::DenseSet<mlir::Operation *> repeated;                 ///< of stage 0 and 1: slots, scalars
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> waits; ///< the wait that a slot or a message depends on
+  llvm::DenseSet<mlir::Operation *> repeated;                 ///< slots and scalars that both stages compute
   int64_t expanded, last = 0;                                 ///< last: the greatest stage of an op
 };
 
-/// The loop with stage 0 beside the others: ops of stage 1 work on the tile before. The first tile's stage 0 stands in front of a loop
-/// over the others, the last tile's stage 1 behind it:
+/// Splits stage 0 off the loop, so that ops of stage 1 work on the tile before. For A of stage 0 and B of stage 1:
 ///
 ///     for tiles n: A(n), B(n)          if there is a tile: A(first)
 ///                                        for the tiles n after it: A(n), B(n - 1), by order
 ///                                        B(last)
 ///
-/// Tiles of stage 0 that stage 1 reads are carried. Returns the loop over the others, which keeps the turns of ops, and
-/// where it has stages itself, all that says when they run.
+/// Register tiles of stage 0 that stage 1 reads are carried. Returns the loop over the tiles after the first. Its ops
+/// keep their ping-pong marks, and their stage and order if the loop still has more than one stage.
 mlir::FailureOr<sched::ForTilesOp> expandStages(sched::ForTilesOp loop, LoopStages &stages);
 
-/// Puts the ops of the body in order: of a loop of one stage.
+/// Sorts the ops of the body by order, for a loop of one stage.
 void reorder(sched::ForTilesOp loop, LoopStages &stages);
 
-/// Waits for the products of `block` that only start, each in front of the first op that needs it: one that reads its
-/// result, or whose result lies where its left operand does, or a release of what it reads, which stands behind the wait
-/// that is there for another reason, if there is one. A wait's pending count is the number of products that were started
-/// after the one it is for.
+/// Inserts waits for the asynchronous products of `block`. A wait is placed before the first op that reads the
+/// product's result or overwrites the registers of its left operand; nested loops and the block's end wait for all
+/// products. A release of a tile that a product reads moves to after the wait for that product. The pending count of a
+/// wait is the number of products that were started after the product that is waited for.
 void waitForProducts(mlir::Block &block);
 
-/// The warps of `role` meet in front of the first op of `block` that reads what they exchange (`sched.exchange`).
+/// Inserts a barrier of all warps of `role` before the first op of `block` that reads an exchanged tile
+/// (`sched.exchange`).
 void synchronizeForExchanges(sched::RoleOp role, mlir::Block &block);
 
-/// Named barriers around the ops of `loop` that have a turn, if any has: warpgroups of `role` go through them one after
-/// another. With more than two stages each pass that stands in front of a loop is a turn, too, but for the first.
+/// Puts named barriers around the ops of `loop` that are marked for ping-pong, so that the warpgroups of `role` run
+/// these ops one after another. With more than two stages, peeled iterations except the first get such barriers too.
 void addPingPongBarriers(sched::RoleOp role, sched::ForTilesOp loop);
 
 } // namespace attune::pipeline

@@ -1,10 +1,10 @@
-//===- Consumer.cpp - The warps that compute -----------------------------===//
+//===- Consumer.cpp - Writes the consumer role: the warps that compute ---===//
 
 #include "passes/sched/roles/WarpSpecializer.h"
 
 namespace attune::roles {
 
-/// The first and the last op of `block` that is one of `users` or holds one; null where there is none.
+/// The first and the last op of `block` that is, or contains, one of `users`; null if there is no such op.
 static std::pair<Operation *, Operation *> firstAndLast(ArrayRef<Operation *> users, Block &block) {
   Operation *first = nullptr, *last = nullptr;
   for (Operation *user : users) {
@@ -36,7 +36,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   Value more, first;
   SmallVector<Value> begins;
   {
-    // What the producer says of the tile of work comes with the stage of Q.
+    // The producer's message about the tile of work comes with the stage of Q.
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&work.getBody().front());
     query = queryPosition(work);
@@ -97,7 +97,8 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
     auto readVisit = [&] {
       if (!visits || !ofKeys)
         return;
-      // Behind the start of the first product that reads the stage, or in front of what needs it before.
+      // The message is received after the start of the first product that reads the stage, or before an earlier op that
+      // needs the message.
       sched::ReceiveOp visit = receiveVisit(in(at, ring));
       following = field(visit, 0, "next_tile");
       Value partial = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, field(visit, 1, "partial"), i32(0));
@@ -205,13 +206,13 @@ void WarpSpecializer::fillStored(Ring &ring, Position at) {
   placeAs(ring.tile, sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   placeAs(ring.tile, sched::StoreTileOp::create(builder, loc, ring.value(), ring.buffer, at.stage));
   auto commit = sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
-  if (Attribute whole = ring.tile->getAttr(sched::atAttr)) // with its turn
+  if (Attribute whole = ring.tile->getAttr(sched::atAttr)) // including the ping-pong mark
     commit->setAttr(sched::atAttr, whole);
   ring.tile->erase();
 }
 
 void WarpSpecializer::awaitStored(sched::ForTilesOp tiles) {
-  if (persistent) // whose stages no other tile takes
+  if (persistent) // no other buffer reuses the shared memory of these stages
     return;
   builder.setInsertionPointAfter(tiles);
   for (Ring &ring : stored) {
@@ -234,7 +235,7 @@ Value WarpSpecializer::followVisit(ArrayRef<Position> positions) {
 
 std::pair<Operation *, Operation *> WarpSpecializer::readersOf(const Ring &ring) {
   SmallVector<Operation *> users(ring.value().getUsers());
-  // What changes the tile in place is read in its stead.
+  // A tile.scale changes the tile in place, so readers of its result read the ring's stage as well.
   for (Operation *user : ring.value().getUsers())
     if (isa<tile::ScaleOp>(user))
       llvm::append_range(users, user->getUsers());
@@ -287,15 +288,17 @@ void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool wai
   if (last != first)
     builder.setInsertionPointAfter(last);
   if (refilled) {
-    // Products read by the warpgroup, maps by the lane. Where lanes of their own arrive inside a product's time without
-    // having met, ptxas takes them for diverged and runs products one after another.
+    // Products read a stage as a warpgroup, maps read it lane by lane. If lanes arrive one by one while a product is
+    // under way, without a sync_lanes before, ptxas assumes diverged lanes and serialises the products.
     SmallVector<Operation *> ends;
-    // A message that came with the stage is read by every lane, and one lane arrives for the warp.
+    // Every lane reads a message that came with the stage. As one lane then arrives for the warp, the lanes
+    // synchronise.
     const bool cameWithMessage = waited;
     if (cameWithMessage || (isa_and_nonnull<tile::MapOp>(last) && (ring.isStored || !byLanes(ring))))
       ends.push_back(sched::SyncLanesOp::create(builder, loc));
     ends.push_back(sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage, byLanes(ring), read));
-    // Behind a product that only starts a stage is released with what follows, which waits for it.
+    // After an asynchronous product of stage 0, the release has no order of its own: it runs with the ops that follow,
+    // which wait for the product.
     auto at = last ? sched::placeOf(last) : sched::AtAttr();
     if (at && (at.getStage() || !last->hasAttr(sched::asyncAttr)))
       for (Operation *end : ends)

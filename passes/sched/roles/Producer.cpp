@@ -1,4 +1,4 @@
-//===- Producer.cpp - The warps that copy, and compute for others --------===//
+//===- Producer.cpp - Writes the producer role: the warps that copy ------===//
 
 #include "passes/analysis/StoredTiles.h"
 #include "passes/sched/roles/WarpSpecializer.h"
@@ -9,7 +9,8 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(block);
   Value thread = sched::ThreadIdOp::create(builder, loc);
-  // Other warps stand before the first, the one with the most to hold: it need not keep their number for them.
+  // The branches of other warps come before that of the first warp, which needs the most registers: the thread index
+  // is then no longer live in the first warp's loop.
   for (auto &[first, rings] : others)
     if (failed(writeOthers(thread, rings, original)))
       return failure();
@@ -39,7 +40,7 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
     result = walkTiles(original, copyOnce, [&](IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value> visit) {
       if (!columns.empty())
         copyWithColumns(mapping, in(at, streamed.front()), visit, one);
-      // In the order of their first use, which is that of their release.
+      // Copies are in program order of the loads, which is the order in which consumers release the stages.
       SmallVector<Ring *> rings;
       for (Ring &ring : llvm::concat<Ring>(streamed, windows))
         if (!ring.with && (&ring == &streamed.front() ? columns.empty() : !ring.is.getFirstWarp()))
@@ -59,7 +60,7 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
 
 void WarpSpecializer::copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit) {
   const SmallVector<Ring *> copied = ring.copied();
-  for (Ring *each : copied) // what a place follows from, in front of the wait
+  for (Ring *each : copied) // indices are computed before the wait
     if (auto window = dyn_cast<tile::WindowOp>(each->tile))
       cloneValues(window.getIndices(), &loop.getBody().front(), builder, mapping);
   sched::AcquireOp::create(builder, ring.tile->getLoc(), ring.barriers, at.stage, at.phase);
@@ -72,8 +73,8 @@ void WarpSpecializer::copyStreamed(Ring &ring, IRMapping &mapping, Position at, 
 void WarpSpecializer::copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one) {
   Ring &keys = streamed.front();
   onlyIf(one, [&] { copyStreamed(keys, mapping, at, visit); });
-  // Each lane stores what it has read once it has awaited the stage itself, and arrives for that itself: for
-  // compute-sanitizer no lane speaks for another.
+  // Each lane waits for the stage, stores its own elements and arrives for them. compute-sanitizer does not count one
+  // lane's wait or arrival for other lanes.
   auto store = [&] {
     sched::AcquireOp::create(builder, loc, keys.barriers, at.stage, at.phase);
     for (Ring &ring : columns)
@@ -83,7 +84,8 @@ void WarpSpecializer::copyWithColumns(IRMapping &mapping, Position at, ArrayRef<
     onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, visit[1], i32(0)), store);
   else
     store();
-  // Lanes that store nothing await nothing: they stay with the one that copies, as a stage is filled once by each.
+  // For a full tile, lanes store nothing and do not wait for the stage. sync_lanes keeps them from running ahead of the
+  // copying lane, because each lane must arrive exactly once each time the stage is filled.
   sched::SyncLanesOp::create(builder, loc);
   sched::CommitOp::create(builder, loc, keys.barriers, at.stage);
 }
@@ -98,7 +100,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
     Value counter = tile::named(tile::ParamOp::create(builder, loc, view, tile::workCounter), tile::workCounter);
     claimed = tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type(), counter), "claimed");
   }
-  // What the tiles' places follow from is computed again here; what is not needed, canonicalisation drops.
+  // Scalars that tile coordinates depend on are recomputed in this role. Canonicalisation drops the unused ones.
   IRMapping mapping;
   TileSequence::Visit first;
   if (follows)
@@ -153,13 +155,13 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
   mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
   if (loop.getIteration())
     mapping.map(loop.getIteration(), sequence->iteration(builder, visited.tile));
-  // In front of the branches that copy: what is computed in one of them is not there for another.
+  // Indices of loads are computed before the one-lane branches that copy, so that all of these branches can use them.
   for (const Ring &ring : streamed) {
     auto load = cast<tile::LoadOp>(ring.tile);
     cloneValues(load.getIndices(), &loop.getBody().front(), builder, mapping);
     cloneValues(load.getLimit(), &loop.getBody().front(), builder, mapping);
   }
-  // A search stands before the wait for a stage, and runs beside it.
+  // The search for the next tile comes before the wait for a stage, so that the two overlap.
   TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
   SmallVector<Value> visit;
   if (before && visits)
@@ -242,7 +244,7 @@ LogicalResult WarpSpecializer::walkOthers(ArrayRef<Ring *> rings, ArrayRef<Opera
   return walkTiles(original, /*before=*/{}, [&](IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value>) {
     for (Ring *ring : computed)
       computeStaged(*ring, mapping, in(at, *ring));
-    // One lane copies, after the others' stores.
+    // One lane copies, after the stores of the other lanes.
     if (!loads.empty() && !computed.empty())
       sched::SyncLanesOp::create(builder, loc);
     if (!loads.empty())

@@ -47,7 +47,7 @@ void WarpSpecializer::declare(Ring &ring, int64_t filledBy, int64_t emptiedBy) {
   }
   std::string name = stemOf(ring);
   for (Ring *other : ring.beside)
-    if (other->isStored == ring.isStored) // not of what lanes add to a copy
+    if (other->isStored == ring.isStored) // per-key vectors that lanes add to K are not named
       name += "_" + stemOf(*other);
   ring.barriers =
       sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), ring.stages()),
@@ -63,7 +63,8 @@ bool WarpSpecializer::areTogether(const Ring &a, const Ring &b) {
     return false;
   if (!a.isStored)
     return !b.isStored && first == firstOther && last == lastOther;
-  // Either op may say when both are awaited, and either reader when they are left.
+  // The wait is placed by either of the two conversions and the release by either of the two last readers, so both
+  // pairs must agree in stage (and the readers in order).
   return b.isStored && whenOf(a.tile).first == whenOf(b.tile).first && whenOf(last) == whenOf(lastOther);
 }
 

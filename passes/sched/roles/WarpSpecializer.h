@@ -1,11 +1,11 @@
-//===- WarpSpecializer.h - A kernel's loop by a role that copies and one that computes ---===//
+//===- WarpSpecializer.h - Splits a kernel's loop into a producer and a consumer role ---===//
 //
-// What becomes of which warps is drawn in SpecializeWarps.cpp. The members are by topic:
+// SpecializeWarps.cpp has a diagram of the two roles. The members are grouped by topic:
 //
-//     SpecializeWarps.cpp    what becomes a ring, messages, the roles
+//     SpecializeWarps.cpp    which ops become rings, messages, the two roles
 //     Rings.cpp              buffers and barriers, positions in rings, tiles of work
-//     Producer.cpp           the walks over tiles of its warps, copies, what they compute
-//     Consumer.cpp           the loop of the warps that compute, stages read and released
+//     Producer.cpp           producer warps: loops over tiles, copies, tiles that producer warps compute
+//     Consumer.cpp           consumer warps: the loop over tiles, waits for and releases of ring stages
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,7 +26,8 @@ namespace attune::roles {
 using namespace mlir; // this header is for the roles' own files
 using tile::TileType;
 
-/// What is read beside a stage: `read` makes it, where the stage is waited for, in front of `neededBy` at the latest.
+/// A message that comes with a ring stage. `read` emits the receive, after the wait for the stage and, if `neededBy` is
+/// not null, before that op.
 struct AlsoRead {
   function_ref<void()> read = {};
   Operation *neededBy = nullptr;
@@ -41,34 +42,35 @@ public:
   LogicalResult run();
 
 private:
-  /// A load, the conversion of what is computed to a shared tile, or what takes a tile to memory.
+  /// An op whose tile goes through a ring: a load or window, a conversion to shared memory, or a store or accumulation.
   struct Ring {
     Operation *tile;
-    sched::RingAttr is; ///< how deep, and filled by whom
-    bool isStored;      ///< by lanes, element by element
+    sched::RingAttr is; ///< the number of stages, and the warps that fill them
+    bool isStored;      ///< lanes store the tile element by element (TMA copies it otherwise)
     Value buffer = {}, barriers = {}, map = {};
-    Ring *with = nullptr;          ///< the one whose barriers it shares, if there is one
-    SmallVector<Ring *, 1> beside; ///< those that share its barriers
+    Ring *with = nullptr;          ///< the ring whose barriers this ring uses, or null
+    SmallVector<Ring *, 1> beside; ///< the rings that use this ring's barriers
 
     explicit Ring(Operation *tile)
         : tile(tile), is(sched::ringOf(tile)), isStored(isa<attune::tile::ConvertOp>(tile)) {}
-    /// Whether its tile goes to memory.
+    /// Whether the ring's tile goes to global memory.
     bool leaves() const { return isa<attune::tile::StoreOp, attune::tile::AccumulateOp>(tile); }
-    /// The tile in it.
+    /// The tile that goes through the ring.
     Value value() const { return leaves() ? tile->getOperand(0) : tile->getResult(0); }
     int64_t stages() const { return is.getStages(); }
-    /// Those whose copies fill a stage: it, and of those beside it what no lanes store.
+    /// The rings that copies fill under this ring's barriers: this ring, and the rings of `beside` that lanes do not
+    /// store.
     SmallVector<Ring *> copied() {
       SmallVector<Ring *> rings{this};
       llvm::copy_if(beside, std::back_inserter(rings), [](Ring *other) { return !other->isStored; });
       return rings;
     }
   };
-  /// Where a role is in a ring: the stage, and the parity of its walks over the stages.
+  /// A role's position in a ring: the stage, and the phase, which flips after each pass over all stages.
   struct Position {
     Value stage, phase;
   };
-  /// Where it is in the rings of a loop, which advance together: one for each of `depths`.
+  /// A role's positions in the rings of a loop, which advance together: one position for each entry of `depths`.
   using Positions = SmallVector<Position, 1>;
   Position in(ArrayRef<Position> at, const Ring &ring) {
     return at[llvm::find(depths, ring.stages()) - depths.begin()];
@@ -76,30 +78,30 @@ private:
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
-  /// Where the producer tells what is in each stage of a ring.
+  /// Declares the shared buffer for the messages that the producer sends with the stages of a ring.
   Value declareMessages(StringRef name, int64_t stages, int64_t fields);
 
-  /// Rings that are awaited and left together share barriers.
+  /// Lets rings that are waited for and released together share one pair of barriers.
   void joinRings();
   static bool areTogether(const Ring &a, const Ring &b);
 
-  /// Room for `stages` of what the ring holds.
+  /// Declares the ring's buffer in shared memory, one tile for each stage.
   Value declareBuffer(const Ring &ring);
-  /// Those of a tile on its way to memory, of which TMA takes boxes.
+  /// The type of one stage of a ring whose tile goes to memory, laid out for TMA boxes.
   TileType storedType(const Ring &ring);
 
   static std::string stemOf(const Ring &ring);
 
-  /// Its buffer, and its barriers, unless it shares another's.
+  /// Declares the ring's buffer, and its barriers unless the ring uses those of another ring.
   void declare(Ring &ring, int64_t filledBy, int64_t emptiedBy);
 
-  /// Whether the place along the grid's first axis, of batches, decides what a window shows.
+  /// Whether the window's indices depend on the batch, which is the grid's first axis.
   static bool followsBatch(tile::WindowOp window);
 
-  /// The tensor maps of windows.
+  /// Declares the tensor maps through which TMA copies windows.
   void describeWindows();
 
-  /// One thread makes the barriers; nobody goes on before.
+  /// Emits the initialisation of the mbarriers by one thread, and a barrier of the block after it.
   void initialise();
 
   Block *writeRole(sched::RoleAttr is) {
@@ -108,36 +110,37 @@ private:
     return &role.getBody().emplaceBlock();
   }
 
-  /// What becomes a ring, and which warps fill it.
+  /// Finds the ops whose tiles go through rings, and the warps that fill each ring.
   LogicalResult findRings();
   LogicalResult findOthers();
-  /// Stores and additions whose tiles go to memory by way of a ring.
+  /// Finds the stores and accumulations whose tiles go to memory through a ring.
   LogicalResult findStored();
   /// Whether the kernel loads from the tensor of `view`.
   bool isRead(Value view);
 
-  /// The next stage of each ring, and the phase that goes with it.
+  /// The positions one tile later: the next stage of each ring, and its phase.
   Positions advance(ArrayRef<Position> at);
 
-  /// The tiles of work of a role, and what computes where they are and which come next.
+  /// A role's loop over tiles of work, and the arithmetic for the place of a tile of work and for the next number.
   struct Work {
     sched::ForWorkOp loop;
     WorkOrder numbers;
   };
 
-  /// Persistent blocks carry where the rings of K and V are.
+  /// The initial ring positions that a loop over tiles of work carries; empty unless blocks are persistent.
   SmallVector<Value> ringStart() {
     return persistent ? SmallVector<Value>(2 * depths.size(), i32(0)) : SmallVector<Value>();
   }
   void nameWork(sched::ForWorkOp work, ArrayRef<StringRef> first);
-  /// The positions that a loop carries, from its first argument after the tile on, and the values that it carries.
+  /// Reads ring positions from a loop's carried values, which begin with a stage and a phase for each entry of
+  /// `depths`; append() writes them.
   Positions carriedPositions(ValueRange arguments);
   static void append(SmallVectorImpl<Value> &values, ArrayRef<Position> at) {
     for (Position each : at)
       values.append({each.stage, each.phase});
   }
 
-  /// How blocks come to their tiles of work.
+  /// How tiles of work are assigned to blocks.
   WorkOrder::Assignment assignment() const {
     return !persistent ? WorkOrder::Assignment::Once
            : claims    ? WorkOrder::Assignment::Claims
@@ -149,14 +152,14 @@ private:
 
   Work receivedWork();
 
-  /// Where the rings of K and V are when a tile of work begins.
+  /// The positions in the loop's rings (K, V) when a tile of work begins.
   Positions start(sched::ForWorkOp work);
 
-  /// Where the ring of Q is: count mod stages, and the parity of count / stages.
+  /// The position in the ring of Q: stage `count mod stages`, phase the parity of `count / stages`.
   Position queryPosition(sched::ForWorkOp work);
 
-  /// The end of a tile of work whose loop over K and V is `tiles`; `following` is the number of the next, or says
-  /// whether a received one has a next.
+  /// Ends the body of the loop over tiles of work; `tiles` is the loop over K and V. `following` is the number of the
+  /// next tile of work or, in a role that receives its work by messages, whether there is a next one.
   void nextWork(sched::ForWorkOp work, sched::ForTilesOp tiles, Value following, bool wholeWarp = true);
 
   void nameCarried(sched::ForTilesOp tiles);
@@ -165,30 +168,34 @@ private:
   // The producer
   //===--------------------------------------------------------------------===//
 
-  /// The first warp copies, and others what is theirs (`others`). All walk the same tiles.
+  /// Writes the producer role. The first warp copies, other warps fill the rings in `others`; all of them loop over the
+  /// same tiles.
   LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original);
 
-  /// Whether one lane of the first warp walks the tiles by itself, as no other has anything to do: a lane elected around
-  /// the loop stays the same. In the loop ptxas may elect it in each turn anew.
+  /// Whether one elected lane of the first warp runs the loop over tiles, because the other lanes have nothing to do.
+  /// The election is then outside of the loop; inside, ptxas may elect a lane anew in each iteration.
   bool walksAlone() const { return once.empty() && columns.empty(); }
 
-  /// A load or window of the loop, and those beside it; with K goes what is said of the tile.
+  /// Copies a load or window of the loop and the rings that share its barriers. With K, sends the message `visit`.
   void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit = {});
 
-  /// K, and beside it what is read by key, where the mask decides within the tile: the stage is full when both are
-  /// there. The wait stands with the copy, in the branch of one lane: a branch without a loop ptxas predicates, but for
-  /// the copy, which all lanes then start.
+  /// Copies K and, for partial tiles, stores per-key vectors (`columns`) to the same stage, which is full when both are
+  /// there. The copy's one-lane branch contains the acquire, which is a loop: ptxas predicates a branch without a loop,
+  /// except for the copy, which all lanes would then start.
   void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one);
 
-  /// `visit`: of the warp that copies, what it sends about a tile that follows from a search.
+  /// Emits the body of the loop over tiles. `visit` has the message fields that the first warp sends with K if tiles
+  /// follow from a search.
   using AtStage = function_ref<void(IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value> visit)>;
-  /// `place` says of a persistent block's tile of work where it is, and whether another one follows; `first` is the
-  /// first tile of keys, `begins` are those of parts where they are searched.
+  /// Emits the begin of a tile of work. `place`, for persistent blocks, is where the tile of work is and whether
+  /// another one follows. `first` is the first tile of keys. `begins` are each warpgroup's first visible tiles, if they
+  /// are searched.
   using AtWork = function_ref<void(IRMapping &mapping, Position query, ArrayRef<Value> place, Value first,
                                    ArrayRef<Value> begins)>;
 
-  /// The loops over tiles of work and over their tiles of K and V; `before` the inner loop, at the stage of Q, and
-  /// `each` in it. Without `before` a warp follows the first one, where that searches, by what it tells the consumers.
+  /// Writes the loops over tiles of work and over their tiles of K and V. `before` emits code before the inner loop,
+  /// for the stage of Q, and `each` inside of it. If the first warp searches tiles, a warp without `before` follows the
+  /// messages that the first warp sends to the consumers.
   LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each);
 
   /// Whether there is a tile of work of this number: 1 or 0.
@@ -197,31 +204,32 @@ private:
     return tile::named(arith::ExtUIOp::create(builder, loc, builder.getI32Type(), is), "more");
   }
 
-  /// Fields of a message that say where a tile of work is, and whether another one follows.
+  /// The number of message fields for the place of a tile of work and for whether another one follows.
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 : 0; }
 
-  /// Parts of the tile's rows whose first tiles are searched.
+  /// The number of warpgroups whose first visible tiles are searched; 0 without such a search.
   int64_t searchedParts() { return ownBegin ? kernel.getPlan().getTileQ() / rowsOfWarpgroup(kernel) : 0; }
 
-  /// What finds the first tile that shows a part's rows something.
+  /// Whether `op` is part of finding the first tile that is visible to a warpgroup's rows.
   bool isOfOwnBegin(Operation *op) {
     return ownBegin && (op == ownBegin || op == ownBegin.getDomain().getDefiningOp());
   }
 
-  /// Of each part of the tile's rows the domain; they are to be erased.
+  /// Clones, for the rows of each warpgroup, the domain that `ownBegin` searches. The caller erases the clones.
   SmallVector<tile::DomainOp> partDomains(const IRMapping &block, ArrayRef<Operation *> original);
 
-  /// What is staged moves here from the consumers' loop, with what is beside it. A stage is awaited before it is
-  /// computed: what is loaded goes straight to shared memory, and a warp that holds nothing through a wait leaves its
-  /// registers to the consumers.
+  /// Computes the tile of a ring in the producer instead of in the consumers' loop, with the rings that share its
+  /// barriers. The stage is acquired before the tile is computed, so that the warp keeps no values in registers across
+  /// the wait: the producer has few registers, because the consumers get most of them.
   void computeStaged(Ring &ring, IRMapping &mapping, Position at);
   void storeStage(Ring &ring, IRMapping &mapping, Value stage);
 
-  /// Warps other than the first, and their walk over the tiles of what they fill.
+  /// Writes the branch of the producer warps (not the first) that fill `rings`, and their loop over tiles.
   LogicalResult writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
   LogicalResult walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
 
-  /// The other end of a ring whose tiles go to memory: `one` lane has TMA take a stage, and the warp empties it.
+  /// The producer's side of a ring whose tiles go to memory: lane `one` starts the TMA store of a stage, and the warp
+  /// then releases the stage.
   void writeStored(Ring &ring, IRMapping &mapping, Position at, Value one);
 
   void onlyIf(Value condition, function_ref<void()> body);
@@ -232,16 +240,16 @@ private:
   // The consumers
   //===--------------------------------------------------------------------===//
 
-  /// The places of the block's tile of work along the axes of the grid take the place of the ops that ask for them.
+  /// Replaces each tile.block_index by the place of the tile of work along that axis of the grid.
   void placeWork(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original);
 
   LogicalResult writeConsumer(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original);
 
-  /// Of what the producer has found for each part, that for the warpgroup's own.
+  /// Selects this warpgroup's first visible tile from `begins`, in which the producer has one for each warpgroup.
   void chooseOwnBegin(ArrayRef<Value> begins);
 
-  /// Goes over tiles of the block that the warpgroup has no use for: each stage is awaited, as it may be filled again
-  /// only then, and released.
+  /// Writes a loop over tiles that the warpgroup skips, from `from` to `bound`. The warpgroup waits for each stage and
+  /// releases it, because the producer refills a stage only after every consumer has released it.
   sched::ForTilesOp passOver(TileSequence &sequence, ValueRange from, Value bound);
 
   /// Field `i` of a message, the same in all lanes.
@@ -249,14 +257,15 @@ private:
     return tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), message.getResult(i)), name);
   }
 
-  /// Waits for Q and receives where its tile of work is, for those of `ops` that ask. Whether the producer sends
-  /// another, and the first tile of keys, where these are sent.
+  /// Waits for Q and receives the message about its tile of work; calls `tell` with the place for each tile.block_index
+  /// in `ops`. Returns whether another tile of work follows, and the first tile of keys; null for a value that is not
+  /// sent.
   std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops,
                                       function_ref<void(tile::BlockIndexOp, Value)> tell,
                                       SmallVectorImpl<Value> *begins = nullptr);
 
-  /// Whether each lane arrives when it has read a stage. Where lanes read what lanes have stored, values or a message,
-  /// compute-sanitizer wants it so: for it, no lane speaks for another.
+  /// Whether each lane arrives to release a stage, rather than one lane for its warp. Required by compute-sanitizer if
+  /// lanes read what lanes have stored (values or a message): it does not count one lane's arrival for other lanes.
   bool byLanes(const Ring &ring) const {
     return ring.isStored || ((visits || !columns.empty()) && ring.barriers == streamed.front().barriers);
   }
@@ -264,68 +273,69 @@ private:
     sched::ReleaseOp::create(builder, loc, ring.barriers, stage, byLanes(ring));
   }
 
-  /// When `op` runs, in stages and orders; ops without sched.at are alike.
+  /// The (stage, order) in which `op` runs; (-1, -1) for an op without sched.at.
   static std::pair<int64_t, int64_t> whenOf(Operation *op) {
     auto at = sched::placeOf(op);
     return at ? std::pair(at.getStage(), at.getOrder()) : std::pair<int64_t, int64_t>(-1, -1);
   }
 
-  /// `op` runs when `as` does, an op of the loop as it is written; turns are for what is written.
+  /// Gives `op` the stage and order of `as`, an op of the original loop, but not the ping-pong mark of `as`.
   static void placeAs(Operation *as, Operation *op) { sched::placeAt(op, sched::placeOf(as)); }
 
-  /// What the producer has sent with K: the tile after this one, and whether this one is partial.
+  /// Receives the message that the producer sends with K: the next tile, and whether this tile is partial.
   sched::ReceiveOp receiveVisit(Position at) {
     Type type = builder.getI32Type();
     return sched::ReceiveOp::create(builder, loc, {type, type}, visits, at.stage);
   }
 
-  /// The next tile, by what the producer has sent with K, of which nothing else is needed.
+  /// Waits for K, returns the next tile from the message that came with K, and releases the stage without reading K.
   Value followVisit(ArrayRef<Position> at);
 
-  /// The first and the last op of the ring's block that read its tile; null where none does.
+  /// The first and the last op of the ring's block that read the ring's tile; null if no op does.
   static std::pair<Operation *, Operation *> readersOf(const Ring &ring);
 
-  /// The ring's stage in place of the load or conversion, for its readers from the `first` on. Gives what they read: the
-  /// stage, or what is changed in its place.
+  /// Replaces the load or conversion by a sched.slot of the ring's stage; `first` is the slot's first reader. Returns
+  /// the tile that is read: the slot, or the result of a tile.scale that changes the slot in place.
   Value replaceBySlot(Ring &ring, Value stage, Operation *first);
 
-  /// The load is the ring's stage: full from its wait on, as are those beside it; released after the last reader of
-  /// these, and what is also read, where it is filled again.
+  /// Replaces the loads of a ring, and of the rings that share its barriers, by slots of a stage. Emits the wait
+  /// (unless `waited`) before the first reader and, if the stage is `refilled`, the release after the last reader.
   void readStage(Ring &ring, Position at, bool refilled, bool waited = false, AlsoRead also = {});
 
-  /// What the warps of the role exchange goes into a stage, one after the other.
+  /// Replaces the conversion of a tile that consumer warps exchange by a write to the ring's current stage.
   void exchange(Ring &ring, Position at);
 
-  /// What goes to memory goes into a stage of its ring, once that is empty; each lane arrives for what it has written.
+  /// Replaces a store to memory by a store to a stage of the ring, once the stage is empty. Each lane arrives for its
+  /// own part.
   void fillStored(Ring &ring, Position at);
-  /// Behind the loop: nothing of the rings is on its way any more, and other tiles may lie there.
+  /// Waits, after the loop, until TMA has stored all stages, because other buffers may reuse their shared memory.
   void awaitStored(sched::ForTilesOp tiles);
 
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
   OpBuilder builder;
   Location loc;
-  bool persistent;             ///< blocks take one tile of work after another
-  int64_t warps;               ///< that compute
-  SmallVector<Ring> once;      ///< copies before the loop: of Q
-  SmallVector<Ring> streamed;  ///< those in it: of K, and of V
-  SmallVector<Ring> windows;   ///< of captured tensors in it
-  SmallVector<Ring> staged;    ///< what producer warps compute for the others in it
-  SmallVector<Ring> exchanged; ///< what the warps that compute give each other in it
-  SmallVector<Ring> stored;    ///< what they give memory in it, by way of another warp
-  /// What maps read by key in it: in stages beside those of the first of `streamed`, by the same barriers.
+  bool persistent;             ///< a block computes several tiles of work, one after another
+  int64_t warps;               ///< number of consumer warps
+  SmallVector<Ring> once;      ///< copies before the loop: Q
+  SmallVector<Ring> streamed;  ///< copies in the loop: K and V
+  SmallVector<Ring> windows;   ///< windows of captured tensors that the loop reads
+  SmallVector<Ring> staged;    ///< tiles of the loop that producer warps compute for the consumers
+  SmallVector<Ring> exchanged; ///< tiles of the loop that consumer warps exchange through shared memory
+  SmallVector<Ring> stored;    ///< tiles of the loop that a producer warp stores to memory
+  /// Per-key vectors that maps of the loop read. They use the stages and the barriers of streamed.front(), which is K.
   SmallVector<Ring> columns;
-  /// Messages about each stage of Q: persistent blocks' tiles of work, and the first tile of keys.
+  /// Buffer of the messages that come with Q: a persistent block's tile of work, and the first tile of keys.
   Value tasks;
-  /// And, where tiles are searched, about each stage of K: the next tile, and whether this one is partial.
+  /// Buffer of the messages that come with K if tiles are searched: the next tile, and whether this tile is partial.
   Value visits;
-  /// The first tile that shows a warpgroup's rows something, where that follows from a search.
+  /// The op that finds the first tile visible to a warpgroup's rows, if that takes a search.
   tile::FirstVisibleOp ownBegin;
-  /// The rings that other warps than the first fill, by the first of these warps.
+  /// The rings that producer warps other than the first fill, by the first of these warps.
   std::map<int64_t, SmallVector<Ring *>> others;
-  SmallVector<int64_t> depths; ///< of the rings in the loop
+  SmallVector<int64_t> depths; ///< the different numbers of stages of the rings in the loop
   bool sharesWindows = false;  ///< all batches read the same windows
-  bool claims = false;         ///< blocks claim tiles of work when they are free; else these follow from their index
+  bool claims = false;         ///< a free block claims its next tile of work; else the block's index decides
 };
 
 } // namespace attune::roles
