@@ -119,7 +119,7 @@ struct Slot {
 struct KernelCache::State {
   std::string directory;
   Warning warning;
-  std::mutex mutex; // guards kernels
+  std::mutex mutex; // guards `kernels`
   std::unordered_map<std::string, std::shared_ptr<Slot>> kernels;
   mutable std::atomic<bool> warnedUnwritable = false, warnedFolder = false, warnedEntry = false, swept = false;
 
@@ -294,7 +294,7 @@ std::string KernelCache::defaultDirectory() {
 const std::string &KernelCache::directory() const { return state->directory; }
 
 //===----------------------------------------------------------------------===//
-// Disk
+// The cache on disk
 //===----------------------------------------------------------------------===//
 
 std::optional<KernelImage> KernelCache::read(std::string_view key, const Check &check) const {
@@ -414,7 +414,7 @@ Expected<size_t> KernelCache::clear() {
 }
 
 //===----------------------------------------------------------------------===//
-// Memory, and one compilation per key
+// The cache in memory; concurrent requests for a key share one compilation
 //===----------------------------------------------------------------------===//
 
 Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_view device, const Compile &compile,

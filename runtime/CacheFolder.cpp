@@ -47,7 +47,7 @@ static std::optional<FileProblem> trustProblem(const struct stat &info) {
 }
 
 //===----------------------------------------------------------------------===//
-// The folder
+// Opening and creating the folder
 //===----------------------------------------------------------------------===//
 
 /// Opens a folder. A symbolic link is followed only if the user or root owns the link: another user's link could lead
@@ -129,7 +129,7 @@ CacheFolder::Facts CacheFolder::facts(const std::string &name) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Files
+// Reading and writing files in the folder
 //===----------------------------------------------------------------------===//
 
 /// Reads content.size() bytes into `content`; shortens `content` if the file has become shorter.

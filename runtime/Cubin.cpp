@@ -47,11 +47,11 @@ constexpr size_t reservedShared = 1024;
 //   1: no value | 2: one byte and padding | 3: two bytes | 4: a 16-bit size and as many bytes
 enum AttributeFormat : uint8_t { formatSized = 4 };
 enum Attribute : uint8_t {
-  attributeFrameSize = 0x11,    // {symbol, bytes}
-  attributeMinStackSize = 0x12, // {symbol, bytes}: frames of the kernel and its callees
-  // {index, ordinal | offset << 16, bytes << 18 | ...}; padding may precede the first parameter
+  attributeFrameSize = 0x11,    // value {symbol, bytes}: the stack frame of a function
+  attributeMinStackSize = 0x12, // value {symbol, bytes}: the frames of the kernel and its callees together
+  // Value {index, ordinal | offset << 16, bytes << 18 | ...}; padding may precede the first parameter
   attributeParamInfo = 0x17,
-  attributeRegCount = 0x2f, // {symbol, registers}
+  attributeRegCount = 0x2f, // value {symbol, registers per thread}
 };
 
 class CubinReader {

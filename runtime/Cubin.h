@@ -32,9 +32,9 @@ namespace attune {
 /// One kernel of a cubin.
 struct CubinKernel {
   std::string name;
-  int registers = 0;            ///< per thread
+  int registers = 0;            ///< registers per thread
   int frameBytes = 0;           ///< local memory per thread: spilled registers and local arrays
-  size_t staticSharedBytes = 0; ///< per block, without dynamic shared memory
+  size_t staticSharedBytes = 0; ///< bytes of static shared memory per block
   int paramBytes = 0;           ///< bytes of all parameters together
 };
 

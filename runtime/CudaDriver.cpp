@@ -8,7 +8,7 @@ using namespace attune;
 
 // CUdevice_attribute of cuda.h.
 enum DeviceAttribute {
-  attributeClockRate = 13, // kHz
+  attributeClockRate = 13, // in kHz
   attributeMultiprocessorCount = 16,
   attributeL2CacheSize = 38,
   attributeComputeMajor = 75,
@@ -103,7 +103,7 @@ Expected<const CudaDriver *> attune::openCudaDriver(const char *libraryName) {
     return Error{fmt::format("the CUDA driver does not list its devices: {}", d.describe(code))};
   if (d.devices == 0)
     return Error{"the CUDA driver has no device; check CUDA_VISIBLE_DEVICES, or use the cpu target"};
-  return driver.release(); // lives as long as the process
+  return driver.release(); // the driver table is never freed
 }
 
 Expected<const CudaDriver *> attune::cudaDriver() {
@@ -206,7 +206,7 @@ template <typename Action> static void inContext(CudaContext context, Action &&a
   const CudaDriver *cuda = *cudaDriver();
   CudaContext popped;
   if (cuda->cuCtxPushCurrent(context) != 0)
-    return; // the driver has shut down
+    return; // pushing fails when the driver has shut down
   action(cuda);
   cuda->cuCtxPopCurrent(&popped);
 }

@@ -210,7 +210,7 @@ Expected<const CudaDriver *> cudaDriver();
 /// Opens a driver library by name. Each call opens it again; cudaDriver() calls this function once.
 Expected<const CudaDriver *> openCudaDriver(const char *library);
 
-/// "13.0" from 13000.
+/// A CUDA version as text: "13.0" for 13000.
 std::string cudaVersionText(int version);
 
 /// The error for a cubin of NVRTC `nvrtcVersion` that a driver of `driverVersion` is too old to load.

@@ -175,7 +175,7 @@ Doubts doubtsOf(const Program &program, const Problem &problem) {
 }
 
 //===----------------------------------------------------------------------===//
-// Scores
+// Scores, for index expressions that depend on them
 //===----------------------------------------------------------------------===//
 
 float elementAt(const Tensor &tensor, int64_t offset) {
@@ -207,7 +207,7 @@ void scoresOf(const LaunchArgs &args, int64_t group, float scale, int64_t b, int
 }
 
 //===----------------------------------------------------------------------===//
-// The search
+// The search for the first out-of-bounds read
 //===----------------------------------------------------------------------===//
 
 class Search {

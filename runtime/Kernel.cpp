@@ -71,7 +71,7 @@ struct Kernel::State {
   const CudaDriver *cuda = nullptr;
   int64_t multiprocessors = 1; ///< multiprocessors of the device; threads of the CPU
   CudaContext primary = nullptr;
-  mutable std::mutex mutex = {};                                   // guards modules
+  mutable std::mutex mutex = {};                                   // guards `modules`
   mutable std::vector<std::unique_ptr<LoadedModule>> modules = {}; // never shrinks: launches hold pointers to elements
   mutable std::atomic<double> loadMilliseconds = 0;                // load time of the latest module
   mutable std::atomic<const LoadedModule *> recent = nullptr;      // the module of the last launch
@@ -95,7 +95,7 @@ struct Kernel::State {
     }
   }
 
-  /// The module for a launch from this thread, whose context is `current`.
+  /// The module for a launch from a thread whose current context is `current`; loads the module where needed.
   Expected<const LoadedModule *> moduleFor(CudaContext current) const;
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
   Expected<void> loadEntry(const KernelEntry &entry, LoadedModule &loaded) const;
@@ -111,7 +111,7 @@ struct Kernel::State {
 };
 
 //===----------------------------------------------------------------------===//
-// CUDA
+// Loading and launching on CUDA targets
 //===----------------------------------------------------------------------===//
 
 /// Finds the function of one entry and raises its limit of dynamic shared memory to what the entry needs.
@@ -396,7 +396,7 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
 }
 
 //===----------------------------------------------------------------------===//
-// CPU
+// Launching on the CPU target
 //===----------------------------------------------------------------------===//
 
 /// Runs the kernels one after the other; the thread pool splits the blocks of each kernel.
@@ -419,7 +419,7 @@ Kernel attune::makeHostKernel(KernelImage image, std::vector<HostEntry> entries,
 }
 
 //===----------------------------------------------------------------------===//
-// The handle
+// Kernel: the handle, and the choice among alternatives
 //===----------------------------------------------------------------------===//
 
 /// The other kernels that a handle may launch instead of its own.

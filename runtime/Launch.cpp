@@ -87,7 +87,7 @@ AxisWords attune::wordsFor(const AxisParam &axis) {
 }
 
 //===----------------------------------------------------------------------===//
-// Checks. Each returns true when it passes; the texts are built out of line, only on failure.
+// Checks. Each returns an error where it fails. Error texts are built out of line, to keep a valid launch quick.
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -454,7 +454,7 @@ Expected<void> checkPattern(const BlockPatternParam &pattern, const Tensor &tens
 }
 
 //===----------------------------------------------------------------------===//
-// Indices of captured tensors
+// Bounds checks of index expressions into captured tensors
 //===----------------------------------------------------------------------===//
 
 /// The range of (b, h, q, k) in a launch, bounds inclusive, with the q offset added to q; and the extents B, H, Sq, Sk.
@@ -775,7 +775,7 @@ size_t attune::workspaceSize(const KernelImage &image, int64_t multiprocessors, 
   return bytes;
 }
 
-/// Writes 8-byte slots one after the other.
+/// Writes consecutive 8-byte slots of the packed parameters.
 class SlotWriter {
 public:
   explicit SlotWriter(std::byte *at) : at(at) {}

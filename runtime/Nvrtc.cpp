@@ -20,7 +20,7 @@ using namespace attune;
 struct Nvrtc::Library {
   std::string path;
   int version = 0;
-  std::vector<int> archs; // numbers, ascending: 80, 90
+  std::vector<int> archs; // numbers of the supported architectures, ascending: 80, 90, ...
 
   using Program = void *;
   const char *(*getErrorString)(int);
@@ -48,7 +48,7 @@ static constexpr const char *standardOptions[] = {"--std=c++17", "--modify-stack
 std::string_view Nvrtc::options() { return "--std=c++17 --modify-stack-limit=false"; }
 
 //===----------------------------------------------------------------------===//
-// Finding and opening the library
+// Finding and opening the NVRTC library
 //===----------------------------------------------------------------------===//
 
 std::vector<std::string> Nvrtc::candidates() {
@@ -146,7 +146,7 @@ Expected<const Nvrtc *> Nvrtc::get() {
 }
 
 //===----------------------------------------------------------------------===//
-// Compiling
+// Compiling with NVRTC
 //===----------------------------------------------------------------------===//
 
 /// Writes the source to a file that is not deleted, and returns its path; "" where the file cannot be written.

@@ -59,7 +59,7 @@ std::string Tensor::text() const {
 }
 
 //===----------------------------------------------------------------------===//
-// DLPack
+// Conversion from DLPack tensors
 //===----------------------------------------------------------------------===//
 
 // The structs and enumerators of dlpack.h, https://dmlc.github.io/dlpack/latest/c_api.html

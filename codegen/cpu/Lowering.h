@@ -96,7 +96,7 @@ private:
 
   void fail(Operation *op, const Twine &reason);
 
-  // Layouts: Layouts.cpp.
+  // Vector axes and memory orders of tiles (Layouts.cpp).
   /// Sets laneAxis to the axis of S that the kernel does not loop over.
   void findLaneAxis();
   /// The most lanes of a vector whose length divides `size`.
@@ -109,7 +109,7 @@ private:
   void need(Value value, Order order) { needed[value] |= 1u << order; }
   void findNeededOrders();
 
-  // Scratch memory: ScratchMemory.cpp.
+  // Allocation of scratch memory (ScratchMemory.cpp).
   int64_t allocate(int64_t bytes);
   void release(int64_t offset, int64_t bytes) { freeList[llvm::alignTo(bytes, cacheLine)].push_back(offset); }
   void release(Value value);
@@ -129,7 +129,7 @@ private:
   /// replaces, that of a tile of the same shape that this step is the last to read, or new memory.
   int64_t allocateResult(Value value, ArrayRef<Operation *> ops);
 
-  // Launch parameters: LaunchArguments.cpp.
+  // Reading launch parameters (LaunchArguments.cpp).
   Value field(Type type, int64_t offset) { return loadAt(offsetBytes(params, offset), type, bytesOf2(type)); }
   int64_t bytesOf2(Type type) { return isa<LLVM::LLVMPointerType>(type) ? 8 : bytesOf(type); }
   /// Calls `write` with the insertion point at the function's start, where all parameters are read.
@@ -152,7 +152,7 @@ private:
   Value rowAddress(Value view, ValueRange indices, Value i);
   Value pagedRowAddress(PagedRowsOp rows, ValueRange indices, Value i);
 
-  // Scalars and the regions of maps: Scalars.cpp.
+  // Scalar ops and the regions of maps (Scalars.cpp).
   /// The lowered value of a scalar, or of a value inside a map's region.
   Value lookup(Value value);
   /// Reads `view[indices]`, each index clamped to the view's extent. Vector indices become a gather.
@@ -168,7 +168,7 @@ private:
   /// Whether the block pattern has a set block that overlaps the tile.
   Value lowerTouches(TouchesOp op);
 
-  // Steps: Steps.cpp.
+  // Grouping ops into steps (Steps.cpp).
   /// Groups a block's ops into steps (see "Steps" in the file header).
   SmallVector<Step> schedule(Block &block);
   static bool sameAxes(TileType a, TileType b);
@@ -182,7 +182,7 @@ private:
   bool overwrites(const Step &step, Value next, Value carried);
   void lowerStep(const Step &step);
 
-  // Loop nests over a tile's elements: Elementwise.cpp.
+  // Loop nests over a tile's elements (Elementwise.cpp).
   /// A position in a loop nest over a tile: `lanes` consecutive elements along the inner axis.
   struct Position {
     TileType type;       ///< type of the tile that the loop nest iterates over
@@ -221,7 +221,7 @@ private:
   /// Reduces a vector along its lanes and combines the result into the accumulator of the row in memory.
   void reduceLanes(ReduceOp reduce, Value value, int64_t offset, const Position &at);
 
-  // Dropout: Dropout.cpp.
+  // Dropout and its random numbers (Dropout.cpp).
   /// Whether elements are kept: their random number is at least the dropout threshold.
   Value keeps(DropoutOp op, int64_t random, int64_t innerSize, const Position &at);
   Value drop(DropoutOp op, Value value, Value keep, const Position &at);
@@ -230,7 +230,7 @@ private:
   /// next pair. Two calls fill a 16 x 16 block.
   int64_t randomNumbers(DropoutOp op);
 
-  // Global memory: Transfers.cpp.
+  // Loads and stores between global and scratch memory (Transfers.cpp).
   /// The number of the tile's rows that are below `limit`: limit - firstRow, clamped to [0, rows].
   Value validRows(Value limit, Value firstRow, int64_t rows);
   /// Covers the columns [begin, end) with vectors of full width, then with vectors of smaller powers of two.
@@ -252,7 +252,7 @@ private:
                   bool atomic);
   void lowerScatter(ScatterOp op);
 
-  // Blocks of 16 x 16 in global memory: Blocks.cpp.
+  // Loads and stores of tiles that are saved in blocks of 16 x 16 elements (Blocks.cpp).
   void lowerLoadBlocks(LoadBlocksOp op);
   void lowerStoreBlocks(StoreBlocksOp op);
   /// Calls `body(place, element, address)` for each element of the tile whose 16 x 16 block is inside the view. `place`
@@ -261,7 +261,7 @@ private:
   template <typename BlocksOp>
   void forEachInBlocks(BlocksOp op, TileType type, function_ref<void(int64_t, Value, Value)> body);
 
-  // Products: Products.cpp.
+  // Matrix products (Products.cpp).
   /// The operand of a product whose elements are broadcast to vectors: its base address, and strides along its row axis
   /// and the contracted axis.
   struct Broadcast {
@@ -280,7 +280,7 @@ private:
   /// result[r][c] = acc[r][c] + sum_z broadcast[r, z] * lanes[z][c], in register tiles of `rows` x `vectors`.
   void lowerMma(MmaOp op);
 
-  // Loops over a domain: BlockLoops.cpp.
+  // Loops over the tiles of a domain (BlockLoops.cpp).
   void lowerForBlocks(ForBlocksOp op);
   /// Provides memory for carried tile `i` and copies the initial value there. Where this loop is the initial value's
   /// last reader, the carried tile takes over its memory.

@@ -58,8 +58,9 @@ public:
   /// Loads elements of global memory; floats are widened to f32.
   Value loadGlobal(Value address, Type element, int64_t lanes);
   void storeGlobal(Value value, Value address, Type element);
-  /// Transposes n vectors of n elements in log2(n) rounds. Round `s` exchanges, between vectors i and i + s, the
-  /// elements whose index has bit s: for n = 2 and s = 1, (a0 a1)(b0 b1) becomes (a0 b0)(a1 b1).
+  /// Transposes n vectors of n elements in log2(n) steps of shuffles. Step s = 1, 2, 4, ... works on pairs of vectors i
+  /// and i + s (i without bit s): it exchanges the elements of vector i whose index has bit s with the elements of
+  /// vector i + s whose index lacks it. For n = 2 and s = 1, (a0 a1)(b0 b1) becomes (a0 b0)(a1 b1).
   void transposeVectors(SmallVectorImpl<Value> &vectors);
   /// tile.mul_finite: lhs * rhs. Where finite operands give an infinite product, the greatest finite float of that
   /// sign.

@@ -1,6 +1,6 @@
 //===- ControlSteps.cpp - Jumps, branches, loops and roles ----------------===//
 //
-// Operands are in the order that Machine.h gives.
+// The comments in Machine.h list the inputs, outputs and fields of each step.
 //
 //===----------------------------------------------------------------------===//
 

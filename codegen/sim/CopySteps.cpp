@@ -1,6 +1,6 @@
 //===- CopySteps.cpp - Copies between global and shared memory ------------===//
 //
-// Operands are in the order that Machine.h gives.
+// The comments in Machine.h list the inputs, outputs and fields of each step.
 //
 //===----------------------------------------------------------------------===//
 

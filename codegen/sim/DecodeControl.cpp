@@ -18,7 +18,8 @@ void Decoder::block(Block &block) {
 }
 
 void Decoder::moveAll(Operation *op, ValueRange from, ValueRange to) {
-  // The moves happen in parallel. A source that is also a target is copied first, before any target is written.
+  // All moves take effect at once, like the assignment of block arguments. A source that is also a target is copied
+  // first, before any target is written.
   SmallVector<Slot> sources;
   for (auto [source, target] : llvm::zip(from, to)) {
     Slot at = slot(source);

@@ -1,6 +1,6 @@
 //===- ElementSteps.cpp - Elements of register buffers and views ----------===//
 //
-// Operands are in the order that Machine.h gives.
+// The comments in Machine.h list the inputs, outputs and fields of each step.
 //
 //===----------------------------------------------------------------------===//
 

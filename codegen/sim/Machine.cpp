@@ -9,7 +9,7 @@ using namespace attune;
 using namespace attune::sim;
 
 //===----------------------------------------------------------------------===//
-// A block
+// The warp scheduler
 //===----------------------------------------------------------------------===//
 
 /// Which warp runs next where several can. Short: a random warp each time. Long: mostly the same warp as before.
@@ -225,7 +225,7 @@ void Machine::reportDeadlock() {
 }
 
 //===----------------------------------------------------------------------===//
-// Findings
+// Error messages
 //===----------------------------------------------------------------------===//
 
 Go Machine::fail(const Warp *warp, uint32_t op, const std::string &what, uint32_t other) {
@@ -441,7 +441,7 @@ Go Machine::completeProducts(Warp &warp, const Step &step, size_t pending) {
 }
 
 //===----------------------------------------------------------------------===//
-// Operands
+// Reading and checking operands
 //===----------------------------------------------------------------------===//
 
 bool Machine::uniform(Warp &warp, const Step &step, int input, int64_t &result) {

@@ -38,7 +38,7 @@ struct BoxStore {
 };
 
 /// A warp's part of an mma_async in flight. The result is written to the registers at once, which no kernel can
-/// observe: any access before the mma_wait is a finding.
+/// observe: any access before the mma_wait is reported as an error.
 struct Product {
   uint32_t op = 0;
   std::array<int, 2> registers = {}; ///< buffers of the accumulator and of operand a; -1 where a is in shared memory
@@ -145,7 +145,7 @@ struct Memory {
   std::array<int64_t, maxRank> extents = {}, strides = {};
 };
 
-/// The offset of a slice with an index out of bounds. Only an access through such a slice is a finding.
+/// The offset of a slice with an index out of bounds. Only an access through such a slice is an error.
 constexpr int64_t outside = std::numeric_limits<int64_t>::min();
 
 struct Launch {
@@ -166,7 +166,7 @@ struct Machine {
   const Launch &launch;
   uint64_t seed;
   int64_t block = 0;
-  size_t claimed = 0; ///< how often the block has claimed work
+  size_t claimed = 0; ///< number of tiles of work that the block has claimed
   SharedMemory memory;
   std::vector<Warp> warps;
   std::vector<RingState> rings;
@@ -174,12 +174,12 @@ struct Machine {
   std::vector<Landing> landings;
   std::optional<Error> finding;
 
-  // Findings.
+  // Reporting of findings (errors in the simulated kernel). The first one ends the simulation.
   Go fail(const Warp *warp, uint32_t op, const std::string &what, uint32_t other = Fault::none);
   Go fail(const Warp &warp, const Step &step, const std::string &what, uint32_t other = Fault::none) {
     return fail(&warp, step.op, what, other);
   }
-  /// A finding with the text "reads k_ring, stage 1, " followed by the fault's.
+  /// Reports an access to shared memory: "reads k_ring, stage 1, " and the fault's text.
   Go fail(const Warp &warp, const Step &step, const char *verb, const SharedBuffer &buffer, int64_t stage,
           const Fault &fault);
 
@@ -196,7 +196,7 @@ struct Machine {
   /// Orders every lane after all that any lane of the warp has seen and done.
   void synchronizeLanes(Warp &warp);
 
-  // Barriers. Functions that return bool return false after a finding.
+  // Barriers. Functions that return bool return false if they have reported an error.
   bool arrive(const Warp &warp, const Step &step, int64_t stage, bool full, int64_t count, const Knowledge &knows);
   bool completePhase(const Warp *warp, uint32_t op, int ring, int64_t stage, bool full);
   bool ringReady(const Warp &warp, const Step &step, int lane);
@@ -207,7 +207,7 @@ struct Machine {
   Go completeCopies(Warp &warp, const Step &step, size_t pending);
   void completeBoxes(Warp &warp, const Step &step, int lane, size_t pending);
 
-  // Reading and checking operands. After a finding these functions return false, or a null address.
+  // Reading and checking operands. Where these functions report an error they return false, or a null address.
   /// Reads an integer operand, which must be the same in all active lanes.
   bool uniform(Warp &warp, const Step &step, int input, int64_t &result);
   /// Checks that all 32 lanes are active.
@@ -217,7 +217,7 @@ struct Machine {
   /// The address of `count` consecutive elements of a view, by all of the view's indices.
   std::byte *global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, maxRank> indices,
                     int64_t count);
-  /// The position of a lane's element in Warp::registers, or -1 after a finding.
+  /// The position of a lane's element in Warp::registers, or -1 if an index is out of bounds.
   int64_t element(Warp &warp, const Step &step, const RegisterBuffer &buffer, const Slot *indices, int lane);
   bool touch(Warp &warp, const Step &step, int buffer);
 
@@ -236,104 +236,166 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// Step functions of sched ops and of control flow (Arithmetic.cpp has those of arithmetic). Notes give the step's
-// inputs and outputs in order, the meaning of its fields at[] and number[], and of its flag.
+// Step functions of sched ops and of control flow (Arithmetic.cpp has those of arithmetic)
+//
+// A comment says what the step does or names the op that the step executes. It lists the step's inputs and outputs in
+// order (Step::in, Step::out) and the meaning of at[], number[] and flag. A step without a comment takes the operands
+// and results of the op of the same name.
 //===----------------------------------------------------------------------===//
 
 Go jump(Machine &, Warp &, const Step &);
-Go skipUnless(Machine &, Warp &, const Step &); ///< in: condition
-Go maskIf(Machine &, Warp &, const Step &);     ///< in: condition
-Go maskElse(Machine &, Warp &, const Step &);   ///< in: condition
+/// Jumps to the target where a uniform condition is false. Input: condition.
+Go skipUnless(Machine &, Warp &, const Step &);
+/// Starts a branch on a per-lane condition: masks off the lanes where it is false. Input: condition.
+Go maskIf(Machine &, Warp &, const Step &);
+/// Switches to the lanes where the condition of maskIf is false. Input: condition.
+Go maskElse(Machine &, Warp &, const Step &);
 Go maskBegin(Machine &, Warp &, const Step &);
 Go maskEnd(Machine &, Warp &, const Step &);
-Go loopTest(Machine &, Warp &, const Step &);  ///< in: counter, bound; evaluated per lane where one of them varies
-Go move(Machine &, Warp &, const Step &);      ///< in: from; out: to; number[0]: bytes; active lanes only
-Go roleBegin(Machine &, Warp &, const Step &); ///< at[0]: role
+/// Ends a loop, for the lanes where counter >= bound. Inputs: counter, bound.
+Go loopTest(Machine &, Warp &, const Step &);
+/// Copies a value in the active lanes. Input: source. Output: target. number[0]: bytes.
+Go move(Machine &, Warp &, const Step &);
+/// Skips the role for warps that do not belong to it. at[0]: index of the role.
+Go roleBegin(Machine &, Warp &, const Step &);
 Go roleEnd(Machine &, Warp &, const Step &);
-Go workBegin(Machine &, Warp &, const Step &);    ///< in: number of the tile, bound; out: number, count
-Go workNext(Machine &, Warp &, const Step &);     ///< in, out: as for workBegin
-Go receiveBegin(Machine &, Warp &, const Step &); ///< out: count
-Go receiveNext(Machine &, Warp &, const Step &);  ///< in: whether another tile of work follows; out: count
+/// Starts a for_work loop. Inputs: number of the tile of work, bound. Outputs: number, count of tiles so far.
+Go workBegin(Machine &, Warp &, const Step &);
+/// Continues a for_work loop; inputs and outputs as for workBegin.
+Go workNext(Machine &, Warp &, const Step &);
+/// Starts a for_work loop whose tiles come by message. Output: count of tiles so far.
+Go receiveBegin(Machine &, Warp &, const Step &);
+/// Continues a loop that receiveBegin started. Input: whether another tile of work follows. Output: count of tiles so
+/// far.
+Go receiveNext(Machine &, Warp &, const Step &);
 Go finishWarp(Machine &, Warp &, const Step &);
 
 Go threadId(Machine &, Warp &, const Step &);
 Go elect(Machine &, Warp &, const Step &);
 Go blockId(Machine &, Warp &, const Step &);
 Go gridSize(Machine &, Warp &, const Step &);
-Go claimWork(Machine &, Warp &, const Step &);      ///< out: number of the claimed tile of work, in lane 0
-Go sendMessage(Machine &, Warp &, const Step &);    ///< in: stage, fields; at[0]: shared
-Go receiveMessage(Machine &, Warp &, const Step &); ///< in: stage; out: fields; at[0]: shared; number[0]: fields
+/// sched.claim_work. Output: number of the claimed tile of work, in lane 0.
+Go claimWork(Machine &, Warp &, const Step &);
+/// sched.send. Inputs: stage, fields of the message. at[0]: index of the shared tile.
+Go sendMessage(Machine &, Warp &, const Step &);
+/// sched.receive. Input: stage. Outputs: fields. at[0]: index of the shared tile. number[0]: number of fields.
+Go receiveMessage(Machine &, Warp &, const Step &);
 Go laneId(Machine &, Warp &, const Step &);
 Go ballot(Machine &, Warp &, const Step &);
 Go anyLane(Machine &, Warp &, const Step &);
 Go uniform(Machine &, Warp &, const Step &);
-Go shuffleXor(Machine &, Warp &, const Step &); ///< number[0]: mask
-Go shuffle(Machine &, Warp &, const Step &);    ///< in: value, lane; number[0]: bytes
+/// sched.shuffle_xor. Input: value. number[0]: lane mask. number[1]: bytes of the value.
+Go shuffleXor(Machine &, Warp &, const Step &);
+/// sched.shuffle. Inputs: value, source lane. number[0]: bytes of the value.
+Go shuffle(Machine &, Warp &, const Step &);
 Go philox(Machine &, Warp &, const Step &);
 
-Go registers(Machine &, Warp &, const Step &);  ///< at[0]: buffer
-Go getElement(Machine &, Warp &, const Step &); ///< in: indices; out: value; at[0]: buffer
-Go setElement(Machine &, Warp &, const Step &); ///< in: value, indices; at[0]: buffer
+/// Declares a register buffer: its elements become unwritten. at[0]: index of the buffer.
+Go registers(Machine &, Warp &, const Step &);
+/// Reads an element of a register buffer. Inputs: indices. Output: value. at[0]: index of the buffer.
+Go getElement(Machine &, Warp &, const Step &);
+/// Writes an element of a register buffer. Inputs: value, indices. at[0]: index of the buffer.
+Go setElement(Machine &, Warp &, const Step &);
 
-Go slice(Machine &, Warp &, const Step &);   ///< in: view, indices; out: offset; at[0]: view
-Go extent(Machine &, Warp &, const Step &);  ///< at[0]: view; number[0]: dimension
-Go isNull(Machine &, Warp &, const Step &);  ///< at[0]: view
-Go inPairs(Machine &, Warp &, const Step &); ///< at[0]: view; number[0]: elements of an access (2 or 8)
-Go loadElement(Machine &, Warp &,
-               const Step &); ///< in: view, indices; out: value; at[0]: view; number[i]: whether index i is surely in
-                              ///< range, else it is clamped; at[1]: bit i is set if index i is i64
-Go loadElements(Machine &, Warp &, const Step &);  ///< in: view, indices; out: two values; at[0]: view
-Go storeElement(Machine &, Warp &, const Step &);  ///< in: value, view, indices; at[0]: view
-Go storeElements(Machine &, Warp &, const Step &); ///< in: two values, view, indices; at[0]: view
-Go storeEights(Machine &, Warp &, const Step &);   ///< in: eight values, quad, view, indices; at[0]: view
-Go loadByte(Machine &, Warp &, const Step &);      ///< in: view, indices; out: bits; at[0]: view; at[1]: bytes
-Go storeByte(Machine &, Warp &, const Step &);     ///< in: bits, view, indices; at[0]: view
-Go addElements(Machine &, Warp &, const Step &);   ///< in: values, view, indices; at: view, number of values
-Go addInteger(Machine &, Warp &, const Step &);    ///< in: value, view, indices; at: view
-Go copyToGlobal(Machine &, Warp &, const Step &);  ///< in: row, column, view, view row; at: shared, view
+/// sched.slice. Inputs: base offset of the view, indices. Output: base offset of the slice. at[0]: index of the view.
+Go slice(Machine &, Warp &, const Step &);
+/// sched.extent. at[0]: index of the view. number[0]: dimension.
+Go extent(Machine &, Warp &, const Step &);
+/// Whether an optional tensor is absent. at[0]: index of the view.
+Go isNull(Machine &, Warp &, const Step &);
+/// Whether a tensor allows aligned accesses to 2 or 8 elements. at[0]: index of the view. number[0]: 2 or 8.
+Go inPairs(Machine &, Warp &, const Step &);
+/// tile.element. Inputs: base offset of the view, indices. Output: value. at[0]: index of the view. number[i]: whether
+/// index i is surely in range, else it is clamped. at[1]: bit i is set if index i is i64.
+Go loadElement(Machine &, Warp &, const Step &);
+/// Loads a pair of elements. Inputs: base offset of the view, indices. Outputs: two values. at[0]: index of the view.
+Go loadElements(Machine &, Warp &, const Step &);
+/// Stores one element per lane. Inputs: value, base offset of the view, indices. at[0]: index of the view.
+Go storeElement(Machine &, Warp &, const Step &);
+/// Stores a pair of elements. Inputs: two values, base offset of the view, indices. at[0]: index of the view.
+Go storeElements(Machine &, Warp &, const Step &);
+/// Stores eight elements per lane, exchanged within a quad of lanes. Inputs: eight values, quad, base offset of the
+/// view, indices. at[0]: index of the view.
+Go storeEights(Machine &, Warp &, const Step &);
+/// Loads one or two bytes as bits. Inputs: base offset of the view, indices. Output: the bits. at[0]: index of the
+/// view. at[1]: number of bytes.
+Go loadByte(Machine &, Warp &, const Step &);
+/// Stores the low byte of the bits. Inputs: bits, base offset of the view, indices. at[0]: index of the view.
+Go storeByte(Machine &, Warp &, const Step &);
+/// Adds to float32 elements. Inputs: values, base offset of the view, indices. at[0]: index of the view. at[1]: number
+/// of values.
+Go addElements(Machine &, Warp &, const Step &);
+/// Adds to an int64 element. Inputs: value, base offset of the view, indices. at[0]: index of the view.
+Go addInteger(Machine &, Warp &, const Step &);
+/// Copies 16 bytes per lane. Inputs: row and column of the shared tile, base offset of the view, row of the view.
+/// at[]: indices of the shared tile and the view.
+Go copyToGlobal(Machine &, Warp &, const Step &);
 
-Go copyAsync(Machine &, Warp &, const Step &); ///< in: view, view row, column, stage, row, valid; at: shared, view
+/// cp.async. Inputs: base offset of the view, row of the view, column, stage, row, whether to copy (else zeros). at[]:
+/// indices of the shared tile and the view. number[0]: bytes.
+Go copyAsync(Machine &, Warp &, const Step &);
 Go commitCopies(Machine &, Warp &, const Step &);
-Go waitCopies(Machine &, Warp &, const Step &); ///< number[0]: pending
+/// sched.wait_copies. number[0]: groups that may stay pending.
+Go waitCopies(Machine &, Warp &, const Step &);
 Go barrier(Machine &, Warp &, const Step &);
-Go initRing(Machine &, Warp &, const Step &); ///< at[0]: ring
+/// sched.init_ring. at[0]: index of the ring.
+Go initRing(Machine &, Warp &, const Step &);
 Go fenceInit(Machine &, Warp &, const Step &);
-Go acquire(Machine &, Warp &, const Step &);     ///< in: stage, phase; at[0]: ring
-Go wait(Machine &, Warp &, const Step &);        ///< in: stage, phase; at[0]: ring
-Go expectBytes(Machine &, Warp &, const Step &); ///< in: stage; at[0]: ring; number[0]: bytes
-Go commit(Machine &, Warp &, const Step &);      ///< in: stage; at[0]: ring
-Go release(Machine &, Warp &, const Step &);     ///< in: stage; at[0]: ring; number[0]: arrivals
+/// Waits until a stage is empty. Inputs: stage, phase. at[0]: index of the ring.
+Go acquire(Machine &, Warp &, const Step &);
+/// Waits until a stage is full. Inputs: stage, phase. at[0]: index of the ring.
+Go wait(Machine &, Warp &, const Step &);
+/// sched.expect_bytes. Input: stage. at[0]: index of the ring. number[0]: bytes.
+Go expectBytes(Machine &, Warp &, const Step &);
+/// Arrives at the full barrier. Input: stage. at[0]: index of the ring.
+Go commit(Machine &, Warp &, const Step &);
+/// Arrives at the empty barrier. Input: stage. at[0]: index of the ring. number[0]: arrivals.
+Go release(Machine &, Warp &, const Step &);
 Go syncLanes(Machine &, Warp &, const Step &);
-Go syncWarps(Machine &, Warp &, const Step &);   ///< in: id; number[0]: threads
-Go arriveWarps(Machine &, Warp &, const Step &); ///< in: id; number[0]: threads
-Go loadBox(Machine &, Warp &,
-           const Step &); ///< in: batch, head, row, tensor column, stage, column; at: map, shared, ring
-Go storeBox(Machine &, Warp &,
-            const Step &); ///< in: stage, shared row, batch, head, row, column; at: map, shared; flag: adds
-Go addRows(Machine &, Warp &, const Step &); ///< in: stage, row, view, view row; at: shared, view; number[0]: rows
+/// Arrives at a named barrier and waits. Input: id of the barrier. number[0]: threads.
+Go syncWarps(Machine &, Warp &, const Step &);
+/// Arrives at a named barrier without waiting. Input: id of the barrier. number[0]: threads.
+Go arriveWarps(Machine &, Warp &, const Step &);
+/// sched.load_box. Inputs: batch, head, row, tensor column, stage, column, and optionally the shared row. at[]: indices
+/// of the tensor map, the shared tile and the ring.
+Go loadBox(Machine &, Warp &, const Step &);
+/// sched.store_box. Inputs: stage, shared row, batch, head, row, tensor column, column. at[]: indices of the tensor map
+/// and the shared tile. flag: adds to the tensor instead of overwriting.
+Go storeBox(Machine &, Warp &, const Step &);
+/// sched.add_rows. Inputs: stage, row, base offset of the view, row of the view. at[]: indices of the shared tile and
+/// the view. number[0]: rows.
+Go addRows(Machine &, Warp &, const Step &);
 Go commitBoxes(Machine &, Warp &, const Step &);
-Go waitBoxes(Machine &, Warp &, const Step &); ///< number[0]: pending
+/// sched.wait_boxes. number[0]: groups that may stay pending.
+Go waitBoxes(Machine &, Warp &, const Step &);
 Go fenceAsync(Machine &, Warp &, const Step &);
 
-Go loadMatrix(
-    Machine &, Warp &,
-    const Step &); ///< in: stage, row, column, row step, column step, i, j; at: shared, fragment; flag: transpose
-Go loadShared(Machine &, Warp &, const Step &); ///< in: stage, row, column, row step, column step; at[0]: shared
-Go loadPair(Machine &, Warp &, const Step &);   ///< in: stage, row, column; out: two values; at[0]: shared
-Go storeShared(
-    Machine &, Warp &,
-    const Step &); ///< in: value, stage, row, column, row step, column step, second; at[0]: shared; number[0]: words
-Go scaleShared(Machine &, Warp &, const Step &); ///< in: stage, row, column; at[0]: shared; number[0]: exponent
-Go storeMatrix(
-    Machine &, Warp &,
-    const Step &); ///< in: four matrices, stage, row, column, row step, column step; at[0]: shared; flag: transpose
-Go mma(Machine &, Warp &, const Step &); ///< in: i, j, ai, aj, bi, bj; at: acc, a, b
-Go mmaAsync(Machine &, Warp &,
-            const Step &); ///< in: stage, row, column, accumulate, indices of a; at: acc, a, b; flag: transpose;
-                           ///< number[0]: whether a is in shared memory
+/// ldmatrix. Inputs: stage, row, column, row step, column step, i, j. at[]: indices of the shared tile and the register
+/// buffer. flag: transpose.
+Go loadMatrix(Machine &, Warp &, const Step &);
+/// Loads one element per lane. Inputs: stage, row, column, row step, column step. at[0]: index of the shared tile.
+Go loadShared(Machine &, Warp &, const Step &);
+/// Loads two float32 per lane. Inputs: stage, row, column. Outputs: two values. at[0]: index of the shared tile.
+Go loadPair(Machine &, Warp &, const Step &);
+/// Stores one or two words per lane. Inputs: value, stage, row, column, row step, column step, second value. at[0]:
+/// index of the shared tile. number[0]: words.
+Go storeShared(Machine &, Warp &, const Step &);
+/// Multiplies eight bf16 per lane by a power of two. Inputs: stage, row, column. at[0]: index of the shared tile.
+/// number[0]: exponent.
+Go scaleShared(Machine &, Warp &, const Step &);
+/// stmatrix. Inputs: four matrices, stage, row, column, row step, column step. at[0]: index of the shared tile. flag:
+/// transpose.
+Go storeMatrix(Machine &, Warp &, const Step &);
+/// mma.sync. Inputs: i, j of the accumulator, then of a and b. at[]: indices of the register buffers acc, a, b.
+Go mma(Machine &, Warp &, const Step &);
+/// wgmma. Inputs: stage, row, column of b; whether to accumulate; indices of a. at[]: indices of the buffers acc, a, b.
+/// flag: b is transposed. number[0]: whether a is in shared memory. number[1]: whether a is transposed.
+Go mmaAsync(Machine &, Warp &, const Step &);
 Go mmaFence(Machine &, Warp &, const Step &);
 Go mmaCommit(Machine &, Warp &, const Step &);
-Go mmaWait(Machine &, Warp &, const Step &);     ///< number[0]: pending
-Go mmaComplete(Machine &, Warp &, const Step &); ///< at[0]: a buffer that the preceding mma_wait names
+/// sched.mma_wait. number[0]: groups that may stay pending.
+Go mmaWait(Machine &, Warp &, const Step &);
+/// Marks a register buffer as named by the preceding mma_wait. at[0]: index of the buffer.
+Go mmaComplete(Machine &, Warp &, const Step &);
 
 } // namespace attune::sim

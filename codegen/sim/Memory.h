@@ -107,7 +107,7 @@ private:
   int warps;
   std::vector<std::byte> bytes;
   std::vector<Cell> cells;
-  std::vector<Read> reads;       ///< [cell][warp]
+  std::vector<Read> reads;       ///< [cell][warp]: a warp's last reads of a cell
   std::vector<uint32_t> readOps; ///< [cell]: op of the last read
 };
 

@@ -1,6 +1,6 @@
 //===- ProductSteps.cpp - Step functions of matrix instructions -----------===//
 //
-// Operands are in the order that Machine.h gives.
+// The comments in Machine.h list the inputs, outputs and fields of each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -98,7 +98,7 @@ Go sim::mma(Machine &machine, Warp &warp, const Step &step) {
 
 namespace {
 
-/// Reads the operands of an mma_async. The functions return false after a finding.
+/// Reads the operands of an mma_async. The functions return false if they have reported an error.
 struct AsyncOperands {
   Machine &machine;
   Warp &warp;

@@ -45,13 +45,13 @@ struct Slot {
   bool varies = false; ///< whether the slot holds 32 values, one per lane, or one uniform value
 };
 
-/// How a warp continues after a step.
+/// What the interpreter does after a step of a warp.
 enum class Go : uint8_t {
-  Next,  ///< with the next step
-  Jump,  ///< at the position that the step has set
-  Pause, ///< with the next step; the scheduler may switch to another warp first
-  Block, ///< the warp waits (or is done); a woken warp executes the step again or continues after it
-  Stop,  ///< not at all: there is a finding
+  Next,  ///< continue with the next step
+  Jump,  ///< continue at the position that the step has set
+  Pause, ///< continue with the next step, but the scheduler may run another warp first
+  Block, ///< suspend the warp until its barrier or ring phase completes, or for good at its end
+  Stop,  ///< end the simulation: the step has reported an error in the kernel
 };
 
 using Run = Go (*)(Machine &, Warp &, const Step &);
@@ -150,7 +150,7 @@ struct Role {
   int firstWarp = 0, warps = 0;
 };
 
-/// The name and location of an op, for findings.
+/// The name and location of an op, for error messages.
 struct Op {
   std::string name;
   SourceLocation where;

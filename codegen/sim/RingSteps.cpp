@@ -1,6 +1,6 @@
 //===- RingSteps.cpp - Full and empty mbarriers of rings ------------------===//
 //
-// Operands are in the order that Machine.h gives.
+// The comments in Machine.h list the inputs, outputs and fields of each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +37,8 @@ Go sim::fenceInit(Machine &machine, Warp &warp, const Step &) {
   return Go::Next;
 }
 
-/// Reads the stage of a ring op from input number `input` and checks its range; returns false after a finding.
+/// Reads the stage of a ring op from input number `input` and checks its range; returns false if the stage is out of
+/// range.
 static bool stageOf(Machine &machine, Warp &warp, const Step &step, int ring, int input, int64_t &stage) {
   if (!machine.uniform(warp, step, input, stage))
     return false;

@@ -1,6 +1,6 @@
 //===- SharedSteps.cpp - Loads and stores of shared memory ----------------===//
 //
-// Operands are in the order that Machine.h gives.
+// The comments in Machine.h list the inputs, outputs and fields of each step.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,6 @@
 //===- WarpSteps.cpp - Votes, shuffles, messages and barriers -------------===//
 //
-// Operands are in the order that Machine.h gives.
+// The comments in Machine.h list the inputs, outputs and fields of each step.
 //
 //===----------------------------------------------------------------------===//
 

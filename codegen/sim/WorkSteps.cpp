@@ -1,6 +1,6 @@
 //===- WorkSteps.cpp - Loops over tiles of work ---------------------------===//
 //
-// Operands are in the order that Machine.h gives.
+// The comments in Machine.h list the inputs, outputs and fields of each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,7 +10,7 @@ using namespace attune;
 using namespace attune::sim;
 
 /// Starts the tile of work whose number is the step's first input. Returns false where the number is not below the
-/// bound (no work is left), or after a finding.
+/// bound (no work is left), or where an operand is not uniform.
 static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
   int64_t number, bound;
   if (!machine.uniform(warp, step, 0, number) || !machine.uniform(warp, step, 1, bound) ||
