@@ -206,7 +206,7 @@ template <typename Action> static void inContext(CudaContext context, Action &&a
   const CudaDriver *cuda = *cudaDriver();
   CudaContext popped;
   if (cuda->cuCtxPushCurrent(context) != 0)
-    return; // pushing fails when the driver has shut down
+    return; // the driver has shut down; nothing is left to destroy
   action(cuda);
   cuda->cuCtxPopCurrent(&popped);
 }

@@ -114,7 +114,7 @@ public:
   /// Waits for all work of the current context.
   Expected<void> synchronize() const;
 
-  /// Success for result 0, else "<what>: <name of the error>, <its description>".
+  /// Success for code 0, else an error with the text "<what>: <name of the error> (<its description>)".
   Expected<void> result(int code, std::string_view what) const;
   /// Waits for the default stream, then returns the first error as result() does. For operations that the driver may
   /// still be executing when their call returns.

@@ -307,8 +307,8 @@ private:
     return failure("{} has {}, the most is {}; {}", operand.name, extentText(words, extent), words.most, words.remedy);
   }
 
-  /// The error for an operand that counts tiles of an axis (`by` > 1) and has another number of tiles than the extent
-  /// gives. A signature lists such operands after those that set the extent.
+  /// The error for an operand that counts tiles of an axis (`by` > 1), where its count is not ceil(extent / by). An
+  /// earlier operand has set the extent.
   [[gnu::cold, gnu::noinline]] static Error countsOthers(const OperandParam &operand, const Tensor &tensor,
                                                          const AxisParam &axis, int dim, const Axis &wanted) {
     return failure("{} has {} blocks in dimension {}, required is {}: ceil({} / {}), as {} has {} of {}; savedShape() "

@@ -132,8 +132,8 @@ constexpr Range boxSides = {1, 256}; // rows or columns of a tensor map's box
 constexpr Range ranks = {0, 4};
 constexpr Range threadCounts = {1, 1024};
 constexpr Range sharedSizes = {0, int64_t(1) << 30}; // shared memory; scratch memory on the CPU
-constexpr size_t mostElements = maxPackedBytes / 8;  // of a JSON array: the number of parameter slots
-constexpr size_t mostTensorMaps = 31;                // the non-negative bits of LaunchParams::mapped
+constexpr size_t mostElements = maxPackedBytes / 8;  // limit for a JSON array: the parameters have no more slots
+constexpr size_t mostTensorMaps = 31;                // LaunchParams::mapped has a bit for each (without the sign bit)
 
 /// Reads fields of JSON objects. The reader remembers the first field that is absent, has a wrong type, or is out of
 /// range.

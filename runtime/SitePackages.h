@@ -13,8 +13,8 @@ namespace attune {
 /// The paths that match a glob pattern, in descending order, so that newer versions come first.
 std::vector<std::string> matchingPaths(const std::string &pattern);
 
-/// The folders of Python packages that are there: the one that holds attune's own package, where this library is part
-/// of it, those of $VIRTUAL_ENV, of the user (pip install --user), and of the system.
+/// The existing folders of Python packages, in this order: the folder of attune's own Python package (if this library
+/// is part of it), those of $VIRTUAL_ENV, the user's (pip install --user), the system's.
 std::vector<std::string> sitePackages();
 
 } // namespace attune

@@ -79,8 +79,8 @@ TensorMapKey TensorMapKey::of(const TensorMapPlace &place, size_t map, const Lau
 }
 
 uint64_t TensorMapCache::hash(const TensorMapKey &key) {
-  // The upper half of a product depends on all lower bits. The shift copies the upper half into the lower before the
-  // next word is mixed in.
+  // In a product of 64 bits the upper half depends on all bits of the factors, the lower half does not. The shift mixes
+  // the upper half into the lower half before the next word.
   const auto words = std::bit_cast<std::array<uint64_t, sizeof(TensorMapKey) / 8>>(key);
   uint64_t mixed = 0;
   for (uint64_t word : words) {
