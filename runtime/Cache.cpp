@@ -29,8 +29,7 @@ constexpr size_t checksumOffset = 16;
 constexpr size_t checkedOffset = checksumOffset + 32; // the checksum covers the file from here on
 constexpr size_t headerBytes = checkedOffset + 8 * sectionCount;
 constexpr std::string_view extension = ".attune", choiceExtension = ".choice";
-constexpr int64_t leftOverSeconds =
-    3600; // age at which a temporary file is surely abandoned: writing takes milliseconds
+constexpr int64_t leftOverSeconds = 3600; // a temporary file of this age is abandoned; writing takes milliseconds
 
 struct Sections {
   std::string_view key, metadata, source, binary;

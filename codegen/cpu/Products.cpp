@@ -27,7 +27,7 @@ Lowering::Broadcast Lowering::broadcastOperand(Value rowOperand, StringRef rowNa
   auto rowType = cast<TileType>(rowOperand.getType());
   Order rowOrder = storage.find(rowOperand)->second.any();
   int64_t rowOffset = storage.find(rowOperand)->second.offset[rowOrder];
-  // In scratch memory the operand's last axis in its memory order is contiguous.
+  // A tile in scratch memory is dense: the last axis in its memory order has stride 1.
   StringRef contiguous = rowType.axis(rowOrder == Listed ? 1 : 0);
   Value apart = constI64(rowType.size(contiguous)), next = constI64(1);
   Value rowBase = offsetBytes(scratch, rowOffset);
