@@ -1,8 +1,8 @@
 //===- LaunchMaps.h - The tensor maps of a launch ----------------------------===//
 //
-// The kernels of a launch take one list of tensor maps, in which those alike stand once: the same tensor in boxes and
-// panels of the same sizes. The map of a captured tensor, or of its gradient, cannot always be made; a kernel that needs
-// it then stays out, and one that takes elements starts in its place (`tile.fallback_of`).
+// The kernels of a launch share one list of tensor maps. Equal maps occur once: maps of the same tensor with boxes and
+// panels of the same sizes. A launch cannot always create the map of a captured tensor or of its gradient. A kernel
+// that needs such a map is then replaced by its fallback kernel, which accesses single elements (`tile.fallback_of`).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,15 +13,15 @@
 
 namespace attune::sched {
 
-/// The tensor maps of kernels, in the order of the launch, and there of the ops.
+/// The list of tensor maps of a launch, in the order of the kernels and, within a kernel, of its ops.
 class LaunchMaps {
 public:
   explicit LaunchMaps(llvm::ArrayRef<KernelOp> kernels);
   const std::vector<TensorMapParam> &params() const { return maps; }
-  /// The place of a kernel's map in the list.
+  /// The index in the list of the tensor map that `map` reads.
   unsigned numberOf(TensorMapOp map) const;
-  /// Bits of the maps of captured tensors and their gradients that `kernel` needs, and those of the kernel in whose
-  /// place it starts.
+  /// The condition under which a launch starts `kernel`, as two bit masks of maps of captured tensors and their
+  /// gradients: the maps that `kernel` needs, and, for a fallback kernel, the maps that the kernel it replaces needs.
   MapCondition conditionOf(KernelOp kernel) const;
 
 private:

@@ -1,6 +1,6 @@
-//===- SwizzledLayout.h - How swizzled tiles lie in shared memory ----------===//
+//===- SwizzledLayout.h - Sizes of swizzled tiles in shared memory ---------===//
 //
-// Without MLIR, as the cost model counts what passes place.
+// This header has no MLIR types, so that passes and the cost model compute the same sizes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace attune::sched {
 
-/// Bytes of the panels that rows of `rowBytes` are cut into: the widest of 128, 64, ... that divides them.
+/// Bytes of a panel for rows of `rowBytes`: the widest of 128, 64, ... that divides `rowBytes`.
 constexpr int64_t widestPanel(int64_t rowBytes) {
   int64_t panel = 128;
   while (rowBytes % panel)
@@ -17,18 +17,20 @@ constexpr int64_t widestPanel(int64_t rowBytes) {
   return panel;
 }
 
-/// Bytes of a row of `rowBytes` in whole panels.
+/// Bytes of a row of `rowBytes`, rounded up to whole panels.
 constexpr int64_t paddedToPanels(int64_t rowBytes, int64_t panel) { return (rowBytes + panel - 1) / panel * panel; }
 
-/// The panel for rows of `rowBytes` that TMA brings. It takes twice as long for panels of half the width,
-/// which boxes of 32 bytes show in full, and of 64 little; wider ones may leave room behind a row:
+/// Bytes of a panel for rows of `rowBytes` that TMA copies. A copy in panels of half the width takes up to twice as
+/// long: the cost is nearly the full factor for panels of 32 bytes, and small for panels of 64. Wide panels may pad the
+/// row:
 ///
 ///     | columns of bf16 | 16 | 32 | 48  | 64  | 80     | 96     | 112     | 128 | 144     | 160     | 176     | 192 |
 ///     |-----------------|----|----|-----|-----|--------|--------|---------|-----|---------|---------|---------|-----|
 ///     | panel           | 32 | 64 | 128 | 128 | 64     | 64     | 128     | 128 | 64      | 64      | 128     | 128 |
 ///     | bytes of a row  | 32 | 64 | 128 | 128 | 192    | 192    | 256     | 256 | 320     | 320     | 384     | 384 |
 ///
-/// A box starts at a multiple of 128 bytes of shared memory: tiles to which single rows are copied have panels of 128.
+/// A box must start at a multiple of 128 bytes of shared memory. Tiles that TMA copies row by row (`singleRows`) thus
+/// have panels of 128.
 constexpr int64_t panelForBoxes(int64_t rowBytes, bool singleRows = false) {
   if (singleRows)
     return 128;
@@ -37,10 +39,10 @@ constexpr int64_t panelForBoxes(int64_t rowBytes, bool singleRows = false) {
   return at128 <= at64 && at128 <= at32 ? 128 : at64 <= at32 ? 64 : 32;
 }
 
-/// A tile with a swizzle starts at a multiple of this many bytes: swizzles repeat within as many.
+/// Alignment in bytes of a swizzled tile, as the swizzle pattern repeats every 1024 bytes.
 inline constexpr int64_t swizzledAlignment = 1024;
 
-/// Bytes of a row in whole panels of boxes.
+/// Bytes of a row that TMA copies, rounded up to whole panels.
 constexpr int64_t boxRowBytes(int64_t rowBytes, bool singleRows = false) {
   return paddedToPanels(rowBytes, panelForBoxes(rowBytes, singleRows));
 }
