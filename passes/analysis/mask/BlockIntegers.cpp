@@ -284,7 +284,7 @@ Value BlockIntegers::materialize(const Linear &x, Type type) {
     if (sum)
       sum = negative ? emit<arith::SubIOp>(sum, term) : emit<arith::AddIOp>(sum, term);
     else if (negative) {
-      // A sum of one negative term and a constant is a single subtraction.
+      // A sum of one negative term and a constant is emitted as one subtraction from the constant.
       sum = emit<arith::SubIOp>(constantValue(type, terms.size() == 1 ? constant : 0), term);
       if (terms.size() == 1)
         constant = 0;

@@ -74,7 +74,7 @@ struct Condition {
 
 class BlockIntegers {
 public:
-  /// A null `builder` selects numeric evaluation: every integer must be a number.
+  /// A null `builder` selects numeric evaluation: every integer is a known number, and no IR is emitted.
   BlockIntegers(Location loc, OpBuilder *builder) : builder(builder), loc(loc) {}
   virtual ~BlockIntegers() = default;
 

@@ -390,7 +390,7 @@ Form RegionForms::quotientForm(Operation *definition) {
   bool shift = isa<arith::ShRSIOp>(definition);
   int64_t divisor = !shift ? *by : *by >= 0 && *by < 62 ? int64_t(1) << *by : 0;
   Form x = form(definition->getOperand(0));
-  // An arithmetic shift rounds down, whereas quotients of forms round towards zero: they differ for negative values.
+  // The quotient of a form rounds towards zero, but an arithmetic shift rounds down. They agree for x >= 0 only.
   if (divisor <= 0 || (shift && x.values.lo < 0))
     return opaque(value);
   Range range = {x.values.lo / divisor, x.values.hi / divisor};

@@ -113,7 +113,7 @@ protected:
   bool readsMemory(Value value, const Axis &axis);
   /// The maximum number of tables over one axis. Every launch fills each table, and every tile or block reads it.
   static constexpr size_t mostTables = 32;
-  bool lacksTables = false; ///< tabledEnds() returned nullopt because of mostTables
+  bool lacksTables = false; ///< some value got no table because there are mostTables tables already
 
   attn::AttentionOp op;
   BlockValues values;
@@ -128,8 +128,9 @@ private:
   Value scalarValue(StringRef name, Type type);
   Value extentValue(StringRef name);
 
-  /// The first value of the region that computes the same expression as `value`, and a name for its table: the loaded
-  /// tensor or the operation, with a number from the second value of that name and the same axes on.
+  /// The first value of the region that computes the same expression as `value`, and the name of its table. The name is
+  /// that of the loaded tensor or of the operation; a number distinguishes values of the same name and axes (ids,
+  /// ids2).
   std::pair<Value, std::string> canonical(Value value);
   /// Fills `canonicals` for all values of the region in one pass, by hashes of their expressions.
   void findCanonical();
@@ -159,8 +160,8 @@ private:
   /// (endsInMemory) if possible, else anything in `range`.
   Form opaque(Value value, Range range);
   Form opaque(Value value) { return opaque(value, rangeOf(value.getType())); }
-  /// The range from a to b (in any order) if the type of `value` holds it, so that the operation does not wrap; else
-  /// nullopt.
+  /// The range between a and b (in either order) if the range fits the type of `value`, so that the operation cannot
+  /// wrap; else nullopt.
   static std::optional<Range> unwrapped(Value value, Wide a, Wide b);
   Form scaled(const Form &x, int64_t factor, Range range);
   /// The form of a value that is x, is y, or lies between x and y. `low` and `high` combine the ends.

@@ -131,7 +131,7 @@ private:
   // Emits an error at `op`, unless the run has failed already. `warp` may be null.
   Go fail(const Warp *warp, mlir::Operation *op, const llvm::Twine &what, mlir::Operation *other = nullptr);
 
-  // Control and values: Control.cpp.
+  // Control flow and values, in Control.cpp.
   Go control(Warp &warp, const Step &step);
   Go loopStep(Warp &warp, const Step &step);
   Go workStep(Warp &warp, const Step &step);
@@ -143,7 +143,7 @@ private:
   int64_t guess(const Step &step, uint64_t key) const;
   int64_t guessElement(const Warp &warp, const Step &step, int lane) const;
 
-  // Rings and barriers: Rings.cpp.
+  // Rings and barriers, in Rings.cpp.
   Go ring(Warp &warp, const Step &step);
   Go initRing(Warp &warp, const Step &step);
   Go waitFor(Warp &warp, const Step &step, bool full);
@@ -155,7 +155,7 @@ private:
   void learn(Warp &warp, const Clock &what);
   void synchronizeLanes(Warp &warp);
 
-  // Shared memory and products: Accesses.cpp.
+  // Shared memory and products, in Accesses.cpp.
   Go access(Warp &warp, const Step &step);
   Go loadBox(Warp &warp, const Step &step);
   Go readBox(Warp &warp, const Step &step);

@@ -159,7 +159,7 @@ private:
   // Values and ops that have to run
   //===--------------------------------------------------------------------===//
 
-  /// Marks `value` and the values that it depends on: it decides control flow, names a stage or gives a row.
+  /// Marks `value` as one that decides control flow, names a stage or gives a row, and marks its operands likewise.
   void need(Value value) {
     if (!value || !needed.insert(value).second)
       return;
@@ -265,7 +265,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Steps
+  // Translation of ops to steps
   //===--------------------------------------------------------------------===//
 
   Slot slot(Value value) const {

@@ -22,23 +22,23 @@ namespace attune::roles {
 enum class Action : uint8_t {
   // Control flow. `target` is the step to jump to; a step with a condition jumps if the condition does not hold.
   Jump,
-  SkipUnless, ///< in: condition, the same in all lanes
-  MaskIf,     ///< in: condition of each lane; lanes for which it holds go on
-  MaskElse,   ///< in: condition of each lane; lanes for which it does not hold go on
+  SkipUnless, ///< inputs: a condition that is the same in all lanes
+  MaskIf,     ///< inputs: the condition of each lane; lanes for which the condition holds run the next steps
+  MaskElse,   ///< inputs: the condition of each lane; lanes for which the condition fails run the next steps
   MaskEnd,
-  Below,   ///< in: number, bound; the condition is number < bound
-  Advance, ///< in: tile index before and after this iteration, bound; fails if a loop over tiles does not advance
-  /// End of an iteration; jumps to target if another one follows. in: counter, bound, step; out: counter; number:
-  /// whether all iterations run, or only the first and the last.
+  Below,   ///< inputs: number, bound; the condition is number < bound
+  Advance, ///< inputs: tile index before and after this iteration, bound; an error if a loop does not advance
+  /// End of an iteration; jumps to target if another one follows. Inputs: counter, bound, step; outputs: counter;
+  /// number: whether all iterations run, or only the first and the last.
   Turn,
-  Move, ///< in: values; out: as many slots, which are assigned in parallel
+  Move, ///< inputs: values; outputs: as many slots, which are assigned in parallel
   RoleBegin,
-  WorkBegin, ///< in: number, bound; out: number, count
-  WorkNext,  ///< in and out as for WorkBegin; jumps to target while there is a tile of work
+  WorkBegin, ///< inputs: number of the tile of work, bound; outputs: that number, count of tiles before it
+  WorkNext,  ///< inputs and outputs as for WorkBegin; jumps to target while there is a tile of work
   ReceiveBegin,
-  ReceiveNext, ///< in: whether another tile of work follows; out: count; jumps to target if one follows
+  ReceiveNext, ///< inputs: whether another tile of work follows; outputs: count; jumps to target if one follows
   End,
-  // Values.
+  // Computation of values.
   Integer, ///< computed by Step::integer
   Constant,
   ThreadId,
@@ -47,14 +47,14 @@ enum class Action : uint8_t {
   BlockId,
   GridSize,
   Extent,
-  Element, ///< in: indices
+  Element, ///< inputs: the indices of an element in memory
   Guess,
   Ballot,
   AnyLane,
   Shuffle,
   ShuffleXor,
   ClaimWork,
-  // Rings and barriers. in: stage of the ring or id of the barrier, then phase.
+  // Rings and barriers. Inputs: the ring's stage or the named barrier's id; to acquire or wait, also the phase.
   InitRing,
   FenceInit,
   Acquire,
@@ -66,22 +66,22 @@ enum class Action : uint8_t {
   SyncLanes,
   SyncWarps,
   ArriveWarps,
-  // Shared memory. in: stage, row, unless noted otherwise.
-  Send,     ///< in: stage, fields
-  Receive,  ///< in: stage; out: fields
-  LoadBox,  ///< in: stage, batch, head, row
-  StoreBox, ///< in: stage, shared row, batch, head, row, column
-  AddRows,  ///< in: stage, row
+  // Shared memory. Inputs: stage and row of the access, unless noted otherwise.
+  Send,     ///< inputs: stage, fields of the message
+  Receive,  ///< inputs: stage; outputs: fields of the message
+  LoadBox,  ///< inputs: stage, then batch, head and row of the box in the tensor
+  StoreBox, ///< inputs: stage, row in shared memory, then batch, head, row and column of the box in the tensor
+  AddRows,  ///< inputs: stage, row in shared memory
   CommitBoxes,
   WaitBoxes,
   FenceAsync,
   CommitCopies,
   WaitCopies,
-  Copy, ///< by cp.async
+  Copy, ///< a copy to shared memory by cp.async
   Read,
   Write,
-  // Products.
-  Multiply, ///< in: stage of B; if A is in shared memory, stage and row of A
+  // Products of warpgroups (wgmma).
+  Multiply, ///< inputs: stage of B; if A is in shared memory, also stage and row of A
   MmaFence,
   MmaCommit,
   MmaWait,

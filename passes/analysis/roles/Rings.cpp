@@ -52,7 +52,7 @@ void Machine::learn(Warp &warp, const Clock &what) {
   warp.some.join(what);
 }
 
-/// sync_lanes or a barrier: every lane then knows what each lane of the warp has waited for and done.
+/// The effect of sync_lanes or a barrier: every lane knows what each lane of the warp has waited for and done.
 void Machine::synchronizeLanes(Warp &warp) {
   warp.all.join(handOn(warp, ~0u));
   warp.someMask = warp.apart = warp.stored = 0;

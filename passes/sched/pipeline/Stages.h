@@ -49,7 +49,7 @@ public:
   /// The stage and order of `step` in the loop that results from this expansion step.
   sched::AtAttr placeAfter(Step step) const;
 
-  /// The stage in this expansion step: 0, or 1 for every later written stage.
+  /// The stage of `op` in this expansion step: 0, or 1 for every later written stage.
   int64_t stageOf(mlir::Operation *op) const { return std::min<int64_t>(places.lookup(op).stage, 1); }
   /// The stage of the op that defines `value`; 0 if `value` is defined outside of the body.
   int64_t stageOf(mlir::Value value) const;
@@ -100,7 +100,8 @@ private:
 ///                                        B(last)
 ///
 /// Register tiles of stage 0 that stage 1 reads are carried. Returns the loop over the tiles after the first. Its ops
-/// keep their ping-pong marks, and their stage and order if the loop still has more than one stage.
+/// keep their ping-pong marks; if the loop still has several stages, ops keep their order too, and later stages count
+/// one less.
 mlir::FailureOr<sched::ForTilesOp> expandStages(sched::ForTilesOp loop, LoopStages &stages);
 
 /// Sorts the ops of the body by order, for a loop of one stage.

@@ -47,7 +47,7 @@ void WarpSpecializer::declare(Ring &ring, int64_t filledBy, int64_t emptiedBy) {
   }
   std::string name = stemOf(ring);
   for (Ring *other : ring.beside)
-    if (other->isStored == ring.isStored) // per-key vectors that lanes add to K are not named
+    if (other->isStored == ring.isStored) // the name leaves out per-key vectors that lanes store next to K
       name += "_" + stemOf(*other);
   ring.barriers =
       sched::RingOp::create(builder, ring.tile->getLoc(), sched::RingType::get(builder.getContext(), ring.stages()),

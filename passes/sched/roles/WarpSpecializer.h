@@ -58,8 +58,7 @@ private:
     /// The tile that goes through the ring.
     Value value() const { return leaves() ? tile->getOperand(0) : tile->getResult(0); }
     int64_t stages() const { return is.getStages(); }
-    /// The rings that copies fill under this ring's barriers: this ring, and the rings of `beside` that lanes do not
-    /// store.
+    /// The rings whose TMA copies together fill a stage: this ring, and the rings of `beside` that lanes do not store.
     SmallVector<Ring *> copied() {
       SmallVector<Ring *> rings{this};
       llvm::copy_if(beside, std::back_inserter(rings), [](Ring *other) { return !other->isStored; });
@@ -180,8 +179,8 @@ private:
   void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit = {});
 
   /// Copies K and, for partial tiles, stores per-key vectors (`columns`) to the same stage, which is full when both are
-  /// there. The copy's one-lane branch contains the acquire, which is a loop: ptxas predicates a branch without a loop,
-  /// except for the copy, which all lanes would then start.
+  /// there. One lane starts the copy, in a branch that also contains the acquire. Without the acquire, which is a loop,
+  /// ptxas would replace the branch by predicates, but not for the copy, which all lanes would then start.
   void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one);
 
   /// Emits the body of the loop over tiles. `visit` has the message fields that the first warp sends with K if tiles
