@@ -1,8 +1,8 @@
-//===- Blocks.cpp - Tiles in memory as lanes hold them -----------------------===//
+//===- Blocks.cpp - Tiles in global memory in the order in which lanes hold them -----------------------===//
 //
-// What a kernel leaves for another one, a tile of queries and keys, lies in memory in blocks of 16 x 16 elements in the
-// order in which lanes hold them where rows are queries: a warp writes a block without a gap. Where rows are keys a lane
-// finds its elements in the places of two others.
+// A tile of queries and keys that one kernel saves for another is in memory in blocks of 16 x 16 elements. Within a
+// block the elements are in the order in which lanes hold them if rows are queries, so that a warp writes a block
+// contiguously. If rows are keys, a lane finds its elements at the positions of two other lanes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,7 +10,7 @@
 
 namespace attune::expansion {
 
-/// Where rows are keys.
+/// Whether the tile's rows are keys.
 static bool isByKeys(TileType type) { return type.axis(0) == "k"; }
 
 template <typename BlocksOp>
@@ -33,7 +33,7 @@ void KernelExpander::forEachBlock(BlocksOp op, TileType type, function_ref<void(
     body(i, jj,
          sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 1, element), view, indices));
   };
-  // One question for all of them where all are there, as in most tiles.
+  // One test for all blocks, which succeeds in most tiles: those that lie within the view.
   Value all = arith::AndIOp::create(builder, loc, isThere(add(firstRow, rows - 1), 0),
                                     isThere(add(firstColumn, columns - 1), 1));
   onlyIf(all, [&] { repeat(rows, "i", [&](Value i) { repeat(columns, "jj", [&](Value jj) { at(i, jj); }); }); });
@@ -55,7 +55,7 @@ Value KernelExpander::placeInBlock(TileType type, unsigned n, unsigned r, Value 
 Value KernelExpander::laneInBlock(TileType type, unsigned e) {
   if (!isByKeys(type))
     return lane;
-  // Query 2 (lane % 4) + e, key lane / 4.
+  // The element of query 2 (lane % 4) + e and key lane / 4.
   return add(mul(add(laneColumn, int64_t(e)), 4), div(laneRow, 2));
 }
 
@@ -97,7 +97,7 @@ LogicalResult KernelExpander::expandOp(tile::LoadBlocksOp op) {
     if (isBits) {
       Value byte = byKeys ? add(mul(quad, 8), mul(div(laneRow, 2), 2)) : byteOfLane();
       Value word = sched::LoadByteOp::create(builder, loc, builder.getI32Type(), block, byte, byKeys);
-      // Key lane / 4 is the even or the odd one of a pair: half of each byte.
+      // Key lane / 4 is the even or the odd key of a pair, and has half of each byte.
       return addBits(byKeys ? arith::ShRUIOp::create(builder, loc, word, mul(odd, 4)) : word, op.getResult(), i, jj);
     }
     for (unsigned n = 0; n < 2; ++n)

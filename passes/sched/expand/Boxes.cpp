@@ -1,8 +1,9 @@
-//===- Boxes.cpp - To shared memory by TMA, and from there to dense tensors ---===//
+//===- Boxes.cpp - Tiles copied by TMA: to shared memory, and to dense tensors ---===//
 //
-// A tile is boxes of rows x a panel. One box a panel where the tile's rows lie in one piece and end where the tensor does, as
-// the engine fills what lies outside with zeros. Pages break the rows into pieces, and a limit before the tensor's end is
-// something that the engine does not know: there what a box must not bring is read from outside.
+// TMA copies a tile in boxes of rows x one panel. A tile takes one box for each panel if its rows are contiguous in
+// memory and end where the tensor ends, because TMA fills rows outside of the tensor with zeros. Pages break the rows
+// of a tile into several boxes. A limit before the tensor's end is not known to TMA: rows past the limit are loaded
+// from a row outside of the tensor, and so become zeros.
 //
 //===----------------------------------------------------------------------===//
 
@@ -77,7 +78,7 @@ LogicalResult KernelExpander::copyByEngine(sched::CopyTileOp op, Value buffer, V
     loadBoxRow(map, boxPlace(op, row0), {}, to, {});
     return success();
   }
-  // The numbers of all pages are asked for together.
+  // The numbers of all pages are loaded together, so that their latencies overlap.
   SmallVector<BoxPlace> places;
   beforeAcquire(to.ring, row0, [&] {
     for (int64_t row = 0; row < rows; row += together)

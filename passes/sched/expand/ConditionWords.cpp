@@ -1,8 +1,8 @@
-//===- ConditionWords.cpp - Large conditions of a map, in a loop -------------===//
+//===- ConditionWords.cpp - Compute large conditions of a map in a loop -------------===//
 //
-// Registers have no index at run time: the loops over a lane's elements are unrolled, and a map's region stands in the
-// machine code once for each element. NVRTC takes as many times as long. A condition of many ops, as of a mask of many
-// terms, is computed in a loop that is not unrolled, and kept as a bit for each element:
+// Registers cannot be indexed at run time, so that loops over a lane's elements are unrolled: the machine code has a
+// map's region once for each element, and the time of NVRTC grows by the same factor. A condition of many ops, such as
+// a mask of many terms, is computed in a loop that is not unrolled, and kept as one bit for each element:
 //
 //     #pragma unroll 1
 //     for (n = 0; n < 32; ++n)                        the lane's columns, 32 to a word
@@ -10,7 +10,7 @@
 //     ...
 //     x[i][j][2 r + c] = words[i][r] >> (2 j + c) & 1 ? x[i][j][2 r + c] : -infinity
 //
-// Rows are in the inner loops, as what a column alone decides is then computed once for all of them.
+// The inner loops go over rows, so that ops that depend on the column alone are computed once for all rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +18,10 @@
 
 namespace attune::expansion {
 
-/// Ops of a condition that stand in the code for each element.
+/// The largest number of ops of a condition that is unrolled, once for each element.
 static constexpr size_t mostUnrolled = 64;
-/// Conditions of one map in words. Others of it are unrolled, as each takes a register for each row.
+/// The largest number of conditions of one map that are kept in words. Each takes a register for each row; further
+/// conditions are unrolled.
 static constexpr size_t mostWords = 4;
 static constexpr int64_t wordBits = 32;
 
@@ -46,7 +47,7 @@ Value KernelExpander::columnAt(Value input, Range pairs, Value column) {
   return found;
 }
 
-/// The ops of its block that `op` needs, itself among them; of more than `most` some.
+/// The ops of the block that `op` depends on, and `op` itself. The search stops after more than `most` ops.
 static llvm::DenseSet<Operation *> neededBy(Operation *op, size_t most) {
   SmallVector<Operation *> pending = {op};
   llvm::DenseSet<Operation *> met;
@@ -66,7 +67,7 @@ SmallVector<Operation *> KernelExpander::largeConditions(tile::MapOp op) {
   SmallVector<Operation *> large;
   if (layoutOf(op.getResult()).getRole() != FragmentRole::C || body.getOperations().size() <= mostUnrolled)
     return large;
-  llvm::DenseSet<Value> known; // at a place that is told at run time
+  llvm::DenseSet<Value> known; // values that can be computed for a run-time element index
   for (BlockArgument argument : body.getArguments())
     if (!argument.use_empty() && hasRunTimePlace(op, argument))
       known.insert(argument);
@@ -78,7 +79,7 @@ SmallVector<Operation *> KernelExpander::largeConditions(tile::MapOp op) {
   for (Operation &nested : body.without_terminator()) {
     if (nested.getNumResults() != 1 || !nested.getResult(0).getType().isInteger(1) || !isKnown(nested.getResult(0)))
       continue;
-    // Not a part of another one.
+    // A condition that only larger conditions read is part of these, and gets no words.
     const bool ends = llvm::any_of(nested.getUsers(), [&](Operation *user) {
       return user->getNumResults() != 1 || !user->getResult(0).getType().isInteger(1) || !isKnown(user->getResult(0));
     });
@@ -89,7 +90,7 @@ SmallVector<Operation *> KernelExpander::largeConditions(tile::MapOp op) {
 }
 
 SmallVector<Value> KernelExpander::wordAt(Value buffer, Value i, Value r, Value j) {
-  // A word of each row for the lane's first 32 columns, then one of each row for the next.
+  // The words of the lane's first 32 columns, one for each row, come first; then the words of the next 32 columns.
   const SmallVector<int64_t> shape = laneShape(buffer);
   Value word = shape[1] * 2 > wordBits ? mul(div(j, wordBits / 2), shape[0]) : Value();
   return {word ? add(i, word) : i, r};

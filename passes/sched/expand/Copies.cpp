@@ -1,4 +1,4 @@
-//===- Copies.cpp - From global to shared memory -----------------------------===//
+//===- Copies.cpp - Copies from global to shared memory -----------------------------===//
 
 #include "passes/sched/expand/KernelExpander.h"
 
@@ -22,7 +22,7 @@ Value KernelExpander::slice(Value view, ValueRange indices, StringRef name) {
     if (key.first == source && key.second == leading)
       return known;
   OpBuilder::InsertionGuard guard(builder);
-  // Out of all loops but those whose turns the leading indices differ in.
+  // The slice moves out of all loops in which the leading indices do not change.
   while (builder.getInsertionBlock() != workBlock) {
     Operation *loop = builder.getInsertionBlock()->getParentOp();
     if (llvm::any_of(leading, [&](Value index) { return loop->isAncestor(index.getParentBlock()->getParentOp()); }))
@@ -102,7 +102,7 @@ void KernelExpander::forEachInside(Value buffer, Value view, ValueRange indices,
     });
     return;
   }
-  // One branch for all columns of a row, so that their accesses are under way together.
+  // All columns of a row are in one branch, so that their accesses are in flight together.
   forEachRow(buffer, view, indices, limit, condition, [&](Value i, Value r, HeadRow row) {
     repeat(laneShape(buffer)[1], "j",
            [&](Value j) { repeat(2, "e", [&](Value c) { atPlace(row, {}, i, r, j, c, {i, j, add(mul(r, 2), c)}); }); });
@@ -213,7 +213,7 @@ LogicalResult KernelExpander::expandOp(sched::CopyTileOp op) {
   waitForReaders();
   Value row0 = mapping.lookup(op.getIndices().back()), limit = mapping.lookup(op.getLimit());
   const int64_t rows = type.getShape()[1];
-  // Where all rows of the tile are in one head, it and the place of its first row are found once.
+  // If all rows of the tile are in one head (or page), the head and the position of the first row are computed once.
   auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>();
   const bool ofGroup = bool(op.getView().getDefiningOp<tile::GroupRowsOp>());
   std::optional<HeadRow> first;

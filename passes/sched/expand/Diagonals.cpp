@@ -1,24 +1,26 @@
 //===- Diagonals.cpp - Sums along the diagonals of an accumulator ------------===//
 //
-// A warp has R rows and C columns of an accumulator, lane 4 g + c of it rows g + 8 r and columns 8 j + 2 c + e. An element's
-// row less its column is
+// A warp holds R rows and C columns of an accumulator; its lane 4 g + c holds rows g + 8 r and columns 8 j + 2 c + e.
+// The diagonal of an element, row minus column, is
 //
-//     8 (r - j) + (g - 2 c - e)       its step n = r - j + C / 8, and what lanes and pairs of columns add to 8 n - C
+//     8 (r - j) + (g - 2 c - e)       with the step n = r - j + C / 8:  8 n - C + (g - 2 c - e)
 //
-// A lane adds up its elements of each step, for e = 0 and for e = 1. Then the lanes' sums meet, each time those of equal
-// distance, which lie one step on where the lane's row runs past the eighth:
+// A lane first adds up its elements of each step n, separately for e = 0 and e = 1. Then sums of different lanes that
+// belong to the same diagonal are added. Where the row of the other lane would be past 7, the sum of the next step is
+// taken:
 //
-//     e = 1       row g has what row g + 1 has at e = 1            one lane row on
-//     c           row g has at column c what row g + 2 c' has at column c + c'
+//     e = 1       row g at e = 0 and row g + 1 at e = 1 have the same diagonal: exchange with the next lane row
+//     c           row g at column c and row g + 2 c' at column c + c' have the same diagonal
 //
-// The four columns are added up for four steps at once, so that each lane is left with one of them:
+// The sums of the four columns c are added for four steps at once. Each lane ends with the sum of one of the four
+// steps:
 //
-//     lane (g, c)        before: sums of steps 4 p to 4 p + 3, of its own column
-//                        halves: of the steps of its half (c / 2), with the lane two columns away
-//                        after:  of step 4 p + c alone, with the lane beside it
+//     lane (g, c)        at first:  sums of steps 4 p to 4 p + 3, of the lane's own column
+//                        halves:    sums of the two steps of its half (c / 2), with those of the lane two columns away
+//                        at last:   the sum of step 4 p + c, with that of the lane one column away
 //
-// That is `distances` of #sched.fragment: element 8 (4 p + c) + (g - 2 c) mod 8. Of 16 rows and 128 columns five sums a lane
-// are left of 64 elements.
+// The result has the layout `distances` of #sched.fragment: element 8 (4 p + c) + (g - 2 c) mod 8. For 16 rows and 128
+// columns, the 64 elements of a lane become five sums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +31,7 @@ namespace attune::expansion {
 LogicalResult KernelExpander::expandOp(tile::SumDiagonalsOp op) {
   Value source = buffers.lookup(op.getTile()), buffer = newBuffer(op.getResult());
   const int64_t columns = columnsOfLane(source), left = laneShape(buffer)[0], steps = 4 * left;
-  // One more, that stays 0: what runs past the last step.
+  // One more step, whose sum stays 0, is read where a diagonal is past the last step.
   Value sums = registers("step_sums", fragmentType({{tile::distanceAxis, 8 * (steps + 1)}}, builder.getF32Type(),
                                                    FragmentRole::Columns, 1));
   fillBuffer(arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0)), sums);
@@ -63,7 +65,7 @@ LogicalResult KernelExpander::expandOp(tile::SumDiagonalsOp op) {
     Value first = mul(p, 4);
     auto half = [&](int64_t n) {
       Value lower = sumAt(add(first, n), 0), upper = sumAt(add(first, n + 2), 0), sent = choose(isUpper, lower, upper);
-      // Two columns and four rows away, whichever way.
+      // Lane ^ 18 is two columns and four rows away, in either direction.
       return plus(choose(isUpper, upper, lower), sched::ShuffleXorOp::create(builder, loc, sent.getType(), sent, 18));
     };
     Value even = half(0), odd = half(1);
@@ -80,7 +82,8 @@ void KernelExpander::scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents) 
   auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) {
     return arith::CmpIOp::create(builder, loc, predicate, a, b).getResult();
   };
-  // The greatest place of all, negative where there is none; whether a sum has another.
+  // `place` is the greatest index over all lanes, negative if no sum has an index; `differs` says whether a sum has
+  // another index.
   Value differs, inside = isWriter(buffer);
   SmallVector<Value> place, isPlaced(static_cast<size_t>(count));
   for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {

@@ -1,4 +1,4 @@
-//===- Emitter.cpp - The ops that all expansions write -----------------------===//
+//===- Emitter.cpp - Builder functions that all expansions use -----------------------===//
 
 #include "passes/sched/expand/Emitter.h"
 

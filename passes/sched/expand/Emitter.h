@@ -1,8 +1,8 @@
-//===- Emitter.h - The ops that all expansions write -------------------------===//
+//===- Emitter.h - Builder functions that all expansions use -------------------------===//
 //
-// A builder at a place and a location, and functions for what every expansion writes: constants, sums and products of
-// indices, unrolled loops, elements of registers and of shared memory. What folds (x + 0, x * 1, x / 1, a loop of one
-// pass) is not written.
+// A builder with a location, and functions that create common ops: constants, sums and products of indices, unrolled
+// loops, accesses to elements of registers and of shared memory. Ops that fold (x + 0, x * 1, x / 1, a loop of one
+// iteration) are not created.
 //
 //     repeat(4, "i", [&](Value i) { set(get(from, {i}), to, {add(i, 1)}); });
 //
@@ -18,10 +18,10 @@ using sched::FragmentRole;
 using tile::MemorySpace;
 using tile::TileType;
 
-/// From `begin` to before `end`.
+/// The half-open range [begin, end).
 struct Range {
   int64_t begin, end;
-  /// In units of so many.
+  /// The range in units of `unit`.
   Range by(int64_t unit) const { return {begin / unit, end / unit}; }
 };
 
@@ -36,7 +36,7 @@ public:
   Value mul(Value a, int64_t b);
   Value div(Value a, int64_t b) { return b == 1 ? a : Value(arith::DivUIOp::create(builder, loc, a, i32(b))); }
   Value rem(Value a, int64_t b) { return arith::RemUIOp::create(builder, loc, a, i32(b)); }
-  /// `known`, where it is there, and `other`.
+  /// The conjunction of `known` and `other`; `other` alone if `known` is null.
   Value both(Value known, Value other) {
     return known ? arith::AndIOp::create(builder, loc, known, other).getResult() : other;
   }
@@ -45,13 +45,13 @@ public:
   }
   Value below(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b); }
   Value toFloat(Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); }
-  /// An unrolled loop over 0 .. count - 1; a single pass needs no loop. With `times` it is unrolled so many times, for
-  /// bodies that index no registers by the loop's value.
+  /// An unrolled loop over 0 .. count - 1; a single iteration creates no loop. With `times` the loop is unrolled that
+  /// many times only, for bodies that do not index registers by the loop's value.
   void repeat(int64_t count, StringRef name, function_ref<void(Value)> body, std::optional<int64_t> times = {}) {
     repeat(Range{0, count}, name, body, times);
   }
   void repeat(Range range, StringRef name, function_ref<void(Value)> body, std::optional<int64_t> times = {});
-  /// An if without else.
+  /// Creates an `scf.if` without else region.
   void onlyIf(Value condition, function_ref<void()> body);
   void either(Value condition, function_ref<void()> body, function_ref<void()> otherwise);
   Value get(Value buffer, ValueRange indices);
@@ -64,7 +64,7 @@ public:
 
 protected:
   OpBuilder builder;
-  Location loc; ///< of the op that is expanded
+  Location loc; ///< location of the op that is expanded
 };
 
 } // namespace attune::expansion

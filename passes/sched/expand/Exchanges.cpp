@@ -1,7 +1,7 @@
-//===- Exchanges.cpp - From lane to lane by way of shared memory -------------===//
+//===- Exchanges.cpp - Exchange register tiles between lanes through shared memory -------------===//
 //
-// What other lanes or warps need of a register tile goes through shared memory: all threads meet, the first holder of
-// each element writes it, all meet again and read.
+// A register tile that other lanes or warps need goes through shared memory: all threads synchronise, the first holder
+// of each element writes the element, all threads synchronise again and read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -9,7 +9,7 @@
 
 namespace attune::expansion {
 
-/// Whether `op`, or an op in it, touches shared memory or waits for what does.
+/// Whether `op`, or an op nested in it, accesses shared memory or waits for accesses.
 static bool touchesShared(Operation *op) {
   return op
       ->walk([](Operation *inner) {
@@ -21,7 +21,7 @@ static bool touchesShared(Operation *op) {
       .wasInterrupted();
 }
 
-/// The op in front of which the builder writes the next one; null at the start of its block.
+/// The op directly before the builder's insertion point; null at the start of the block.
 static Operation *opBefore(OpBuilder &builder) {
   Block *block = builder.getInsertionBlock();
   if (builder.getInsertionPoint() != block->end())
@@ -131,7 +131,8 @@ bool KernelExpander::isReadAsynchronously(Value tile) {
 }
 
 LogicalResult KernelExpander::expandOp(sched::ExchangeOp op) {
-  // Where warps meet, the engine has read the stage that the next tile goes to.
+  // The thread that stores boxes waits before the exchange's barrier, so that after the barrier TMA has read the stage
+  // that the next tile overwrites.
   if (isTakenByEngine(op))
     waitForBoxes(thread);
   writeToShared(buffers.lookup(op.getTile()), buffers.lookup(op.getRing()), mapping.lookup(op.getStage()));
@@ -156,7 +157,7 @@ LogicalResult KernelExpander::exchange(tile::ConvertOp op) {
   Value source = fromShared ? Value() : buffers.lookup(op.getTile()), shared;
   if (!fromShared && (from.getLayout() != to.getLayout() || from.getAxes() != to.getAxes())) {
     shared = exchangeBuffer(from, to.getElementType(), ((name.empty() ? "exchanged" : name) + "_tile").str());
-    if (toShared && !to.getLayout()) // as a vector, or the rows that TMA adds
+    if (toShared && !to.getLayout()) // a vector, or rows for TMA's bulk reduction, are contiguous
       shared.setType(cast<TileType>(shared.getType()).withLayout({}));
     synchronize();
     writeToShared(source, shared, i32(0));

@@ -1,4 +1,4 @@
-//===- Lanes.cpp - Where a lane is, and the places of its fragments ----------===//
+//===- Lanes.cpp - Coordinates of a lane and of the elements of its fragments ----------===//
 
 #include "passes/sched/expand/Lanes.h"
 
@@ -53,7 +53,7 @@ Value Lanes::isDistance(Value buffer, Value i) {
   return below(relativeInPart(i), i32(type.getShape()[1]));
 }
 
-/// Warpgroups that split the rows.
+/// The number of warpgroups that split the rows of a tile.
 static int64_t rowGroups(TileType type) { return cast<FragmentAttr>(type.getLayout()).getWarps() / 4; }
 
 Value Lanes::warpgroupRow(TileType type) {
@@ -168,8 +168,8 @@ int64_t Lanes::threadsOf(Value buffer) {
   return layout.getRole() == FragmentRole::Threads ? 32 * layout.getWarps() : 32;
 }
 
-/// A number below `threads` for each of the warps that hold a vector together, wherever these begin. Three of the four
-/// warps that fill rings are those from the second on.
+/// If `threads` is a power of two, the warps start at a multiple of it. Otherwise the vector is spread over three of
+/// the four producer warps, which are the warps from the second on.
 Value Lanes::threadAmong(int64_t threads) {
   if (threads == 32)
     return lane;

@@ -1,4 +1,4 @@
-//===- MapElements.cpp - The region of a map, for one element ----------------===//
+//===- MapElements.cpp - Expand the region of a map for each element ----------------===//
 
 #include "passes/sched/expand/KernelExpander.h"
 
@@ -152,7 +152,7 @@ Value KernelExpander::lineElement(tile::MapOp op, Line line, IRMapping &inner, V
   return math::FmaOp::create(builder, loc, slope, toFloat(add(mul(j, 8), c)), addend);
 }
 
-/// Whether an index is a multiple of `factor`, as the first of a tile is: a number of tiles times their size.
+/// Whether an index is a multiple of `factor`, such as the origin of a tile: a number of tiles times the tile's size.
 static bool isMultipleOf(Value index, int64_t factor) {
   APInt constant;
   if (matchPattern(index, m_ConstantInt(&constant)))
@@ -198,9 +198,10 @@ bool KernelExpander::readsColumns(tile::MapOp op) {
 
 void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved,
                                    bool inPairs) {
-  // A load's offset along a column serves four rows at once and dies, where row by row all columns' offsets stay
-  // alive. So does what a score or mask makes of a column, beside warpgroup-level products; beside others, ptxas puts
-  // row by row to better use. What lanes exchange serves four rows too.
+  // The loop over columns is outside if maps load elements: a load's offset along a column then serves four rows and
+  // dies, whereas row by row the offsets of all columns stay alive. The same is true of elements that lanes exchange,
+  // and, with warpgroup-level products, of values that a score or mask computes from a column. With warp-level products
+  // ptxas makes better code row by row.
   const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
   const bool readsShared = llvm::any_of(op.getInputs(), inShared);
   const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || interleaved ||
@@ -247,7 +248,8 @@ void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::opti
 
 LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   if (std::optional<ProbabilityChain> chain = chainFrom(op)) {
-    // Written where the chain ends: what it needs stands before, and nothing reads its parts until then.
+    // The chain is expanded at its last op: the operands of the chain are defined before, and no other op reads its
+    // parts before the last op.
     for (Operation *part : {chain->exponent.getOperation(), chain->sum.getOperation(), chain->dropout.getOperation()})
       if (part)
         chainEnds[part] = chain->convert;
@@ -260,7 +262,8 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   if (op.getInterleaved() && !interleaved)
     return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and "
                         "of what is the same along a row, and a multiple of 16 columns");
-  // What it leaves as it is comes from the first input, which another one's place is not free for.
+  // Elements that the map does not compute are those of the first input, so that a map of columns may reuse the first
+  // input's buffer only.
   Value buffer = bufferFor(op, op.getResult(),
                            op.isWhole() ? ValueRange(op.getInputs()) : ValueRange(op.getInputs()).take_front(1));
   if (op.getOnlyIf() && !op.getInputs().empty())

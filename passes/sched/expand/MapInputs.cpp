@@ -1,4 +1,4 @@
-//===- MapInputs.cpp - What maps read from shared memory ---------------------===//
+//===- MapInputs.cpp - Inputs that maps read from shared memory ---------------------===//
 
 #include "passes/sched/expand/KernelExpander.h"
 
@@ -27,7 +27,7 @@ SmallVector<Diagonals> KernelExpander::openDiagonals(tile::MapOp op) {
         cast<TileType>(ring.getType()).hasAxis("stage") ? ring.getDefiningOp<sched::SharedOp>().getName() : "";
     name.consume_back("_ring");
     Diagonals one{registers(("near_" + name).str(), held), ring, stage, {}, /*ascend=*/result.axis(0) == "k"};
-    // q - k + tile_k - 1, of the lane's first row and column.
+    // The first index is q - k + tile_k - 1 at the lane's first row and column.
     Value row = laneRowOf(op.getResult());
     Value first = arith::SubIOp::create(builder, loc, one.ascend ? laneColumn : row, one.ascend ? row : laneColumn,
                                         arith::IntegerOverflowFlags::nsw);

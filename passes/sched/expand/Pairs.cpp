@@ -1,17 +1,19 @@
-//===- Pairs.cpp - Two columns of a lane by one access to global memory ------===//
+//===- Pairs.cpp - Access two columns of a lane by one memory instruction ------===//
 //
-// A lane holds columns 8 j + 2 (lane % 4) and the next of an accumulator. Where a view lies in pairs and the tile in the
-// view, one access serves both; where not, which is one question for all threads, each has its own
-// (`tile-pair-elements`). Within the view no index is clamped or asked: addresses are a lane's first and constants.
+// A lane holds column 8 j + 2 (lane % 4) of an accumulator and the next column. If the view is aligned for pairs and
+// the whole tile is within the view, one access serves both columns; otherwise each column has its own access
+// (`tile-pair-elements`). One test, the same for all threads, decides. Within the view no index is clamped or tested:
+// addresses are the lane's first address plus constants.
 //
 //     bias[h, q, k], bf16, of a row of 8 columns          lane 0    lane 1    lane 2    lane 3
 //         in pairs: one load of 4 bytes                    k 0, 1    k 2, 3    k 4, 5    k 6, 7
 //         else: two loads of 2 bytes, e = 0 and e = 1      k 0; 1    k 2; 3    k 4; 5    k 6; 7
 //
-// In eights, the four lanes of such a row exchange the pairs of four such blocks, and each writes one, 16 bytes.
+// With eights, the four lanes of such a row exchange the pairs of four blocks of 8 columns, and each lane writes one
+// block, 16 bytes.
 //
-// Where keys are rows, lanes l and l + 4 hold k and the next, each at queries q and the next. Each accesses the pair at one
-// of the two queries, and they exchange the others (exchangePairs).
+// Where keys are rows, lanes l and l + 4 hold keys k and k + 1, each at queries q and q + 1. Each lane accesses the
+// pair of keys at one of the two queries, and the lanes exchange the elements that they do not hold (exchangePairs).
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,8 +42,8 @@ Value KernelExpander::endsWithin(Value known, const TileCoordinate &along, TileT
   return both(known, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, last, end));
 }
 
-/// The coordinate that index `dim` is, of those that lie within the view where a tile is accessed in pairs: the last, and
-/// of rows the other, which differs along all columns of a lane.
+/// The coordinate that index `dim` counts along, if accesses by pairs require the whole tile to be within the view
+/// along this index: the last index, and for pairs of rows any index that is a coordinate. Nothing for other indices.
 static std::optional<TileCoordinate> countedIndex(tile::MapOp op, tile::ElementOp element, size_t dim) {
   const bool isLast = dim + 1 == element.getIndices().size();
   return isLast || element->hasAttr(sched::rowPairsAttr) ? coordinateOf(op, element.getIndices()[dim]) : std::nullopt;
@@ -232,7 +234,7 @@ void KernelExpander::scatterEights(tile::ScatterOp op) {
   for (Value index : op.getIndices())
     first.push_back(isa<TileType>(index.getType()) ? placeWithin(*countedPlaces(index), none, none, none, none)
                                                    : mapping.lookup(index));
-  // The lane's block of the first four, where its pair of the first one is.
+  // The first address of the lane: the block, among the first four blocks of 8 columns, that the lane writes.
   first.back() = add(arith::SubIOp::create(builder, loc, first.back(), laneColumn, arith::IntegerOverflowFlags::nsw),
                      mul(quad, 8));
   Value own = fromFirst(mapping.lookup(op.getView()), first);

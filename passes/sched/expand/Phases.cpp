@@ -1,12 +1,12 @@
-//===- Phases.cpp - What a part of the kernel computes, in words -------------===//
+//===- Phases.cpp - Comments in the generated source -------------===//
 //
-// A comment for the reader of the generated source, from the names of the tiles:
+// Writes comments for the reader of the generated CUDA source, from the names of the tiles:
 //
 //     %s = tile.mma %q_tile, %k_tile              S = Q K^T
 //     %acc1 = tile.mma %p, %v_tile add %acc       ACC += P V
 //     tile.reduce max %x over "k" init %m         m_next: the greatest of X along k, and of m
 //
-// A pass that moved a term of the user's formula says so by a `tile.comment` of its own, which comes first.
+// A pass that moved a term of the user's formula explains this in a `tile.comment`, which is printed first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@
 
 namespace attune::expansion {
 
-/// What a loop carries is called after what it carries first.
+/// The tile that gives a carried tile its name: the loop's initial value.
 static Value sourceOf(Value tile) {
   while (auto argument = dyn_cast<BlockArgument>(tile)) {
     auto loop = dyn_cast<sched::ForTilesOp>(argument.getOwner()->getParentOp());
@@ -28,7 +28,7 @@ static Value sourceOf(Value tile) {
   return tile;
 }
 
-/// "K" for k_tile: what the tile holds, not where.
+/// The name of a tile's content without its location: "K" for k_tile.
 static std::string wordFor(Value tile) {
   tile = sourceOf(tile);
   StringRef name = tile::nameOf(tile);
@@ -42,7 +42,7 @@ static std::string wordFor(Value tile) {
   return cast<TileType>(tile.getType()).rank() == 2 ? name.upper() : name.str();
 }
 
-/// "K^T" for an operand whose `contracted` axis is the other one than in a product as it is written.
+/// The name of a product's operand: "K", or "K^T" if the contracted axis is not axis `usual`.
 static std::string factorFor(Value tile, StringRef contracted, unsigned usual) {
   const std::string word = wordFor(tile);
   return word.empty() ? "" : word + (cast<TileType>(tile.getType()).axis(usual) == contracted ? "" : "^T");
@@ -55,7 +55,7 @@ static std::string phaseOf(tile::MmaOp op) {
               result = wordFor(op.getResult());
   if (left.empty() || right.empty() || result.empty())
     return "";
-  // The result's rows are the left operand's.
+  // The rows of the formula's result are those of the left operand.
   if (!lhs.hasAxis(op.getResult().getType().axis(0)))
     result += "^T";
   return result + (op.getAcc() ? " += " : " = ") + left + " " + right;
@@ -73,7 +73,7 @@ static std::string phaseOf(tile::ReduceOp op) {
          (init.empty() ? "" : ", and of " + init) + (op.getPerLane() ? ", each lane's part" : "");
 }
 
-/// What follows says where a value of the formula went; else what the op computes; nothing for most ops.
+/// The comment on an op: the pass's own comment, then the formula of a product or reduction; "" for most ops.
 static std::string phaseOf(Operation *op) {
   std::string phase;
   if (auto mma = dyn_cast<tile::MmaOp>(op))

@@ -1,4 +1,4 @@
-//===- ProbabilityChain.cpp - P on its way to the next product ---------------===//
+//===- ProbabilityChain.cpp - Exponentials, row sums, dropout and conversion of P, by blocks ---------------===//
 
 #include "passes/sched/expand/KernelExpander.h"
 
@@ -104,8 +104,8 @@ DropoutState KernelExpander::prepareDropout(tile::DropoutOp op) {
   DropoutState state;
   Value key0 = low(seed), key1 = arith::XOrIOp::create(builder, loc, high(seed), high(offset));
   if (tile::storedColumns(kernel) > 64) {
-    // A zero that the device compiler does not see through: beside a wide O it shall compute Philox's 14 round keys
-    // for each tile, not keep them in registers through the loop.
+    // The keys get an opaque zero added, so that the device compiler recomputes Philox's 14 round keys for each tile.
+    // With a wide O there are no registers to keep the round keys through the loop.
     Value zero = tile::named(div(sched::ReadThreadIdOp::create(builder, loc, word), 1024), "zero");
     key0 = arith::AddIOp::create(builder, loc, key0, zero);
     key1 = arith::AddIOp::create(builder, loc, key1, zero);
@@ -122,7 +122,7 @@ DropoutState KernelExpander::prepareDropout(tile::DropoutOp op) {
     buffers.map(state.kept, registers("kept", bitWordsOf(cast<TileType>(state.kept.getType()))));
     fillBuffer(i32(0), buffers.lookup(state.kept));
   }
-  // q / 16 and k / 16 are whole: origins and a warp's rows are multiples of 16.
+  // The divisions by 16 are exact: origins and a warp's first row are multiples of 16.
   Value q0 = mapping.lookup(op.getQ0()), k0 = mapping.lookup(op.getK0());
   state.rowBlock = div(add(state.byKeys ? k0 : q0, firstRowOf(op.getTile().getType())), 16);
   state.columnBlock = div(state.byKeys ? q0 : k0, 16);
@@ -135,15 +135,15 @@ sched::PhiloxOp KernelExpander::random(const DropoutState &state, Value query, V
                                  state.key0, state.key1);
 }
 
-/// Element (q, k) of the block, q = g + 8 r and k = 2 c + e + 8 n, has half r of word 2 e + n.
+/// Element (q, k) of the block, with q = g + 8 r and k = 2 c + e + 8 n, takes half r of word 2 e + n.
 KernelExpander::Words KernelExpander::wordsByQueries(const DropoutState &state, Value i, Value jj) {
   auto call =
       random(state, add(mul(add(state.rowBlock, i), 8), laneRow), add(mul(add(state.columnBlock, jj), 4), quad));
   return {{{call->getResult(0), call->getResult(1)}, {call->getResult(2), call->getResult(3)}}};
 }
 
-/// Element (q, k), k = g + 8 r and q = 2 c + e + 8 n, has half n of word 2 (g % 2) + r of the call for q % 8 = 2 c + e.
-/// An even lane row g makes the call for e = 0, an odd one that for e = 1.
+/// Element (q, k), with k = g + 8 r and q = 2 c + e + 8 n, takes half n of word 2 (g % 2) + r of the call for q % 8 = 2
+/// c + e. Lanes of an even row g make the call for e = 0, lanes of an odd row the call for e = 1.
 KernelExpander::Words KernelExpander::wordsByKeys(const DropoutState &state, Value i, Value jj) {
   Value odd = rem(laneRow, 2);
   Value isOdd = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, odd, i32(0));
@@ -170,7 +170,8 @@ void KernelExpander::dropBlock(const DropoutState &state, Value source, Value bu
     for (unsigned n = 0; n < 2; ++n)
       for (unsigned r = 0; r < 2; ++r) {
         Value bits = state.byKeys ? words[e][r] : words[e][n];
-        // The half is compared in the high bits: low bits below an equal high half do not decide r >= T.
+        // The 16-bit half is compared in the high bits of the word. The low bits do not change the result of r >= T,
+        // because those of T are 0.
         const bool isHigh = state.byKeys ? n : r;
         Value number = isHigh ? bits : Value(arith::ShLIOp::create(builder, loc, bits, i32(16)));
         Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, number, state.highThreshold);

@@ -57,8 +57,8 @@ void KernelExpander::loadLeftFragments(Value tile, Value fragment, Value kk, Val
   auto [ring, stage] = slotOf(tile);
   Value row0 = firstRowOf(cast<TileType>(fragment.getType()));
   if (isStoredByColumns(tile, fragment)) {
-    // The four matrices: rows and columns of the fragment's quarters, transposed one by one. A warp's rows start
-    // anywhere in a panel, so that no step can be taken from the lane's own address.
+    // The four matrices are the quarters of the fragment, each transposed. A warp's rows may start anywhere in a panel,
+    // so that other addresses cannot be computed as steps from the lane's first address.
     Value along, across;
     std::tie(along, across) = transposedPlace(row0);
     repeat(laneShape(fragment)[0], "i", [&](Value i) {
@@ -88,7 +88,7 @@ Value KernelExpander::leftFloat(Value tile, Value fragment, Value i, Value kk, V
   SteppedIndex row = {laneRowOf(fragment), rowStep(i, rem(e, 2))}, column = {add(laneColumn, div(e, 2)), mul(kk, 8)};
   if (isStoredByColumns(tile, fragment)) {
     std::swap(row, column);
-    // Steps of a power of two rows stay within the bits below the warp's first row.
+    // If the warp has a power of two of rows, steps change only bits below those of the warp's first row.
     column.isAligned = llvm::isPowerOf2_64(uint64_t(laneShape(fragment)[0]));
   }
   return loadFloat(ring, stage, row, column);
@@ -113,7 +113,8 @@ void KernelExpander::loadLeftFloats(Value tile, Value fragment) {
 
 LogicalResult KernelExpander::expandOp(tile::MmaOp op) {
   auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
-  // The right operand is read as stored when its last axis is contracted (K), transposed when its first is (V).
+  // The right operand is read as it is stored if its last axis is contracted (K), and transposed if its first axis is
+  // contracted (V).
   bool transpose = lhs.hasAxis(rhs.axis(0));
   if (!inShared(op.getRhs()) || !lhs.hasAxis(op.getResult().getType().axis(0)))
     return op.emitError("needs a right operand in shared memory and a left operand that has the result's rows");
@@ -151,7 +152,8 @@ void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
     if (leftShared) {
       auto [leftRing, leftStage] = slotOf(op.getLhs());
       left = leftRing;
-      // Of its columns, and of a tile that warps exchange, a warpgroup reads what others have written.
+      // The buffer may be reused for an output only if each warpgroup reads its own rows alone: not if the operand is
+      // stored by columns or exchanged between warps.
       if (!byColumns && !op.getLhs().getDefiningOp<sched::ExchangeOp>())
         leftBuffer = leftRing;
       at = {leftStage, warpgroupRow(type), along};
@@ -180,7 +182,7 @@ LogicalResult KernelExpander::expandOp(sched::MmaWaitOp op) {
   return success();
 }
 
-/// What the fragments of a shared left operand are called after: the tile, or its rows.
+/// The name of the fragments of a shared left operand: the tile's name, or else the name of its row axis.
 static StringRef leftNameOf(Value tile, StringRef rows) {
   StringRef name = tile::nameOf(tile).take_until([](char c) { return c == '_'; });
   return name.empty() ? rows : name;
@@ -189,7 +191,7 @@ static StringRef leftNameOf(Value tile, StringRef rows) {
 void KernelExpander::multiply16(tile::MmaOp op, Value acc, bool transpose) {
   auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
   auto [ring, stage] = slotOf(op.getRhs());
-  // The warp's share of the columns starts with a panel: the swizzle of a step from there is an exclusive or.
+  // The warp's first column starts a panel, so that the swizzle of a step from there is an exclusive or.
   auto accType = cast<TileType>(acc.getType());
   int64_t columns = accType.getShape()[1] / layoutOf(acc).getColumnWarps();
   Value first = firstColumn(accType);
@@ -209,7 +211,8 @@ void KernelExpander::multiply16(tile::MmaOp op, Value acc, bool transpose) {
     if (leftShared)
       loadLeftFragments(op.getLhs(), left, kk, i32(0));
     repeat(columns / 16, "nn", [&](Value nn) {
-      // Rows and columns of the four 8 x 8 matrices: see ldmatrix; r0 r1 are the first eight columns, r2 r3 the next.
+      // Rows and columns that the lane gives to ldmatrix for four 8 x 8 matrices. Registers r0 and r1 of the result
+      // hold the first eight columns, r2 and r3 the next eight.
       Value low = rem(lane, 8), second = rem(div(lane, 8), 2), upper = div(lane, 16);
       Value row = add(mul(transpose ? second : upper, 8), low), column = mul(transpose ? upper : second, 8);
       if (first)
@@ -247,9 +250,10 @@ void KernelExpander::multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
     set(parts.getBig(), big, at);
     set(parts.getSmall(), small, at);
   };
-  // A step along the contracted axis takes three products, and splits both operands. ptxas brings the loads of all steps
-  // that are unrolled to the front, which takes more registers than a thread has: two steps hide their latency. Where the
-  // left operand lies in registers the step indexes them, so that all steps are unrolled.
+  // A step along the contracted axis takes three products and splits both operands. ptxas moves the loads of all
+  // unrolled steps to the front, which would take more registers than a thread has. Two unrolled steps hide the latency
+  // of the loads. If the left operand is in registers, the step indexes these registers, so that all steps are
+  // unrolled.
   constexpr int64_t stepsTogether = 2;
   const bool leftShared = inShared(op.getLhs());
   auto step = [&](Value kk) {

@@ -7,7 +7,7 @@ namespace attune::expansion {
 LogicalResult KernelExpander::expandOp(tile::AnyOp op) {
   Value buffer = buffers.lookup(op.getTile());
   Value any = arith::ConstantIntOp::create(builder, loc, 0, 1);
-  // A vector over rows is short: its places are written out, not looped over.
+  // A lane has few rows, so that the places are expanded one by one without a loop.
   SmallVector<int64_t> shape = laneShape(buffer);
   if (layoutOf(buffer).getRole() != FragmentRole::Rows)
     return op.emitError("asks of a tile that does not lie along the rows of products; ask of a vector that a reduction "
@@ -64,14 +64,16 @@ Value KernelExpander::identityFor(tile::ReduceOp op) {
 }
 
 void KernelExpander::reduceColumns(tile::ReduceOp op, Value source, Value buffer) {
-  const bool repeatable = op.getKind() != tile::Reduction::Sum; // the same value once more changes nothing
+  const bool repeatable =
+      op.getKind() != tile::Reduction::Sum; // combining with the same value again does not change a maximum or minimum
   int64_t columns = laneShape(source)[1];
   forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
-    // A sum over all lanes takes its initial value once: after the lanes are combined.
+    // A sum over all lanes must include its initial value only once: it is added after the lanes are combined.
     bool initFirst = op.getInit() && (repeatable || op.getPerLane());
     Value init = op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value();
     set(initFirst ? init : identityFor(op), buffer, at);
-    // A column pair first, then the running value: half as long a chain of dependent ops.
+    // The two columns of a pair are combined first, then the pair with the running value. This halves the chain of
+    // dependent ops.
     repeat(columns, "j", [&](Value j) {
       Value first = get(source, {i, j, mul(r, 2)}), second = get(source, {i, j, add(mul(r, 2), 1)});
       set(combine(op.getKind(), get(buffer, at), combine(op.getKind(), first, second)), buffer, at);
@@ -85,7 +87,7 @@ void KernelExpander::reduceColumns(tile::ReduceOp op, Value source, Value buffer
   });
 }
 
-/// Words of shared memory that an element takes.
+/// The number of 32-bit words of shared memory that an element takes.
 static int64_t wordsOf(Type element) { return element.getIntOrFloatBitWidth() / 32; }
 
 void KernelExpander::storePart(Value value, Value parts, Value row, Value place) {
@@ -158,7 +160,7 @@ void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
 
 LogicalResult KernelExpander::expandOp(tile::CombineLanesOp op) {
   Value buffer = bufferFor(op, op.getResult(), op.getTile()), source = buffers.lookup(op.getTile());
-  // Sums over rows are whole in every lane: the lanes that hold a column are combined at once.
+  // A vector that does not lie along rows is complete in every lane: its reduction has combined the lanes of a column.
   const bool isWhole = layoutOf(source).getRole() != FragmentRole::Rows;
   forEachPlace(buffer, [&](Value, Value, Value, Value, SmallVector<Value> at) {
     Value part = get(source, at);

@@ -1,4 +1,4 @@
-//===- RowCuts.cpp - Comparisons of columns with a bound of the row ----------===//
+//===- RowCuts.cpp - Compare columns with a bound of the row ----------===//
 
 #include "passes/analysis/Cloning.h"
 #include "passes/analysis/Dependences.h"
@@ -88,7 +88,8 @@ void KernelExpander::openCuts(tile::MapOp op, Value i, Value r) {
     columnsBelow[compare] =
         tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
   }
-  // Conditions of several comparisons, as of rows that see several intervals, are one word each.
+  // A condition that combines several comparisons, such as for a row that sees several intervals, also becomes one
+  // word.
   auto wordOf = [&](Value condition) -> Value {
     Operation *by = condition.getDefiningOp();
     if (Value below = columnsBelow.lookup(by))
@@ -122,8 +123,8 @@ void KernelExpander::forEachInterleaved(function_ref<void(Value i, Value r)> bod
 void KernelExpander::openPacing(tile::MapOp op, const InterleavedOperand &operand) {
   TileType type = op.getResult().getType();
   interleaving =
-      Interleaving{operand, registers("interleaved", fragmentType({{type.axis(0), type.getShape()[0]}}, builder.getF32Type(),
-                                                            FragmentRole::Rows, rowWarps))};
+      Interleaving{operand, registers("interleaved", fragmentType({{type.axis(0), type.getShape()[0]}},
+                                                                  builder.getF32Type(), FragmentRole::Rows, rowWarps))};
   forEachInterleaved([&](Value i, Value r) {
     IRMapping inner = rowOf(op, i, r);
     if (Operation *producer = operand.value.getDefiningOp())

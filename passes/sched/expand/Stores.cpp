@@ -139,7 +139,7 @@ LogicalResult KernelExpander::expandOp(sched::WriteTileOp op) {
   SmallVector<Value> at;
   for (Value index : op.getIndices())
     at.push_back(mapping.lookup(index));
-  // A map of no rows counts as one.
+  // The tensor map of a tensor without rows describes one row, so that the limit is tested here.
   onlyIf(below(at[2], mapping.lookup(op.getLimit())), [&] {
     for (int64_t group = 0; group < groups; ++group)
       storeBoxes(boxes, i32(64 * group), {at[0], at[1], add(at[2], group % rowGroups * 64)},
@@ -160,8 +160,8 @@ TileType KernelExpander::stagedType(TileType type, Type element) {
 void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage, TileType held) {
   Type element = cast<TileType>(shared.getType()).getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
-  const bool turned = cast<TileType>(shared.getType()).axis(1) != held.axis(0); // behind the stage
-  // A lane's own place, and steps that are the same in all lanes.
+  const bool turned = cast<TileType>(shared.getType()).axis(1) != held.axis(0); // axis 0 is the stage
+  // The address is the lane's own position plus steps that are the same in all lanes.
   Value firstRow = firstRowOf(held), row, column;
   if (turned)
     std::tie(row, column) = transposedPlace(firstRow);
@@ -188,12 +188,12 @@ void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, Til
   auto stored = cast<TileType>(shared.getType());
   Type element = stored.getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
-  // Steps from a lane's own place are exclusive ors and constants, where that starts a panel but for what the lane adds.
+  // A step from the lane's own address is an exclusive or or a constant, if the warp's first column starts a panel.
   const bool steps = isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
                      cast<FragmentAttr>(held.getLayout()).getColumnWarps() == 1;
   auto ownRow = [&] { return add(firstRowOf(held), laneRow); };
-  // Half a warp stores pairs of floats at a time, 32 bytes of four rows, of which the swizzle puts each two rows into the same
-  // banks: rows of odd number store in another order, the columns 16 further or back, from a place of their own there.
+  // Half a warp stores pairs of floats at a time: 32 bytes of each of four rows. The swizzle maps two of these rows to
+  // the same banks. To avoid the conflict, odd rows store the columns in another order: 16 columns further, or 16 back.
   const bool apart = steps && element.isF32() && cast<sched::SwizzleAttr>(stored.getLayout()).getPanel() == 128 &&
                      !firstJ && shape[1] % 4 == 0;
   repeat(shape[0], "i", [&](Value i) {
@@ -324,7 +324,7 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
 }
 
 Value KernelExpander::within(Value known, Value index, Value extent) {
-  // A negative index is a great unsigned one.
+  // The unsigned comparison also excludes negative indices.
   Value isWithin = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, extent);
   return both(known, isWithin);
 }
@@ -374,7 +374,7 @@ LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
     else
       writeRegisters();
   };
-  // One branch for all of them.
+  // One branch tests the indices that are the same for all elements.
   inside ? onlyIf(inside, write) : write();
   return success();
 }

@@ -33,7 +33,7 @@ bool TileBuffers::isReadAfter(Value value, Operation *op) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     if (Operation *end = chainEnds.lookup(user))
       user = end;
-    Operation *at = op; // in the innermost block that holds both
+    Operation *at = op; // the ancestor of `op` in the innermost block that holds both ops
     while (!at->getBlock()->findAncestorOpInBlock(*user))
       at = at->getParentOp();
     Operation *reader = at->getBlock()->findAncestorOpInBlock(*user);
@@ -99,7 +99,7 @@ Value TileBuffers::newBuffer(Value result) {
   return registers(name.empty() ? "fragment" : name, type);
 }
 
-/// Blocks of a row whose bits are in one word.
+/// The number of blocks along a row whose bits are in one word.
 static int64_t blocksOfWord(TileType type) { return type.axis(0) == "k" ? 2 : 4; }
 
 TileType TileBuffers::bitWordsOf(TileType type) {
