@@ -13,8 +13,8 @@ LogicalResult KernelExpander::run() {
                               plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(), kernel.getPatternAttr(),
                               kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
   builder.createBlock(&target.getBody());
-  // From sm_90 on a kernel may start beside the one that its launch starts before it, and waits for it when its own
-  // preparations are done.
+  // From sm_90 on, a dependent kernel may start before the previous kernel of its launch has ended (programmatic
+  // dependent launch). After its own setup it waits for that kernel.
   const ArchInfo *info = findArch(arch);
   const bool startsEarly = info && info->computeMajor >= 9;
   if (startsEarly && tile::precedesDependent(kernel))
@@ -34,7 +34,7 @@ LogicalResult KernelExpander::run() {
   } else if (failed(expandWork(kernel.getBody().front(), waits))) {
     return failure();
   }
-  // Room for every buffer; sched-assign-shared-memory places them.
+  // The sum of all buffers, an upper bound; sched-assign-shared-memory assigns the final offsets and size.
   int64_t bytes = 0;
   target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
   target.setSharedBytes(bytes);
@@ -78,14 +78,14 @@ LogicalResult KernelExpander::expandOp(sched::RoleOp op) {
   for (Operation &inner : op.getBody().front())
     if (failed(expand(&inner)))
       return failure();
-  // Shared memory is the block's until the last boxes have been read.
+  // The role must not end before TMA has read the last boxes from shared memory.
   if (std::exchange(storesBoxes, false))
     waitForBoxes(sched::ThreadIdOp::create(builder, loc));
   return success();
 }
 
 LogicalResult KernelExpander::expandOp(sched::ForWorkOp op) {
-  // The same in all lanes, and known to be: descriptors of shared tiles then stay in uniform registers.
+  // The warpgroup's index is made uniform explicitly, so that descriptors of shared tiles stay in uniform registers.
   group = tile::named(
       sched::UniformOp::create(builder, loc, builder.getI32Type(), div(sched::ThreadIdOp::create(builder, loc), 128)),
       "warpgroup");
@@ -108,7 +108,7 @@ LogicalResult KernelExpander::expandOp(sched::ForWorkOp op) {
     if (&inner != op.getNext().getOperation() && failed(expand(&inner)))
       return failure();
   if (op.getNext()) {
-    SmallVector<Value> next; // of all carried values, and whether more comes
+    SmallVector<Value> next; // the next values of everything carried, and whether another tile of work follows
     for (Value value : op.getNext().getValues())
       next.push_back(mapping.lookup(value));
     sched::NextOp::create(builder, loc, next);
@@ -171,7 +171,7 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         return success();
       })
       .Case<tile::GroupRowsOp, tile::PagedRowsOp>([&](auto rows) {
-        // Where a row is says headRow.
+        // The ops have no code of their own: headRow() computes the position of a row.
         mapping.map(rows.getResult(), mapping.lookup(rows.getView()));
         return success();
       })
@@ -181,7 +181,7 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         return success();
       })
       .Case<sched::NextVisibleOp, scf::ForOp>([&](auto scalars) {
-        // Its region computes with scalars alone.
+        // The op's region has scalars only and is cloned as it is.
         builder.clone(*scalars, mapping);
         return success();
       })
@@ -248,7 +248,8 @@ LogicalResult KernelExpander::expandOp(sched::ForTilesOp op) {
   }
   for (auto [result, buffer] : llvm::zip(op.getResults().take_front(carried.size()), carried))
     buffers.map(result, buffer);
-  // Where the last boxes lay other tiles may, but for those of persistent blocks, which no other tile takes the place of.
+  // Later tiles may reuse the memory of the last boxes, so that all warps wait until TMA has read these boxes. In
+  // persistent blocks no other tile uses that memory.
   if (storesBoxes && !kernel->hasAttr(sched::persistentAttr)) {
     waitForBoxes(thread);
     synchronizeAll();

@@ -1,22 +1,22 @@
-//===- KernelExpander.h - A kernel over tiles becomes what each lane does ----===//
+//===- KernelExpander.h - Expand a kernel over tiles into the instructions of a lane ----===//
 //
-// Register tiles become arrays of fragments, tile ops loops over their places, products one matrix instruction at a
-// time. Each kind of op has an `expandOp`; the files are by topic:
+// Register tiles become arrays of fragments, tile ops become loops over the elements of fragments, and products become
+// single matrix instructions. Each kind of op has an `expandOp`. The files are by topic:
 //
-//     Control.cpp             kernel, roles, work, branches, loops; which op goes where
-//     Phases.cpp              what a part computes, in words
+//     Control.cpp             kernel, roles, work, branches, loops; dispatch to the other files
+//     Phases.cpp              comments in the generated source
 //     MapElements.cpp         the region of a map, for one element
 //     Pairs.cpp               two columns of a lane by one access to global memory
-//     MapInputs.cpp           what maps read from shared memory: by distance, by column, by window
+//     MapInputs.cpp           inputs of maps in shared memory: relative-position values, per-key vectors, windows
 //     ConditionWords.cpp      large conditions of maps, in a loop
-//     RowCuts.cpp             comparisons of columns with a bound of the row; paced maps
+//     RowCuts.cpp             comparisons of columns with a bound of the row; interleaved maps
 //     Reductions.cpp          maxima, sums and votes
-//     Exchanges.cpp           from lane to lane by way of shared memory
+//     Exchanges.cpp           exchanges between lanes through shared memory
 //     ProbabilityChain.cpp    exp, its sum, dropout and the conversion, block by block
 //     Products.cpp            mma.sync, tf32, wgmma, and their left operands
 //     Copies.cpp              global to shared memory, by threads and by TMA
 //     Stores.cpp              results to global memory
-//     Blocks.cpp              tiles in memory as lanes hold them, to it and from it
+//     Blocks.cpp              loads and stores of tiles saved in the order in which lanes hold them
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,46 +26,47 @@
 
 namespace attune::expansion {
 
-/// A tile that is read by distance, as the registers of a lane: on each column the lane meets new diagonals, as many
-/// as it has rows 8 apart on the first, one on each that follows.
+/// Relative-position values (one for each diagonal) that a map reads, in registers of a lane. On its first pair of
+/// columns the lane needs one diagonal for each of its rows, which are 8 apart; on each further pair, one new diagonal.
 struct Diagonals {
   Value buffer, ring, stage, start;
-  bool ascend; ///< rows are keys: distances grow along the columns
+  bool ascend; ///< whether rows are keys: q - k then grows along the columns
 };
 
-/// What lies by column in shared memory, as the pair of a lane's columns beside each other.
+/// A per-key vector in shared memory, of which a lane reads the elements of its two adjacent columns together.
 struct ColumnPair {
   Value buffer, ring, stage;
 };
 
-/// A `tile.element` of a map that is read in pairs, as the elements of the lane's two columns at hand in all of its rows.
+/// A `tile.element` of a map that is loaded in pairs: `buffer` holds the elements of all of the lane's rows at the
+/// current two columns.
 struct ElementPairs {
   tile::ElementOp element;
   Value buffer;
-  Value own; ///< the view from the lane's first pair on, where only the last two indices differ between its pairs
+  Value own; ///< the view from the lane's first pair on, if only the last two indices change between its pairs
 };
 
-/// A window of 16-bit elements, as `a` fragments of 16 of the result's columns: their pairs are those of a `c` fragment's
-/// place.
+/// A window of 16-bit elements, loaded as `a` fragments of 16 columns of the result: the pairs of an `a` fragment are
+/// the pairs of the `c` fragment at the same place.
 struct Window {
   Value input, buffer;
 };
 
-/// slope * (origin + column), `slope` being the same for all elements.
+/// slope * (origin + column), where `slope` is the same for all elements.
 struct Line {
   Value slope, origin;
 };
 
-/// What a paced map's elements follow from beside themselves, in registers: a value for each row, or one for all, in
-/// the place of the first.
+/// The second operand of an interleaved map, in registers: a value for each row, or one value for all rows at the first
+/// row's place.
 struct Interleaving {
   InterleavedOperand operand;
   Value values;
 };
 
-/// exp, its row sum, dropout and the conversion to an `a` fragment run block by block of 16 columns, so that each
-/// block's floats are free before the next block's fragment is needed. Not where the conversion stands behind a wait
-/// for an asynchronous product: the exponentials run beside that.
+/// The exponential, its row sum, dropout and the conversion to an `a` fragment, expanded together in blocks of 16
+/// columns, so that each block's floats are free before the next block's fragment is needed. No chain is made if a wait
+/// for an asynchronous product is before the conversion, because the exponentials overlap with that product.
 struct ProbabilityChain {
   tile::MapOp exponent;
   tile::ReduceOp sum;
@@ -73,12 +74,12 @@ struct ProbabilityChain {
   tile::ConvertOp convert;
 };
 
-/// What all blocks of a tile share.
+/// Values that dropout of all blocks of a tile uses.
 struct DropoutState {
   Value key0, key1, offsetLow, head, highThreshold, rowBlock, columnBlock;
-  bool byKeys;  ///< the tile's rows are keys
-  bool negates; ///< what is dropped
-  Value kept;   ///< the tile that says what is kept, or null
+  bool byKeys;  ///< whether the tile's rows are keys
+  bool negates; ///< whether dropped elements are negated and not set to 0
+  Value kept;   ///< the tile of flags of kept elements, or null
 };
 
 class KernelExpander : public TileBuffers {
@@ -87,35 +88,36 @@ public:
       : TileBuffers(OpBuilder(kernel), kernel.getLoc(), kernel.getPlan()), kernel(kernel), arch(arch),
         specialized(sched::fillingWarps(kernel) > 0) {}
 
-  /// Writes the sched kernel in front of the tile kernel, and erases that.
+  /// Writes the sched kernel before the tile kernel, and erases the tile kernel.
   LogicalResult run();
 
 private:
   // Control.cpp
-  /// The work of all warps.
-  /// With `waits` behind the end of the kernel in front, for which what captured tensors give does not wait.
+  /// Expands the body of a kernel without roles. With `waits`, the first op that accesses operands waits for the end of
+  /// the previous kernel of the launch; loads of captured tensors before it do not.
   LogicalResult expandWork(Block &body, bool waits);
   LogicalResult expandOp(sched::RoleOp op);
   LogicalResult expandOp(sched::ForWorkOp op);
   LogicalResult expand(Operation *op);
   LogicalResult expandByKind(Operation *op);
-  /// A tile that leaves the branch lies where it does on the other side, which computes nothing of its own.
+  /// A tile that the branch yields is moved to the buffer of the tile that the else side yields. The else side has no
+  /// other op.
   LogicalResult expandOp(scf::IfOp op);
   LogicalResult expandOp(sched::ForTilesOp op);
 
   // Phases.cpp
-  /// Comments on the first statement that `op` became, behind `before` in `block`, with what it computes.
+  /// Adds a comment on what `op` computes to the first statement that `op` became, after `before` in `block`.
   void commentPhase(Operation *op, Block *block, Operation *before);
 
   // MapElements.cpp
   LogicalResult expandOp(tile::MapOp op);
   LogicalResult expandOp(tile::SplatOp op);
-  /// What `region` takes of `mapping`, which holds as many values as the kernel has maps: a copy of all for each map is
-  /// quadratic in a mask's terms.
+  /// The entries of `mapping` that `region` uses. Copying the whole `mapping` for each map would take time quadratic in
+  /// the terms of a mask.
   IRMapping mappingFor(Region &region);
-  /// The elements of `op`, those of them in pairs that are marked so, or each by itself.
+  /// Computes the elements of `op`. With `inPairs`, marked loads are done in pairs, else one by one.
   void writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved, bool inPairs);
-  /// What the coordinates of `op` are at place (i, r, j, c).
+  /// Maps the coordinates of `op` to their values at place (i, r, j, c).
   void mapCoordinates(tile::MapOp op, IRMapping &inner, Value i, Value r, Value j, Value c);
   /// The element of `op` at place (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c);
@@ -123,151 +125,163 @@ private:
   Value inputElement(tile::MapOp op, Value input, Value i, Value r, Value j, Value c);
   /// Whether `axis` runs along the rows of the register tile, not along its columns.
   static bool isRowAxis(Value tile, StringRef axis);
-  /// Of place (i, r, j, c) of the register tile the coordinate along `axis`.
+  /// The coordinate along `axis` of place (i, r, j, c) of the register tile.
   Value coordinateInTile(Value tile, StringRef axis, Value i, Value r, Value j, Value c);
-  /// The element of a shared tile, in whatever order of its axes, that belongs to that place of the register tile `of`.
+  /// The element of a shared tile that belongs to place (i, r, j, c) of the register tile `of`. The shared tile may
+  /// have either order of axes.
   Value sharedElement(Value input, Value of, Value i, Value r, Value j, Value c);
-  /// The region of a map over one axis for the thread's element of pass i.
+  /// Expands the region of a map over one axis for the thread's i-th element.
   void mapLane(tile::MapOp op, Value i, IRMapping &inner);
-  /// The part of the columns' coordinate that differs from lane to lane.
+  /// The part of a column's coordinate that differs from lane to lane.
   Value laneColumns(tile::MapOp op);
-  /// (origin + the lane's part) + the place's part: the first sum is the same for all places, the second part a
+  /// (origin + the lane's part) + the place's part. The first sum is the same for all places; the place's part is a
   /// constant once loops are unrolled.
   Value floatCoordinate(Value origin, Value lanePart, Value placePart);
   Value floatStart(Value origin, Value lanePart);
   std::optional<Line> lineThroughColumns(tile::MapOp op, Operation &nested);
-  /// One multiply-add, whose addend is the same for all columns of the lane.
+  /// The line at column (j, c), as one FMA whose addend is the same for all columns of the lane.
   Value lineElement(tile::MapOp op, Line line, IRMapping &inner, Value j, Value c);
-  /// Where `nested` divides the column's coordinate by a multiple of the 8 columns that lanes have side by side, in tiles
-  /// that begin at multiples of the divisor: where they begin. Else null. All lanes then have the same quotient.
+  /// If `nested` divides the column's coordinate by a multiple of 8 and tiles begin at multiples of the divisor, the
+  /// tile's origin; else null. All lanes then have the same quotient, as a block of columns has 8.
   Value originOfDivided(tile::MapOp op, Operation &nested);
   Value columnQuotient(arith::DivSIOp division, Value origin, Value j);
-  /// Whether an element depends on its column, and on more than which side of a cut it is on: on the coordinate or on a
-  /// vector along the columns.
+  /// Whether an element depends on its column's coordinate other than through cuts (isCut), or on a vector along the
+  /// columns.
   bool readsColumns(tile::MapOp op);
 
   // Pairs.cpp
-  /// Whether the views that are accessed in pairs lie so, and the tile within them; null where none are.
+  /// Whether all views that `op` accesses in pairs are aligned for pairs and contain the whole tile; null if `op`
+  /// accesses no view in pairs.
   Value liesInPairs(tile::MapOp op);
   Value liesInPairs(tile::ScatterOp op, ArrayRef<Value> extents);
   Value viewInPairs(Value view, bool eights = false);
-  /// `known`, and that the tile lies within the view and before its places' ends.
+  /// The conjunction of `known` and of: the tile is within the view and before the ends of its indices.
   Value liesWithin(Value known, tile::ScatterOp op, ArrayRef<Value> extents);
-  /// `known`, if it is there, and that a tile of `type` lies between 0 and `end` along an axis.
+  /// The conjunction of `known` (if not null) and of: a tile of `type` is between 0 and `end` along an axis.
   Value endsWithin(Value known, const TileCoordinate &along, TileType type, Value end);
   Value extentOf(Value view, int64_t dim);
-  /// An op of a map whose elements are accessed one by one here.
+  /// Clones an op of a map without its marks for pairs, so that its elements are accessed one by one.
   void cloneAlone(Operation &op, IRMapping &inner);
-  /// The marked elements of `op`, each with registers for a pair of columns.
+  /// Creates registers for a pair of columns of each marked element of `op`.
   SmallVector<ElementPairs> openPairs(tile::MapOp op);
   void loadPairs(tile::MapOp op, const ElementPairs &of, Value j);
-  /// The indices of `element` at place (i, r, j, c) of `op`, in a tile that lies in pairs: clamped where that does not tell
-  /// that they are in range.
+  /// The indices of `element` at place (i, r, j, c) of `op`, for access in pairs. An index is clamped unless the test
+  /// for pairs guarantees that it is in range.
   SmallVector<Value> indicesOf(tile::MapOp op, tile::ElementOp element, Value i, Value r, Value j, Value c);
-  /// The nearest index of a dimension.
+  /// `index` clamped to the extent of dimension `dim`.
   Value clamped(Value index, Value view, int64_t dim);
   void scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents);
   void scatterEights(tile::ScatterOp op);
-  /// Of rows in pairs, the view from the lane's first pair on, by column and row; null where other indices differ, too.
+  /// For pairs of rows, the view from the lane's first pair on, indexed by column and row; null if other indices change
+  /// too.
   Value ownPairs(tile::MapOp op, tile::ElementOp element);
   Value ownPairs(tile::ScatterOp op);
   Value fromFirst(Value view, ValueRange first);
-  /// Where the pair of a lane's row begins: in the row before, where the lane's is the second (`column` 1).
+  /// The first row of the pair that contains the lane's `row`. If the lane's row is the second of its pair, `column` is
+  /// 1.
   Value firstOfPair(Value row, Value column) {
     return arith::SubIOp::create(builder, loc, row, column, arith::IntegerOverflowFlags::nsw);
   }
-  /// The coordinate, for a tile that ends before they do.
+  /// The index at place (i, r, j, c), for a tile that is before the end of `places`, so that no end is tested.
   Value placeWithin(const CountedPlaces &places, Value i, Value r, Value j, Value c);
-  /// Whether the lane's rows are the second ones of pairs.
+  /// Whether the lane's rows are the second rows of their pairs.
   Value isSecondRow();
-  /// Of an element of each of two rows that lanes 4 apart hold at the lane's two columns, the two rows' at one of them:
-  /// the first column in the lane of the first row. Or the other way round, which is the same exchange.
+  /// Transposes 2 x 2 elements between lanes 4 apart. Before, each lane holds one row at two columns; afterwards each
+  /// lane holds both rows at one column, the lane of the first row at the first column. The inverse is the same
+  /// exchange.
   ///
   ///     lane       holds                      gets
   ///     l          (k, q), (k, q + 1)         (k, q), (k + 1, q)
   ///     l + 4      (k + 1, q), (k + 1, q + 1) (k, q + 1), (k + 1, q + 1)
   std::array<Value, 2> exchangePairs(Value first, Value second, Value isSecond);
 
-  /// Whether the view lies in eights, and the tile within it.
+  /// Whether the view is aligned for eights and contains the whole tile.
   Value liesInEights(tile::ScatterOp op, ArrayRef<Value> extents);
 
   // MapInputs.cpp
-  /// Where warpgroups take turns, what is read by distance lies in pairs: beside the element of each distance that of
-  /// the distance before, which belongs to the next column. A lane then reads its two columns of a row by one load; it
-  /// reads before its turn, and others wait for it. Elsewhere the room is worth more.
+  /// The layout of relative-position values in a kernel with ping-pong: each value is stored next to the value of the
+  /// previous distance, which belongs to the next column. A lane then reads the two columns of a row by one load. This
+  /// load is before the ping-pong region, where other warpgroups wait for it. In other kernels shared memory is worth
+  /// more than the load.
   TileType inPairs(TileType type);
   static bool isInPairs(Value shared) { return cast<TileType>(shared.getType()).hasAxis("pair"); }
-  /// The inputs that `op` reads by distance, with the diagonals before the first column.
+  /// Creates registers for the relative-position inputs of `op`, and loads the diagonals that come before the first
+  /// pair of columns.
   SmallVector<Diagonals> openDiagonals(tile::MapOp op);
-  /// The n-th of a lane's diagonals, from the least row of `before` + 1 in steps of 8, for both columns of the pair.
+  /// Loads the lane's n-th diagonal, for both columns of a pair. Diagonals are 8 apart; `before` of them come before
+  /// that of the first row and column.
   void loadDiagonal(const Diagonals &of, Value n, int64_t before);
-  /// Two elements side by side, into [place][0] and [place][1].
+  /// Loads two adjacent elements into [place][0] and [place][1] of `buffer`.
   void loadPair(Value shared, Value stage, Value row, Value column, Value buffer, Value place);
-  /// The inputs that `op` reads by column, each with registers for a pair.
+  /// Creates registers for a pair of columns of each per-column vector that `op` reads from shared memory.
   SmallVector<ColumnPair> openColumns(tile::MapOp op);
   void loadColumns(const ColumnPair &of, Value j);
   SmallVector<Window> openWindows(tile::MapOp op);
-  /// Whether `op` reads elements of `input`, of two axes, from swizzled shared memory; its rows may be either of the
-  /// result's.
+  /// Whether `input` is a tile of two axes in swizzled shared memory. Its rows may be the rows or the columns of the
+  /// result of `op`.
   bool isWindow(tile::MapOp op, Value input);
 
   // ConditionWords.cpp
-  /// Whether the element of an argument of a map's region can be found for a place that is told at run time: not in
-  /// registers, but for values of rows and of columns.
+  /// Whether the element of a region argument can be read at a place that is known only at run time. This is not
+  /// possible for tiles in registers, other than vectors of rows and columns.
   bool hasRunTimePlace(tile::MapOp op, BlockArgument argument);
-  /// The value of a lane's column that is told at run time, of a vector in registers: by a choice for each.
+  /// The element of a vector in registers for a column known only at run time, by a select for each column.
   Value columnAt(Value input, Range pairs, Value column);
-  /// The conditions of `op` that are computed in a loop: of many ops, and of such arguments alone.
+  /// The conditions of `op` that are computed in a loop: those of many ops whose arguments all fulfil hasRunTimePlace.
   SmallVector<Operation *> largeConditions(tile::MapOp op);
   /// Computes the large conditions of `op` for all elements.
   void openWords(tile::MapOp op);
-  /// Where the words of a tile of `buffer`'s shape have the bit of place (i, r, j, c), and which bit it is.
+  /// The index of the word that has the bit of place (i, r, j, c), for a tile of the shape of `buffer`; bitInWord is
+  /// the bit's number.
   SmallVector<Value> wordAt(Value buffer, Value i, Value r, Value j);
   Value bitInWord(Value buffer, Value j, Value c);
   void setBit(Value bit, Value words, Value buffer, Value i, Value r, Value j, Value c);
   Value testBit(Operation *condition, Value words, Value buffer, Value i, Value r, Value j, Value c);
-  /// Marks the ops of a map's region that only such conditions need.
+  /// Marks the ops of a map's region that only conditions in words use.
   void markInWords(Block &body);
 
   // RowCuts.cpp
-  /// Whether `compare` is one of a column of the tile, from 0 on, with a number of them in [0, tile_k].
+  /// Whether `compare` compares a column of the tile, counted from 0, with a number of columns in [0, tile_k].
   static bool comparesColumn(tile::MapOp op, arith::CmpIOp compare);
-  /// The comparison with the lane's part on the side of the row, for all columns at once: what is left of a column is a
-  /// constant, or a bit of the row's word.
+  /// The comparison at column (j, c). The lane's part of the column is moved to the row's side once for all columns, so
+  /// that the column's side is a constant, or the comparison is a bit of the row's word.
   Value columnComparison(tile::MapOp op, arith::CmpIOp compare, const IRMapping &inner, Value j, Value c);
   Value lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns);
-  /// Whether `user` cuts a row of `op` in two, and a word has a bit for each column of a lane.
+  /// Whether `user` is a cut: a comparison that splits each row of `op` at one column. Only if a word has a bit for
+  /// each column of a lane.
   bool isCut(tile::MapOp op, Operation *user);
-  /// Whether all that read the comparison take it from words of the row, together with others.
+  /// Whether all users of the comparison are conditions that have words of their own.
   bool isInWords(arith::CmpIOp compare);
   Value bitOfColumn(Value word, Location loc, Value j, Value c);
   /// Whether a value of the map's body is the same for all columns.
   bool followsFromRow(tile::MapOp op, Value value);
-  /// What the region of `op` takes that is the same along a row, of row (i, r).
+  /// The values of row (i, r) for the region arguments of `op` that are the same along a row.
   IRMapping rowOf(tile::MapOp op, Value i, Value r);
-  /// The words of the cuts of `op` for row (i, r), and of conditions of several of them.
+  /// Computes the words of the cuts of `op` for row (i, r), and of conditions that combine several cuts.
   void openCuts(tile::MapOp op, Value i, Value r);
   SmallVector<Value> interleavedAt(Value i, Value r);
   void forEachInterleaved(function_ref<void(Value i, Value r)> body);
   void openPacing(tile::MapOp op, const InterleavedOperand &operand);
-  /// The next 16 columns behind the first element of columns 16 jj and on, or the first of each row.
+  /// Orders the next 16 columns after the first element of the 16 columns from 16 jj on (the first of each row, if the
+  /// interleaved operand is per row).
   void interleave(Value buffer, Value jj);
 
   // Reductions.cpp
-  /// Flags are or-ed over a lane's share, then voted on by the warp.
+  /// A lane combines the flags of its elements by or; then the warp votes.
   LogicalResult expandOp(tile::AnyOp op);
   LogicalResult expandOp(tile::ReduceOp op);
-  /// Along the columns: of each row by the lanes of a quad.
+  /// Reduces each row over its columns, in the lanes of a quad.
   void reduceColumns(tile::ReduceOp op, Value source, Value buffer);
-  /// Along the rows: of each column by the lanes that hold it, then, by way of shared memory, by the warps.
+  /// Reduces each column over its rows, first in the lanes that hold the column, then over the warps through shared
+  /// memory.
   void reduceRows(tile::ReduceOp op, Value source, Value buffer);
-  /// What a warp has of a column, in shared memory: 64 bits as two words side by side.
+  /// Stores a warp's partial result of a column to shared memory; 64 bits are two adjacent words.
   void storePart(Value value, Value parts, Value row, Value place);
   Value loadPart(Type element, Value parts, Value row, Value place);
   LogicalResult expandOp(tile::CombineLanesOp op);
   LogicalResult expandOp(tile::SumDiagonalsOp op); ///< (Diagonals.cpp)
   Value combine(tile::Reduction kind, Value a, Value b);
-  /// What changes no element that it is combined with.
+  /// The identity element of the reduction.
   Value identityFor(tile::ReduceOp op);
   /// Combines `value` over lanes that differ in the bits of `masks`.
   Value combineLanes(tile::Reduction kind, Value value, ArrayRef<int64_t> masks);
@@ -275,15 +289,16 @@ private:
   Value combineQuad(tile::Reduction kind, Value value) { return combineLanes(kind, value, {1, 2}); }
 
   // ProbabilityChain.cpp
-  /// The chain that starts at `map`, if what leaves it is the fragment and a carried sum alone.
+  /// The chain that starts at `map`, if later ops use only its fragment and its row sum.
   std::optional<ProbabilityChain> chainFrom(tile::MapOp map);
   void expandChain(const ProbabilityChain &chain);
   LogicalResult expandOp(tile::DropoutOp op);
   DropoutState prepareDropout(tile::DropoutOp op);
-  /// One Philox call serves the eight elements that a lane holds of the 16 x 16 block (i, jj) (see tile.dropout). Where
-  /// rows are keys, lanes l and l ^ 4 need halves of the same two calls: each makes one, and they exchange words.
-  using Words =
-      std::array<std::array<Value, 2>, 2>; ///< of element e of a pair and half n or r, that of [e][n] or [e][r]
+  /// One Philox call serves the eight elements that a lane holds of the 16 x 16 block (i, jj) (see tile.dropout). If
+  /// rows are keys, lanes l and l ^ 4 need halves of the same two calls: each lane makes one call, and the lanes
+  /// exchange words.
+  /// Word [e][n] (or [e][r] if rows are keys) is for element e of a pair in half n (or r).
+  using Words = std::array<std::array<Value, 2>, 2>;
   Words wordsByQueries(const DropoutState &state, Value i, Value jj);
   Words wordsByKeys(const DropoutState &state, Value i, Value jj);
   sched::PhiloxOp random(const DropoutState &state, Value query, Value key);
@@ -292,267 +307,281 @@ private:
   // Blocks.cpp
   LogicalResult expandOp(tile::LoadBlocksOp op);
   LogicalResult expandOp(tile::StoreBlocksOp op);
-  /// Calls `body(i, jj, block)` for each 16 x 16 of a lane's share of a register tile that the view has: block i of its
-  /// rows and jj of its columns; `block` is the view's [n] of it. Where it has not all of them, `some` comes first.
+  /// Calls `body(i, jj, block)` for each 16 x 16 block of a register tile that is within the view: block i of the
+  /// warp's rows and jj of its columns; `block` is the view's slice of that block. If not all blocks are within the
+  /// view, `some` is called first.
   template <typename BlocksOp>
   void forEachBlock(BlocksOp op, TileType type, function_ref<void()> some,
                     function_ref<void(Value i, Value jj, Value block)> body);
-  /// The byte of a block that holds the bits of a lane where rows are queries.
+  /// The index of the byte of a block that holds the bits of a lane, if rows are queries.
   Value byteOfLane();
-  /// Of a block's element n-th of columns, r-th of rows, e-th of a pair, its place in memory (tile.store_blocks).
+  /// The position in memory (tile.store_blocks) of a block's element in half n of the columns, half r of the rows,
+  /// column e of a pair.
   Value placeInBlock(TileType type, unsigned n, unsigned r, Value e);
-  /// The lane that holds, where rows are queries, the elements that a lane has where rows are keys, of one of a pair.
+  /// The lane that stored, with queries as rows, the element e of a pair that this lane holds with keys as rows.
   Value laneInBlock(TileType type, unsigned e);
 
   // Products.cpp
   LogicalResult expandOp(tile::MmaOp op);
   LogicalResult expandOp(sched::MmaWaitOp op);
   LogicalResult expandOp(tile::ConvertOp op);
-  /// Columns 16 kk and on (8 kk for f32) of rows i, from a `c` to an `a` fragment.
+  /// Converts the 16 columns from 16 kk on (for f32, 8 columns from 8 kk on) of rows i from a `c` to an `a` fragment.
   void packBlock(tile::ConvertOp op, Value source, Value fragment, Value i, Value kk);
   /// The buffer of a shared tile, and its stage.
   std::pair<Value, Value> slotOf(Value tile);
-  /// ldmatrix of the warp's rows of a left operand, stored by rows or by columns: columns 16 kk and on, into fragment
-  /// column `to`.
+  /// Loads by ldmatrix the warp's rows of a left operand, stored by rows or by columns: the 16 columns from 16 kk on,
+  /// into fragment column `to`.
   void loadLeftFragments(Value tile, Value fragment, Value kk, Value to);
   /// Whether a shared tile is stored by the columns of the operand that `fragment` holds.
   static bool isStoredByColumns(Value tile, Value fragment);
-  /// Row and column in shared memory that a lane gives of four 8 x 8 matrices that are read or written transposed: the
-  /// quarters of a fragment whose first row is column `row0` there.
+  /// The row and column in shared memory that a lane passes to ldmatrix or stmatrix for four transposed 8 x 8 matrices.
+  /// The matrices are the quarters of a fragment whose first row is column `row0` in shared memory.
   std::pair<Value, Value> transposedPlace(Value row0);
   /// The float of a shared left operand at place (i, kk, e) of the `a` fragment.
   Value leftFloat(Value tile, Value fragment, Value i, Value kk, Value e);
   void loadLeftFloats(Value tile, Value fragment);
-  /// An index along one axis of a shared tile, as a lane's own part and a step that is the same for all lanes: a multiple
-  /// of 8 rows, or of 8 columns of four bytes. `isAligned`: the step's bits are none of the base's.
+  /// An index along one axis of a shared tile: a lane's own base plus a step that is the same for all lanes, a multiple
+  /// of 8 rows or of 8 columns of four bytes. `isAligned`: step and base have no bit in common.
   struct SteppedIndex {
     Value base, step;
     bool isAligned = true;
   };
-  /// A float there. Steps make the lane's swizzled address one register, from which all of its loads are a constant away;
-  /// without them each load has an address of its own, which ptxas computes before the loop and spills.
+  /// Loads a float at such indices. With steps, the lane's swizzled address is one register, and all of its loads are
+  /// at constant distances from that address. Without steps each load has its own address, which ptxas computes before
+  /// the loop and spills.
   Value loadFloat(Value shared, Value stage, const SteppedIndex &row, const SteppedIndex &column);
-  /// m64nNk16 by each warpgroup: one instruction for each 16 of the contracted axis, all columns at once.
+  /// Each warpgroup runs m64nNk16: one instruction for each 16 of the contracted axis, for all columns at once.
   void multiplyAsync(tile::MmaOp op, Value acc, bool transpose);
-  /// m16n8k16: for each 16 of the contracted axis, the left fragments, then 16 columns of the right operand at a time.
+  /// Each warp runs m16n8k16: for each 16 of the contracted axis it loads the left fragments, then 16 columns of the
+  /// right operand at a time.
   void multiply16(tile::MmaOp op, Value acc, bool transpose);
-  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big. The instruction truncates when it
-  /// accumulates, so that each eight products are summed on their own and added to the accumulator with rounding.
+  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big. The instruction
+  /// truncates when it accumulates, so that each eight products are summed separately, and added to the accumulator
+  /// with rounding.
   void multiplyTf32(tile::MmaOp op, Value acc, bool transpose);
 
   // Exchanges.cpp
-  /// From registers to shared memory, to another layout by way of it, or from it.
+  /// Converts from registers to shared memory, from shared memory to registers, or between register layouts through
+  /// shared memory.
   LogicalResult exchange(tile::ConvertOp op);
-  /// To a stage of shared memory.
+  /// Writes a register tile to a stage of a ring.
   LogicalResult expandOp(sched::ExchangeOp op);
   /// Whether TMA or a warpgroup's product reads the shared tile.
   bool isReadAsynchronously(Value tile);
-  /// Room in shared memory for what the lanes exchange of `type`.
+  /// Creates a shared buffer for the exchange of a tile of `type`.
   Value exchangeBuffer(TileType type, Type element, StringRef name);
-  /// The same, where nothing else ever lies.
+  /// Creates a shared buffer that no other buffer overlaps.
   Value keptBuffer(TileType type, Type element, StringRef name);
-  /// What each place of the register tile `buffer` holds, by the first of those that hold it.
+  /// Stores the register tile `buffer` to shared memory. The first holder of each element stores the element.
   void writeToShared(Value buffer, Value shared, Value stage);
-  /// In the lanes and warps that are the first to hold what they hold of a register tile, true; null where all are.
+  /// Whether the lane is the first holder of its elements of a register tile; null if every lane is.
   Value isWriter(Value buffer);
-  /// Calls `body`, by the writers of `buffer` alone.
+  /// Calls `body` in a branch that only the writers of `buffer` run.
   void byWriters(Value buffer, function_ref<void()> body);
-  /// All threads that exchange tiles wait for each other: those of the role, or of the block.
+  /// Synchronises all threads that exchange tiles: those of the role, or of the block.
   void synchronizeAll();
-  /// A barrier of the warpgroup's threads.
+  /// Synchronises the threads of the warpgroup.
   void synchronizeWarpgroup();
-  /// The same, unless nothing in shared memory has been touched since they did.
+  /// Synchronises all threads, unless no op has accessed shared memory since the last such barrier.
   void synchronize();
-  /// The same before copies, where something has been read since: a copy may take the place of what is read no more.
+  /// Synchronises all threads before a copy, if an op has read shared memory since the last such barrier: the copy may
+  /// overwrite memory that has been read.
   void waitForReaders();
 
   // Copies.cpp
   LogicalResult expandOp(sched::SlotOp op);
-  /// A tile, or a vector, from global memory to registers, by pairs or element by element.
+  /// Loads a tile or a vector from global memory to registers, in pairs or element by element.
   LogicalResult expandOp(tile::LoadOp op);
-  /// Calls `body(head, place, at)` for each element of `buffer` whose place in the view is below `limit` and within it, if
-  /// what `condition` makes of that holds; `place` counts in `head`, the view without its leading dimensions.
+  /// Calls `body(head, place, at)` for each element of `buffer` that is within the view and below `limit`; `condition`
+  /// may restrict that test. `head` is the view without its leading dimensions, `place` the indices in `head`, `at` the
+  /// indices in `buffer`.
   void forEachInside(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                      function_ref<void(Value head, ValueRange place, SmallVector<Value> at)> body);
-  /// A row of a view without its leading dimensions, and that view.
+  /// A view without its leading dimensions, and the index of a row in that view.
   struct HeadRow {
     Value head, row;
   };
-  /// Makes the view without its leading dimensions here, where all rows are in one head.
+  /// Creates the view without its leading dimensions at the current position, if all rows are in one head.
   void makeHead(Value view, ValueRange indices);
-  /// Where row `row` of the view is at these leading indices; of a group's rows (tile.group_rows) in a head of its own.
+  /// The position of row `row` of the view at these leading indices. Rows of a group (tile.group_rows) are each in a
+  /// head of their own.
   HeadRow headRow(Value view, ValueRange indices, Value row);
-  /// For each row of a lane's `c` fragment below `limit`, in one branch: `body(i, r, row)`, from the last index on.
+  /// Calls `body(i, r, row)` in one branch for each row of a lane's `c` fragment that is below `limit`; rows are
+  /// counted from the last index.
   void forEachRow(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                   function_ref<void(Value i, Value r, HeadRow row)> body);
-  /// Whether a lane's elements of `buffer` stand in pairs in memory, eight bytes that begin at a multiple of eight.
+  /// Whether pairs of a lane's elements of `buffer` are adjacent in memory and aligned to the size of a pair.
   bool hasPairs(Value buffer, Value view);
-  /// Where the two floats of a pair are in a fragment.
+  /// The indices in a fragment of the two floats of a pair.
   using PairAt = std::array<SmallVector<Value>, 2>;
-  /// As `forEachInside`, two columns at a time; `place` is that of the first. For what `hasPairs`.
+  /// As `forEachInside`, but for two columns at a time; `place` is that of the first column. Requires `hasPairs`.
   void forEachPair(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                    function_ref<void(Value head, ValueRange place, const PairAt &at)> body);
   LogicalResult expandOp(sched::CopyTileOp op);
-  /// By TMA; leading indices are clamped.
+  /// Copies a window by TMA; leading indices are clamped.
   LogicalResult expandOp(sched::CopyWindowOp op);
-  /// A vector that the threads of producer warps hold, or a `c` fragment of those that compute.
+  /// Stores to a ring's stage a vector that the threads of producer warps hold, or a `c` fragment of the computing
+  /// warps.
   LogicalResult expandOp(sched::StoreTileOp op);
-  /// In place, each warpgroup the rows that its products read.
+  /// Scales a shared tile in place; each warpgroup scales the rows that its own products read.
   LogicalResult expandOp(tile::ScaleOp op);
-  /// What is made of a view is called after it.
+  /// The name of a view, after which derived values are named.
   static std::string nameOfView(Value view);
-  /// A view without its leading dimensions, made once for each head, before any loop.
+  /// A view without its leading dimensions, created once for each head, before any loop in which the head does not
+  /// change.
   Value slice(Value view, ValueRange indices, StringRef name);
-  /// Calls `body(pass, place)` for each of this thread's places of `count`; the last pass may be ragged.
+  /// Splits `count` elements over threads, and calls `body(i, place)` for each of this thread's elements. The last
+  /// iteration may be ragged.
   void forEachPlaceOf(int64_t count, Value thread, int64_t threads, function_ref<void(Value, Value)> body);
   /// Calls `body(row, column, inside)` for each of this thread's 16-byte chunks of a tile of `rows` x `columns`
-  /// elements; `inside` is null unless the last pass is ragged.
+  /// elements; `inside` is null unless the last iteration is ragged.
   void forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes, Value thread, int64_t threads,
                     function_ref<void(Value, Value, Value)> body);
-  /// Where row `row` of sequence `b` lies in pages.
+  /// The page of row `row` of sequence `b`, and the row's slot in that page.
   struct PagePlace {
     Value page, slot;
   };
   PagePlace pagePlace(tile::PagedRowsOp rows, Value b, Value row);
 
   // Boxes.cpp
-  /// The launch's description of `view`, once a kernel: boxes of `rows` x a panel of `swizzle`.
+  /// The tensor map of `view`, created once a kernel, for boxes of `rows` x a panel of `swizzle`.
   Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle);
-  /// A tile of shared memory to a dense tensor, by TMA, which one thread asks for it.
+  /// Stores a shared tile to a dense tensor by TMA; one thread issues the boxes.
   void scatterBoxes(tile::ScatterOp op);
   static bool isTakenByEngine(sched::ExchangeOp exchange);
-  /// Writes `body`, which reads `index`, in front of the wait for the ring's stage where it has just been written: what it asks
-  /// memory for is under way meanwhile.
+  /// Writes `body`, which reads `index`, before the acquire of the ring's stage if the acquire is after the definition
+  /// of `index`. Loads of `body` then overlap with the wait for the stage.
   void beforeAcquire(Value ring, Value index, function_ref<void()> body);
-  /// The stage is full when the bytes of all boxes are there.
+  /// Copies a tile by TMA. The stage is full when the bytes of all boxes have arrived.
   LogicalResult copyByEngine(sched::CopyTileOp op, Value buffer, Value stage);
-  /// Where boxes go, and where they come from.
+  /// The destination (BoxTarget) and the source (BoxPlace) of boxes.
   struct BoxTarget {
     Value buffer, stage, ring;
   };
   struct BoxPlace {
     Value batch, head, row;
   };
-  /// The tile that the rows end in: boxes of as many rows as lie `together`, and of 8 and of single rows where they end within
-  /// one.
+  /// Copies the tile in which the rows end: boxes of `together` contiguous rows, and where the rows end within such a
+  /// box, boxes of 8 rows and of single rows (of 16 rows if ends are at multiples of 16).
   void copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit);
   struct LastTile {
     sched::CopyTileOp op;
     BoxTarget to;
-    SmallVector<int64_t> sizes; ///< rows of a box, less and less
-    SmallVector<Value> maps;    ///< of each
+    SmallVector<int64_t> sizes; ///< rows of a box, in decreasing order
+    SmallVector<Value> maps;    ///< the tensor map for each size
     Value outside, limit;
   };
-  /// `sizes[level]` rows from `row` on, which lie from `at` on.
+  /// Copies `sizes[level]` rows, from row `row` of the sequence and position `at` of the tensor on.
   void copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row);
-  /// Calls `body(first)` for each piece of `size` rows before `end`, in a loop where there are several.
+  /// Calls `body(first)` for each `size` rows before `end`, in a loop if there are several iterations.
   void forSteps(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body);
-  /// Where the engine finds row `row` of what is copied.
+  /// The position in the tensor of row `row` of the copied tile.
   BoxPlace boxPlace(sched::CopyTileOp op, Value row);
-  /// A row that the tensor does not have, in any of its batches or pages.
+  /// A row index past the end of every batch or page of the tensor.
   Value rowOutside(sched::CopyTileOp op);
-  /// A box for each panel, from column `column0` of the tensor on or, where that is null, its first, to the rows from
-  /// `sharedRow` on.
+  /// Issues a box for each panel, from column `column0` of the tensor on (null: from the first), to the rows of shared
+  /// memory from `sharedRow` on.
   void loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow);
-  /// The writer arrives and tells how many bytes come.
+  /// The writer arrives on the full barrier with the number of bytes to expect.
   void expectTile(const BoxTarget &to);
 
   // Stores.cpp
   LogicalResult expandOp(tile::StoreOp op);
-  /// Of the kernel that is written: buffers and maps that all of it shares stand there.
+  /// The body of the sched kernel; buffers and tensor maps that the whole kernel uses are created there.
   Block &kernelBody() {
     return builder.getInsertionBlock()->getParent()->getParentOfType<sched::KernelOp>().getBody().front();
   }
-  /// The thread of a warpgroup that copies boxes waits until they have been read.
+  /// The thread of each warpgroup that stores boxes waits until TMA has read them.
   void waitForBoxes(Value threadId);
-  /// Whether TMA stores the tile: 16-bit elements.
+  /// Whether TMA stores the tile, which requires 16-bit elements.
   bool isStoredByEngine(tile::StoreOp op);
-  /// A `c` fragment of the warpgroups into a stage, for TMA.
+  /// Writes a `c` fragment of the warpgroups to a stage, from where TMA stores it.
   void writeStage(Value buffer, Value shared, Value stage);
-  /// Boxes that TMA takes from a stage.
+  /// Boxes that TMA stores from a stage.
   struct StagedBoxes {
     Value shared, stage, map;
-    int64_t columns; ///< of the view
+    int64_t columns; ///< columns of the view
     bool adds;
   };
   StagedBoxes stagedBoxes(Value shared, Value stage, Value view, bool adds);
-  /// A warpgroup's 64 rows, from `sharedRow` of the stage to row `at[2]` of the view; from column `ownColumn` where it has a
-  /// share of the columns.
+  /// Stores a warpgroup's 64 rows from row `sharedRow` of the stage to row `at[2]` of the view. If warpgroups split the
+  /// columns, `ownColumn` is the warpgroup's first column.
   void storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn);
-  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where TMA stores them. Where that is
-  /// repeated, the boxes of the time before are awaited first, and the last ones at the role's end.
+  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where TMA stores them. In a repeated store the
+  /// warpgroup first waits for the previous boxes, and for the last boxes at the role's end.
   void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices);
   LogicalResult expandOp(sched::WriteTileOp op);
-  /// Whether a store at hand runs more than once: in persistent blocks, or in a loop over tiles.
+  /// Whether the current store runs more than once: in persistent blocks, or in a loop over tiles.
   bool isRepeated();
-  /// Shared memory that an output may lie over, or null: it is stored once, and each warpgroup's own rows are
-  /// of a left operand that it alone has read, or a ring's from which all has been written.
+  /// A shared buffer that an output may overwrite, or null. The output must be stored once only. The buffer is that of
+  /// a left operand of which each warpgroup has read only its own rows, or a ring whose tiles have all been stored.
   Value takeFreeBuffer(TileType output);
-  /// Through shared memory, where each warpgroup writes its own rows: over those of such a buffer, or, in a persistent
-  /// block, over those of the tile before once they have been read.
+  /// Stores by TMA through shared memory, where each warpgroup writes its own rows: over the rows of a free buffer
+  /// (takeFreeBuffer), or in a persistent block over the rows of the previous output, once TMA has read them.
   LogicalResult storeByEngine(tile::StoreOp op);
-  /// An output tile in shared memory.
+  /// The type of an output tile in shared memory.
   TileType stagedType(TileType type, Type element);
-  /// The 16-bit elements of a `c` fragment into a staged tile: of two j, four matrices of 8 x 8 by one
-  /// `sched.store_matrix`. Lane l gives a place in row l % 16, of the first j in lanes 0 to 15. What is left of an odd
-  /// number of j goes by pairs.
+  /// Stores the 16-bit elements of a `c` fragment to a shared tile. One `sched.store_matrix` stores the four 8 x 8
+  /// matrices of two blocks j. Lane l passes the address of row l % 16, lanes 0 to 15 in the first block. The last
+  /// block of an odd number of blocks is stored by pairs.
   void writeMatrices(Value buffer, Value shared, Value stage, TileType held);
-  /// A `c` fragment into a staged tile, two columns at a time, from one j on.
+  /// Stores a `c` fragment to a shared tile, two columns at a time, from block `firstJ` on.
   void writeFragments(Value buffer, Value shared, Value stage, TileType held, int64_t firstJ = 0);
-  /// Whether lanes store their pairs of a tile of float32 themselves: of a row four write whole sectors of 32 bytes, and
-  /// no shared memory is kept for it beside the rings.
+  /// Whether lanes store their pairs of a float32 tile directly to global memory. The four lanes of a row write whole
+  /// sectors of 32 bytes, and the output takes no shared memory in addition to the rings.
   bool isStoredInPairs(tile::StoreOp op);
-  /// Each element, or pair, by its first holder: a vector, or a tile of a view whose columns do not lie side by side.
+  /// Stores each element or pair by its first holder: for vectors, and for tiles of a view whose columns are not
+  /// contiguous.
   LogicalResult storeElements(tile::StoreOp op);
-  /// From registers, element by element or, from sm_90 on, two columns at a time.
+  /// Adds a register tile to memory, element by element or, from sm_90 on, two columns at a time.
   LogicalResult expandOp(tile::AccumulateOp op);
-  /// Element by element, each by its first holder.
+  /// Scatters a tile, each element by its first holder; in pairs or eights, or by TMA, where the op is marked for that.
   LogicalResult expandOp(tile::ScatterOp op);
-  /// Of place (i, r, j, c) of the tile that is scattered, an index; a number is that of all.
+  /// An index of the scatter at place (i, r, j, c) of the tile; a scalar index is the same for all places.
   Value indexElement(Value index, Value i, Value r, Value j, Value c);
-  /// `extents` are those of the view.
+  /// Scatters element by element; `extents` are the extents of the view.
   void scatterElements(tile::ScatterOp op, ArrayRef<Value> extents);
-  /// One addition where all sums of the warp have one place, or none.
+  /// Adds the warp's total in one addition if all sums of the warp go to the same place or to none.
   void scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents);
-  /// `known`, if that is not null, and that an index is at least 0 and below `extent`.
+  /// The conjunction of `known` (if not null) and of: 0 <= index < extent.
   Value within(Value known, Value index, Value extent);
-  /// A tile in shared memory: by TMA, a lane of each warp its rows, or element by element.
+  /// Adds a shared tile to memory: by TMA, where one lane of each warp issues the rows, or element by element.
   void addShared(tile::AccumulateOp op);
-  /// Whether `op` adds whole rows of a shared tile, side by side in both memories, from sm_90 on.
+  /// Whether `op` adds whole rows of a shared tile that are contiguous in shared and global memory; from sm_90 on.
   bool addsByRows(Operation *op);
-  /// By two columns of a lane.
-  /// A tile that lies in shared memory already.
+  /// Stores a tile that is in shared memory already.
   LogicalResult storeShared(tile::StoreOp op);
-  /// 16 bytes of a shared tile at a time to the rows of a view.
-  /// Each warpgroup its own rows, which wait for no other's: what they go through is theirs, as nothing else lies there.
+  /// Whether each warpgroup stores its own rows without waiting for other warpgroups, through shared memory that no
+  /// other buffer overlaps.
   bool isStoredByWarpgroups(tile::StoreOp op);
+  /// Copies a shared tile to the rows of a view, 16 bytes at a time.
   void copyToGlobal(tile::StoreOp op, Value shared, bool byWarpgroups = false);
-  /// Fragments hold pairs of columns; through shared memory each thread writes 16 contiguous bytes.
+  /// Stores a register tile through shared memory: fragments hold pairs of columns, but from shared memory each thread
+  /// writes 16 contiguous bytes.
   LogicalResult storeThroughShared(tile::StoreOp op);
 
   tile::KernelOp kernel;
   StringRef arch;
-  bool specialized; ///< roles fill rings and compute
+  bool specialized; ///< whether the kernel has roles
   Block *workBlock = nullptr;
-  SmallVector<Value> place;           ///< of the tile of work along each axis of the grid, in a kernel without roles
-  int64_t roleWarps = 0;              ///< of the role at hand; 0 where all warps of the block do the same
-  bool storesBoxes = false;           ///< the role at hand has started boxes that it has not awaited
+  SmallVector<Value> place;           ///< origin of the tile of work along each grid axis; kernels without roles only
+  int64_t roleWarps = 0;              ///< warps of the current role; 0 in a kernel without roles
+  bool storesBoxes = false;           ///< the current role has started boxes that it has not waited for
   Value leftBuffer;                   ///< shared memory of a left operand, once a warpgroup's product has read it
-  llvm::DenseSet<Value> rightBuffers; ///< of their right operands
+  llvm::DenseSet<Value> rightBuffers; ///< shared memory of the products' right operands
   IRMapping mapping;                  ///< scalars and views
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
-  std::optional<Interleaving> interleaving;          ///< of the map at hand
-  llvm::DenseMap<Operation *, Value> columnsBelow;   ///< comparisons of columns, to the word of the row that is at hand
-  llvm::DenseMap<Operation *, Value> columnsOf;      ///< what holds of a column by such comparisons, the same
-  llvm::DenseMap<Operation *, Value> conditionWords; ///< large conditions, to their words of all elements
-  llvm::DenseSet<Operation *> inWords;               ///< what only these need
-  llvm::DenseMap<Operation *, Value> elementPairs;   ///< what is read in pairs, to the pairs that are at hand
-  llvm::DenseMap<Value, Value> columnPairs;          ///< what is read by column, to the pair that is at hand
-  llvm::DenseMap<Value, Value> windows;              ///< of 16-bit elements, to the fragments that they are read by
-  llvm::DenseMap<Value, Value> exchanged;            ///< shared tiles that the kernel itself makes, to their buffers
-  SmallVector<Value>
-      storedBuffers; ///< rings whose tiles another role takes to memory; null where an output lies over one
-  llvm::DenseMap<Operation *, ProbabilityChain> chains; ///< by the op that ends them
+  std::optional<Interleaving> interleaving;          ///< of the current map
+  llvm::DenseMap<Operation *, Value> columnsBelow;   ///< comparison of columns -> its word for the current row
+  llvm::DenseMap<Operation *, Value> columnsOf;      ///< condition on such comparisons -> its word for the current row
+  llvm::DenseMap<Operation *, Value> conditionWords; ///< large condition -> its words for all elements
+  llvm::DenseSet<Operation *> inWords;               ///< ops that only large conditions use
+  llvm::DenseMap<Operation *, Value> elementPairs;   ///< element loaded in pairs -> its current pairs
+  llvm::DenseMap<Value, Value> columnPairs;          ///< vector read by column -> its current pair
+  llvm::DenseMap<Value, Value> windows;              ///< window of 16-bit elements -> its current fragments
+  llvm::DenseMap<Value, Value> exchanged;            ///< shared tile that the kernel computes -> its buffer
+  SmallVector<Value> storedBuffers; ///< rings whose tiles another role stores; null once an output reuses one
+  llvm::DenseMap<Operation *, ProbabilityChain> chains; ///< last op of a chain -> the chain
 };
 
 } // namespace attune::expansion
