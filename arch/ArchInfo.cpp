@@ -115,7 +115,7 @@ Expected<const ArchInfo *> attune::archInfo(std::string_view name) {
 }
 
 bool attune::runsOn(const ArchInfo &arch, int computeMajor, int computeMinor) {
-  // Jetson parts share the major number and do not run desktop cubins.
+  // Jetson parts (8.7) have the same major number as desktop parts but do not run their cubins.
   bool jetson = computeMajor == 8 && computeMinor == 7;
   bool minor = arch.warpgroups ? arch.computeMinor == computeMinor : arch.computeMinor <= computeMinor;
   return !arch.isCpu() && !jetson && arch.computeMajor == computeMajor && minor;

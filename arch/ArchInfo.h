@@ -40,10 +40,10 @@ struct ArchInfo {
   int smCount;
   double clockGHz;
   double mmaTflops;            ///< dense bf16 products with float32 accumulation, whole part
-  double memoryBytesPerSecond; ///< HBM or GDDR
+  double memoryBytesPerSecond; ///< bandwidth of HBM or GDDR
   double l2Bytes;
   int specialPerClockPerSM; ///< results of special functions (ex2, rcp, ...)
-  int fmaPerClockPerSM;     ///< float32 fused multiply-adds
+  int fmaPerClockPerSM;     ///< results of float32 fused multiply-adds
   int sharedBytesPerClockPerSM;
   bool warpgroups = false; ///< has wgmma, TMA and setmaxnreg; cubins run on this compute capability only
 

@@ -21,8 +21,8 @@ inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
   });
 }
 
-/// Whether the operands of `load` (view, indices, limit) are known that early, so that its copy can be issued tiles
-/// ahead.
+/// Whether followFromTile holds for the operands of `load` (view, indices, limit), so that its copy can be issued
+/// several tiles ahead of its use.
 inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) { return followFromTile(loop, load->getOperands()); }
 
 /// How many stages the ring of `op` has: of its result, or of the tile that it stores. Where `op` has no `sched.ring`

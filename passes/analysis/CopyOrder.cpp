@@ -240,7 +240,7 @@ Value sharedOf(Operation *op) {
       .Default(Value());
 }
 
-/// Whether threads of a block may see different values.
+/// Whether `value` may differ between the threads of a block.
 bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
   if (!visited.insert(value).second)
     return false;
@@ -394,7 +394,7 @@ private:
     include(op->getParentOp());
   }
 
-  /// The operands that `evaluate` reads.
+  /// The operands of a scalar integer op. Empty for all other ops, whose results are guessed or follow from the launch.
   static SmallVector<Value, 3> operandsOf(Operation *op) {
     return IntegerOp::of(op) ? SmallVector<Value, 3>(op->getOperands()) : SmallVector<Value, 3>();
   }

@@ -45,7 +45,7 @@ struct IntegerOp {
     Same, ///< returns its operand: sched.uniform, sched.nonnegative, sched.opaque
     ExtS,
     ExtU,
-    Wrap, ///< truncations and casts to index
+    Wrap, ///< wraps to the result's width: truncations and casts to index
     Compare,
     TestBit
   };

@@ -103,7 +103,7 @@ struct CountedPlaces {
   tile::MapOp map;
   mlir::Value coordinate; ///< argument of the map's body
   TileCoordinate along;
-  mlir::Value end; ///< may be null
+  mlir::Value end; ///< first masked coordinate; null if no element is masked
 };
 inline std::optional<CountedPlaces> countedPlaces(mlir::Value index) {
   auto map = index.getDefiningOp<tile::MapOp>();

@@ -22,7 +22,7 @@
 //
 // With a query offset, row q has the position q + qOffset. Intervals above are in positions; intervals over query rows
 // are these minus the offset. The intervals of the hull are clamped to the looped axis, rounded to tiles and sorted.
-// They become segments of tiles, of which the part inside the full intervals is full:
+// The results are segments of tiles, of which the part inside the full intervals is full:
 //
 //     keys     0 ........ hull.lo ...... full.lo ............ full.hi ...... hull.hi ...... Sk
 //     segments             [  partial    ) [       full       ) [   partial   )
@@ -183,8 +183,8 @@ LoopShape loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
 /// For `axis` Keys: the number of leading keys (i32) beyond which no query of the sequence sees any key, so that rows
-/// of K and V after them need not be read. It comes from conjuncts of the mask that do not depend on the query: the
-/// conjunct `k < lengths[b]` gives min(max(lengths[b], 0), Sk). For `axis` Queries the same with queries and keys
+/// of K and V after them need not be read. The number comes from conjuncts of the mask that do not depend on the query:
+/// the conjunct `k < lengths[b]` gives min(max(lengths[b], 0), Sk). For `axis` Queries the same with queries and keys
 /// exchanged. Null if the mask has no such conjunct.
 mlir::Value emitEndOf(mlir::OpBuilder &builder, attn::AttentionOp op, BlockValues values, MaskAxis axis);
 
@@ -200,8 +200,8 @@ using Conjunct = std::pair<mlir::Value, bool>;
 /// is the end of the looped axis.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
-  /// A lower end sets fullBegin: all rows see everything from there on. An upper end sets fullEnd: all rows see
-  /// everything up to there. The other is null (both i32). Looped tiles within that range need not evaluate the cut.
+  /// Where the cut masks nothing, so that looped tiles need not evaluate it. A lower end sets fullBegin: no row is cut
+  /// from there on. An upper end sets fullEnd: no row is cut before it. Both are i32, and one of them is null.
   mlir::Value fullBegin, fullEnd;
 };
 
@@ -236,7 +236,7 @@ bool patternNeedsElementMask(attn::AttentionOp op, int64_t tileQ, int64_t tileK)
 mlir::Value emitPatternLookup(mlir::OpBuilder &builder, mlir::Value view, mlir::Value h, mlir::Value q, mlir::Value k,
                               attn::BlockPatternAttr pattern);
 
-/// Tile indices: [begin, fullBegin) partial, [fullBegin, fullEnd) full, [fullEnd, end) partial.
+/// Visited tiles, as tile indices: [begin, fullBegin) are partial, [fullBegin, fullEnd) full, [fullEnd, end) partial.
 struct TileSegments {
   int64_t begin = 0, fullBegin = 0, fullEnd = 0, end = 0;
 };

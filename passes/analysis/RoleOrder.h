@@ -24,8 +24,8 @@
 
 namespace attune {
 
-/// Reports an error at an op that is not ordered after what it needs, that waits for ever, or whose effect nobody
-/// awaits.
+/// Reports an error at an op that is not ordered after an access it depends on, that waits for ever, or that starts
+/// work for which no other op waits.
 mlir::LogicalResult verifyRoleOrder(sched::KernelOp kernel);
 
 } // namespace attune

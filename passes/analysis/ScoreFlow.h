@@ -29,7 +29,7 @@ public:
   enum class Step { Carries, Ends, Refuses };
   using OnMap = llvm::function_ref<Step(tile::MapOp, mlir::OpOperand &)>;
 
-  /// `unchanged` returns whether the change maps a constant to itself. It is called for initial values of loops and for
+  /// `unchanged` returns whether the change maps a constant to itself. The constants are initial values of loops and
   /// constants that scores are compared with.
   explicit ScoreFlow(bool (*unchanged)(float)) : unchanged(unchanged) {}
 

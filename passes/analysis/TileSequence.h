@@ -47,8 +47,8 @@ inline mlir::Value passGaps(mlir::OpBuilder &builder, mlir::Location loc, mlir::
 /// The tiles that a domain visits, as an ascending sequence of places. A place is a tile index unless the domain is
 /// reversed or has `times`.
 struct TileSequence {
-  /// A place of the sequence. If tiles are found by a search, `window` has the search's results for the 32 tiles around
-  /// it: index of the first tile, bits of visible tiles, bits of full tiles.
+  /// A place of the sequence. If tiles are found by a search, `window` has the search's results for 32 tiles: index of
+  /// the first of them, bits of visible tiles, bits of full tiles.
   struct Visit {
     mlir::Value tile;
     llvm::SmallVector<mlir::Value, 3> window;
@@ -99,7 +99,7 @@ struct TileSequence {
             entry.window};
   }
 
-  /// The place after `at`. first() must have been called before, at a point that dominates this one.
+  /// The place after `at`. first() must have been called before, at a point that dominates the insertion point.
   Visit next(mlir::OpBuilder &builder, Visit at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value one = number(builder, 1);

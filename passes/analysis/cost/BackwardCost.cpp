@@ -16,7 +16,7 @@ namespace {
 /// Fitted constants. Cycles are those of one multiprocessor.
 struct Calibration {
   double efficiency;    ///< fraction of the tensor cores' rate that products reach
-  double tileCycles;    ///< latencies of a tile
+  double tileCycles;    ///< cycles of latency for each tile of S
   double elementCycles; ///< cycles of an element of S: the exponential, P, dS, their rounding
   double dropoutCycles; ///< cycles of an element to recompute its random number for dropout
   double keptCycles;    ///< cycles of an element to load the saved decision of dropout

@@ -23,7 +23,7 @@ namespace attune {
 
 /// Values that the forward pass can save for the backward pass in addition to O and LSE.
 enum class Savable : uint8_t { Dropout, Score };
-/// "dropout", "score"
+/// The name of a value: "dropout" or "score".
 std::string_view name(Savable value);
 
 /// The work of the score's expressions for each element of S.
@@ -51,7 +51,7 @@ struct SavedValues {
 double savedBytes(const PlanRequest &request, SavedValues saved);
 
 struct BackwardKernelCost {
-  std::string name; ///< "rows", "keys", "queries"
+  std::string name; ///< "rows" (row statistics), "keys" (dK and dV) or "queries" (dQ)
   double flops = 0;
   double hbmReadBytes = 0, hbmWrittenBytes = 0;
   double seconds = 0;

@@ -170,7 +170,7 @@ static LoopColumns columnsOf(const PlanRequest &request, const Plan &plan) {
   return columnsOfQueryLoop(request.headDim, request.headDimV, 16, columnSplitsOf(plan.tileQ, plan.warps));
 }
 
-/// Next to a window, and with values by relative position, what a mask adds in vectors.
+/// Additional bytes for vectors of a mask, in plans with both windows of dense biases and relative-position values.
 constexpr int64_t windowSlackBytes = 1024;
 
 /// Bytes of the windows of all dense biases in `stages` stages.

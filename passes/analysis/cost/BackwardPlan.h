@@ -16,9 +16,9 @@
 //
 // Warps of 32 rows read half as many bytes of the looped tiles from shared memory per product as warps of 16 rows. The
 // loop over queries can compute all five products and add dQ to memory (accumulatesDq), so that no second loop
-// recomputes S and dP. This is done if the loop's warps have 32 rows, if elements are expensive to recompute (random
-// numbers of dropout, functions of a score) and if the order of additions need not be fixed. It takes tileQ * tileK * e
-// bytes more, through which the warps exchange dS.
+// recomputes S and dP. The model chooses accumulatesDq if the loop's warps have 32 rows, if elements are expensive to
+// recompute (random numbers of dropout, functions of a score) and if the order of additions need not be fixed. Then
+// tileQ * tileK * e more bytes of shared memory are needed, through which the warps exchange dS.
 //
 // A plan with producer warps always has this one loop, with warpgroup-level products. In addition to the tiles of the
 // first formula, in whole panels of TMA, its shared memory has two stages of dS, which the warpgroups exchange; the dQ

@@ -32,7 +32,7 @@ static constexpr int listRegisters = 17;         // a list of tiles of a block p
 static constexpr int dropoutRegisters = 17;      // round keys and state of Philox
 static constexpr int dropoutNarrowRegisters = 9; // additional registers of dropout with narrow panels
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns
-static constexpr int elementLoadRegisters = 25;  // addresses of loads for each element
+static constexpr int elementLoadRegisters = 25;  // addresses of loads by element, indexed by q and k
 // A float32 product is three TF32 products: registers for the high and low parts of their operands and for their sums.
 static constexpr int tf32Registers = 64, tf32RegistersOfSecondRows = 18;
 static constexpr int tf32RegistersAbove64Columns = 26, tf32RegistersOfNarrowPanels = 11;
@@ -40,7 +40,7 @@ static constexpr int tf32RegistersOfSecondKeys = 14; // fragments of keys after 
 static constexpr int tf32PlaceRegisters = 10;        // page addresses of rows, or where rows end
 static constexpr int tf32DropoutRegistersOfSecondRows = 6;
 static constexpr int relativeRegisters = 1;        // a relative-position value from shared memory, and its address
-static constexpr int furtherRelativeRegisters = 6; // each further relative-position value
+static constexpr int furtherRelativeRegisters = 6; // registers of each further relative-position value
 // Minimal counts: a plan that leaves fewer registers spills too much and is rejected. With exactly these counts a plan
 // spills a few registers.
 static constexpr int leastAddressRegisters = 24;
@@ -158,7 +158,7 @@ static int tileRegisters(const PlanRequest &request, const Plan &plan) {
   int registers = rowTiles * (plan.tileK / 2 + dv / 2); // S, whose registers P reuses; O
   if (plan.qRegisters)
     registers += rowTiles * (d / 4) * split;
-  registers += 4 * rowTiles;               // m, l
+  registers += 4 * rowTiles;               // row statistics m and l
   registers += (4 * rowTiles + 8) * split; // fragments of A, and double-buffered fragments of B
   return registers + (request.precise ? 4 : 0);
 }
@@ -174,7 +174,8 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int producerWarps, bool s
     return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
   };
   // A producer thread with 32 registers spills two of them when it searches tables of one tensor for three warpgroups,
-  // and more for four warpgroups. Consumers need two more registers then, for the mask's values of a row.
+  // and more for four warpgroups. Consumers next to a searching producer need two more registers, for the mask's values
+  // of a row.
   if (const RoleRegisters roles = split(40);
       searches && values <= 1 && (consumers > 3 || tiles + leastWarpgroupRegisters + 2 <= roles.consumer))
     return roles;
@@ -284,7 +285,8 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   return buffers;
 }
 
-/// The buffers of a CPU thread, which computes in float32 for all input types. They should fit in the core's L2 cache.
+/// The buffers of a CPU thread, which computes in float32 for all input types. The buffers should fit in the core's L2
+/// cache.
 static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t d = request.headDim, dv = request.headDimV;
   return {{"Q", plan.tileQ * d * 4},
@@ -295,7 +297,7 @@ static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Pl
 }
 
 //===----------------------------------------------------------------------===//
-// Schedule
+// Ping-pong and overlap
 //===----------------------------------------------------------------------===//
 
 /// Chooses how products overlap with softmax. By default warpgroups ping-pong: one runs its products while another runs
@@ -307,7 +309,8 @@ static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Pl
 ///
 /// With two warpgroups in ping-pong the tensor cores idle if a softmax takes longer than the other warpgroup's
 /// products, as at D 128. Overlap in addition to ping-pong was measured to pay if the softmax takes between half of the
-/// time of a tile's products and all of it. It needs registers for half of the exponentials, as many as P has.
+/// time of a tile's products and all of it. Overlap then needs registers for half of the exponentials, as many as P
+/// has.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.producerWarps)
     return;
@@ -361,7 +364,7 @@ static std::vector<int> dvWarpChoices(const PlanRequest &request) {
   return choices(request.fixed.dvWarps, wide ? std::vector{1, 2, 4} : std::vector{1});
 }
 
-/// "64, 128 or 256"
+/// A list for an error text: "64, 128 or 256".
 static std::string orList(const auto &numbers) {
   std::string text;
   size_t left = numbers.size();
@@ -575,8 +578,8 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
         plans.push_back({tileQ, tileK, 1, 1, false, 1, longestFirst});
     return plans;
   }
-  // Not for float32: it needs two parts of each fragment, and the spills cost as much as fewer shared-memory reads
-  // gain.
+  // Fragments of Q stay in shared memory for float32: each fragment has two parts, and spills would cost as much time
+  // as fewer reads of shared memory save.
   const std::vector<bool> qRegisterChoices = request.elementBytes == 4 ? std::vector{false} : std::vector{false, true};
   for (int warps : warpChoices(request))
     for (int dvWarps : dvWarpChoices(request))
@@ -678,8 +681,8 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
                      : plan.producerWarps
                          ? std::min(plan.blocksPerSm, arch.blocksPerSM(plan.threads(), 1, size_t(cost.sharedBytes)))
                          : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
-    // A warpgroup's accumulator O is an operand of one instruction. It must fit, with the other live registers, within
-    // the registers per thread that a block has at its launch, before setmaxnreg.
+    // A warpgroup's accumulator O is an operand of one instruction. O and the other live values must fit in the
+    // registers per thread that a block has at its launch, before setmaxnreg.
     const int64_t ofProduct = roundUp(request.headDimV, 16) / 2 + leastWarpgroupRegisters;
     if (splits && plan.producerWarps && ofProduct > arch.registersPerSM / (plan.blocksPerSm * plan.threads()))
       ranked.rejected = fmt::format("a product takes {} registers, above what {} blocks of {} threads begin with",
@@ -719,7 +722,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   return ranked;
 }
 
-/// The error if no candidate fits. It describes the candidate with the least shared memory, or with the least
+/// The error if no candidate fits. The text describes the candidate with the least shared memory, or with the least
 /// registers.
 static Error nothingFits(const PlanRequest &request, const std::vector<RankedPlan> &plans, const ArchInfo &arch,
                          int64_t budget) {
@@ -747,7 +750,7 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 }
 
 //===----------------------------------------------------------------------===//
-// Interface
+// Public functions
 //===----------------------------------------------------------------------===//
 
 std::string Plan::text() const {

@@ -11,11 +11,15 @@
 //     plans->front().plan                     // 128 x 64, 4 warps, ...
 //     plans->front().cost.trafficBytes        // exact for this tiling
 //
-// The forward kernel of a plan: one block of `warps` warps holds tileQ rows of one head. Each warp holds Mw = tileQ /
-// (16 * warps), 1 or 2, tiles of 16 rows, with all keys of a tile and all Dv columns. Above head dim 256, where
-// registers or shared memory no longer suffice for that, G = dvWarps warps may hold the same rows. Then Mw = tileQ /
-// (16 * warps / G), and each warp computes S for all keys and accumulates Dv / G columns of O (Dv is padded to 16 G).
-// In either case the block reads K and V from global memory once.
+// The forward kernel of a plan: one block of `warps` warps holds tileQ rows of one head. A warp holds Mw tiles of 16
+// rows:
+//
+//     Mw = tileQ / (16 * warps / G)     1 or 2; G = dvWarps
+//
+// Up to head dim 256, G is 1: each warp has rows of its own, with all keys of a tile and all Dv columns. Above, where
+// registers or shared memory may not suffice for that, G warps may hold the same rows. Each of them computes S for all
+// keys and accumulates Dv / G columns of O (Dv is padded to 16 G). The block reads K and V from global memory once in
+// any case.
 //
 //   shared bytes (e = bytes of an element, pad16 rounds up to 16)
 //     Q  tileQ * pad16(D) * e               O is stored through the bytes of Q; "O beyond Q" is what Dv > D adds
@@ -47,8 +51,9 @@
 // are read again for each wave of blocks. Written data goes from L2 to HBM when its cache lines are evicted, at the
 // latest after the kernel.
 //
-// FlashAttention's Theorem 2, O(N^2 d^2 / M), is the last term: M bounds tileQ * d, so that the sum has N * d / M
-// times N rows. Standard attention (the paper's Algorithm 0) writes S, reads it, writes P and reads it:
+// FlashAttention's Theorem 2, O(N^2 d^2 / M), is the term of K and V: the memory M bounds tileQ * d, so that there are
+// N / tileQ = N * d / M row tiles, each of which reads N rows. Standard attention (the paper's Algorithm 0) writes and
+// reads both S and P:
 //
 //     B*H * 4*Sq*Sk*e + B*H * Sq*(D + Dv)*e + B*Hkv * Sk*(D + Dv)*e
 //
@@ -77,7 +82,7 @@ inline constexpr int costModelVersion = 24;
 /// not spill, and small tiles lose more time than spills do.
 constexpr int spillFreeHeadDim(bool warpgroups) { return warpgroups ? 256 : 128; }
 
-/// The fields of #attn.plan.
+/// The tile sizes and the schedule of one kernel: the fields of #attn.plan.
 struct Plan {
   int tileQ = 0;
   int tileK = 0;
@@ -162,7 +167,7 @@ struct MaskRows {
   struct Keys {
     int64_t begin, fullBegin, fullEnd, end;
   };
-  int64_t queries = 0, keys = 0; ///< the lengths
+  int64_t queries = 0, keys = 0; ///< the lengths that `rows` was computed for
   int64_t rowsEach = 16;         ///< number of queries that each element of `rows` describes
   /// For each `rowsEach` queries, ascending intervals that do not overlap. No key outside of the intervals is visible.
   std::vector<std::vector<Keys>> rows = {};
@@ -212,9 +217,9 @@ struct PlanRequest {
   bool dropout = false;
   bool deterministic = false;      ///< gradients must be bitwise the same in each launch
   bool elementGradients = false;   ///< a loop adds to gradients of captured tensors for each element of S
-  bool scatteredGradients = false; ///< some of these additions are atomic per element instead of per diagonal
+  bool scatteredGradients = false; ///< some gradients are added atomically by element, not by diagonal
   bool denseGradients = false;     ///< a captured tensor indexed by q and k has a gradient kernel of its own
-  bool denseInOneLoop = true;      ///< that kernel loops over batches and heads in one loop, without a search
+  bool denseInOneLoop = true; ///< the kernel of denseGradients has one loop over batches and heads, without a search
   bool gradientReadsScore = false; ///< the score's gradient reads S, which stays in registers until then
   bool sumsByHead = false;         ///< gradients need a sum for each key and query head, not only for each key head
   std::string packFault = {};      ///< why a tile cannot hold the rows of all query heads of a key head, or ""
@@ -238,7 +243,7 @@ struct PlanRequest {
   /// The visible tiles for the actual values of captured tensors, if these are known. Tiles are then counted exactly.
   std::shared_ptr<const TileMap> tiles = {};
   bool keyLengths = false;    ///< each sequence has its own key length, which may end within a key tile
-  bool queryLengths = false;  ///< the same for queries, in the backward pass only: dK and dV sum over query rows
+  bool queryLengths = false;  ///< for backward passes: each sequence has its own query length
   bool endsByHead = false;    ///< the key length may differ between the heads of a group
   int64_t pageSize = 0;       ///< keys per page; 0 if the rows of K and V are contiguous
   int64_t patternRows = 0;    ///< block pattern: queries per block, 0 without a pattern
@@ -247,7 +252,7 @@ struct PlanRequest {
   bool theseSizes = false; ///< rank for these sizes only; else also for other lengths with as many tokens
   PlanChoice fixed;
 
-  /// Query heads for each key head.
+  /// The number of query heads for each key head.
   int64_t group() const { return headsKv > 0 ? std::max<int64_t>(1, heads / headsKv) : 1; }
   /// The number of heads with row tiles of their own: key heads if groups are packed, else query heads.
   int64_t rowHeads(const Plan &plan) const { return plan.packGqa ? headsKv : heads; }
@@ -278,7 +283,7 @@ struct PlanRequest {
 /// request.
 std::vector<std::pair<int64_t, int64_t>> rankedLengths(const PlanRequest &request);
 
-/// Whether the request's plans have producer warps and warpgroup-level products. This needs an architecture with
+/// Whether the request's plans have producer warps and warpgroup-level products. These need an architecture with
 /// warpgroups, 16-bit inputs and head dims up to 256, the most columns of one instruction.
 bool usesWarpgroups(const PlanRequest &request);
 
@@ -321,7 +326,7 @@ struct PlanCost {
   /// ...
   std::vector<std::pair<std::string_view, double>> units;
   std::string limitedBy; ///< the busiest unit: "tensor cores"
-  std::string busy;      ///< how busy each unit is: "tensor cores 41%, shared memory 24%, ..."
+  std::string busy; ///< busy time of each unit in percent of totalSeconds: "tensor cores 41%, shared memory 24%, ..."
 };
 
 struct RankedPlan {

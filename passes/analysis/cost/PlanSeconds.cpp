@@ -26,16 +26,16 @@ struct Calibration {
   double sharedScale; ///< factor on ArchInfo's rate of shared memory; above 1, because reads overlap well
   double overlapLoss; ///< fraction of the other units' time that does not overlap with the busiest, at 8 warps per SM
   double overlapExponent;  ///< overlapLoss is multiplied by (8 / warps per SM) ^ overlapExponent
-  double fewWarpsExponent; ///< the exponent below 8 warps: two warps a scheduler hide latencies, one does not
+  double fewWarpsExponent; ///< overlapExponent below 8 warps per SM: two warps a scheduler hide latencies, one does not
   double oneBlockLoss;     ///< factor on overlapLoss if one block has the SM: all its warps wait at the same barriers
-  double softmaxAlu;       ///< scale-subtract, max, sum, half a pack
-  double dropoutAlu;       ///< Philox 4x32-7 over the 8 elements of a call, compare and select
-  double preciseAlu;       ///< range reduction of an accurate exp2
-  double barrierCycles;    ///< one block-wide barrier, for each warp of the block
+  double softmaxAlu;       ///< instructions of softmax for an element: scale-subtract, max, sum, half a pack
+  double dropoutAlu;       ///< instructions of dropout: 1/8 of a Philox 4x32-7 call, compare, select
+  double preciseAlu;       ///< additional instructions of a float32-accurate exp2: range reduction
+  double barrierCycles;    ///< cycles of a block-wide barrier for each warp of the block
   double tileCycles;       ///< latency of row statistics, loop and copies of a tile, which only other blocks hide
   double latencyCycles;    ///< latency of a copy from L2
-  double blockCycles;      ///< prologue and epilogue of a block
-  double float32MmaFactor; ///< m16n8k8 TF32 three times, each at half the rate of bf16
+  double blockCycles;      ///< cycles of a block's prologue and epilogue
+  double float32MmaFactor; ///< float32 products as three m16n8k8 TF32 products, each at half the rate of bf16
   double float32Shared;    ///< factor on shared-memory reads: V has no transposed 32-bit ldmatrix
   double lastRows;         ///< idle time of an SM at the end of the kernel, as a fraction of a row tile's time
   double launchSeconds;
@@ -47,14 +47,14 @@ struct Calibration {
 struct WarpgroupCalibration {
   double softmaxAlu;      ///< instructions of an element that `warpgroupCycles` does not count: maxima, packs, moves
   double aluShare;        ///< fraction of arithmetic that does not overlap with wgmma and special functions
-  double specialShare;    ///< fraction of special functions that does not overlap
+  double specialShare;    ///< fraction of special functions that does not overlap with other work
   double scoreCycles;     ///< per-row cycles of a warpgroup's tile for each instruction of the score
   double relativeCycles;  ///< cycles for each key of a relative-position value, which is read before the products
   double tileCycles;      ///< latencies of products, of row reductions over lanes and of barriers, per warpgroup's tile
-  double barrierCycles;   ///< more of tileCycles for each additional warpgroup
+  double barrierCycles;   ///< cycles added to tileCycles for each additional warpgroup
   double ownOverlap;      ///< overlapped fraction of the shorter of products and softmax, with a single warpgroup
-  double pingPongOverlap; ///< the same fraction for two warpgroups with both ping-pong and overlap
-  double withoutPingPong; ///< wait for each other warpgroup without ping-pong, in units of that warpgroup's products
+  double pingPongOverlap; ///< overlapped fraction for two warpgroups with both ping-pong and overlap
+  double withoutPingPong; ///< without ping-pong: wait for each other warpgroup, in units of a warpgroup's product time
   double boxRowCycles;    ///< cycles of TMA for a row of a box
   double unalignedFactor; ///< factor on boxRowCycles for rows that are not a multiple of 32 bytes
   double wideTile;        ///< factor on tiles of more than 128 keys: longer code and more live registers
@@ -62,9 +62,9 @@ struct WarpgroupCalibration {
   double thirdStageCycles; ///< cycles of stageCycles that a third stage hides
   double maskShare;        ///< factor on the arithmetic of a mask, which overlaps with nothing
   double nextTileCycles;   ///< cycles between row tiles of a persistent block, whose next copies have begun
-  double blockCycles;      ///< prologue and epilogue of a block
+  double blockCycles;      ///< cycles of a block's prologue and epilogue
   double ownTiles;         ///< fraction of the time of tiles masked for a warpgroup's own rows that skipping saves
-  double lastRows;         ///< as in Calibration
+  double lastRows;         ///< idle time of an SM at the end of the kernel, as a fraction of a row tile's time
 };
 
 } // namespace
@@ -126,7 +126,7 @@ static constexpr WarpgroupCalibration warpgroupCalibration = {
 };
 
 //===----------------------------------------------------------------------===//
-// Time
+// Predicted time
 //===----------------------------------------------------------------------===//
 
 static void setBusy(PlanCost &cost, const ArchInfo &arch) {
@@ -392,7 +392,7 @@ static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   const double flops = 2 * elements * (request.headDim + request.headDimV);
   const double mma = flops / (2.0 * arch.fmaPerClockPerSM) / efficiency;
   const double special = elements * request.specialResults() / arch.specialPerClockPerSM;
-  const double rowWork = tileQ * (request.headDimV + 32); // rescaling of O, row statistics
+  const double rowWork = tileQ * (request.headDimV + 32); // operations for rescaling O and for row statistics
   const double alu =
       (elements * (4 + request.aluPerElement + (request.dropout ? 10 : 0)) + rowWork) / (arch.fmaPerClockPerSM / 2.0);
   const double maskAlu = elements * request.maskAluPerElement / (arch.fmaPerClockPerSM / 2.0);

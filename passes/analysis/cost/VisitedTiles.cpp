@@ -19,7 +19,7 @@ struct Range {
 };
 } // namespace
 
-/// Size of the union of [0, prefix) and `range`.
+/// The number of tiles in the union of [0, prefix) and `range`.
 static int64_t unionSize(int64_t prefix, Range range) {
   if (range.size() == 0)
     return prefix;
