@@ -4,8 +4,8 @@
 // left operand of a product is an `a` fragment (converted from `c` in registers: both hold the same rows, so no lane
 // exchanges anything), and shared tiles are cut into swizzled panels that ldmatrix reads without bank conflicts.
 //
-// Where the plan has `dv_warps`, these warps split the columns of tiles with an axis dv. Every other tile is held by
-// each of them in full:
+// Where the plan has `dv_warps` N, the warps form N groups. The groups split the columns of tiles with an axis dv. Each
+// group holds the whole of every other tile:
 //
 //     warps 8, dv_warps 2   S, P: q over 4 warps, twice   O: q over 4 warps x dv over 2   m, l: q over 4 warps, twice
 //
@@ -117,7 +117,7 @@ private:
   }
 
   llvm::EquivalenceClasses<Key> classes;
-  llvm::DenseMap<Key, bool> roles; ///< by leader
+  llvm::DenseMap<Key, bool> roles; ///< whether tied vectors lie along rows, by the leader of their class
 };
 
 struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
@@ -184,7 +184,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     auto layout = dyn_cast_or_null<FragmentAttr>(type.getLayout());
     const unsigned last = type.rank() - 1;
     if (!layout) {
-      const int64_t columns = 256 / type.getElementType().getIntOrFloatBitWidth(); // of 32 bytes
+      const int64_t columns = 256 / type.getElementType().getIntOrFloatBitWidth(); // in 32 bytes, the narrowest panel
       return type.rank() == 1 || type.getShape()[last] % columns == 0 ||
              refuse(last, columns, "which lies along the rows of shared memory, in panels of 32 bytes");
     }

@@ -90,7 +90,7 @@ public:
     assign(columns, 0);
     assign(windows, 0);
     const int64_t freeWarp = warpForStores();
-    // Vectors are loaded by those of the last two warps that store nothing to memory.
+    // Vectors are loaded by the last two warps, except a warp that stores tiles to memory.
     const bool sharesThird = freeWarp == 2 || taking.contains(2), sharesLast = freeWarp == 3 || taking.contains(3);
     assign(vectors, sharesThird ? 3 : 2, sharesThird || sharesLast ? 1 : warps - 2);
     for (Operation *op : stored)

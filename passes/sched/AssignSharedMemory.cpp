@@ -38,7 +38,7 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
         total = std::max(total, lifetime.end());
         placed.push_back(lifetime);
       }
-      // Barriers live as long as the kernel.
+      // The barriers of rings are alive during the whole kernel and follow all buffers.
       total = llvm::alignTo(total, 16);
       kernel.walk([&](sched::RingOp ring) {
         ring.setOffset(total);

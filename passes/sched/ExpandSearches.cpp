@@ -175,7 +175,7 @@ private:
            llvm::any_of(search.getWindow(), [](Value answer) { return !answer.use_empty(); });
   }
 
-  /// The window, moved ahead to the first group that may hold a visible tile.
+  /// Returns the window, moved ahead to the first group that may hold a visible tile.
   Value passGroups(Value window) {
     if (search.getGroups().empty())
       return window;

@@ -65,7 +65,7 @@ struct Softmax {
   tile::MapOp sumBefore, output; ///< the carried sum and accumulator, times alpha
   tile::ReduceOp sum;
   tile::ConvertOp probability;
-  sched::MmaWaitOp wait; ///< for the accumulator
+  sched::MmaWaitOp wait; ///< the wait for the product that updates the accumulator
 
   Value carriedSum() { return sumBefore.getInputs()[0]; }
   Value accumulator() { return output.getInputs()[0]; }
@@ -148,8 +148,9 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
 }
 
 /// Whether the ops that depend on the maximum can move to the last of them, and the waits to before the first of them
-/// (with `overlap`: to after the last of them). No op in between may read the results of the moved ops. What the waits
-/// complete must have started before the first op; with `overlap` it must not be read before the last op.
+/// (with `overlap`: to after the last of them). No op in between may read the results of the moved ops. The products
+/// that the waits complete must have started before the first op; with `overlap`, no op before the last op may read
+/// their results.
 bool isInOneBlock(Softmax softmax, bool overlap) {
   const SmallVector<Operation *> moving = softmax.ops(), waits = softmax.waits();
   Operation *first = softmax.maximum, *last = moving.back();

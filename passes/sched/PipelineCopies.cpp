@@ -447,7 +447,7 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
         if (load->use_empty())
           load.erase();
       });
-      SmallVector<tile::ForBlocksOp> loops; // inner ones first
+      SmallVector<tile::ForBlocksOp> loops; // inner loops come first
       kernel.walk([&](tile::ForBlocksOp loop) { loops.push_back(loop); });
       for (tile::ForBlocksOp loop : loops) {
         auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();

@@ -36,8 +36,8 @@ using tile::TileType;
 
 namespace {
 
-/// Whether the pass can choose the order of the axes of `value`. Sums along diagonals, one row for each part of the
-/// rows, have a fixed order.
+/// Whether the pass can choose the order of the axes of `value`. Tiles of diagonal sums, with one row
+/// for each warp's part of the rows, have a fixed order.
 bool isRegisterTile(Value value) {
   auto type = dyn_cast<TileType>(value.getType());
   return type && type.rank() == 2 && type.getSpace() == MemorySpace::Register && !tile::isByPart(type);
@@ -268,7 +268,7 @@ private:
     Value source = tile;
     auto type = cast<TileType>(tile.getType());
     if (auto convert = tile.getDefiningOp<tile::ConvertOp>(); convert && isRegisterTile(convert.getTile()))
-      source = convert.getTile(); // the copy rounds
+      source = convert.getTile(); // the shared copy also does the rounding
     OpBuilder builder(tile.getContext());
     builder.setInsertionPointAfterValue(tile);
     auto convert = tile::ConvertOp::create(builder, tile.getLoc(), type.withSpace(MemorySpace::Shared), source);

@@ -48,7 +48,7 @@ int64_t rowsInHalfOfLevel2(mlir::ArrayAttr operands, mlir::ArrayAttr grid);
 
 class WorkOrder {
 public:
-  enum class Assignment { Once, Rounds, Claims };
+  enum class Assignment { Once, Rounds, Claims }; ///< how a block takes numbers, see above
   struct Options {
     Assignment assignment = Assignment::Once;
     bool longestFirst = false;
@@ -72,8 +72,8 @@ public:
   mlir::Value total();
   /// The number of the block's first tile.
   mlir::Value first();
-  /// For `Rounds`: the number of the block's tile number `count` + 1, counted from 0; total() or above if there is
-  /// none.
+  /// For `Rounds`: the number that the block takes in iteration `count` + 1, where iteration 0 takes first(). The
+  /// result is total() or above if there is no such tile.
   mlir::Value next(mlir::Value count);
   /// The start of tile `number`, which is below total(), along each axis of the grid.
   llvm::SmallVector<mlir::Value> place(mlir::Value number);
@@ -93,7 +93,7 @@ private:
   Value headsTogether();
   Value headsClaimed();
   Value headsStarted();
-  /// Whether no block has a second tile. There are then no pairs.
+  /// Whether no block has a second tile. Tiles are then not assigned in pairs.
   Value inOneIteration();
   bool inGroups() const {
     const bool together =

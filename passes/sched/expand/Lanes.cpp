@@ -27,7 +27,7 @@ Value Lanes::firstRowOf(TileType type) {
   for (auto [knownSplit, knownRows, row] : firstRows)
     if (split == knownSplit && rows == knownRows)
       return row;
-  OpBuilder::InsertionGuard guard(builder); // once, before any loop
+  OpBuilder::InsertionGuard guard(builder); // the value is computed once, before any loop
   builder.setInsertionPointAfter(lastOfLane);
   Value row = tile::named(mul(split == warps ? warp : rem(warp, split), rows), "warp_row");
   lastOfLane = row.getDefiningOp();
@@ -37,7 +37,7 @@ Value Lanes::firstRowOf(TileType type) {
 
 Value Lanes::relativeInPart(Value i) {
   if (!laneDistance) {
-    OpBuilder::InsertionGuard guard(builder); // once, before any loop
+    OpBuilder::InsertionGuard guard(builder); // the value is computed once, before any loop
     builder.setInsertionPointAfter(lastOfLane);
     Value turned = arith::SubIOp::create(builder, loc, add(laneRow, 8), laneColumn, arith::IntegerOverflowFlags::nsw);
     laneDistance = tile::named(add(mul(quad, 8), rem(turned, 8)), "lane_distance");
@@ -99,7 +99,7 @@ Value Lanes::firstColumn(TileType type) {
   if (!dvWarp)
     return warpgroupColumn(type);
   assert(columnWarps == plan.getDvWarps() && "layouts follow the plan");
-  OpBuilder::InsertionGuard guard(builder); // once, before any loop
+  OpBuilder::InsertionGuard guard(builder); // the value is computed once, before any loop
   builder.setInsertionPointAfterValue(dvWarp);
   return tile::named(mul(dvWarp, type.getShape().back() / columnWarps), "warp_column");
 }

@@ -25,7 +25,7 @@ namespace attune::expansion {
 static bool isMarked(Operation *op) { return op->hasAttr(sched::pairsAttr) || op->hasAttr(sched::rowPairsAttr); }
 
 Value KernelExpander::viewInPairs(Value view, bool eights) {
-  OpBuilder::InsertionGuard guard(builder); // once, before any loop
+  OpBuilder::InsertionGuard guard(builder); // the test is done once, before any loop
   builder.setInsertionPointAfterValue(view);
   return tile::named(sched::InPairsOp::create(builder, loc, builder.getI1Type(), view, eights),
                      nameOfView(view) + (eights ? "_in_eights" : "_in_pairs"));

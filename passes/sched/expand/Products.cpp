@@ -88,7 +88,8 @@ Value KernelExpander::leftFloat(Value tile, Value fragment, Value i, Value kk, V
   SteppedIndex row = {laneRowOf(fragment), rowStep(i, rem(e, 2))}, column = {add(laneColumn, div(e, 2)), mul(kk, 8)};
   if (isStoredByColumns(tile, fragment)) {
     std::swap(row, column);
-    // If the warp has a power of two of rows, steps change only bits below those of the warp's first row.
+    // If the warp's number of rows is a power of two, steps change only index bits below the bits of the warp's first
+    // row.
     column.isAligned = llvm::isPowerOf2_64(uint64_t(laneShape(fragment)[0]));
   }
   return loadFloat(ring, stage, row, column);

@@ -21,7 +21,8 @@ public:
 
   /// The element of `tile` that belongs to place (i, r, j, c) of a `c` fragment.
   Value element(Value tile, Value i, Value r, Value j, Value c);
-  /// Element of column 8 j + 2 (lane % 4) + c of a vector that is spread over lanes; outside the loops over rows.
+  /// The element of column 8 j + 2 (lane % 4) + c of a vector that is spread over lanes, read before the loops over
+  /// rows.
   Value columnElement(Value tile, Value j, Value c);
   /// Whether a vector is spread over the lanes of a warp: each lane has one element of every 32 columns.
   bool isSpread(Value vector);
