@@ -227,7 +227,8 @@ private:
   bool hasRunTimePlace(tile::MapOp op, BlockArgument argument);
   /// The element of a vector in registers for a column known only at run time, by a select for each column.
   Value columnAt(Value input, Range pairs, Value column);
-  /// The conditions of `op` that are computed in a loop: those of many ops whose arguments all fulfil hasRunTimePlace.
+  /// The conditions of `op` that are computed in a loop: conditions of many ops whose arguments all fulfil
+  /// hasRunTimePlace.
   SmallVector<Operation *> largeConditions(tile::MapOp op);
   /// Computes the large conditions of `op` for all elements.
   void openWords(tile::MapOp op);
@@ -247,8 +248,8 @@ private:
   /// that the column's side is a constant, or the comparison is a bit of the row's word.
   Value columnComparison(tile::MapOp op, arith::CmpIOp compare, const IRMapping &inner, Value j, Value c);
   Value lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns);
-  /// Whether `user` is a cut: a comparison that splits each row of `op` at one column. Only if a word has a bit for
-  /// each column of a lane.
+  /// Whether `user` is a cut: a comparison that splits each row of `op` at one column. Tiles of which a word cannot
+  /// hold a bit for each column of a lane have no cuts.
   bool isCut(tile::MapOp op, Operation *user);
   /// Whether all users of the comparison are conditions that have words of their own.
   bool isInWords(arith::CmpIOp compare);
@@ -279,7 +280,7 @@ private:
   void storePart(Value value, Value parts, Value row, Value place);
   Value loadPart(Type element, Value parts, Value row, Value place);
   LogicalResult expandOp(tile::CombineLanesOp op);
-  LogicalResult expandOp(tile::SumDiagonalsOp op); ///< (Diagonals.cpp)
+  LogicalResult expandOp(tile::SumDiagonalsOp op); ///< defined in Diagonals.cpp
   Value combine(tile::Reduction kind, Value a, Value b);
   /// The identity element of the reduction.
   Value identityFor(tile::ReduceOp op);
@@ -569,12 +570,12 @@ private:
   bool storesBoxes = false;           ///< the current role has started boxes that it has not waited for
   Value leftBuffer;                   ///< shared memory of a left operand, once a warpgroup's product has read it
   llvm::DenseSet<Value> rightBuffers; ///< shared memory of the products' right operands
-  IRMapping mapping;                  ///< scalars and views
+  IRMapping mapping;                  ///< scalar or view of the tile kernel -> that of the sched kernel
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   std::optional<Interleaving> interleaving;          ///< of the current map
-  llvm::DenseMap<Operation *, Value> columnsBelow;   ///< comparison of columns -> its word for the current row
-  llvm::DenseMap<Operation *, Value> columnsOf;      ///< condition on such comparisons -> its word for the current row
-  llvm::DenseMap<Operation *, Value> conditionWords; ///< large condition -> its words for all elements
+  llvm::DenseMap<Operation *, Value> columnsBelow;   ///< comparison of columns -> its bits for the current row
+  llvm::DenseMap<Operation *, Value> columnsOf;      ///< condition on such comparisons -> its bits for the row
+  llvm::DenseMap<Operation *, Value> conditionWords; ///< large condition -> words with a bit for each element
   llvm::DenseSet<Operation *> inWords;               ///< ops that only large conditions use
   llvm::DenseMap<Operation *, Value> elementPairs;   ///< element loaded in pairs -> its current pairs
   llvm::DenseMap<Value, Value> columnPairs;          ///< vector read by column -> its current pair
