@@ -11,8 +11,10 @@ from mkdocs.structure.files import File, InclusionLevel
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DOCS = os.path.join(ROOT, "docs")
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
-LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".def": "cpp", ".c": "c", ".py": "python", ".mlir": "text", ".md": "markdown", ".json": "json",
-             ".td": "text", ".cu": "cuda"}
+# Colours take most of the time of a page.
+HIGHLIGHTED = ("include/", "examples/")
+LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".def": "cpp", ".c": "c", ".py": "python"}
+
 
 
 def pages_of(folder):
@@ -51,8 +53,8 @@ def source_page(path):
         return head + "".join(f"- `{name}`\n" for name in sorted(os.listdir(full)) if not name.startswith((".", "__")))
     with open(full, errors="replace") as file:
         text = file.read().rstrip("\n")
-    language = LANGUAGES.get(os.path.splitext(path)[1], "text")
-    return head + f"````{language}\n{text}\n````\n"
+    language = LANGUAGES.get(os.path.splitext(path)[1]) if path.startswith(HIGHLIGHTED) else None
+    return head + f"````{language or 'text'}\n{text}\n````\n"
 
 
 def on_config(config):

@@ -39,7 +39,10 @@ def reflowed(text):
             done.append("")
         else:
             if re.match(r"\s*(- |\d+\. )", line):
+                before = paragraph or done[-1:]
                 flush()
+                if before and before[0].strip() and not re.match(r"\s*(- |\d+\. |  )", before[0]):
+                    done.append("")  # a list begins after a blank line
             paragraph.append(line)
     flush()
     return "\n".join(done)
