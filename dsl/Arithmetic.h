@@ -1,4 +1,4 @@
-//===- Arithmetic.h - Numbers as expressions define them --------------------===//
+//===- Arithmetic.h - Integer arithmetic and conversions of expressions -----===//
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace attune::dsl {
 inline float fromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
 inline float fromF16(uint16_t bits) { return float(std::bit_cast<_Float16>(bits)); }
 
-/// Truncated, saturating at the ends of the type; 0 for NaN.
+/// Converts a float to an integer: truncates, saturates at the ends of the type, and gives 0 for NaN.
 template <typename T> T toInteger(float x) {
   constexpr float end = -float(std::numeric_limits<T>::min()); // 2^31 or 2^63
   return std::isnan(x) ? T(0)
@@ -22,19 +22,19 @@ template <typename T> T toInteger(float x) {
                        : T(x);
 }
 
-/// `f` on the bits of a and b, modulo 2^n.
+/// Applies `f` to a and b as unsigned integers, so that the result wraps modulo 2^n.
 template <typename T, typename F> T wrapping(T a, T b, F f) {
   using U = std::make_unsigned_t<T>;
   return T(f(U(a), U(b)));
 }
-/// i1 counts modulo 2.
+/// Addition, subtraction and multiplication wrap. A bool is a 1-bit integer, with arithmetic modulo 2.
 template <typename T> T add(T a, T b) { return wrapping(a, b, std::plus<>()); }
 template <> inline bool add(bool a, bool b) { return a != b; }
 template <typename T> T subtract(T a, T b) { return wrapping(a, b, std::minus<>()); }
 template <> inline bool subtract(bool a, bool b) { return a != b; }
 template <typename T> T times(T a, T b) { return wrapping(a, b, std::multiplies<>()); }
 template <> inline bool times(bool a, bool b) { return a && b; }
-/// Truncating; 0 for b = 0. The lowest number over -1 wraps.
+/// Division and remainder truncate toward zero and give 0 for b = 0. The lowest number divided by -1 wraps.
 template <typename T> T divide(T a, T b) { return b == 0 ? T(0) : b == -1 ? subtract(T(0), a) : T(a / b); }
 template <typename T> T remainder(T a, T b) { return b == 0 || b == -1 ? T(0) : T(a % b); }
 

@@ -1,4 +1,4 @@
-//===- Builtins.cpp - Masks and scores that users expect --------------------===//
+//===- Builtins.cpp - Built-in masks, scores and variants -------------------===//
 #include "attune/Builtins.h"
 
 #include "dsl/Trace.h"
@@ -50,7 +50,7 @@ ScoreModifier operator|(const ScoreModifier &first, const ScoreModifier &second)
 
 namespace {
 
-/// A mask whose nodes carry the place where the built-in was named.
+/// A mask whose nodes have the source location of the call of the built-in.
 Mask maskAt(std::source_location where, Mask::Function definition) {
   return Mask([at = place(where), definition = std::move(definition)](Index b, Index h, Index q, Index k) {
     LocationScope scope(at);
@@ -66,7 +66,7 @@ ScoreModifier scoreAt(std::source_location where, ScoreModifier::Function defini
       });
 }
 
-/// What a built-in asks of its tensor's rank.
+/// The error for a tensor that does not have the rank that a built-in requires.
 Expr rankError(std::string_view builtin, const Captured &tensor, std::string_view required) {
   return dsl::invalid(fmt::format("tensor \"{}\" of {} has rank {}, but must have rank {}; declare it with that rank",
                                   tensor.name(), builtin, tensor.rank(), required),
@@ -85,7 +85,7 @@ Mask causalBottomRight(std::source_location where) {
 
 Mask slidingWindow(Operand left, Operand right) {
   return maskAt(left.where, [=](Index, Index, Index q, Index k) {
-    // A literal is negated as C++ and the text form negate it.
+    // The negation of a literal is folded to a literal, as in C++ and in the text form.
     Expr l = Expr(left.node);
     Expr low =
         l.op() == Op::Constant && l.type() == DType::I32 && l.node().intValue != std::numeric_limits<int32_t>::min()
@@ -170,12 +170,12 @@ const std::vector<BuiltinVariant> &builtinVariants() {
   using Arguments = BuiltinVariant::Arguments;
   using Tensors = BuiltinVariant::Tensors;
   auto integer = [](const Arguments &values, const char *name) { return int64_t(values.at(name)); };
-  // Out of int's range stays invalid: 1 is no multiple of 16.
+  // A side outside the range of int becomes 1, which is invalid too: sides must be multiples of 16.
   auto blockSide = [=](const Arguments &values, const char *name) {
     int64_t value = integer(values, name);
     return value == int32_t(value) ? int(value) : 1;
   };
-  // i32 where it fits, as in the text form.
+  // An integer literal is i32 if it fits, as in the text form.
   auto literal = [=](const Arguments &values, const char *name) {
     int64_t value = integer(values, name);
     return value == int32_t(value) ? Expr(int32_t(value)) : Expr(value);
@@ -284,7 +284,7 @@ Expected<Variant> BuiltinVariant::make(const std::map<std::string, double> &valu
       return Error{parameters.empty()
                        ? fmt::format("\"{}\" is not a parameter of {}; it has none", key, name)
                        : fmt::format("\"{}\" is not a parameter of {}; it has {}", key, name, fmt::join(names, " "))};
-    // 2^53: integers that a double holds exactly.
+    // A double represents integers up to 2^53 exactly.
     if (known->type == BuiltinParameter::Type::Int && (std::trunc(value) != value || std::abs(value) > 0x1p53))
       return Error{
           fmt::format("parameter {} of {} is {}, but must be an integer; write a whole number", key, name, value)};
@@ -303,7 +303,7 @@ Expected<Variant> BuiltinVariant::make(const std::map<std::string, double> &valu
   for (char &c : identifier)
     if (c == '-')
       c = '_';
-  // The registry's own lines mean nothing to a user: the place is the entry's name.
+  // Lines of this file mean nothing to a user, so errors have the name of the built-in as location.
   LocationScope scope({name, 1, 0});
   Variant variant = apply(Variant(identifier), arguments, captures);
   if (variant.error())

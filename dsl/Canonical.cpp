@@ -25,7 +25,7 @@ dsl::Numbering::Numbering() : table(64, -1) {
 }
 
 int dsl::Numbering::number(const Node &node) {
-  if (!node.operands.empty()) // a leaf is as quickly written as looked up
+  if (!node.operands.empty()) // writing a leaf takes no longer than looking it up
     if (auto known = visited.find(&node); known != visited.end())
       return known->second;
 
@@ -95,7 +95,7 @@ void dsl::Numbering::describe(const Node &node) {
   }
 }
 
-/// The number of an equal line, or of this one, now added.
+/// The number of an earlier line that equals `line`; if there is none, adds `line` and returns its number.
 int dsl::Numbering::intern(Line line) {
   size_t mask = table.size() - 1;
   size_t slot = line.hash & mask;

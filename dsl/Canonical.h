@@ -10,18 +10,18 @@
 
 namespace attune::dsl {
 
-/// Numbers operations in the order in which they are computed. Equal operations share a number, so the text
-/// does not depend on how much of the graph the user happened to share. Every lookup of a compiled kernel
-/// starts with this text, so it is made by appending to one buffer.
+/// Writes the canonical text of expressions, a part of the cache key: one numbered line for each operation, operands
+/// first. Equal operations get the same number, so the text does not depend on which nodes the user's graph shares.
+/// Every lookup of a compiled kernel builds this text, so the text is appended to one buffer for speed.
 class Numbering {
 public:
   Numbering();
-  /// The number of `node`'s value; adds the lines it needs.
+  /// The number of `node`; appends the lines of `node` and of its operands that are still missing.
   int number(const Node &node);
   const std::string &lines() const { return text; }
 
 private:
-  /// What follows "%3 = " in one line of `text`.
+  /// The part of a line of `text` that follows "%3 = ".
   struct Line {
     size_t begin, length, hash;
   };
@@ -33,7 +33,7 @@ private:
 
   std::unordered_map<const Node *, int> visited;
   std::vector<Line> numbered;
-  std::vector<int> table; ///< open addressing by Line::hash: a number, or -1
+  std::vector<int> table; ///< hash table with open addressing by Line::hash; entries are numbers of lines, or -1
   std::string text;
 };
 

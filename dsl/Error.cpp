@@ -1,4 +1,4 @@
-//===- Error.cpp - How an error reads ---------------------------------------===//
+//===- Error.cpp - The text of errors and their excerpts --------------------===//
 #include "attune/Error.h"
 
 #include "dsl/TextPlace.h"
@@ -30,7 +30,7 @@ Error dsl::errorAt(std::string_view source, size_t position, std::string file, s
   const std::string_view before = source.substr(0, position);
   const size_t begin = before.rfind('\n') + 1; // npos + 1 is 0
   const size_t end = std::min(source.find('\n', begin), source.size());
-  // A window of a long line, so that the caret stays on the screen.
+  // A long line is cut to a window around the position, so that the caret is on the screen.
   constexpr size_t reach = 50;
   const size_t left = position > begin + reach ? position - reach : begin;
   const size_t right = std::min(end, position + reach);

@@ -42,7 +42,7 @@ std::string_view name(Extent extent) {
 }
 
 //===----------------------------------------------------------------------===//
-// Places and faults
+// Source locations and checks of names
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -75,7 +75,7 @@ bool isIdentifier(std::string_view name) {
 }
 
 std::optional<std::string> nameFault(std::string_view subject, std::string_view name) {
-  // What expressions call the score, coordinates and extents.
+  // Names of the score, the coordinates and the extents in expressions.
   static constexpr std::string_view reserved[] = {"s", "b", "h", "q", "k", "B", "H", "Sq", "Sk"};
   static constexpr std::string_view words[] = {"true", "false", "inf", "nan", "let"};
   if (!isIdentifier(name))
@@ -109,7 +109,7 @@ namespace {
 
 Expr finish(Node node) {
   for (const NodeRef &operand : node.operands) {
-    if (operand->op == Op::Invalid) // a conversion may be one operation too deep
+    if (operand->op == Op::Invalid) // an implicit conversion can exceed the depth limit
       return Expr(operand);
     node.depth = std::max(node.depth, operand->depth + 1);
   }
@@ -139,8 +139,7 @@ const NodeRef *firstInvalid(std::initializer_list<const NodeRef *> nodes) {
 bool isInteger(DType type) { return type == DType::I32 || type == DType::I64; }
 bool isBool(DType type) { return type == DType::Bool; }
 
-/// The value as `type`, by a cast node or, for a literal, by converting the literal. Only widening
-/// conversions.
+/// `node` converted to `type` by a cast node, or by converting the literal. Supports widening conversions only.
 NodeRef convert(const NodeRef &node, DType type, const SourceLocation &where) {
   if (node->type == type)
     return node;
@@ -155,7 +154,7 @@ NodeRef convert(const NodeRef &node, DType type, const SourceLocation &where) {
   return std::make_shared<const Node>(std::move(literal));
 }
 
-/// The type both operands are converted to, or none when bool meets a number.
+/// The type to which both operands are converted; nullopt for a bool and a number.
 std::optional<DType> commonType(DType a, DType b) {
   if (isBool(a) || isBool(b))
     return a == b ? std::optional(a) : std::nullopt;
@@ -164,7 +163,7 @@ std::optional<DType> commonType(DType a, DType b) {
   return a == DType::I64 || b == DType::I64 ? DType::I64 : DType::I32;
 }
 
-/// A bool meets a number in `op`, written as `symbol`.
+/// The remedy in the error for an operation `op`, written as `symbol`, on a bool and a number.
 std::string mixRemedy(Op op, std::string_view symbol, bool leftIsBool) {
   if (op >= Op::Lt && op <= Op::Ne && leftIsBool)
     return fmt::format("a {0} b {0} c is a {0} b && b {0} c", symbol);
@@ -173,7 +172,7 @@ std::string mixRemedy(Op op, std::string_view symbol, bool leftIsBool) {
   return "convert the bool with cast(x, i32) or choose by select(c, a, b)";
 }
 
-/// How an operation is written: "+" stands between its operands, "min" before them.
+/// An operation on two types as text: `f32 + i32` for an infix symbol, `min(f32, i32)` for a function.
 std::string shown(std::string_view symbol, DType a, DType b) {
   bool infix = !std::isalpha(static_cast<unsigned char>(symbol[0]));
   return infix ? fmt::format("{} {} {}", name(a), symbol, name(b))
@@ -185,7 +184,7 @@ std::string subject(std::string_view symbol) {
   return infix ? fmt::format("operator {}", symbol) : std::string(symbol);
 }
 
-/// Whether both operands are f32, and the result.
+/// Whether `op` is a function of two arguments that computes in f32.
 bool isFunctionOfTwo(Op op) {
   switch (op) {
 #define ATTUNE_FUNCTION2(op, ...) case Op::op:
@@ -224,7 +223,8 @@ Expr binary(Op op, std::string_view symbol, const Operand &a, const Operand &b) 
               where);
 }
 
-/// The place of an operation, else of what it is applied to: operators on Expr itself do not know theirs.
+/// The location of an operation, or the location of an operand if the operation has none. Operators on Expr, as opposed
+/// to Operand, have no location.
 SourceLocation placeOf(const std::source_location &where, std::initializer_list<const NodeRef *> operands) {
   SourceLocation result = place(where);
   for (const NodeRef *operand : operands)
@@ -245,7 +245,7 @@ Expr logical(Op op, std::string_view symbol, const Operand &a, const Operand &b)
   return make(op, DType::Bool, {a.node, b.node}, where);
 }
 
-/// & | ^: logical on bools, else bitwise.
+/// The operators & | ^: logical for two bools, else bitwise.
 Expr bitwise(Op onIntegers, Op onBools, std::string_view symbol, const Operand &a, const Operand &b) {
   bool bools = isBool(a.node->type) && isBool(b.node->type);
   if (bools && onBools == Op::Ne)
@@ -253,7 +253,7 @@ Expr bitwise(Op onIntegers, Op onBools, std::string_view symbol, const Operand &
   return bools ? logical(onBools, symbol, a, b) : binary(onIntegers, symbol, a, b);
 }
 
-/// A function of one number; of f32 only if `floating`.
+/// A function of one number, which is converted to f32 if `floating`.
 Expr unary(Op op, std::string_view symbol, const Operand &x, bool floating) {
   if (x.node->op == Op::Invalid)
     return Expr(x.node);
@@ -516,7 +516,7 @@ Expr cast(Operand x, DType type) {
 
 namespace {
 
-/// `element` with at least the freedom of `range`.
+/// `element`, a load, whose indices may be at least as far out of range as `range` allows.
 Expr withRange(std::string_view function, const Operand &element, IndexRange range) {
   if (element.node->op == Op::Invalid)
     return Expr(element.node);
@@ -544,7 +544,7 @@ Expr broadcast(Operand element) { return withRange("broadcast", element, IndexRa
 
 namespace {
 
-/// An argument of the composite function `name` as f32.
+/// An argument of the composite function `name`, converted to f32.
 Expr argument(std::string_view name, const Operand &x) {
   if (x.node->op == Op::Invalid)
     return Expr(x.node);

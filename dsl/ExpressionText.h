@@ -1,4 +1,4 @@
-//===- ExpressionText.h - Expressions from text -----------------------------===//
+//===- ExpressionText.h - Parsing of expressions ----------------------------===//
 #pragma once
 
 #include "attune/Expr.h"
@@ -10,24 +10,26 @@
 
 namespace attune::dsl {
 
-/// What names mean in the texts of one variant, or of one normaliser. Inferred tensors are added as they are met.
+/// The names that the texts of one variant, or of one normaliser, can refer to. The parser adds a tensor when an
+/// undeclared name is indexed.
 struct Scope {
   std::map<std::string, TensorDecl, std::less<>> tensors;
   std::map<std::string, DType, std::less<>> scalars;
-  bool ofNormaliser = false; ///< s, q and k are not seen, and operations have no place of their own
+  bool ofNormaliser = false; ///< s, q and k are not in scope, and operations get no source location
 };
 
-/// Declares names; each once, and none that is taken.
+/// Adds declarations to `scope`. Fails where a name is reserved or already declared.
 std::optional<Error> declare(Scope &scope, const std::vector<TensorDecl> &tensors,
                              const std::vector<ScalarDecl> &scalars);
 
-/// Whether `text` holds no expression.
+/// Whether `text` is empty or only white space.
 bool isBlank(std::string_view text);
 
-/// The expression of `text` in the grammar of Variant.h. `role` is what it is called: "score", "mask", "divisor".
+/// Parses `text` in the grammar of Variant.h. `role` is the name of the expression in errors: "score", "mask",
+/// "divisor".
 Expected<Expr> parseExpression(std::string_view text, std::string_view role, Scope &scope);
 
-/// The error `message` at where `text` begins.
+/// An error whose location is the first character of `text` that is not white space.
 Error errorInText(std::string_view text, std::string_view role, std::string message);
 
 } // namespace attune::dsl

@@ -1,4 +1,4 @@
-//===- ForeignSyntax.h - What other languages write --------------------------===//
+//===- ForeignSyntax.h - Remedies for syntax of other languages --------------===//
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace attune::dsl {
 
-/// A word or a sign that expressions do not have, and what stands for it in them: `"and" is not part of expressions;
-/// write &&`.
+/// A word or operator of another language that expressions do not have, and its replacement, for errors such as
+/// `"and" is not part of expressions; write &&`.
 struct ForeignSyntax {
   std::string_view written, remedy;
 };
@@ -16,11 +16,11 @@ struct ForeignSyntax {
 /// The entry for `written`, or null.
 const ForeignSyntax *foreignSyntax(std::string_view written);
 
-/// Signs of two characters, none of which begins a piece of a correct text.
+/// Operators of two characters from other languages. No correct text contains one of them.
 std::span<const ForeignSyntax> foreignSigns();
 
-/// What to write for an element type of other libraries: "; write f16" for float16, half and fp16, and that there is no
-/// float64. "" for any other text.
+/// The remedy for the name of an element type from another library: "; write f16" for float16, half and fp16; for
+/// float64 a remedy that says that kernels compute in float32. "" for any other text.
 std::string dtypeRemedy(std::string_view written);
 
 } // namespace attune::dsl

@@ -1,4 +1,4 @@
-//===- Json.cpp - Variants as JSON ------------------------------------------===//
+//===- Json.cpp - Reading and writing of variants as JSON -------------------===//
 #include "attune/Variant.h"
 
 #include "dsl/ForeignSyntax.h"
@@ -19,13 +19,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The double with the fewest digits that is read back as `value`: 0.1f prints as 0.1.
+/// The double with the fewest digits that rounds to the float `value`: 0.1f is printed as 0.1.
 double shortest(float value) {
   double candidate = std::strtod(fmt::format("{}", value).c_str(), nullptr);
   return float(candidate) == value ? candidate : double(value);
 }
 
-/// The characters of a text, which says how far they have been read.
+/// An iterator over the characters of a text that records in `*reached` how far the parser has read.
 struct Cursor {
   using iterator_category = std::forward_iterator_tag;
   using value_type = char;
@@ -49,9 +49,9 @@ struct Cursor {
   bool operator==(const Cursor &other) const { return at == other.at; }
 };
 
-/// Where the keys and values of a text stand, by their paths ("/blocks/rows"), and the first fault of its form: where it
-/// stops being JSON, which nlohmann's parser would throw, a key that is given twice, of which it would keep the last, or
-/// values that nest deeply: what walks them, as printing does, recurses.
+/// The positions of the keys and values of a JSON text, by path ("/blocks/rows"), and the first fault of its form.
+/// Faults are invalid JSON, for which nlohmann's parser would throw an exception; a duplicate key, of which the parser
+/// would keep the last; and too deep nesting, as code that walks the values, such as printing, is recursive.
 class Outline : public nlohmann::json_sax<Json> {
 public:
   explicit Outline(std::string_view source) : source(source), reached(source.data()), before(source.data()) {
@@ -91,17 +91,17 @@ public:
   }
 
 private:
-  static constexpr size_t maxDepth = 100; ///< toJson's form has 4 levels
+  static constexpr size_t maxDepth = 100; ///< the output of toJson has 4 levels
   using Places = std::map<std::string, size_t>;
   struct Level {
-    std::string path;                 ///< of the object or array
-    std::set<std::string> names = {}; ///< the object's keys
-    std::string member = {};          ///< the path of the last
+    std::string path;                 ///< path of the object or array
+    std::set<std::string> names = {}; ///< keys of the object so far
+    std::string member = {};          ///< path of the most recent key
     bool isArray = false;
     size_t elements = 0;
   };
 
-  /// Where the token begins that was read just now: behind the one before and what separates them.
+  /// The position of the token that was just read: after the previous token and the separators between the two.
   size_t token() {
     const std::string_view between(before, size_t(reached - before));
     const size_t skipped = std::min(between.find_first_not_of(" \t\r\n,:}]"), between.size());
@@ -110,7 +110,7 @@ private:
     return place;
   }
 
-  /// The path of the value that is read just now.
+  /// The path of the value that is being read.
   std::string path() {
     if (levels.empty())
       return "";
@@ -146,20 +146,20 @@ private:
   }
 
   std::string_view source;
-  const char *reached; ///< behind what the lexer has read: of a number one character too many, which separates
-  const char *before;  ///< behind the token before
+  const char *reached; ///< end of what the lexer has read; after a number it has also read one separator
+  const char *before;  ///< end of the previous token
   std::vector<Level> levels;
   Places keys, values;
 };
 
-/// Reads fields and keeps the first fault.
+/// Reads the fields of a variant and keeps the first fault.
 class Reader {
 public:
   explicit Reader(const Outline &outline) : outline(outline) {}
 
   std::optional<Error> failure;
 
-  /// A fault of the value at `path`.
+  /// Records a fault of the value at `path`.
   void fail(const std::string &path, std::string message) {
     if (!failure)
       failure = outline.errorAtValue(path, std::move(message));
@@ -241,7 +241,7 @@ public:
     return DType::F32;
   }
 
-  /// "tensors": {"slopes": {"dtype": "f32", "rank": 1}}
+  /// Reads "tensors": {"slopes": {"dtype": "f32", "rank": 1}}.
   std::vector<TensorDecl> tensors(const std::string &path, const Json &value) {
     std::vector<TensorDecl> result;
     eachField(path, value, [&](const std::string &key, const std::string &at, const Json &of) {
@@ -257,7 +257,7 @@ public:
     return result;
   }
 
-  /// "scalars": {"cap": {"dtype": "f32"}}
+  /// Reads "scalars": {"cap": {"dtype": "f32"}}.
   std::vector<ScalarDecl> scalars(const std::string &path, const Json &value) {
     std::vector<ScalarDecl> result;
     eachField(path, value, [&](const std::string &key, const std::string &at, const Json &of) {
@@ -271,7 +271,7 @@ public:
     return result;
   }
 
-  /// A name, or the object of a definition.
+  /// Reads a normaliser: the name of a built-in one, or an object with its definition.
   Normaliser normaliser(const std::string &path, const Json &value, const std::string &sink) {
     if (!value.is_object() || !sink.empty()) {
       Expected<Normaliser> known = normalisers::named(string(path, value), sink);
@@ -301,7 +301,7 @@ public:
 private:
   const Outline &outline;
 
-  /// Calls `read(key, path, value)` for the fields of an object, until it gives false.
+  /// Calls `read(key, path, value)` for each field of an object until `read` returns false.
   template <typename Read> void eachField(const std::string &path, const Json &value, Read read) {
     if (!value.is_object())
       return mismatch(path, value, "an object");
@@ -342,7 +342,7 @@ Json declarations(const std::vector<ScalarDecl> &scalars) {
   return json;
 }
 
-/// By its name where it is one of those that come with attune.
+/// Writes a normaliser: a built-in one by its name, any other by its definition.
 void addNormaliser(Json &json, const Normaliser &normaliser) {
   if (Expected<Normaliser> known = normalisers::named(normaliser.name); known && *known == normaliser) {
     json["normaliser"] = normaliser.name;

@@ -7,14 +7,14 @@ using namespace attune;
 
 static char lowerCase(char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; }
 
-/// Edits between `a` and `b`, of which none touches the same characters twice (the optimal string alignment distance):
+/// The optimal string alignment distance of `a` and `b`: the fewest edits, where no character is edited twice.
 ///
 ///             c  a  u  s  a  l
 ///          0  1  2  3  4  5  6
 ///       c  1  0  1  2  3  4  5
 ///       a  2  1  0  1  2  3  4      row i, column j: edits from a[0, i) to b[0, j)
 ///       s  3  2  1  1  1  2  3
-///       u  4  3  2  1  1  2  3      "us" and "su" are swapped: 1 + two rows and two columns before
+///       u  4  3  2  1  1  2  3      swap of "us" and "su": 1 + the distance two rows and two columns earlier
 ///       a  5  4  3  2  2  1  2
 ///       l  6  5  4  3  3  2  1
 static size_t editDistance(std::string_view a, std::string_view b) {

@@ -1,4 +1,4 @@
-//===- NearestName.h - The name that was meant -------------------------------===//
+//===- NearestName.h - Spelling suggestions for misspelled names -------------===//
 //
 //     nearestName("softcp", {"softmax", "softcap"})   // "softcap": error texts ask "did you mean softcap?"
 //     nearestName("paint", {"run", "list"})           // "": nothing is near
@@ -12,9 +12,9 @@
 
 namespace attune::dsl {
 
-/// The name with the fewest edits from `written`, the first of several: an edit adds, drops or replaces a character or
-/// swaps two neighbours, and case is free. "" where each name needs edits on more than a third of its characters, so
-/// that a name of one or two characters is near another case of itself alone.
+/// The name with the smallest edit distance from `written`; among equals the first. An edit adds, drops or replaces a
+/// character, or swaps two adjacent characters; upper and lower case are equal. "" if every name needs more edits than
+/// a third of its characters. A name of one or two characters thus only matches itself, in either case.
 std::string nearestName(std::string_view written, const std::vector<std::string> &names);
 
 } // namespace attune::dsl

@@ -14,8 +14,8 @@ constexpr float hidden = -std::numeric_limits<float>::infinity();
 
 } // namespace
 
-/// A row whose keys are all hidden so far has m = -inf: its exponents must not become NaN, and l = 0 says that it has
-/// seen no key.
+/// As long as all keys of a row are masked, m is -inf. `base` is then 0, so that exponents do not become NaN, and l = 0
+/// marks the row as one without a visible key.
 Normaliser normalisers::softmax() {
   return {.name = "softmax",
           .statistics = {{"m", Reduction::Max, hidden}, {"l", Reduction::Sum, 0}},
@@ -26,8 +26,9 @@ Normaliser normalisers::softmax() {
           .lse = "l == 0 ? -inf : m + log(l)"};
 }
 
-/// A row without a key leaves the sink out, whose exponential alone may be too small to divide by. With one, l is at
-/// least 1. The exponential may be infinite: then O is 0, as it has to be.
+/// A row without a visible key (l = 0) has no sink term in its divisor: the exponential of the sink alone may be too
+/// small to divide by. In a row with a visible key l is at least 1. If the exponential of the sink is infinite, O is 0,
+/// which is the correct limit.
 Normaliser normalisers::softmaxWithSink(std::string sinks) {
   Normaliser result = softmax();
   result.name = "softmax_sink";

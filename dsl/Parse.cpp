@@ -1,4 +1,4 @@
-//===- Parse.cpp - Expressions and variants from text -----------------------===//
+//===- Parse.cpp - Parser of expressions and of variants in text form -------===//
 //
 // A recursive-descent parser that calls the public operators and built-ins, so that text and C++ give the
 // same graph. The grammar is in Variant.h.
@@ -40,7 +40,7 @@ struct InfixOperator {
   Expr (*apply)(Operand, Operand);
 };
 
-/// In C's order of precedence, weakest first.
+/// Infix operators with C's precedence; a higher strength binds tighter.
 constexpr InfixOperator infixOperators[] = {
     {"||", 2, [](Operand a, Operand b) { return a || b; }}, {"&&", 3, [](Operand a, Operand b) { return a && b; }},
     {"|", 4, [](Operand a, Operand b) { return a | b; }},   {"^", 5, [](Operand a, Operand b) { return a ^ b; }},
@@ -55,7 +55,7 @@ constexpr InfixOperator infixOperators[] = {
 
 using Arguments = std::vector<Expr>;
 
-/// A function of expressions.
+/// A function whose arguments are expressions.
 struct Function {
   std::string_view name;
   size_t arity;
@@ -97,11 +97,11 @@ constexpr Function functions[] = {
     {"chunked", 1, [](const Arguments &x) { return evaluate(chunked(x[0])); }},
 };
 
-/// A built-in whose argument is a tensor.
+/// A built-in mask or score whose argument is the name of a captured tensor.
 struct TensorFunction {
   std::string_view name;
   bool isScore;
-  TensorDecl expected; ///< of an undeclared argument, besides the name
+  TensorDecl expected; ///< dtype and rank of an undeclared argument
   Expr (*apply)(const Captured &);
 };
 
@@ -149,8 +149,8 @@ public:
   }
 
 private:
-  // At most three per operation, as in x - (...): so text(expr) of the deepest graph is read back, and a
-  // thread's stack holds it.
+  // An operation nests at most three levels, as in x - (...). With this limit text(expr) of the deepest graph can be
+  // parsed, and the recursion fits a thread's stack.
   static constexpr int maxNesting = 3 * int(Node::maxDepth) + 100;
 
   struct Nesting {
@@ -177,7 +177,7 @@ private:
     return none();
   }
 
-  /// Whether `written` is what other languages write; then that is the error.
+  /// Whether `written` is syntax of another language; if so, fails with the remedy.
   bool failForeign(size_t position, std::string_view written) {
     const dsl::ForeignSyntax *foreign = dsl::foreignSyntax(written);
     if (foreign)
@@ -192,7 +192,7 @@ private:
     return fail(token.begin, fmt::format("expected {}, but found {}", expected, found));
   }
 
-  /// What `build` makes, placed at `position`.
+  /// The expression that `build` returns, with the source location of `position`.
   template <typename Build> Expr built(size_t position, Build &&build) {
     if (failure)
       return none();
@@ -285,7 +285,7 @@ private:
         digits();
       }
     }
-    // Suffixes, hexadecimal digits, or a mistake that the literal's reader reports.
+    // The token includes suffixes, hexadecimal digits and malformed characters; literal() checks them.
     while (next < source.size() && (isNameCharacter(source[next]) || source[next] == '.'))
       ++next;
   }
@@ -353,7 +353,7 @@ private:
   }
 
   Expr unary() {
-    std::vector<std::pair<char, size_t>> prefixes; // iterative: a long row of them costs no stack
+    std::vector<std::pair<char, size_t>> prefixes; // a loop instead of recursion: many prefixes need no stack
     while (!failure && (isSymbol("-") || isSymbol("!") || isSymbol("~") || isSymbol("+"))) {
       prefixes.emplace_back(token.text[0], token.begin);
       advance();
@@ -508,7 +508,7 @@ private:
                                                          : "s b h q k B H Sq Sk"));
   }
 
-  /// What stands for a value by its name alone.
+  /// The names of values in scope: coordinates, extents, constants, scalars, tensors and let definitions.
   std::vector<std::string> visibleNames() const {
     std::vector<std::string> names = {"b", "h", "B", "H", "Sq", "Sk", "true", "false", "inf", "nan"};
     if (!scope.ofNormaliser)
@@ -525,7 +525,7 @@ private:
     return names;
   }
 
-  /// What can be called.
+  /// The names of all functions.
   std::vector<std::string> visibleFunctions() const {
     std::vector<std::string> names;
     for (const Function &each : functions)
@@ -536,7 +536,8 @@ private:
     return names;
   }
 
-  /// The declared tensor, or a new one of that type. A rank left open is taken from this use.
+  /// The declared tensor `name`, or a new declaration with `dtype` and `rank`. A rank that was left open becomes
+  /// `rank`.
   TensorDecl &tensor(const std::string &name, DType dtype, int rank) {
     TensorDecl &known = scope.tensors.try_emplace(name, TensorDecl{name, dtype, rank}).first->second;
     if (known.rank == inferRank)
@@ -562,7 +563,7 @@ private:
     return load(tensor(name, f32, int(indices.size())), indices, position);
   }
 
-  /// Comma-separated expressions up to and with `close`.
+  /// Parses comma-separated expressions and the closing symbol `close`.
   void list(Arguments &into, std::string_view close) {
     if (accept(close))
       return;
@@ -583,7 +584,7 @@ private:
     if (!function && known == scope.tensors.end())
       return unknownFunction(name, position);
 
-    // prefixLm also takes a tensor by name, as in C++.
+    // As in C++, the argument of prefixLm may be a tensor instead of an expression.
     if (name == "prefixLm" && token.kind == TokenKind::Name && !bound.contains(std::string(token.text)))
       if (auto prefix = scope.tensors.find(token.text); prefix != scope.tensors.end()) {
         size_t restart = next;
@@ -650,8 +651,8 @@ private:
   }
 
   std::string_view source;
-  std::vector<size_t> lineStarts = {0}; ///< each operation has a place, so that finding one must not walk the text
-  std::string_view role;                ///< "score" or "mask"
+  std::vector<size_t> lineStarts = {0}; ///< offsets of lines: locate() searches them once for each operation
+  std::string_view role;                ///< "score", "mask" or the name of a normaliser's expression
   Scope &scope;
   std::map<std::string, Expr> bound;
   Token token;
@@ -730,7 +731,7 @@ Expected<Variant> Variant::parse(std::string name, const TextVariant &source) {
 
   if (source.normaliser)
     variant.normaliser(*source.normaliser);
-  /// A tensor by name: as declared, else of this dtype and rank.
+  /// The declared tensor `name`, or one with `dtype` and `rank` if `name` is not declared.
   auto tensor = [&](const std::string &name, DType dtype, int rank) {
     TensorDecl decl{name, dtype, rank};
     if (auto known = scope.tensors.find(name); known != scope.tensors.end())

@@ -1,4 +1,4 @@
-//===- ParseNormaliser.cpp - A normaliser's expressions from their text -----===//
+//===- ParseNormaliser.cpp - Parser and checks of a normaliser's expressions ===//
 #include "attune/Normaliser.h"
 
 #include "dsl/ExpressionText.h"
@@ -25,10 +25,11 @@ bool readsPositions(const Node &node, std::unordered_set<const Node *> &visited)
 }
 
 //===----------------------------------------------------------------------===//
-// What p is of a hidden key
+// The weight p of a masked key
 //===----------------------------------------------------------------------===//
 
-/// What is known of a value where x is -inf and all else is finite: the number, that it is finite, or nothing.
+/// What is known about a value when x is -inf and all other inputs are finite: its number, that it is finite, or
+/// nothing.
 struct Known {
   bool isFinite = false;
   std::optional<double> value = {};
@@ -37,7 +38,7 @@ struct Known {
   static Known finite() { return {true, {}}; }
 };
 
-/// Looks at each operation of an expression once.
+/// Evaluates the expression of p for a masked key (x = -inf), each operation once.
 class AtMaskedKey {
 public:
   Known of(const Node &node) {
@@ -89,7 +90,7 @@ private:
   static Known binary(Op op, Known a, Known b) {
     if (a.value && b.value)
       return exact(op, *a.value, *b.value);
-    // One side is a number: an infinity outweighs what is finite.
+    // One operand is a known number and the other is finite: an infinite number determines the result.
     const Known &number = a.value ? a : b, &other = a.value ? b : a;
     if (!number.value || !other.isFinite)
       return {};
@@ -164,7 +165,7 @@ private:
 // The definition
 //===----------------------------------------------------------------------===//
 
-/// Reads the expressions of one definition, and keeps the first error.
+/// Parses the expressions of one definition and keeps the first error.
 class DefinitionReader {
 public:
   explicit DefinitionReader(const Normaliser &definition) : definition(definition) {}
@@ -207,7 +208,7 @@ private:
         if (&other != &statistic && other.name == statistic.name)
           return fail(fmt::format("has two statistics \"{}\"; use one name for each", statistic.name));
     }
-    // With all names that an expression may see, so that none means two things.
+    // The scope has all names that any expression may see, so that a name with two meanings is an error.
     Scope all = scopeOf({"x", "base"}, Reduction::Sum);
     if (auto error = dsl::declare(all, definition.tensors, definition.scalars))
       fail(": " + error->message);
@@ -216,7 +217,8 @@ private:
         fail(fmt::format("reads a tensor \"{}\", but has a value of that name; use another name", tensor));
   }
 
-  /// `values` are x and base where they are seen, `upTo` says which statistics are: none, those of Max, or all.
+  /// The scope of an expression. `values` are "x" and "base" if the expression may read them. `upTo` selects the
+  /// statistics in scope: none for nullopt, the maxima for Max, all for Sum.
   Scope scopeOf(std::initializer_list<std::string_view> values, std::optional<Reduction> upTo) const {
     Scope scope;
     scope.ofNormaliser = true;

@@ -1,4 +1,4 @@
-//===- PlainIndices.cpp - What a launch can know about indices --------------===//
+//===- PlainIndices.cpp - Indices of captured tensors that a launch can check ===//
 #include "dsl/PlainIndices.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace {
 // Linear expressions
 //===----------------------------------------------------------------------===//
 
-/// What a launch may hold at most (Kernel::launch checks it): B and H are int32, lengths and the q offset up to 2^30.
+/// Limits of a launch, which Kernel::launch checks: B and H are int32, lengths and the q offset are at most 2^30.
 constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max(), maxLength = int64_t(1) << 30;
 constexpr int64_t coordinateLow[] = {0, 0, -maxLength, 0};
 constexpr int64_t coordinateHigh[] = {maxInt32 - 1, maxInt32 - 1, 2 * maxLength - 1, maxLength - 1};
 constexpr int64_t extentHigh[] = {maxInt32, maxInt32, maxLength, maxLength};
 
-/// Whether `x` lies within int32 for every launch, so that arithmetic on it is that of whole numbers.
+/// Whether `x` is within int32 in every launch, so that int32 arithmetic on `x` does not wrap.
 bool neverWraps(const LinearIndex &x) {
   int64_t low = x.constant, high = x.constant;
   for (size_t i = 0; i < 4; ++i) {
@@ -32,7 +32,7 @@ bool neverWraps(const LinearIndex &x) {
   return low >= std::numeric_limits<int32_t>::min() && high <= maxInt32;
 }
 
-/// Linear forms of the nodes of one variant; shared parts are looked at once.
+/// The linear forms of the nodes of one variant, computed once for each node.
 class LinearForms {
 public:
   const std::optional<LinearIndex> &of(const Node &node) {
@@ -78,7 +78,7 @@ private:
     }
   }
 
-  /// x + factor * y, or nothing where a number grows beyond LinearIndex's limits.
+  /// x + factor * y, where y is the linear form of `node`; nullopt where a coefficient exceeds LinearIndex's limits.
   std::optional<LinearIndex> sum(LinearIndex x, const NodeRef &node, int64_t factor) {
     const std::optional<LinearIndex> &y = of(*node);
     if (!y || factor < -LinearIndex::maxFactor || factor > LinearIndex::maxFactor)
@@ -95,7 +95,7 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// The walk
+// Collection of indices
 //===----------------------------------------------------------------------===//
 
 using Guards = std::vector<LinearIndex>;
@@ -104,7 +104,7 @@ class Collector {
 public:
   explicit Collector(const Variant &variant) : variant(variant), found(variant.tensors().size()) {}
 
-  /// `node` is evaluated at the elements where all `guards` are at least 0.
+  /// Collects the indices within `node`, which is evaluated at the elements where all `guards` are at least 0.
   void visit(const Node &node, const Guards &guards) {
     if (!holdsLoad(node) || !enter(node, guards))
       return;
@@ -116,14 +116,15 @@ public:
       visitOperand(node, i, guards);
   }
 
-  /// Of the conditions that `mask` joins by and, those that are linear.
+  /// The conjuncts of `mask` that are linear conditions.
   Guards guardsOf(const Node &mask) {
     Guards guards;
     addConjuncts(mask, guards);
     return guards;
   }
 
-  /// Of what the score reads of a tensor whose gradient is taken: an element for each q and k has to be there.
+  /// Adds indices that require an element for each q and k, for a tensor in the score whose gradient is computed by
+  /// tiles.
   void addGradientOf(const std::string &tensor) {
     const std::vector<Read> reads = loadsOf[tensor];
     if (reads.empty() || !std::all_of(reads.begin(), reads.end(), [&](const Read &read) {
@@ -146,12 +147,12 @@ public:
   std::vector<std::vector<IndexParam>> take() { return std::move(found); }
 
 private:
-  /// A graph whose parts are shared has very many paths. A node is entered once where it is always evaluated, and under
-  /// the first few guards that it is met with.
+  /// A graph with shared nodes can have exponentially many paths. A node is thus visited at most `maxVisits` times,
+  /// with different guards, and only once if its first visit has no guards.
   static constexpr size_t maxVisits = 4;
   static constexpr size_t maxGuards = 8;
 
-  /// Whether what `guards` let through passes the fewer guards of `first`.
+  /// Whether `first` is a prefix of `guards`, so that `guards` is the stronger condition.
   static bool begins(const Guards &guards, const Guards &first) {
     return first.size() <= guards.size() && std::equal(first.begin(), first.end(), guards.begin());
   }
@@ -177,7 +178,7 @@ private:
       visit(*node.operands[i], inner);
   }
 
-  /// The coordinates that a load's indices are, q and k among them, each once; nothing where they are something else.
+  /// The coordinates of a load whose indices are distinct coordinates that include q and k; empty for any other load.
   static std::vector<Coordinate> coordinatesOf(const Node &load) {
     std::vector<Coordinate> coordinates;
     bool found[4] = {};
@@ -216,7 +217,7 @@ private:
     }
   }
 
-  /// Adds "x >= y + least" to `guards`; false where it is no linear condition.
+  /// Adds "x >= y + least" to `guards`; false where this is not a linear condition.
   bool addAtLeast(const Node &x, const Node &y, int64_t least, Guards &guards) {
     const auto left = forms.of(x), right = forms.of(y);
     if (!left || !right || !neverWraps(*left) || !neverWraps(*right) || guards.size() == maxGuards)
@@ -230,7 +231,8 @@ private:
     return guard.withinLimits();
   }
 
-  /// Adds to `guards` what is at least 0 exactly where `condition` is `value`; false where it cannot be said that way.
+  /// Adds to `guards` expressions that are all at least 0 exactly where `condition` equals `value`; false where there
+  /// are no such linear expressions.
   bool addCondition(const Node &condition, bool value, Guards &guards) {
     const Op op = condition.op;
     if (op == Op::Not)
@@ -256,7 +258,7 @@ private:
     }
   }
 
-  /// For an error's text; a long expression keeps its beginning.
+  /// The text of `node` for an error, shortened to its first 80 characters.
   static std::string shown(const NodeRef &node) {
     std::string result = text(Expr(node));
     constexpr size_t most = 80;
@@ -307,7 +309,7 @@ std::vector<std::vector<IndexParam>> dsl::plainIndices(const Variant &variant,
       if (*each)
         collector.visit((*each)->node(), {});
   std::vector<std::vector<IndexParam>> found = collector.take();
-  // Lengths and pages are read for each sequence.
+  // Lengths and page tables need one row for each sequence b.
   for (size_t i = 0; i < found.size(); ++i) {
     const std::string &name = variant.tensors()[i].name;
     if ((variant.keyLengths() && variant.keyLengths()->name == name) ||

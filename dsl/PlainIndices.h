@@ -1,4 +1,4 @@
-//===- PlainIndices.h - What a launch can know about indices ----------------===//
+//===- PlainIndices.h - Indices of captured tensors that a launch can check -===//
 #pragma once
 
 #include "attune/Kernel.h"
@@ -8,17 +8,16 @@
 
 namespace attune::dsl {
 
-/// For each of variant.tensors(), the indices whose least and greatest values follow from the launch's extents and q
-/// offset alone, for TensorParam::indices.
+/// For each of variant.tensors(), the indices whose minimum and maximum follow from the launch's extents and q offset
+/// alone, for TensorParam::indices. A launch checks these against the tensor's shape.
 ///
-/// An index is one where it is linear in coordinates and extents: `k`, `q - k + Sk - 1`, `2 * q`, `7`. Its guards are
-/// the conditions under which its element is evaluated: those of the selects, && and || around it. Where one of them is
-/// more than comparisons of such expressions joined by and, the index has no place in the list. Of a mask those of its
-/// conditions that are such comparisons guard the score; the others are taken to let some element of each kind through.
-/// Elements that are clamped are left out.
+/// An index is listed if it is linear in coordinates and extents: `k`, `q - k + Sk - 1`, `2 * q`, `7`. The guards of an
+/// index are the conditions of the selects, && and || around its load. An index is not listed if one of its guards is
+/// anything but comparisons of linear expressions, joined by and. The conjuncts of the mask that are such comparisons
+/// guard the score; the other conjuncts are ignored. Loads that are clamped are not listed.
 ///
-/// A tensor in `gradients` whose indices are coordinates, q and k among them, needs an element for each q and k, whether or
-/// not it is clamped or broadcast: its gradient is formed by tiles.
+/// A tensor in `gradients` whose indices are coordinates that include q and k must have an element for each q and k,
+/// even if its loads are clamped or broadcast, because its gradient is computed by tiles of q and k.
 std::vector<std::vector<IndexParam>> plainIndices(const Variant &variant,
                                                   const std::vector<std::string> &gradients = {});
 

@@ -1,4 +1,4 @@
-//===- Print.cpp - Expressions as text --------------------------------------===//
+//===- Print.cpp - Printing of expressions in the grammar of Variant.h ------===//
 #include "attune/Expr.h"
 
 #include <cmath>
@@ -72,13 +72,13 @@ std::string literal(const Node &node) {
   }
   if (std::isnan(node.floatValue))
     return "nan";
-  std::string digits = fmt::format("{}", node.floatValue); // the shortest that reads back to the bit
+  std::string digits = fmt::format("{}", node.floatValue); // the shortest text that parses to the same bits
   if (std::isfinite(node.floatValue) && digits.find_first_of(".e") == std::string::npos)
     digits += ".0";
   return digits;
 }
 
-/// A cast that the typing rules insert by themselves next to an operand of its type.
+/// Whether `node` is an implicit cast, which the typing rules insert next to an operand of the cast's type.
 bool isPromotion(const Node &node) {
   if (node.op != Op::Cast || node.operands[0]->op == Op::Constant)
     return false;
@@ -89,7 +89,7 @@ bool isPromotion(const Node &node) {
 
 class Printer {
 public:
-  /// Graphs that print to more operations than this get `let`s for what is shared.
+  /// If the text of a graph would have more operations, shared nodes are printed as `let` definitions.
   static constexpr size_t largestTree = 200;
 
   std::string print(const Node &root) {
@@ -127,7 +127,7 @@ private:
     bound[&node] = fresh;
   }
 
-  /// `node` as an operand that must bind at least as tightly as `strength`.
+  /// The text of an operand, in parentheses if `node` binds less tightly than `strength`.
   std::string expression(const Node &node, int strength) {
     if (auto name = bound.find(&node); name != bound.end())
       return name->second;
@@ -135,7 +135,7 @@ private:
     return own < strength ? "(" + text + ")" : text;
   }
 
-  /// The operand of an operation of f32, without the cast that typing inserts.
+  /// `node` without the implicit cast that the typing rules insert again when the text is parsed.
   const Node &withoutPromotion(const Node &node) {
     return isPromotion(node) && !bound.contains(&node) ? *node.operands[0] : node;
   }
@@ -153,7 +153,7 @@ private:
 
     switch (node.op) {
     case Op::Constant:
-      // "-5" is a literal, yet as an operand it reads like a negation.
+      // "-5" is a literal, but as an operand it needs parentheses like a negation.
       return {literal(node), literal(node)[0] == '-' ? int(UnaryStrength) : int(Primary)};
     case Op::Coordinate:
       return {std::string(name(node.coordinate)), Primary};
@@ -173,7 +173,7 @@ private:
     case Op::Not:
     case Op::BitNot: {
       const Node &operand = *node.operands[0];
-      // The parser takes "-5" for a literal, so the negation of one keeps its parentheses.
+      // The parser reads "-5" as a literal, so the negation of a literal is printed with parentheses.
       bool ofLiteral = node.op == Op::Neg && operand.op == Op::Constant;
       char symbol = node.op == Op::Neg ? '-' : node.op == Op::Not ? '!' : '~';
       return {symbol + expression(operand, ofLiteral ? int(Primary) + 1 : int(UnaryStrength)), UnaryStrength};
@@ -196,12 +196,12 @@ private:
     }
   }
 
-  /// exp and its like take integers too, as f32; a cast from i32 to i64 is not theirs.
+  /// An argument of a function of f32, such as exp, which also accepts integers and casts them to f32 implicitly.
   std::string mathArgument(const Node &node) { return expression(withoutPromotion(node), Lowest); }
 
   std::string infixText(const Node &node, const Infix &symbol) {
     const Node *left = node.operands[0].get(), *right = node.operands[1].get();
-    // One side's promotion is implied by the other side's type.
+    // A cast of one operand is implied by the type of the other; at most one cast can be omitted.
     if (&withoutPromotion(*right) != right)
       right = &withoutPromotion(*right);
     else

@@ -127,7 +127,7 @@ void Evaluator::markEvaluated(const std::vector<bool> &wanted, const uint8_t *is
     std::copy_n(isVisible, count, marks[size_t(program.mask)].begin());
   if (program.score >= 0 && wanted[size_t(program.score)]) {
     const int64_t *mask = program.mask >= 0 ? integers(program.mask) : nullptr;
-    // The two may be in one graph: what the mask evaluates stays marked.
+    // Mask and score may share nodes, so marks of nodes that the mask evaluates are kept.
     for (size_t i = 0; i < count; ++i)
       marks[size_t(program.score)][i] |= isVisible[i] && (!mask || mask[i]);
   }

@@ -1,7 +1,7 @@
 //===- Program.h - A variant as a flat list of operations -------------------===//
 //
-// What looks at the values of a variant's expressions on the host: the indices of captured tensors. The CPU and GPU
-// targets compile the graph instead; the reference has an interpreter of its own.
+// An interpreter of a variant's expressions on the host, which checks the indices of captured tensors before a launch.
+// The CPU and GPU targets compile the graph instead; the float64 reference has an interpreter of its own.
 //
 //     Program program(variant, bindings);
 //     Evaluator row(program, program.needsOf({program.mask}));
@@ -9,8 +9,8 @@
 //     row.run(keyBegin, count, nullptr);               // of keys [keyBegin, keyBegin + count)
 //     row.integers(program.mask)[i]                    // of key keyBegin + i
 //
-// Numbers are those of Expr.h, floats in float32. All operands of an operation are evaluated; what is evaluated by the
-// meaning of select, && and || is asked of Evaluator::evaluated.
+// Arithmetic follows Expr.h, with floats in float32. The interpreter evaluates all operands of an operation.
+// Evaluator::evaluated says which operands the semantics of select, && and || would evaluate.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,13 +27,13 @@
 
 namespace attune::dsl {
 
-/// What the names in a variant stand for; all of them are there, with the declared types and ranks.
+/// The values of all names in a variant, with the declared types and ranks.
 struct Bindings {
   std::map<std::string, Tensor, std::less<>> tensors = {};   ///< in host memory, no extent 0
   std::map<std::string, uint64_t, std::less<>> scalars = {}; ///< the value's bits, in the low bytes
   std::array<int64_t, 4> extents = {};                       ///< B, H, Sq, Sk
-  const Tensor *keyLengths = nullptr,
-               *queryLengths = nullptr; ///< of each b, where they differ: Sk and Sq are those of b
+  /// Lengths of each sequence b, where these differ: Sk and Sq are then the lengths of sequence b.
+  const Tensor *keyLengths = nullptr, *queryLengths = nullptr;
 
   /// Keys and queries of sequence b.
   int64_t keysOf(int64_t b) const;
@@ -43,14 +43,15 @@ struct Bindings {
 /// One operation.
 struct Instruction {
   const Node *node = nullptr;
-  std::vector<int> operands = {}; ///< positions of earlier ones
+  std::vector<int> operands = {}; ///< positions of earlier instructions
   bool perKey = false;            ///< depends on k or s
-  int64_t integer = 0;            ///< Constant, Extent and Scalar
-  float real = 0;                 ///< the same of type f32
-  Tensor tensor = {};             ///< Load; Extent Sk where sequences have lengths of their own
+  int64_t integer = 0;            ///< value of a Constant, Extent or Scalar of integer type
+  float real = 0;                 ///< value of a Constant or Scalar of type f32
+  Tensor tensor = {};             ///< tensor of a Load; lengths of an Extent Sq or Sk that differs between sequences
 };
 
-/// The operations of a variant's mask and score, operands first, each once. The variant and the bindings outlive it.
+/// The operations of a variant's mask and score, each once, operands first. The variant and the bindings must outlive
+/// the program.
 class Program {
 public:
   Program(const Variant &variant, const Bindings &bindings);
@@ -60,9 +61,11 @@ public:
 
   const Instruction &operator[](int position) const { return instructions[size_t(position)]; }
   int size() const { return int(instructions.size()); }
-  /// Whether operand `i` of `user` is evaluated only where the first operand says so, and if so, where that is `*when`.
+  /// Whether operand `i` of `user` is evaluated only for one value of the first operand (select, && and ||). `*when` is
+  /// set to that value.
   static bool guards(const Node &user, size_t i, bool *when);
-  /// Which operations the values of `positions` need, these included.
+  /// A flag for each operation: whether the values at `positions` depend on it. The operations at `positions` are
+  /// included.
   std::vector<bool> needsOf(std::span<const int> positions) const;
 
 private:
@@ -70,32 +73,32 @@ private:
   std::unordered_map<const Node *, int> positions;
 };
 
-/// Evaluates the needed operations of a program, for one row (b, h, q) at a time and up to `maxRun` of its keys. One
-/// thread's.
+/// Evaluates the needed operations of a program for one row (b, h, q) at a time and up to `maxRun` of its keys. An
+/// Evaluator is for use by one thread.
 class Evaluator {
 public:
   static constexpr int64_t maxRun = 256;
 
   Evaluator(const Program &program, std::vector<bool> needed);
 
-  /// Sets the coordinates that the expressions see: q has the q offset.
+  /// Sets the coordinates of a row as the expressions see them: q includes the q offset.
   void startRow(int64_t b, int64_t h, int64_t q);
-  /// Evaluates keys [keyBegin, keyBegin + count), 0 < count <= maxRun. `scores` holds their s where the score's Input
-  /// is needed.
+  /// Evaluates keys [keyBegin, keyBegin + count), 0 < count <= maxRun. `scores` holds the incoming score s of each key;
+  /// it may be null if no needed operation reads s.
   void run(int64_t keyBegin, int64_t count, const float *scores);
 
   /// Values of the last run, for each key.
   const int64_t *integers(int position) const { return results[size_t(position)].integers.data(); }
   const float *reals(int position) const { return results[size_t(position)].reals.data(); }
 
-  /// For each key of the last run, whether the operation is evaluated by the meaning of select, && and ||. `wanted` are
-  /// the operations to ask about and those between them and a root, whose conditions are needed; `isVisible` says of a
-  /// key whether anything is.
+  /// For each key of the last run, whether the semantics of select, && and || evaluate the operation at `position`.
+  /// markEvaluated computes these flags. `wanted` contains the operations of interest and all operations between them
+  /// and a root, whose conditions must be needed. For a key that is not `isVisible` no operation counts as evaluated.
   const std::vector<uint8_t> &evaluated(int position) const { return marks[size_t(position)]; }
   void markEvaluated(const std::vector<bool> &wanted, const uint8_t *isVisible);
 
 private:
-  /// One of the two is used, by type.
+  /// The values of one operation for each key; the operation's type selects one of the two vectors.
   struct Register {
     std::vector<int64_t> integers;
     std::vector<float> reals;

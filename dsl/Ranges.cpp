@@ -1,4 +1,4 @@
-//===- Ranges.cpp - Which values an integer can have in a launch ------------===//
+//===- Ranges.cpp - Interval analysis of integer expressions in a launch ----===//
 #include "dsl/Ranges.h"
 
 #include "dsl/Arithmetic.h"
@@ -18,7 +18,7 @@ Range ofType(DType type) {
   return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
 }
 
-/// The hull of some exact values, or the type's range where one does not fit it.
+/// The smallest range that contains the exact `values`, or the range of `type` where a value does not fit the type.
 Range hull(DType type, std::initializer_list<__int128> values) {
   const Range all = ofType(type);
   const __int128 low = std::min(values), high = std::max(values);
@@ -105,7 +105,7 @@ Range Ranges::arithmetic(const Instruction &instruction) {
   case Op::Max:
     return {std::max(x.low, y.low), std::max(x.high, y.high)};
   case Op::Div:
-    // Of divisors of one sign the quotients at the ends are the least and the greatest.
+    // If all divisors have the same sign, the extreme quotients are at ends of the two ranges.
     if (y.low > 0 || y.high < 0) {
       auto quotient = [](int64_t a, int64_t b) { return b == -1 ? -Wide(a) : Wide(a / b); };
       return hull(type,
@@ -113,17 +113,17 @@ Range Ranges::arithmetic(const Instruction &instruction) {
     }
     return ofType(type);
   case Op::Rem:
-    // Of the dividend's sign, not larger than it, and smaller than the divisor.
+    // A remainder has the dividend's sign, is at most the dividend in magnitude, and is smaller than the divisor.
     if (y.low > 0)
       return {x.low < 0 ? std::max(x.low, 1 - y.high) : 0, x.high > 0 ? std::min(x.high, y.high - 1) : 0};
     return ofType(type);
   case Op::BitAnd:
-    // Of two numbers one of which is not negative, no more than that one.
+    // If one operand is not negative, neither is the result, which is at most that operand.
     if (x.low >= 0 || y.low >= 0)
       return {0, std::min(x.low >= 0 ? x.high : ofType(type).high, y.low >= 0 ? y.high : ofType(type).high)};
     return ofType(type);
   case Op::Shr:
-    // By a constant count, a division rounded down.
+    // A right shift by a constant is a division rounded down, which is monotonic.
     if (y.low == y.high && y.low >= 0 && y.low < (type == DType::I32 ? 32 : 64))
       return {x.low >> y.low, x.high >> y.low};
     return ofType(type);

@@ -1,4 +1,4 @@
-//===- Ranges.h - Which values an integer can have in a launch --------------===//
+//===- Ranges.h - Interval analysis of integer expressions in a launch ------===//
 #pragma once
 
 #include "dsl/Program.h"
@@ -8,22 +8,22 @@
 
 namespace attune::dsl {
 
-/// Least and greatest value, both included.
+/// A minimum and a maximum, both inclusive.
 struct Range {
   int64_t low = 0, high = 0;
   bool within(int64_t least, int64_t greatest) const { return low >= least && high <= greatest; }
 };
 
-/// Interval arithmetic over the operations of a program: a range holds every value of the launch, and maybe more. Where
-/// an operation could wrap, it is that of the type. The elements of an integer tensor are looked at when an index is
-/// made of them.
+/// Interval arithmetic over the operations of a program. A range contains every value that an operation has in the
+/// launch, and possibly more. Where an operation could wrap, the range is the whole range of its type. The range of a
+/// load from an integer tensor is the minimum and maximum of the tensor's elements.
 class Ranges {
 public:
-  /// `coordinates` are those of b, h, q and k, with the q offset in q. The program outlives this object.
+  /// `coordinates` are the ranges of b, h, q and k; q includes the q offset. The program must outlive this object.
   Ranges(const Program &program, const std::array<Range, 4> &coordinates)
       : program(program), coordinates(coordinates) {}
 
-  /// Of an operation of integers or bool.
+  /// The range of the operation at `position`, which has an integer type or bool.
   Range of(int position);
 
 private:

@@ -1,4 +1,4 @@
-//===- TextPlace.h - Errors that show a place in a text -----------------------===//
+//===- TextPlace.h - Errors with line, column and a caret ---------------------===//
 //
 //     errorAt("{\n  \"scor\": 1}", 4, "mine.json", "...").text()
 //
@@ -16,8 +16,8 @@
 
 namespace attune::dsl {
 
-/// The error with line, column and the line itself above a caret; of a long line 50 bytes to each side.
-/// Precondition: position <= source.size().
+/// An error with line and column of `position`, and an excerpt: the line with a caret below. A long line is cut to 50
+/// bytes on each side of the position. Precondition: position <= source.size().
 Error errorAt(std::string_view source, size_t position, std::string file, std::string message);
 
 } // namespace attune::dsl

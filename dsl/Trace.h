@@ -1,4 +1,4 @@
-//===- Trace.h - Building nodes with the right source line ------------------===//
+//===- Trace.h - Construction of expression nodes with source locations -----===//
 #pragma once
 
 #include "attune/Expr.h"
@@ -6,13 +6,14 @@
 
 namespace attune::dsl {
 
-/// The innermost LocationScope's place, else `where`.
+/// The location of the innermost LocationScope, or `where` outside of any scope.
 SourceLocation place(const std::source_location &where);
 
-/// An Op::Invalid expression.
+/// An Op::Invalid expression that carries an error.
 Expr invalid(std::string message, SourceLocation where);
 
-/// Why `name` cannot name a tensor or a scalar ("tensor name", "scalar name"), or nothing.
+/// The error for a `name` that cannot be the name of a tensor or scalar, else nullopt. `subject` begins the error:
+/// "tensor name", "scalar name".
 std::optional<std::string> nameFault(std::string_view subject, std::string_view name);
 bool isIdentifier(std::string_view name);
 

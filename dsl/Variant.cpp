@@ -1,4 +1,4 @@
-//===- Variant.cpp - Collecting what a variant is made of -------------------===//
+//===- Variant.cpp - The setters of Variant and its declarations ------------===//
 #include "attune/Variant.h"
 
 #include "dsl/Canonical.h"
@@ -64,7 +64,7 @@ Variant &Variant::qOffset() {
   return *this;
 }
 
-/// The error, where it has no place of its own on the line of the call.
+/// The error, with the location of the call if the error has no location of its own.
 static Error placed(Error error, const std::source_location &where) {
   if (!error.where.known())
     error.where = place(where);
@@ -79,7 +79,7 @@ Variant &Variant::setScore(const Expr &result, std::source_location where) {
                       variantName),
           place(where)});
   } else {
-    // An integer score becomes f32 as in s + 0, a literal without a cast.
+    // An integer score is converted to f32, as by s + 0. A literal is converted without a cast node.
     scoreRoot = result.type() == DType::F32   ? result
                 : result.op() == Op::Constant ? dsl::constant(float(result.node().intValue))
                                               : cast({result, where}, DType::F32);
@@ -231,8 +231,7 @@ const Normaliser &Variant::normaliser() const {
 
 namespace {
 
-/// Lists tensors and scalars in the order in which the text form names them: an operation before its
-/// operands.
+/// Collects tensors and scalars in the order in which the text form names them: an operation before its operands.
 class DeclarationCollector {
 public:
   std::vector<TensorDecl> tensors;
