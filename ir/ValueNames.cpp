@@ -302,7 +302,8 @@ void nameArguments(const Names *, Operation *, Region &region, OpAsmSetValueName
       set(argument, name);
 }
 
-/// The naming interface of an op of any dialect. The ops are valid: the printer requests no names of unverified ops.
+/// The naming interface that nameValues attaches to ops of all dialects. It may assume valid ops: the printer requests
+/// no names from an op that fails verification.
 struct ValueNames : OpAsmOpInterface::FallbackModel<ValueNames> {
   void getAsmResultNames(Operation *op, OpAsmSetValueNameFn set) const { nameResults(this, op, set); }
   void getAsmBlockArgumentNames(Operation *op, Region &region, OpAsmSetValueNameFn set) const {

@@ -22,7 +22,8 @@
 //     | initial value, next value, loop result    | the name of the argument with _init, _next, _end          |
 //     | result of tile.convert                    | the tile's name with the new type or space: p_bf16        |
 //     | constant                                  | its value: c0_i32, c0.125_f32, neg_inf                    |
-//     | arguments of sched loops                  | `tile.names`; b, h, q0, count; tile                       |
+//     | arguments of sched.for_work               | `tile.names`, else number, count, carried                 |
+//     | arguments of sched.for_tiles              | `tile.names`, else tile, slot                             |
 //     | induction variable of scf.for, iter_args  | `tile.name`, `tile.names`                                 |
 //
 //===----------------------------------------------------------------------===//

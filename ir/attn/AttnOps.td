@@ -132,8 +132,8 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     ::std::array<::std::pair<::mlir::Region *, ::mlir::Region *>, 4> gradientRegions();
     /// Whether the forward pass saves `what`, "dropout" or "score", for the backward pass.
     bool saves(::llvm::StringRef what);
-    /// The value of the score region that is saved for the backward pass: the result of the op marked `attn.saved`, else the
-    /// value that the region yields. Null where the region is empty or no score is saved.
+    /// The value of the score region that is saved for the backward pass: the result of the op marked `attn.saved`,
+    /// else the value that the region yields. Null where the region is empty or no score is saved.
     ::mlir::Value getSavedScore();
     /// The name of argument `i` of a normaliser region, such as "x", "base" or a statistic's name.
     ::std::string normaliserArgument(::mlir::Region &region, size_t i);

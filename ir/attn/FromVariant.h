@@ -47,7 +47,7 @@ Expected<mlir::OwningOpRef<mlir::ModuleOp>> buildAttention(mlir::MLIRContext &co
 /// Sets the normaliser of `op`, which has none yet: its name, statistics and regions. `op` must already capture the
 /// tensors that the expressions of `normaliser` read.
 void writeNormaliser(attn::AttentionOp op, const Normaliser &normaliser);
-/// Makes softmax explicit: the regions of softmax in `op`, whose text names no normaliser.
+/// Writes the definition of softmax into `op`, which has no normaliser yet and thus means softmax implicitly.
 inline void writeSoftmax(attn::AttentionOp op) { writeNormaliser(op, normalisers::softmax()); }
 
 } // namespace attune

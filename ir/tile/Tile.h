@@ -141,6 +141,6 @@ void remark(mlir::Operation *kernel, const llvm::Twine &text);
 /// Whether `convert` copies to shared memory a vector that a loop computes from no tile. With producer warps, these
 /// warps compute the vector.
 bool isStaged(ConvertOp convert);
-/// The largest number of columns of a tiled operand to which the kernel stores.
+/// The number of columns of the widest tiled operand to which the kernel stores.
 int64_t storedColumns(KernelOp kernel);
 } // namespace attune::tile

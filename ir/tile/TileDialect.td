@@ -59,7 +59,8 @@ def TileType : TileTypeDef<"Tile", "tile"> {
     ::llvm::StringRef axis(unsigned i) const { return getAxes()[i].getValue(); }
     unsigned rank() const { return getShape().size(); }
     int64_t numElements() const;
-    /// Bytes from one row along the last axis to the next, and bytes of the whole tile. Both include padding of the layout.
+    /// Bytes from one row along the last axis to the next, and bytes of the whole tile. Both include padding of the
+    /// layout.
     int64_t rowBytes() const;
     int64_t bytes() const;
     TileType withElementType(::mlir::Type type) const;
