@@ -17,8 +17,8 @@ std::optional<TunedKey> attune::driver::tunedKeyOf(const KernelImage &image, con
 }
 
 namespace {
-/// Plans for a class of sizes, or for few queries, best first: the first that compiles without more spills than the
-/// kernel's own is taken.
+/// Plans for a class of sizes, or for few queries, best first. The alternative is the first plan that compiles and does
+/// not spill more than the kernel's own.
 struct SizedPlans {
   SizeClass sizes;
   std::vector<Plan> plans;
@@ -28,7 +28,7 @@ struct SizedPlans {
 };
 } // namespace
 
-/// The cost model's first plans for exactly these sizes; the kernel's own where it is expected to be as good.
+/// The cost model's best plans for `sizes`; the kernel's own plan where the model expects no gain from another.
 static std::vector<Plan> predicted(const Plan &own, const Source &source, const CompileOptions &options,
                                    const Target &target, const ProblemSizes &sizes) {
   constexpr double gain = 1.02;
@@ -52,7 +52,7 @@ static std::vector<Plan> predicted(const Plan &own, const Source &source, const 
   return plans;
 }
 
-/// The plan that is best over `sizes` by the geometric mean of its times, of those that have the given form.
+/// The plan of the given form with the smallest geometric mean of predicted times over `sizes`.
 static std::optional<Plan> bestOverSizes(PlanRequest request, const std::vector<ProblemSizes> &sizes) {
   std::vector<std::pair<Plan, double>> logarithms;
   for (bool isFirst = true; const ProblemSizes &each : sizes) {
@@ -84,7 +84,8 @@ bool attune::driver::servesFewQueries(const Source &source, const CompileOptions
 
 std::vector<FewQueriesPlan> attune::driver::fewQueriesPlans(const Source &source, const CompileOptions &options,
                                                             const Target &target) {
-  // Batch, query heads, key heads, queries, keys: few tiles of rows, and as many as there are multiprocessors and more.
+  // Sizes are batch, query heads, key heads, queries, keys. `few` has fewer tiles of rows than there are
+  // multiprocessors, `many` has as many or more.
   const std::vector<ProblemSizes> few = {{1, 32, 8, 1, 4096}, {1, 32, 8, 1, 32768}, {4, 32, 8, 1, 8192}},
                                   many = {{16, 32, 8, 1, 2048}, {32, 32, 8, 1, 4096}, {128, 32, 8, 1, 1024}};
   IrSummary summary;
@@ -92,7 +93,7 @@ std::vector<FewQueriesPlan> attune::driver::fewQueriesPlans(const Source &source
   if (!request)
     return {};
   request->theseSizes = true;
-  request->mask = MaskShape::full(); // what the last rows of a cache see
+  request->mask = MaskShape::full(); // the last queries of a sequence see all keys
   request->fixed.packGqa = request->packFault.empty();
   std::vector<FewQueriesPlan> plans;
   for (FewQueries form : {FewQueries::Whole, FewQueries::Split}) {
@@ -105,7 +106,7 @@ std::vector<FewQueriesPlan> attune::driver::fewQueriesPlans(const Source &source
   return plans;
 }
 
-/// `options` with which one plan is compiled.
+/// `options` for compiling exactly `plan`.
 static CompileOptions ofOnePlan(CompileOptions options, const Plan &plan) {
   options.shapes.clear();
   options.printAfterAll = false;
@@ -145,7 +146,7 @@ static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Plan &own, c
       result.push_back({SizeClass::of(sizes), predicted(own, source, options, target, sizes)});
   if (!servesFewQueries(source, options, target))
     return result;
-  // An image that was compiled for another request, with this very plan or with gradients, has no list.
+  // An image has no such list if it was compiled for a request with this plan fixed, or with gradients.
   const std::optional<std::vector<FewQueriesPlan>> listed = fewQueriesPlansOf(kernel.image());
   for (const FewQueriesPlan &few : listed ? *listed : fewQueriesPlans(source, options, target))
     result.push_back({{}, {few.plan}, few.form});
@@ -158,7 +159,8 @@ Kernel attune::driver::withAlternatives(Kernel kernel, const Source &source, con
   const std::vector<SizedPlans> plans = plansFor(kernel, own, source, options, target);
   if (plans.empty())
     return kernel;
-  // Compiled once for all classes that want them. The first of each class on all cores, the others only where needed.
+  // Each plan is compiled once for all its classes. The first plan of each class is compiled in parallel, the others
+  // only on demand.
   auto imageOf = [&](const Plan &plan) -> std::optional<Expected<KernelImage>> & {
     auto found = std::ranges::find(images, plan, [](const auto &image) { return image.first; });
     return found == images.end() ? images.emplace_back(plan, std::nullopt).second : found->second;

@@ -17,30 +17,31 @@ struct FewQueriesPlan {
   Plan plan;
 };
 
-/// Whether kernels for few queries come with the one for every size: not on the CPU, whose threads share a cache, nor where
-/// gradients or dropout are asked for, as training has as many queries as keys.
+/// Whether a kernel gets alternatives for launches of few queries. The CPU needs none, as its threads share a cache.
+/// Requests with gradients or dropout need none, as training has as many queries as keys.
 bool servesFewQueries(const Source &source, const CompileOptions &options, const Target &target);
 
-/// The cost model's plan for each form of few queries that the variant has (packed groups, split keys), best over typical
-/// sizes of generation. Precondition: servesFewQueries.
+/// The cost model's plan for each form of few queries that the variant supports (packed groups, split keys): the plan
+/// that is best over typical sizes of generation. Precondition: servesFewQueries.
 std::vector<FewQueriesPlan> fewQueriesPlans(const Source &source, const CompileOptions &options, const Target &target);
 
-/// Images of plans, compiled before they are asked for.
+/// Plans with their images; nullopt for a plan that is not compiled yet.
 using PlanImages = std::vector<std::pair<Plan, std::optional<Expected<KernelImage>>>>;
-/// Those of `plans`, on all cores. Precondition: leavesScheduleOpen.
+/// Compiles the images of `plans` in parallel on all cores. Precondition: leavesScheduleOpen.
 PlanImages compilePlans(const std::vector<FewQueriesPlan> &plans, const Source &source, const CompileOptions &options,
                         const Target &target);
 
-/// `kernel` with an alternative for each class of sizes that was measured on the target's device, and for each of
-/// options.shapes that was not: by the cost model then, where it expects another plan to be 2% quicker than the
-/// kernel's. A class whose best plan is the kernel's own has the kernel itself, so that no other class's plan serves
-/// it. Launches of few queries that are of no such class have alternatives, too (KernelImage::planJson lists their
-/// plans). A plan that does not compile, or spills more than the kernel does, is left out, the first with a warning.
-/// `images` may hold some of the plans. Precondition: leavesScheduleOpen.
+/// `kernel` with alternatives for classes of sizes. Each class that was measured on the target's device has an
+/// alternative with its best measured plan. Each of options.shapes that was not measured has one if the cost model
+/// expects another plan to be 2% faster than the kernel's. If the kernel's own plan is best for a class, the
+/// alternative is the kernel itself, so that no plan of another class serves that class. Launches of few queries
+/// outside of all these classes have alternatives, too (KernelImage::planJson lists their plans). A plan that does not
+/// compile, or spills more than the kernel does, is dropped; the first such plan gives a warning. `images` may hold
+/// some of the plans. Precondition: leavesScheduleOpen.
 Kernel withAlternatives(Kernel kernel, const Source &source, const CompileOptions &options, const Target &target,
                         PlanImages images = {});
 
-/// The key of `image`'s measurements on the target's device; nothing where the device is not there.
+/// The key of measurements of `image`'s program on the target's device; nullopt where there is no such device.
 std::optional<TunedKey> tunedKeyOf(const KernelImage &image, const Target &target);
 
 } // namespace attune::driver

@@ -1,4 +1,4 @@
-//===- BuildId.h - Which attune made a cache entry --------------------------===//
+//===- BuildId.h - The hash of the compiler's sources, for cache keys -------===//
 #pragma once
 
 #include <string_view>

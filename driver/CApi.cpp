@@ -1,4 +1,4 @@
-//===- CApi.cpp - attune/c.h over the C++ front ------------------------------===//
+//===- CApi.cpp - The C interface attune/c.h on top of the C++ interface -----===//
 
 #include "attune/c.h"
 
@@ -27,13 +27,13 @@ struct attune_kernel {
 
 namespace {
 
-/// What is left where there is no memory for an error. It is freed like any other.
+/// A static error for the case that an error cannot be allocated. Callers free it like any other error.
 attune_error *outOfMemory() {
   static attune_error error{"error: memory ran out", "memory ran out"};
   return &error;
 }
 
-/// The error that `body` gives, or null; no exception leaves.
+/// Calls `body` and returns its error, or null. Exceptions become errors, as none may leave the C interface.
 template <typename Body> attune_error *guarded(Body &&body) noexcept {
   try {
     const Expected<void> done = body();
@@ -47,7 +47,8 @@ template <typename Body> attune_error *guarded(Body &&body) noexcept {
 
 Error missing(std::string_view what) { return {fmt::format("{} is NULL", what)}; }
 
-/// The caller's struct, whose header may be older: what it lacks is as `init` has it.
+/// A copy of the caller's struct. If the caller was compiled with an older header, members that its struct lacks have
+/// the values of `init`.
 template <typename Struct> Expected<Struct> current(const Struct *given, Struct init, std::string_view name) {
   if (!given)
     return missing(name);
@@ -66,7 +67,7 @@ Expected<DType> dtypeOf(attune_dtype dtype, std::string_view what) {
   return types[dtype - ATTUNE_F32];
 }
 
-/// The lists whose lengths are given are there.
+/// Checks that lists with a nonzero count are not null.
 template <typename Struct> Expected<void> checkLists(const Struct &given) {
   if (given.tensor_count && !given.tensors)
     return missing("tensors");
@@ -108,7 +109,7 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
     Expected<DType> dtype = dtypeOf(given.tensors[i].dtype, fmt::format("tensor '{}'", textOr(given.tensors[i].name)));
     if (!dtype)
       return dtype.error();
-    if (const int rank = given.tensors[i].rank; rank < 0) // TextVariant takes -1 for a rank that is inferred
+    if (const int rank = given.tensors[i].rank; rank < 0) // in TextVariant a rank of -1 means an inferred rank
       return Error{fmt::format("tensor '{}' has rank {}, but must have rank 0 to {}", textOr(given.tensors[i].name),
                                rank, Node::maxRank)};
     text.tensors.push_back({.name = textOr(given.tensors[i].name), .dtype = *dtype, .rank = given.tensors[i].rank});
@@ -248,7 +249,7 @@ Expected<CompileOptions> optionsOf(const attune_options *given) {
   return result;
 }
 
-/// What is compiled, how, and for what.
+/// A compilation request: the source, the options and the target.
 struct Job {
   const Variant &variant;
   CompileOptions options;
@@ -300,7 +301,7 @@ Expected<ScalarValue> scalarOf(const attune_named_scalar &given) {
   }
 }
 
-/// Adds tensors by name, each called `what` in errors.
+/// Adds named tensors to the list `to`. `what` is the noun for a tensor in errors.
 template <typename List>
 Expected<void> addNamed(const attune_named_tensor *given, size_t count, std::string_view what, List &to) {
   for (size_t i = 0; i < count; ++i) {
@@ -318,7 +319,7 @@ bool hasOperand(const KernelSignature &signature, std::string_view name) {
   return std::ranges::find(signature.operands, name, &OperandParam::name) != signature.operands.end();
 }
 
-/// What a kernel of this signature is launched with.
+/// The C++ form of the launch arguments for a kernel with this signature.
 Expected<LaunchArgs> argumentsOf(const attune_launch_args *given, const KernelSignature &signature) {
   Expected<attune_launch_args> copy = current(given, attune_launch_args_init(), "attune_launch_args");
   if (!copy)
@@ -327,7 +328,7 @@ Expected<LaunchArgs> argumentsOf(const attune_launch_args *given, const KernelSi
   const std::tuple<const attune_tensor &, Tensor &, const char *> operands[] = {
       {copy->q, args.q, "q"}, {copy->k, args.k, "k"}, {copy->v, args.v, "v"}, {copy->o, args.o, "o"}};
   for (const auto &[from, to, what] : operands) {
-    if (!hasOperand(signature, what)) // a backward pass without LSE reads no O
+    if (!hasOperand(signature, what)) // for example, a backward pass without LSE has no operand O
       continue;
     Expected<Tensor> tensor = tensorOf(from, what);
     if (!tensor)
@@ -371,7 +372,7 @@ Expected<LaunchArgs> argumentsOf(const attune_launch_args *given, const KernelSi
   return args;
 }
 
-/// `use` with the C++ form of the arguments.
+/// Calls `use` with the kernel and the C++ form of the arguments.
 template <typename Use>
 attune_error *withArguments(const attune_kernel *kernel, const attune_launch_args *args, Use &&use) noexcept {
   return guarded([&]() -> Expected<void> {
@@ -382,7 +383,7 @@ attune_error *withArguments(const attune_kernel *kernel, const attune_launch_arg
   });
 }
 
-/// The operands that LaunchArgs::operands binds.
+/// The operands that a caller binds by name in LaunchArgs::operands: all except q, k, v, o, lse and workspace.
 std::vector<const OperandParam *> namedOperands(const KernelSignature &signature) {
   static constexpr std::string_view members[] = {"q", "k", "v", "o", "lse"};
   std::vector<const OperandParam *> named;
@@ -563,7 +564,7 @@ attune_tensor attune_contiguous(const void *data, attune_dtype dtype, int device
     return tensor;
   tensor.data = const_cast<void *>(data);
   tensor.rank = rank;
-  uint64_t stride = 1; // wraps where the shape is beyond any memory, which a launch refuses
+  uint64_t stride = 1; // may wrap for a shape larger than any memory, which a launch rejects
   for (int i = rank - 1; i >= 0; stride *= uint64_t(shape[i--])) {
     tensor.shape[i] = shape[i];
     tensor.strides[i] = int64_t(stride);

@@ -1,6 +1,6 @@
 //===- Compile.cpp - The public interface of the compiler -------------------===//
 //
-// Keys, caches and NVRTC. A cache hit is served here, before anything of MLIR (Lowering.h) is made.
+// Cache keys, caches and NVRTC. A cache hit is served here, before any MLIR object (Lowering.h) is created.
 //
 //===----------------------------------------------------------------------===//
 
@@ -99,7 +99,7 @@ static double millisecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Whether the gradients that are asked for are those of something.
+/// Checks that every requested gradient is of a captured float tensor of the variant.
 static Expected<void> checkGradients(const Variant &variant, const CompileOptions &options) {
   if (options.backward && !options.gradients)
     return Error{"the backward pass is asked for, but no gradients are; set CompileOptions::gradients"};
@@ -123,7 +123,7 @@ static Expected<void> checkGradients(const Variant &variant, const CompileOption
   return {};
 }
 
-/// What can be said about a request before anything is built.
+/// Checks a request as far as possible before anything is built.
 static Expected<void> checkRequest(const Source &source, const CompileOptions &options, const Target &target) {
   if (source.variant && source.variant->error())
     return *source.variant->error();
@@ -165,7 +165,7 @@ static Expected<void> checkRequest(const Source &source, const CompileOptions &o
   return checkGradients(*source.variant, options);
 }
 
-/// Everything that the compiled code depends on. Precondition: checkRequest.
+/// The cache key: a text of everything that the compiled code depends on. Precondition: checkRequest.
 static Expected<std::string> keyOf(const Source &source, const CompileOptions &options, const Target &target) {
   std::string key;
   key.reserve(2048);
@@ -179,7 +179,7 @@ static Expected<std::string> keyOf(const Source &source, const CompileOptions &o
   } else {
     fmt::format_to(out, "host {}\n", hostKey());
   }
-  // Any field left open is the cost model's.
+  // The cost model chooses open fields, so the key then includes the model's version.
   bool isOpen = false;
   visitSchedule(
       [&](std::string_view name, auto, const auto &value) {
@@ -215,7 +215,7 @@ Expected<std::string> attune::cacheKey(const Variant &variant, const CompileOpti
   return keyOf(source, options, target);
 }
 
-/// The cache of a folder; one object per folder and process.
+/// The kernel cache for options.cacheDir. There is one object for each folder in a process.
 static KernelCache &cacheOf(const CompileOptions &options) {
   if (options.cacheDir.empty())
     return KernelCache::process();
@@ -232,7 +232,7 @@ static KernelCache &cacheOf(const CompileOptions &options) {
 // Compiling
 //===----------------------------------------------------------------------===//
 
-/// A compilation from start to end, without caches.
+/// A complete compilation, without caches.
 static Expected<KernelImage> buildImage(const Source &source, const CompileOptions &options, const Target &target,
                                         double traceMilliseconds) {
   const Nvrtc *nvrtc = nullptr;
@@ -293,7 +293,7 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
   return image;
 }
 
-/// Whether compilation chooses what `options` leaves open of a plan.
+/// Whether compilation chooses the fields of a plan that `options` leave open.
 static bool choosesOpenFields(const Source &source, const CompileOptions &options) {
   // The backward pass has one schedule for now.
   if (source.variant)
@@ -321,10 +321,10 @@ std::string attune::driver::featuresOf(const KernelImage &image) {
   return ordered_json::parse(image.planJson).value("features", "");
 }
 
-/// Precondition: checkImage, where it comes from the cache.
+/// Precondition: an image from the cache has passed checkImage.
 Plan attune::driver::planOf(const KernelImage &image) { return planOfFields(ordered_json::parse(image.planJson)); }
 
-/// What an image from the cache has in common with the request besides the key: a file may hold anything.
+/// Checks that an image from the cache fits the request. An equal key is not enough, as the file may be corrupt.
 static Expected<void> checkImage(const KernelImage &image, const Source &source, const CompileOptions &options,
                                  const Target &target) {
   if (image.arch != target.arch)
@@ -339,21 +339,21 @@ static Expected<void> checkImage(const KernelImage &image, const Source &source,
   return checkPlanJson(image.planJson);
 }
 
-/// Local memory of a thread for spilled registers that costs a kernel nothing: ptxas spills some words of every large
-/// float32 kernel, and plans that spill up to these are as quick as plans that spill none (docs/log/registers.md).
+/// The bytes of spilled registers that have no measurable cost. ptxas spills some words in every large float32 kernel,
+/// and plans with spills up to this limit are as fast as plans without spills (docs/log/registers.md).
 static constexpr int harmlessSpillBytes(DType dtype) { return dtype == DType::F32 ? 72 : 0; }
 
-/// Ops of score and mask for an element up to which several plans are compiled to find one that does not spill. NVRTC
-/// takes seconds for a kernel of more, as it unrolls the elements of a thread.
+/// Upper limit of the ops of score and mask for compiling several plans to find one without spills. NVRTC takes seconds
+/// for a larger kernel, as it unrolls the loop over a thread's elements.
 static constexpr size_t mostOpsOfSeveralPlans = 64;
 
-/// Whether the cost model's first plan stands without a look at its kernel.
+/// Whether the cost model's first plan is used even if its kernel spills.
 static bool settlesByModel(const Source &source, const CompileOptions &options, const Target &target) {
   Expected<size_t> ops = opsOfElement(source, options, target);
   return ops && *ops > mostOpsOfSeveralPlans;
 }
 
-/// `image` with the reason why it is taken although it spills.
+/// `image` with the reason why this plan was chosen although it spills.
 static KernelImage spillingBecause(KernelImage image, std::string reason) {
   ordered_json plan = ordered_json::parse(image.planJson);
   plan["spills"] = std::move(reason);
@@ -361,11 +361,12 @@ static KernelImage spillingBecause(KernelImage image, std::string reason) {
   return image;
 }
 
-/// The image of the best plan whose kernel keeps everything in registers. The cost model estimates registers; the cubin
-/// knows. A plan that spills more than is harmless gives way to the next one of the ranking that leaves more registers
-/// free by the same estimate, until two of those in a row have as much local memory: then it holds arrays of the math
-/// functions, which no plan avoids. No other one is compiled where settlesByModel. The image's plan lists what was
-/// compiled, and says why a plan that spills was taken.
+/// The image of the best-ranked plan whose kernel does not spill. The cost model only estimates registers; the cubin
+/// has the actual number. If a plan spills more than harmlessSpillBytes, the next plan of the ranking with more free
+/// registers, by the model's estimate, is compiled, up to four plans in all. The search also ends when two further
+/// plans in a row have the same local memory: then local memory holds arrays of math functions, which no plan avoids.
+/// If settlesByModel, only the first plan is compiled. The image's JSON plan lists the compiled plans, and the reason
+/// if the chosen plan spills.
 static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
                                          double traceMilliseconds) {
   constexpr size_t maxAttempts = 4;
@@ -433,8 +434,8 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
   return spillingBecause(std::move(*best), std::move(reason));
 }
 
-/// The same, with the plans of the kernels for few queries, where the schedule is open. `ahead`, if given, takes their
-/// images, which are compiled at the same time.
+/// settleImage, with the plans of kernels for few queries added to the JSON plan if the schedule is open. If `ahead` is
+/// given, the images of these kernels are compiled in parallel and stored there.
 static Expected<KernelImage> settleWithFewQueries(const Source &source, const CompileOptions &options,
                                                   const Target &target, double traceMilliseconds,
                                                   PlanImages *ahead = nullptr) {
@@ -456,7 +457,8 @@ static Expected<KernelImage> settleWithFewQueries(const Source &source, const Co
   return image;
 }
 
-/// The key of an image by its plan, where fields of that were chosen; else "", as its request's key says all.
+/// A second cache key of an image, with all fields of its plan fixed. "" if no field was chosen, as the request's key
+/// is complete then.
 static std::string entryKeyOf(const KernelImage &image, const Source &source, const CompileOptions &options,
                               const Target &target) {
   if (!choosesOpenFields(source, options))
@@ -467,8 +469,8 @@ static std::string entryKeyOf(const KernelImage &image, const Source &source, co
 
 static bool usesCache(const CompileOptions &options) { return options.useCache && !options.printAfterAll; }
 
-/// The image whose schedule compile() settles on, where it has a choice and does not settle by the model. Without NVRTC
-/// nothing can be compiled, and the cost model's first choice stands.
+/// The image that compile() would choose, if the choice depends on compiled kernels. nullopt if there is no choice, if
+/// the cost model alone decides, or if nothing can be compiled without NVRTC; the cost model's first plan is then used.
 static std::optional<KernelImage> settledChoice(const Source &source, CompileOptions options, const Target &target) {
   if (!target.isCuda() || !choosesSchedule(source, options) || settlesByModel(source, options, target))
     return std::nullopt;
@@ -477,13 +479,13 @@ static std::optional<KernelImage> settledChoice(const Source &source, CompileOpt
   return image ? std::optional(std::move(*image)) : std::nullopt;
 }
 
-/// `options` with the schedule that compile() settles on, so that every stage shows the same kernel.
+/// `options` with the schedule that compile() would choose, so that every stage shows the same kernel.
 static CompileOptions settledOptions(const Source &source, const CompileOptions &options, const Target &target) {
   std::optional<KernelImage> image = settledChoice(source, options, target);
   return image ? withPlan(options, planOf(*image)) : options;
 }
 
-/// The kernel of CUDA that was edited, with the plan of the text it was edited from.
+/// The image of edited CUDA text, with the plan of the text from which it was edited.
 static Expected<KernelImage> imageOfEdited(const Source &source, const CompileOptions &options, const Target &target) {
   CompileOptions generated = options;
   generated.cuda.reset();
@@ -492,7 +494,7 @@ static Expected<KernelImage> imageOfEdited(const Source &source, const CompileOp
   return buildImage(source, generated, target, 0);
 }
 
-/// A kernel from an image, with its module loaded.
+/// The kernel of an image, with its module loaded.
 static Expected<Kernel> loadImage(KernelImage image, const Target &target) {
   if (!target.isCuda())
     return loadHostImage(std::move(image));
@@ -504,7 +506,7 @@ static Expected<Kernel> loadImage(KernelImage image, const Target &target) {
   return kernel;
 }
 
-/// The first look at NVRTC or the host's features takes milliseconds, which are not the variant's.
+/// Loads NVRTC or detects the host's features, so that these milliseconds do not count as the variant's compile time.
 static void openCompiler(const Target &target) {
   if (target.isCuda())
     (void)bool(Nvrtc::get());
@@ -512,7 +514,8 @@ static void openCompiler(const Target &target) {
     hostKey();
 }
 
-/// Where a kernel is in memory: the device, and what beside the key decides on its alternatives.
+/// The second key of the in-memory cache: the device, and everything besides the cache key on which alternatives
+/// depend.
 static std::string memoryPlace(const CompileOptions &options, const Target &target, bool alternatives) {
   std::string place = target.isCuda() ? fmt::format("cuda:{}", target.device) : "cpu";
   if (!alternatives)
@@ -524,7 +527,7 @@ static std::string memoryPlace(const CompileOptions &options, const Target &targ
   return place;
 }
 
-/// `kernel`, which prepares more sizes by compiling again with these, too.
+/// `kernel`, with a Kernel::prepare that compiles again with the additional sizes.
 static Kernel preparing(const Kernel &kernel, const Source &source, const CompileOptions &options,
                         const Target &target) {
   return kernel.withPrepare([variant = source.variant ? std::optional(*source.variant) : std::nullopt,
@@ -536,7 +539,8 @@ static Kernel preparing(const Kernel &kernel, const Source &source, const Compil
   });
 }
 
-/// A kernel with its alternatives, by `settle` where it is in no cache; `ahead` holds what settle has compiled beside it.
+/// The kernel of a request, with its alternatives. `settle` compiles the image if it is in no cache; `ahead` holds
+/// images of alternatives that `settle` has compiled in parallel.
 template <typename Settle>
 static Expected<Kernel> kernelOf(const Source &source, const CompileOptions &options, const Target &target,
                                  bool alternatives, Settle &&settle, PlanImages *ahead = nullptr) {
@@ -595,7 +599,7 @@ Expected<Kernel> attune::driver::compileSource(const Source &source, const Compi
       return backward;
     kernel = kernel->withBackward(std::move(*backward));
   }
-  // The probability is no part of the key: it belongs to the handle.
+  // The dropout probability is a launch value, so it is stored in the handle and is not a part of the key.
   if (source.variant && source.variant->hasDropout())
     return kernel->withDropout(source.variant->dropoutProbability());
   return kernel;
@@ -646,7 +650,7 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
     return Error{fmt::format("stage {} is not made from {}, which takes the place of the CUDA; emit ptx, cubin or sass",
                              name(stage), options.cuda->file)};
   std::string disassembler;
-  if (stage == Stage::Sass) { // before NVRTC takes its seconds
+  if (stage == Stage::Sass) { // fail before NVRTC takes seconds
     Expected<std::string> found = findDisassembler();
     if (!found)
       return found.error();
@@ -682,13 +686,13 @@ static Expected<std::string> emitSource(const Source &source, const CompileOptio
 }
 
 namespace {
-/// Why compile() passes over the candidates that fit. `here` is the chosen plan as ranked for the sizes that are
-/// explained, `own` the ranking for those that compile() ranks for.
+/// The reason why compile() does not choose a candidate plan. `here` is the chosen plan in the ranking for the
+/// explained sizes; `own` is the ranking for the sizes that compile() assumes.
 struct PassedOver {
   RankedPlan here;
   const std::vector<RankedPlan> &own;
-  ordered_json attempts;           ///< "attempts" of the settled image's plan
-  std::optional<TunedSizes> tuned; ///< what was measured for these sizes
+  ordered_json attempts;           ///< "attempts" in the JSON plan of the chosen image
+  std::optional<TunedSizes> tuned; ///< measurements for the explained sizes
 
   const MeasuredPlan *measured(const RankedPlan &candidate) const {
     if (!tuned)
@@ -727,7 +731,7 @@ private:
 };
 } // namespace
 
-/// What was measured for the class of `sizes`; nothing where compile() would not ask for it.
+/// The measurements for the class of `sizes`; nullopt where compile() would not use measurements.
 static std::optional<TunedSizes> measuredFor(const Source &source, const CompileOptions &options, const Target &target,
                                              const ProblemSizes &sizes, const Lowered &forCompile) {
   if (options.tuning == Tuning::Off || !leavesScheduleOpen(source, options) || !forCompile.request)
@@ -737,7 +741,7 @@ static std::optional<TunedSizes> measuredFor(const Source &source, const Compile
   return key ? TunedPlans::of(options).find(*key, SizeClass::of(sizes)) : std::nullopt;
 }
 
-/// The best plan, where it comes from, and what is another than here.
+/// The best measured plan as JSON, with its origin and the differences between that environment and this one.
 static ordered_json measuredJson(const TunedSizes &tuned) {
   const Provenance &from = tuned.provenance;
   ordered_json differs = ordered_json::array();
@@ -768,7 +772,7 @@ static Expected<std::string> explainSource(const Source &source, const CompileOp
     return ranked.error();
   if (ranked->empty() || !ranked->front().accepted())
     return Error{"no schedule fits; raise the SRAM budget or fix fewer schedule fields"};
-  // A kernel serves every size, so compile() ranks for sizes of its own.
+  // A kernel serves every size, so compile() ranks plans for default sizes instead of the explained ones.
   Lowered forCompile;
   const std::optional<KernelImage> settled = settledChoice(source, options, target);
   Expected<std::vector<RankedPlan>> own = rank(source, options, target, {}, forCompile);

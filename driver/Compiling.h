@@ -13,26 +13,26 @@
 
 namespace attune::driver {
 
-/// compileImage for either form of source.
+/// compileImage for a variant or for IR text.
 Expected<KernelImage> imageOfSource(const Source &source, const CompileOptions &options, const Target &target);
-/// compile for either form of source.
+/// compile for a variant or for IR text.
 Expected<Kernel> compileSource(const Source &source, const CompileOptions &options, const Target &target);
-/// The kernel of an image that imageOfSource gave for the same arguments: that of the memory cache, where it is there.
+/// The kernel of an image that imageOfSource returned for the same arguments, from the memory cache if it is there.
 Expected<Kernel> kernelOfImage(KernelImage image, const Source &source, const CompileOptions &options,
                                const Target &target);
 
-/// Whether the whole schedule of `source` is open: only then do measured plans and sizes to prepare for count.
+/// Whether no field of the schedule of `source` is fixed. Measured plans and options.shapes apply only then.
 bool leavesScheduleOpen(const Source &source, const CompileOptions &options);
 
-/// The plan that an image was made with.
+/// The plan with which an image was compiled.
 Plan planOf(const KernelImage &image);
-/// What the cost model reads of its program (planFeatures); "" where its source held a schedule.
+/// The features of an image's program that the cost model uses (planFeatures); "" where the source text had a schedule.
 std::string featuresOf(const KernelImage &image);
 
 /// `options` with every field of the schedule fixed.
 CompileOptions withPlan(CompileOptions options, const Plan &plan);
 
-/// work(i) for i in [0, count), in that order, on as many threads as there are cores.
+/// Calls work(i) for each i in [0, count), started in this order, on as many threads as there are cores.
 template <typename Work> void onAllCores(size_t count, Work &&work) {
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
   ThreadPool(unsigned(std::clamp<size_t>(count, 1, cores))).run(count, 0, [&](size_t i, void *) { work(i); });

@@ -1,4 +1,4 @@
-//===- Counters.cpp - What the hardware counts of a launch -------------------===//
+//===- Counters.cpp - Memory traffic of a launch by hardware counters --------===//
 
 #include "driver/Counters.h"
 
@@ -30,10 +30,10 @@ static constexpr Counter counters[] = {
     {"dram__bytes_write.sum", &CountedBytes::hbmWrittenBytes, 1},
     {"gpu__time_duration.sum", &CountedBytes::microseconds, 1e-3}, // nanoseconds
 };
-/// Of the timer's kernel, which reads other memory until level 2 has nothing of the launch before it.
+/// Counters of the timer's kernel, which reads other memory until L2 holds nothing of the previous launch.
 static constexpr Counter evictionCounters[] = {{"dram__bytes_write.sum", &CountedBytes::hbmWrittenBytes, 1}};
 
-/// The fields of a line: "a","b, c","1,234".
+/// The fields of a CSV line such as "a","b, c","1,234".
 static std::vector<std::string> fieldsOf(const std::string &line) {
   std::vector<std::string> fields(1);
   bool quoted = false;
@@ -48,7 +48,7 @@ static std::vector<std::string> fieldsOf(const std::string &line) {
   return fields;
 }
 
-/// `wanted` of what ncu --csv --print-units base printed.
+/// Parses the counters `wanted` from the output of ncu --csv --print-units base.
 static Expected<CountedBytes> parse(const std::string &csv, std::span<const Counter> wanted) {
   CountedBytes counted;
   std::vector<const char *> missing;
@@ -59,7 +59,7 @@ static Expected<CountedBytes> parse(const std::string &csv, std::span<const Coun
     const size_t end = std::min(csv.find('\n', begin), csv.size());
     const std::vector<std::string> fields = fieldsOf(csv.substr(begin, end - begin));
     begin = end + 1;
-    // What the program itself prints stands before the table.
+    // The table starts after the output of the program itself.
     if (const auto at = std::ranges::find(fields, "Metric Name"); at != fields.end()) {
       name = size_t(at - fields.begin());
       value = size_t(std::ranges::find(fields, "Metric Value") - fields.begin());
@@ -71,7 +71,7 @@ static Expected<CountedBytes> parse(const std::string &csv, std::span<const Coun
       if (fields[name] != counter.metric)
         continue;
       std::string number = fields[value];
-      std::erase(number, ','); // of thousands
+      std::erase(number, ','); // thousands separators
       char *rest = nullptr;
       const double read = std::strtod(number.c_str(), &rest);
       if (number.empty() || *rest)
@@ -87,7 +87,8 @@ static Expected<CountedBytes> parse(const std::string &csv, std::span<const Coun
 
 Expected<CountedBytes> attune::driver::readCounters(const std::string &csv) { return parse(csv, counters); }
 
-/// `wanted` of the launch of the kernel `symbol` behind `skipped` others; `options` are ncu's.
+/// The counters `wanted` of one launch of the kernel `symbol`, after `skipped` earlier launches. `options` are passed
+/// to ncu.
 static Expected<CountedBytes> countLaunch(const std::vector<std::string> &command, const std::string &symbol,
                                           int skipped, std::span<const Counter> wanted,
                                           const std::vector<std::string> &options) {
@@ -123,7 +124,7 @@ Expected<CountedBytes> attune::driver::countBytes(const std::vector<std::string>
 }
 
 Expected<double> attune::driver::countLeftBytes(const std::vector<std::string> &command, int launchesBefore) {
-  // ncu would empty level 2 itself, and count nothing.
+  // By default ncu flushes L2 before the kernel, which would leave nothing to count.
   Expected<CountedBytes> behind =
       countLaunch(command, timerKernel, launchesBefore + 2, evictionCounters, {"--cache-control", "none"});
   return behind ? Expected<double>(behind->hbmWrittenBytes) : behind.error();

@@ -1,9 +1,9 @@
-//===- Counters.h - What the hardware counts of a launch ---------------------===//
+//===- Counters.h - Memory traffic of a launch by hardware counters ----------===//
 //
 //     Expected<CountedBytes> counted = countBytes({"/usr/bin/attune", "run", "causal", ...}, "causal");
-//     counted->readBytes                             // beside PlanCost::readBytes
+//     counted->readBytes                             // to compare with PlanCost::readBytes
 //
-// By Nsight Compute's command line, ncu, which replays a launch with an empty level-2 cache.
+// Counters are read by ncu, the command line of Nsight Compute, which replays a launch with an empty L2 cache.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,25 +15,26 @@
 
 namespace attune::driver {
 
-/// Of one launch.
+/// The counters of one launch.
 struct CountedBytes {
   double readBytes = 0;       ///< from L2 to the multiprocessors
-  double writtenBytes = 0;    ///< from there to L2
+  double writtenBytes = 0;    ///< from the multiprocessors to L2
   double hbmReadBytes = 0;    ///< from memory to L2
-  double hbmWrittenBytes = 0; ///< from L2 to memory, until the kernel's end: lines that are then still in L2 not
+  double hbmWrittenBytes = 0; ///< from L2 to memory until the kernel ends, without lines that are still in L2 then
   double microseconds = 0;
 };
 
-/// Counts the third launch of the kernel `symbol` by `command`, whose first word is the program's path. Errors: no ncu;
-/// ncu's own words where it fails, as without permission to read counters; no such launch.
+/// Runs `command`, whose first word is the program's path, and counts its third launch of the kernel `symbol`. Errors:
+/// ncu is not installed; ncu fails, for example without permission to read counters (the error has ncu's message);
+/// there is no such launch.
 Expected<CountedBytes> countBytes(const std::vector<std::string> &command, const std::string &symbol);
 
-/// The bytes that a launch by `command` leaves in L2 and that go to memory later: what is written to memory while the
-/// timer's kernel (LaunchTimer) empties L2 behind it. `command` times `launchesBefore` launches of others first. Errors:
-/// as countBytes; `command` times fewer than three launches more.
+/// The bytes that a launch by `command` leaves in L2 and that are written to memory later: the bytes written to memory
+/// while the timer's kernel (LaunchTimer) evicts L2 after the launch. `command` first times `launchesBefore` launches
+/// of other kernels. Errors: those of countBytes; `command` times fewer than three launches after these.
 Expected<double> countLeftBytes(const std::vector<std::string> &command, int launchesBefore = 0);
 
-/// What ncu --csv --print-units base printed of countBytes' kernel.
+/// Parses the output of ncu --csv --print-units base for the kernel of countBytes.
 Expected<CountedBytes> readCounters(const std::string &csv);
 
 } // namespace attune::driver

@@ -1,4 +1,4 @@
-//===- Disassemble.cpp - The instructions of a cubin ------------------------===//
+//===- Disassemble.cpp - Disassembly of a cubin by nvdisasm ------------------===//
 
 #include "driver/Disassemble.h"
 

@@ -1,4 +1,4 @@
-//===- Disassemble.h - The instructions of a cubin --------------------------===//
+//===- Disassemble.h - Disassembly of a cubin by nvdisasm --------------------===//
 #pragma once
 
 #include "attune/Error.h"
@@ -11,7 +11,7 @@ namespace attune::driver {
 /// The path of nvdisasm (ToolkitProgram.h), or an error that says how to install it.
 Expected<std::string> findDisassembler();
 
-/// What `nvdisasm --print-code` says of a cubin. Errors: its own words where it fails.
+/// The output of `nvdisasm --print-code` for a cubin. Errors: the message of nvdisasm where it fails.
 Expected<std::string> disassemble(const std::string &disassembler, std::span<const char> cubin);
 
 } // namespace attune::driver

@@ -1,7 +1,7 @@
 //===- EditedCuda.h - CUDA that was emitted and then edited by hand ---------===//
 //
-// A launch passes what the generated text takes: its kernels, struct Params, threads of a block and plan. Everything
-// else may be edited.
+// A launch passes arguments as the generated text expects them. Edited text must therefore keep the kernels' names and
+// parameters, struct Params, the threads of a block, and the plan. Everything else may be edited.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace attune::driver {
 
-/// Compares what stands in the text with `generated`, whose kernels are `entries`. White space and comments do not
-/// count, apart from the comment at the top that names variant, plan and block: those of its lines that are still there
-/// have to be the generated ones.
+/// Checks that the edited text keeps the parts of `generated` that a launch depends on. `entries` are the kernels of
+/// `generated`. White space and comments are ignored, except for the comment at the top that names variant, plan and
+/// block: lines of this comment may be deleted, but not changed.
 Expected<void> checkEditedCuda(const IrText &edited, const std::string &generated,
                                const std::vector<KernelEntry> &entries);
 
-/// Compares the parameters of the compiled kernels with what a launch packs.
+/// Checks that the parameters of the compiled kernels have the sizes that a launch packs.
 Expected<void> checkEditedCubin(const IrText &edited, const KernelImage &image);
 
 } // namespace attune::driver

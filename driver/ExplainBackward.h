@@ -1,4 +1,4 @@
-//===- ExplainBackward.h - What the model says of a backward pass --------------===//
+//===- ExplainBackward.h - The cost model's analysis of a backward pass, as JSON ===//
 //
 //     {"variant", "arch", "dtype", "headDim", "headDimV", "pass": "backward", "costModelVersion",
 //      "sizes": {"batch", "heads", "headsKv", "queries", "keys"}, "text",
@@ -7,7 +7,8 @@
 //      "forward": {"text", "hbmBytes", "microseconds", "savingMicroseconds"},
 //      "values": [{"value", "saved", "bytes", "microsecondsGained", "reason"}]}
 //
-// "microsecondsGained" of a value where the model has a choice: by saving it, of forward and backward together.
+// "microsecondsGained" is the time of forward and backward pass together that saving the value gains; it is absent
+// where there is no choice.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,7 +17,7 @@
 
 namespace attune::driver {
 
-/// Of a source whose gradients `options` ask for.
+/// The analysis for `source`. Precondition: `options` request gradients.
 Expected<std::string> explainBackward(const Source &source, const CompileOptions &options, const Target &target,
                                       const ProblemSizes &sizes, std::shared_ptr<const TileMap> tiles);
 

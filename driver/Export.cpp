@@ -35,7 +35,7 @@ bool isIdentifier(std::string_view text) {
   });
 }
 
-/// Keywords of C99 and C++17 that isIdentifier allows, and macros that headers or compilers define.
+/// Whether `text` is reserved: a keyword of C99 or C++17, or a macro that headers or compilers define.
 bool isTaken(std::string_view text) {
   static const std::set<std::string_view> words = {"alignas",      "alignof",  "and",           "and_eq",
                                                    "asm",          "auto",     "bitand",        "bitor",
@@ -65,22 +65,23 @@ bool isTaken(std::string_view text) {
   return words.contains(text);
 }
 
-/// "grads.slopes" is grads_slopes in C.
+/// The name of an operand as a C identifier: "grads.slopes" becomes grads_slopes.
 std::string withoutDots(std::string name) {
   std::ranges::replace(name, '.', '_');
   return name;
 }
 
-/// A member's name for what the variant or the kernel calls `name`.
+/// The name of the struct member for the tensor, scalar or operand `name`.
 std::string memberOf(const std::string &name) { return isTaken(name) ? name + "_" : withoutDots(name); }
 
-/// A string literal. Octal escapes end after three digits, so that no digit that follows joins one.
+/// `text` as a C string literal. Octal escapes have three digits, so that a following digit is not a part of the
+/// escape.
 std::string literal(std::string_view text) {
   std::string result = "\"";
   for (unsigned char c : text) {
     if (c == '"' || c == '\\')
       result += {'\\', char(c)};
-    else if (c < 32 || c > 126 || c == '?') // no trigraphs
+    else if (c < 32 || c > 126 || c == '?') // '?' is escaped to avoid trigraphs
       result += fmt::format("\\{:03o}", c);
     else
       result += char(c);
@@ -88,7 +89,7 @@ std::string literal(std::string_view text) {
   return result + "\"";
 }
 
-/// For a comment: nothing of it ends the comment.
+/// `text` for a C comment, without characters that could end the comment.
 std::string commentText(std::string_view text) {
   std::string result;
   for (char c : text)
@@ -107,19 +108,19 @@ std::string_view elementType(DType dtype) {
   case DType::Bool:
     return "uint8_t";
   default:
-    return "void"; // C has no type of 16-bit floats
+    return "void"; // C has no 16-bit float type
   }
 }
 
 //===----------------------------------------------------------------------===//
-// Members of the header's arguments
+// Members of the struct of arguments in the header
 //===----------------------------------------------------------------------===//
 
-/// Axes of known names and the members for their extents, in the header's order.
+/// Axes with fixed member names for their extents, in the order of the header.
 constexpr std::pair<std::string_view, const char *> knownExtents[] = {
     {"b", "batch"}, {"h", "heads"}, {"hkv", "heads_kv"}, {"q", "query_length"}, {"k", "key_length"}};
 
-/// The member for the extent of an axis.
+/// The name of the member for the extent of an axis.
 std::string extentMember(const std::string &axis) {
   for (auto [name, member] : knownExtents)
     if (axis == name)
@@ -127,13 +128,13 @@ std::string extentMember(const std::string &axis) {
   return memberOf(axis);
 }
 
-/// An axis' place among those of the launch, or -1.
+/// The index of an axis among the axes of the launch, or -1.
 int axisNumber(const std::vector<std::string> &axes, std::string_view name) {
   const auto found = std::find(axes.begin(), axes.end(), name);
   return found == axes.end() ? -1 : int(found - axes.begin());
 }
 
-/// `axes` in the header's order: those of known names, then the others as they come.
+/// `axes` in the order of the header: axes in knownExtents first, then the others in their given order.
 std::vector<std::string> inHeaderOrder(const std::vector<std::string> &axes) {
   std::vector<std::string> ordered;
   for (auto [name, member] : knownExtents)
@@ -147,7 +148,7 @@ std::vector<std::string> inHeaderOrder(const std::vector<std::string> &axes) {
 
 std::string stridesMember(const OperandParam &operand) { return withoutDots(operand.name) + "_strides"; }
 
-/// The captured tensor that an operand has the shape of, as its gradient has; nothing for any other.
+/// The captured tensor whose shape an operand has, as a gradient of a captured tensor does; nullopt for other operands.
 std::optional<std::string> shapedAs(const OperandParam &operand) {
   for (const AxisParam &axis : operand.axes)
     if (const std::optional<TensorDimension> of = tensorDimension(axis.name))
@@ -155,10 +156,11 @@ std::optional<std::string> shapedAs(const OperandParam &operand) {
   return std::nullopt;
 }
 
-/// Strides that the header has: of a tiled operand, the last one is 1.
+/// The number of strides that the header has for an operand. The last stride of a tiled operand is always 1 and
+/// omitted.
 int strideCount(const OperandParam &operand) { return operand.rank() - int(operand.isTiled()); }
 
-/// "query_length" or, of a fixed size, "head_dim"
+/// The extent of an axis for a comment: "query_length", or "head_dim" for a fixed extent.
 std::string extentText(const KernelSignature &signature, const AxisParam &axis) {
   if (axis.size == 0)
     return axis.by == 1 ? extentMember(axis.name) : fmt::format("ceil({} / {})", extentMember(axis.name), axis.by);
@@ -167,13 +169,13 @@ std::string extentText(const KernelSignature &signature, const AxisParam &axis) 
   return axis.name == "dv" && axis.size == signature.headDimV ? "head_dim_v" : fmt::format("{}", axis.size);
 }
 
-/// "const void *q;"
+/// The declaration of the member for an operand: "const void *q;".
 std::string declarationOf(const OperandParam &operand) {
   return fmt::format("{}{} *{};", operand.role == OperandRole::In ? "const " : "",
                      operand.isTiled() ? "void" : elementType(operand.dtype), memberOf(operand.name));
 }
 
-/// "[batch, heads, query_length], natural logarithm; null where not wanted"
+/// The comment for an operand: "[batch, heads, query_length], natural logarithm; null where not wanted".
 std::string contentOf(const KernelSignature &signature, const OperandParam &operand) {
   std::vector<std::string> extents;
   for (const AxisParam &axis : operand.axes)
@@ -193,10 +195,10 @@ std::string contentOf(const KernelSignature &signature, const OperandParam &oper
 }
 
 //===----------------------------------------------------------------------===//
-// The tables
+// Tables for Launcher.c
 //===----------------------------------------------------------------------===//
 
-/// The place of what has a name among its kind, or -1.
+/// The index of the entry of `params` named `name`, or -1.
 template <typename Param> int numberOf(const std::vector<Param> &params, std::string_view name) {
   for (size_t i = 0; i < params.size(); ++i)
     if (params[i].name == name)
@@ -204,7 +206,7 @@ template <typename Param> int numberOf(const std::vector<Param> &params, std::st
   return -1;
 }
 
-/// A row of a count_table.
+/// A row of a count_table: one axis of an operand, of a grid or of a workspace tensor.
 std::string countRow(const KernelSignature &signature, const std::vector<std::string> &axes, const AxisParam &axis) {
   const std::optional<TensorDimension> of = tensorDimension(axis.name);
   return fmt::format("{{{}, {}, {}, {}, {}, {}}}", axis.size ? -1 : axisNumber(axes, axis.name),
@@ -212,7 +214,7 @@ std::string countRow(const KernelSignature &signature, const std::vector<std::st
                      literal(wordsFor(axis).extent));
 }
 
-/// The axes whose extents a launch passes, and the operands.
+/// The tables of the axes whose extents a launch passes, and of the operands.
 std::string operandTables(const KernelSignature &signature) {
   const std::vector<std::string> axes = signature.axes();
   std::string extents, operands;
@@ -242,10 +244,10 @@ std::string tableOf(const LinearIndex &index) {
                      fmt::join(index.extents, ", "));
 }
 
-/// "tensor_3_indices", or "NULL" for an empty table.
+/// A reference to a table, such as "tensor_3_indices", or "NULL" for an empty table.
 std::string reference(bool any, std::string name) { return any ? std::move(name) : "NULL"; }
 
-/// The captured tensors, and before them the indices and guards that they refer to.
+/// The table of captured tensors, after the tables of indices and guards that it refers to.
 std::string tensorTables(const KernelSignature &signature) {
   std::string before, rows;
   for (size_t t = 0; t < signature.tensors.size(); ++t) {
@@ -278,11 +280,12 @@ std::string tensorTables(const KernelSignature &signature) {
   return before + "static const tensor_table tensors[] = {" + rows + ";\n";
 }
 
-/// CUtensorMapDataType and CUtensorMapSwizzle of cuda.h.
+/// Values of CUtensorMapDataType and CUtensorMapSwizzle in cuda.h.
 int mapType(DType dtype) { return dtype == DType::F32 ? 7 : dtype == DType::BF16 ? 9 : 6; }
 int mapSwizzle(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : 1; }
 
-/// The cubin as words: shorter than bytes, and aligned as the driver wants it.
+/// The cubin as an array of 64-bit words, which is shorter text than bytes and has the alignment that the driver
+/// requires.
 std::string cubinTable(const KernelImage &image) {
   std::string text = fmt::format("static const uint64_t cubin_{}[] = {{", image.arch);
   for (size_t at = 0; at < image.binary.size(); at += 8) {
@@ -294,7 +297,7 @@ std::string cubinTable(const KernelImage &image) {
   return text + ";\n";
 }
 
-/// Axes of a grid or of a tensor in the workspace.
+/// The table of the axes of a grid or of a workspace tensor.
 std::string countTable(const KernelSignature &signature, std::string_view table,
                        const std::vector<AxisParam> &counted) {
   const std::vector<std::string> axes = signature.axes();
@@ -307,7 +310,7 @@ std::string countTable(const KernelSignature &signature, std::string_view table,
   return fmt::format("static const count_table {}[] = {{{};\n", table, rows);
 }
 
-/// What sizes leave a kernel out.
+/// The table of the bounds under which a launch skips a kernel.
 std::string boundTable(const KernelSignature &signature, std::string_view table,
                        const std::vector<ExtentBound> &bounds) {
   const std::vector<std::string> axes = signature.axes();
@@ -325,7 +328,8 @@ int workspaceCount(const KernelSignature &signature) {
   return int(std::ranges::count(signature.operands, OperandRole::Workspace, &OperandParam::role));
 }
 
-/// "map_of_workspace, 0": what a tensor map is of. Those of the workspace come behind the other operands.
+/// The tensor of a tensor map as two initialisers: "map_of_workspace, 0". Workspace operands come after all others, so
+/// their index is counted from the first workspace operand.
 std::string mappedTensor(const KernelSignature &signature, const TensorMapParam &map) {
   if (map.captured)
     return fmt::format("map_of_captured, {}", numberOf(signature.tensors, map.tensor));
@@ -337,7 +341,7 @@ std::string mappedTensor(const KernelSignature &signature, const TensorMapParam 
                          : fmt::format("map_of_workspace, {}", number - passed);
 }
 
-/// What one image's row refers to.
+/// The tables to which the row of one image refers.
 std::string imageTables(const KernelImage &image) {
   const KernelSignature &signature = image.signature;
   std::string text = cubinTable(image), entries, workspaces, maps;
@@ -397,7 +401,7 @@ std::string imageRow(const KernelImage &image) {
                      pattern ? pattern->columns : 1);
 }
 
-/// The arguments that a launch takes, without what its kernels keep in the workspace and what their schedules add.
+/// The arguments of a launch: the signature without workspace operands and tensor maps.
 KernelSignature argumentsOf(KernelSignature signature) {
   std::erase_if(signature.operands, [](const OperandParam &operand) { return operand.role == OperandRole::Workspace; });
   signature.tensorMaps.clear();
@@ -410,7 +414,7 @@ KernelSignature argumentsOf(KernelSignature signature) {
 
 class Exporter {
 public:
-  /// `images` are those of one variant, the most specific architecture first.
+  /// `images` are kernels of one variant, the most specific architecture first.
   Exporter(std::vector<const KernelImage *> images, std::string name, float dropout)
       : images(std::move(images)), signature(argumentsOf(this->images.front()->signature)), axes(signature.axes()),
         name(std::move(name)), dropout(dropout) {}
@@ -451,7 +455,7 @@ private:
                                [&](std::string_view name) { return numberOf(signature.operands, name) >= 0; });
   }
 
-  /// What `text(axis)` gives for each axis in the header's order, with commas between them.
+  /// The results of `text(axis)` for each axis, in the order of the header, separated by commas.
   template <typename Text> std::string listOfAxes(Text text) const {
     std::vector<std::string> list;
     for (const std::string &axis : inHeaderOrder(axes))
@@ -459,7 +463,7 @@ private:
     return fmt::format("{}", fmt::join(list, ", "));
   }
 
-  /// The program in the header's first comment, up to the operands.
+  /// The example program in the header's first comment.
   std::string usage() const {
     constexpr size_t mostPerLine = 6;
     std::string operands;
@@ -475,7 +479,7 @@ private:
                        hasHeads ? "[B, H, S, D] " : "", operands);
   }
 
-  /// The header's first comments.
+  /// The comments at the start of the header.
   std::string introduction() const {
     return fmt::format("/* {} */\n", summary()) + named(R"(/*
  * Compile NAME.c as C99 or C++17 and link it. It opens the CUDA driver (libcuda.so.1) at the first call, so that nothing of CUDA is linked;
@@ -534,7 +538,7 @@ private:
     return members;
   }
 
-  /// Members of NAME_args that not every kernel has.
+  /// Members of NAME_args that only some kernels have.
   std::string ownMembers() const {
     std::string text;
     if (signature.dropout)
@@ -564,7 +568,7 @@ private:
     return text;
   }
 
-  /// `text` with this kernel's name for NAME.
+  /// `text` with NAME replaced by the kernel's name.
   std::string named(std::string_view text) const {
     std::string result;
     for (size_t at = 0;;) {
@@ -646,7 +650,7 @@ const char *NAME_error(void);
     return text + adapter() + functions();
   }
 
-  /// From NAME_args to what Launcher.c takes.
+  /// The C code that converts NAME_args to the argument struct of Launcher.c.
   std::string adapter() const {
     std::string text =
         fmt::format("/* What a problem points to. */\n"
@@ -677,7 +681,7 @@ const char *NAME_error(void);
     return text + "  return p;\n}\n\n";
   }
 
-  /// The adapter's statements for all but extents and operands.
+  /// The statements of the adapter for all members other than extents and operands.
   std::string otherArguments() const {
     std::string text;
     for (const char *member : {"workspace", "workspace_bytes", "stream"})
@@ -707,7 +711,7 @@ const char *NAME_error(void);
 
   std::string functions() const {
     const std::string problem = "  problem_lists lists;\n  const problem p = problem_of(args, &lists);\n";
-    // By numbers: an axis may have the name of anything here.
+    // Parameters have numbers instead of names of axes, which could equal other names in this function.
     auto parameter = [&](const std::string &axis) { return fmt::format("int64_t extent_{}", axisNumber(axes, axis)); };
     std::string text = fmt::format("void {0}_defaults({0}_args *args, {1}) {{\n  int64_t extents[{2}];\n"
                                    "  memset(args, 0, sizeof *args);\n",
@@ -750,15 +754,15 @@ const char *NAME_error(void);
   }
 
   std::vector<const KernelImage *> images;
-  KernelSignature signature; ///< of what all have in common
+  KernelSignature signature; ///< the arguments that all images share
   std::vector<std::string> axes;
   std::string name;
   float dropout;
 };
 
-constexpr int mostRank = 5; // most_rank of Launcher.c
+constexpr int mostRank = 5; // must equal most_rank in Launcher.c
 
-/// Whether operands and extents are members that C can have, each its own, of what a launch passes.
+/// Checks that operands and extents can be members of a C struct: valid, distinct names.
 Expected<void> checkOperands(const KernelImage &image) {
   const KernelSignature arguments = argumentsOf(image.signature);
   const std::vector<std::string> axes = arguments.axes();

@@ -4,8 +4,9 @@
 //     Expected<std::vector<ExportedFile>> files = exportKernel(images, {.name = "alibi"});
 //     // alibi.h, alibi.c, alibi.json, alibi.sm_80.cubin, alibi.sm_90a.cubin
 //
-// The .c file holds the cubins, the tables that a launch needs (KernelSignature and the facts of KernelImage, as data)
-// and Launcher.c, which is the same for every kernel: C99 and C++17, of the C library, pthreads and dlopen alone.
+// The .c file contains the cubins, the tables that a launch needs (KernelSignature and KernelImage, as data) and
+// Launcher.c, which is the same for every kernel. The file is both C99 and C++17 and needs only the C library, pthreads
+// and dlopen.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,9 +21,11 @@
 namespace attune {
 
 struct ExportOptions {
-  std::string name = {}; ///< prefix of files, types and functions; "": the variant's, with _ for what no identifier has
-  std::string suffix = {}; ///< behind it: "_backward"
-  float dropout = 0;       ///< probability that NAME_defaults writes
+  /// Prefix of files, types and functions. "" stands for the variant's name, with _ for characters that identifiers
+  /// lack.
+  std::string name = {};
+  std::string suffix = {}; ///< appended to the name: "_backward"
+  float dropout = 0;       ///< the dropout probability that NAME_defaults sets
 };
 
 struct ExportedFile {
@@ -30,9 +33,9 @@ struct ExportedFile {
   std::string content;
 };
 
-/// The files for kernels of one variant, pass, dtype and head dims, each for another CUDA architecture. Errors: a name that
-/// is not a C identifier, a CPU kernel, two for one architecture, kernels that take different arguments, operands that
-/// the header's struct cannot have as members.
+/// The files for kernels of one variant, pass, dtype and head dims, each for another CUDA architecture. Errors: the
+/// name is not a C identifier; a kernel is for the CPU; two kernels are for one architecture; the kernels take
+/// different arguments; names of operands cannot be members of the header's struct.
 Expected<std::vector<ExportedFile>> exportKernel(std::span<const KernelImage> images,
                                                  const ExportOptions &options = {});
 

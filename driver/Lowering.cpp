@@ -45,7 +45,8 @@ using namespace attune::driver;
 
 namespace {
 
-/// Contexts that no lowering uses at the moment. Never destroyed: a thread may compile while statics are.
+/// Contexts that no lowering uses at the moment. The pool is never destroyed, as a thread may still compile during the
+/// destruction of static objects.
 struct ContextPool {
   std::mutex mutex;
   std::vector<std::unique_ptr<MLIRContext>> idle;
@@ -87,7 +88,7 @@ private:
   std::unique_ptr<MLIRContext> held;
 };
 
-/// The file position inside a location, or nothing.
+/// The file position within a location; unknown if there is none.
 SourceLocation position(Location location) {
   SourceLocation result;
   location->walk([&](Location part) {
@@ -110,7 +111,7 @@ public:
           return success();
         }) {}
 
-  /// The first error, or one that says what failed without a diagnostic.
+  /// The first error, or a generic one if `failed` gave no diagnostic.
   Error error(std::string_view failed) const {
     return first ? *first : Error{fmt::format("{} failed without a diagnostic; please report this", failed)};
   }
@@ -121,7 +122,7 @@ private:
     if (text && error.where.file == text->file)
       error.excerpt = excerptOf(text->text, error.where);
     for (Diagnostic &note : diagnostic.getNotes()) {
-      // "see current operation" prints whole kernels.
+      // The note "see current operation" would print a whole kernel.
       std::string message = note.str();
       if (StringRef(message).starts_with("see current operation"))
         continue;
@@ -151,7 +152,7 @@ private:
 // Reading ops
 //===----------------------------------------------------------------------===//
 
-/// Those of a launch that have schedules.
+/// The kernels of a launch at stage sched.
 SmallVector<sched::KernelOp> scheduledKernels(ArrayRef<tile::LaunchedKernel> kernels) {
   SmallVector<sched::KernelOp> scheduled;
   for (const tile::LaunchedKernel &kernel : kernels)
@@ -160,7 +161,7 @@ SmallVector<sched::KernelOp> scheduledKernels(ArrayRef<tile::LaunchedKernel> ker
   return scheduled;
 }
 
-/// An attn op declares no operands: those of its forward pass are known.
+/// The signature of an attn op. The op declares no operands; a forward pass has known ones.
 KernelSignature signatureOf(attn::AttentionOp op) {
   KernelSignature signature = tile::signatureOf(op);
   signature.headDim = int(op.getHeadDim());
@@ -181,7 +182,7 @@ KernelSignature signatureOf(attn::AttentionOp op) {
   return signature;
 }
 
-/// What attn.attention, tile.kernel and sched.kernel have in common.
+/// The summary of an attn.attention, tile.kernel or sched.kernel.
 template <typename KernelLike> IrSummary summarize(KernelLike op, KernelSignature signature, Stage stage) {
   IrSummary summary;
   summary.stage = stage;
@@ -191,7 +192,7 @@ template <typename KernelLike> IrSummary summarize(KernelLike op, KernelSignatur
   return summary;
 }
 
-/// What a kernel's plan and marks say.
+/// The fields of a plan that are in a kernel's #tile.plan and its unit attributes.
 template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
   Plan plan;
   const tile::PlanAttr sizes = kernel.getPlan();
@@ -226,7 +227,8 @@ Plan planOf(tile::KernelOp kernel) {
   return plan;
 }
 
-/// Copies in loops over tiles are of rings of `stages`, those before them of Q's.
+/// The plan of a scheduled kernel. The rings of copies in loops over tiles give `stages`; the rings of copies before
+/// these loops give the stages of Q.
 Plan planOf(sched::KernelOp kernel) {
   Plan plan = sizesAndMarksOf(kernel);
   plan.producerWarps = int(kernel.getThreads() / 32) - plan.warps;
@@ -252,7 +254,7 @@ Plan planOf(sched::KernelOp kernel) {
 /// The kernels of a launch, of which the last completes the results.
 using LaunchedKernels = SmallVector<tile::LaunchedKernel>;
 
-/// The one whose schedule is that of the launch: the last that multiplies matrices, where one does.
+/// The main kernel, whose schedule represents the launch: the last kernel with matrix products, if there is one.
 template <typename KernelLike> KernelLike mainKernel(const LaunchedKernels &kernels) {
   auto multiplies = [](const tile::LaunchedKernel &kernel) {
     return kernel.op
@@ -268,7 +270,7 @@ template <typename KernelLike> KernelLike mainKernel(const LaunchedKernels &kern
   return cast<KernelLike>(kernels.back().op);
 }
 
-/// A launch is called after its tile.launch.
+/// The name of a launch: the title of its tile.launch, else the name of its kernel.
 std::string launchName(ModuleOp module, StringRef kernel) {
   for (auto launch : module.getOps<tile::LaunchOp>())
     return launch.getTitle().str();
@@ -296,7 +298,7 @@ Expected<IrSummary> summarizeKernels(ModuleOp module) {
   return summary;
 }
 
-/// The module's attention or kernels, at whatever stage.
+/// The summary of a module's attention or kernels, at any stage.
 Expected<IrSummary> summarizeModule(ModuleOp module) {
   auto attentions = llvm::to_vector(module.getOps<attn::AttentionOp>());
   const int kernels = int(llvm::count_if(module.getOps(), [](Operation &op) { return op.hasAttr("operands"); }));
@@ -314,7 +316,7 @@ Expected<IrSummary> summarizeModule(ModuleOp module) {
                position(module.getLoc())};
 }
 
-/// The parameter that a view, a slice of one or a tensor map is of.
+/// The name of the parameter behind a view, a slice of a view, or a tensor map.
 StringRef parameterOf(Value view) {
   Operation *definition = view.getDefiningOp();
   if (auto param = dyn_cast_or_null<tile::ParamOp>(definition))
@@ -322,7 +324,7 @@ StringRef parameterOf(Value view) {
   return isa_and_nonnull<sched::SliceOp, sched::TensorMapOp>(definition) ? parameterOf(definition->getOperand(0)) : "";
 }
 
-/// The operands to which kernels of a launch add.
+/// The operands to which kernels of a launch add atomically.
 llvm::StringSet<> addedOperands(const LaunchedKernels &kernels) {
   llvm::StringSet<> added;
   auto note = [&](Value view) { added.insert(parameterOf(view)); };
@@ -345,7 +347,7 @@ llvm::StringSet<> addedOperands(const LaunchedKernels &kernels) {
   return added;
 }
 
-/// What a launch starts.
+/// The entries of a launch, one for each kernel.
 std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
   std::vector<KernelEntry> entries;
   const llvm::StringSet<> added = addedOperands(kernels);
@@ -356,7 +358,8 @@ std::vector<KernelEntry> entriesOf(const LaunchedKernels &kernels) {
     entry.grid = tile::gridOf(kernel.op);
     entry.skippedIf = tile::boundsOf(kernel.op);
     entry.dependent = kernel.dependent;
-    // Of operands it takes the workspace alone, of others at most their extents; and what it leaves stays.
+    // A preparation kernel accesses no operand except workspace that no kernel adds to, so its results stay valid for
+    // further launches.
     entry.preparation = !holds<tile::ParamOp>(kernel.op->getRegion(0), [&](tile::ParamOp param) {
       const tile::OperandAttr operand = tile::findOperand(kernel.op, param.getName());
       return operand && (operand.getRole() != OperandRole::Workspace || added.contains(param.getName()));
@@ -386,7 +389,8 @@ Expected<void> runPasses(ModuleOp module, const IrText *text, AddPasses &&addPas
   return {};
 }
 
-/// The variant's JSON where the module has it. An attn op that was edited is no longer that variant.
+/// The variant's JSON in the module, or "". If an attn op was edited, it is no longer that variant, and the result is
+/// "".
 std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
   auto attr = module->getAttrOfType<attn::VariantAttr>(attn::variantAttr);
   if (!attr)
@@ -425,7 +429,8 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
   return attr.getJson().str();
 }
 
-/// What a launch can know about the variant's indices. IR text that names no variant clamps them, as loads of IR do.
+/// Adds the variant's indices that a launch can check. IR text without a variant has no checks; its loads clamp
+/// indices.
 void addIndices(const Variant &variant, KernelSignature &signature) {
   std::vector<std::string> gradients;
   for (const OperandParam &operand : signature.operands)
@@ -437,7 +442,7 @@ void addIndices(const Variant &variant, KernelSignature &signature) {
       if (tensor.name == variant.tensors()[i].name && tensor.rank == variant.tensors()[i].rank)
         tensor.indices = std::move(indices[i]);
 }
-/// The variant that the module names, and what it tells of the indices.
+/// Adds the variant that the module names, and its indices.
 void addVariant(ModuleOp module, IrSummary &summary) {
   summary.variantJson = variantJsonOf(module, summary);
   if (summary.variantJson.empty())
@@ -450,7 +455,7 @@ void addVariant(ModuleOp module, IrSummary &summary) {
 // Text
 //===----------------------------------------------------------------------===//
 
-/// `text` without ` loc(unknown)`, and without the alias that the printer gives to it. Quoted text is left alone.
+/// `text` without ` loc(unknown)`, and without the printer's alias for it. Quoted text is unchanged.
 std::string withoutUnknownLocations(StringRef text) {
   const StringRef definition = " = loc(unknown)\n";
   StringRef alias;
@@ -475,8 +480,8 @@ std::string withoutUnknownLocations(StringRef text) {
   return shown;
 }
 
-/// MLIR text that parses back to the same module, the ops' known locations included. Nothing is made from those of
-/// block arguments.
+/// MLIR text that parses to the same module, including known locations of ops. Locations of block arguments, which
+/// nothing uses, are dropped.
 std::string print(ModuleOp module) {
   Location unknown = UnknownLoc::get(module.getContext());
   module.walk([&](Block *block) {
@@ -489,14 +494,14 @@ std::string print(ModuleOp module) {
   return withoutUnknownLocations(text);
 }
 
-/// What an op of parsed text has for a location.
+/// The locations of ops in a parsed module.
 enum class Locations {
-  Written, ///< that which the text gives to it, else unknown, so that the module is the one that was printed
-  OfText   ///< where it stands in the text
+  Written, ///< the location in the text's loc(...), else unknown; the module then equals the printed one
+  OfText   ///< the position of the op in the text
 };
 
-/// Gives an op of text written by hand the name that its value has there, which the generated source then has, too. An
-/// op of several results has none, nor have constants.
+/// Sets `tile.name` of an op in hand-written text to the name of its SSA value, which is then the name in the generated
+/// source. Constants and ops with several results get no name.
 void keepName(const AsmParserState::OperationDefinition &definition) {
   Operation *op = definition.op;
   if (op->getNumResults() != 1 || definition.resultGroups.empty() || op->hasTrait<OpTrait::ConstantLike>())
@@ -507,7 +512,7 @@ void keepName(const AsmParserState::OperationDefinition &definition) {
     tile::named(op->getResult(0), name);
 }
 
-/// `text` as a module. Null after an error, which the context's handlers have got.
+/// Parses `text`. Returns null after an error, which the context's diagnostic handlers have received.
 OwningOpRef<ModuleOp> parse(MLIRContext *context, const IrText &text, Locations locations, bool verify) {
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text.text, text.file), llvm::SMLoc());
@@ -536,8 +541,8 @@ OwningOpRef<ModuleOp> parse(MLIRContext *context, const IrText &text, Locations 
   return holder;
 }
 
-/// `work(module)` on what `text` says. Where that fails at an op without a known location, the error is the one that
-/// the same work meets in a module whose locations are those of the text.
+/// Returns `work(module)` for the module of `text`. If `work` fails at an op without a known location, it is repeated
+/// on a module with Locations::OfText, so that the error has a position in the text.
 template <typename Work>
 std::invoke_result_t<Work, ModuleOp> onParsed(MLIRContext *context, const IrText &text, Work &&work) {
   Diagnostics diagnostics(context, &text);
@@ -573,13 +578,13 @@ PipelineOptions pipelineOptions(const CompileOptions &options, const Target &tar
   return result;
 }
 
-/// The backward pass's regions, and what the forward pass saves for it.
+/// Adds the passes that write gradient regions and choose the values that the forward pass saves.
 void addGradientPasses(PassManager &passes, const PipelineOptions &options) {
   addDifferentiate(passes);
   addRecompute(passes, options);
 }
 
-/// Holds `module` to the rules of the stage at which it starts. Errors point at the text, if there is one.
+/// Verifies `module` by the rules of the stage at which it starts. Errors point at the text, if there is one.
 Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, const PipelineOptions &options) {
   auto verifyModule = [&](ModuleOp held) {
     return runPasses(held, text, [&](PassManager &passes) {
@@ -624,7 +629,7 @@ Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options,
   return request;
 }
 
-/// The cost of exactly `plan`, where the model has it.
+/// The predicted cost of `plan`; nullopt if the model does not have this plan.
 std::optional<RankedPlan> costOf(PlanRequest request, const Plan &plan) {
   request.fixed = choiceOf(plan);
   Expected<std::vector<RankedPlan>> ranked = rankPlans(request);
@@ -645,8 +650,7 @@ void setGradients(attn::AttentionOp op, const Gradients &gradients) {
   op.setGradientsAttr(attn::GradientsAttr::get(op.getContext(), names, gradients.lse, gradients.deterministic));
 }
 
-/// The forward pass of an attention whose backward pass reads what it saves: what the backward pass decides is decided
-/// there, and stays.
+/// Decides which values a forward pass saves, by the passes for its backward pass, and stores the decision in the op.
 Expected<void> decideSaves(ModuleOp module, const CompileOptions &options, const Target &target) {
   auto op = *module.getOps<attn::AttentionOp>().begin();
   setGradients(op, *options.gradients);
@@ -662,7 +666,8 @@ Expected<void> decideSaves(ModuleOp module, const CompileOptions &options, const
   return {};
 }
 
-/// `work(module)` on the source's module, at attn, tile or sched; of a forward pass for a `target` with what it saves. Dtype and head dims are the text's or the options'.
+/// Returns `work(module)` for the module of `source`, at stage attn, tile or sched. With a `target`, a forward pass
+/// also has the values that it saves. Dtype and head dims come from the text, or else from the options.
 template <typename Work>
 std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source &source, const CompileOptions &options,
                                               const Target *target, Work &&work) {
@@ -705,7 +710,7 @@ Expected<void> checkStart(const IrSummary &start, const CompileOptions &options,
 // Lowering
 //===----------------------------------------------------------------------===//
 
-/// The arguments of lower(), and when it was called.
+/// The arguments of lower(), and a stopwatch started at the call.
 struct Request {
   const Source &source;
   CompileOptions options;
@@ -715,7 +720,7 @@ struct Request {
   Stopwatch irTime = {};
 };
 
-/// What is known of the schedule at tile.
+/// Sets the fields of `result` that are known at stage tile.
 void describeTile(ModuleOp module, const Request &request, Lowered &result) {
   const LaunchedKernels kernels = *tile::launchedKernels(module);
   auto kernel = mainKernel<tile::KernelOp>(kernels);
@@ -729,7 +734,7 @@ void describeTile(ModuleOp module, const Request &request, Lowered &result) {
     result.schedule = describeTiles(kernel);
 }
 
-/// What is known of the schedule at sched: all.
+/// Sets the fields of `result` that are known at stage sched: the whole schedule.
 void describeSched(ModuleOp module, Lowered &result) {
   const LaunchedKernels kernels = *tile::launchedKernels(module);
   auto kernel = mainKernel<sched::KernelOp>(kernels);
@@ -755,14 +760,14 @@ void describeSched(ModuleOp module, Lowered &result) {
   });
 }
 
-/// The passes from the stage of `module` to `stage`, Tile or Sched at most.
+/// Runs the passes from the stage of `module` up to the requested stage, at most Sched.
 Expected<void> runStages(ModuleOp module, const Request &request, Lowered &result) {
   const auto &[source, options, target, stage, withCost, irTime] = request;
   const PipelineOptions pipeline = pipelineOptions(options, target);
   Stage at = result.summary.stage;
   if (Expected<void> good = verifyStage(module, source.text, at, pipeline); !good)
     return good;
-  // Beyond attn the passes differentiate first.
+  // The pipeline for stages after attn starts with differentiation itself.
   if (stage == Stage::Attn && result.summary.backward)
     if (Expected<void> ran = runPasses(
             module, source.text, [&](PassManager &passes) { addGradientPasses(passes, pipeline); },
@@ -799,7 +804,7 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
   return {};
 }
 
-/// Text of the stage asked for, CUDA C++, or an object of this host.
+/// Emits the text of the requested stage, CUDA C++, or a host object.
 Expected<void> emitCode(ModuleOp module, const Request &request, Lowered &result) {
   const auto &[source, options, target, stage, withCost, irTime] = request;
   MLIRContext *context = module.getContext();
@@ -877,7 +882,7 @@ std::string attune::driver::excerptOf(std::string_view whole, const SourceLocati
   }
   StringRef line = text.take_until([](char c) { return c == '\n' || c == '\r'; });
   size_t caret = where.column ? where.column - 1 : 0;
-  // Generated lines are long: show what surrounds the fault.
+  // Generated lines are long, so only the part around the fault is shown.
   constexpr size_t reach = 100;
   std::string before, after;
   if (caret > reach) {
@@ -912,7 +917,7 @@ Expected<Lowered> attune::driver::lower(const Source &source, const CompileOptio
   ContextLease context;
   return onModule(context.get(), source, options, &target, [&](ModuleOp module) {
     Expected<Lowered> lowered = lowerModule(module, request);
-    // Work that failed is done again to find the place of the error.
+    // If the lowering fails, onParsed repeats it to find the error's position, without printing again.
     request.options.printAfterAll = false;
     return lowered;
   });
@@ -1025,7 +1030,7 @@ Expected<BackwardExplained> attune::driver::explainGradients(const Source &sourc
 Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tileQ, int tileK) {
   ContextLease context;
   CompileOptions options;
-  options.headDim = 16; // of no account
+  options.headDim = 16; // required, but without effect on the map
   return onModule(context.get(), source, options, nullptr, [&](ModuleOp module) -> Expected<TileMapText> {
     Expected<IrSummary> found = summarizeModule(module);
     if (!found)

@@ -12,7 +12,8 @@ using namespace mlir;
 using namespace attune;
 
 namespace {
-/// One line a pass. Passes nest: those of an operation run inside of the adaptor that walks to it, which has no name.
+/// Logs one line for each pass. Passes nest: passes on nested operations run within an adaptor pass, which has no name
+/// and is not logged.
 class PassTimes : public PassInstrumentation {
   using Clock = std::chrono::steady_clock;
 

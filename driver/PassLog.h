@@ -1,12 +1,12 @@
-//===- PassLog.h - What a pass manager tells of its passes --------------------===//
+//===- PassLog.h - Logging of passes: times, and the IR after each pass -------===//
 #pragma once
 
 #include "mlir/Pass/PassManager.h"
 
 namespace attune::driver {
 
-/// Adds what ATTUNE_LOG=debug shows, the time of each pass, and where `printAfterAll` is set, the module after each
-/// pass; both on standard error. Precondition: the context is single-threaded.
+/// Makes `passes` log to standard error: the time of each pass with ATTUNE_LOG=debug, and the module after each pass if
+/// `printAfterAll`. Precondition: the context is single-threaded.
 void observePasses(mlir::PassManager &passes, bool printAfterAll);
 
 } // namespace attune::driver

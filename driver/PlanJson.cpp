@@ -79,13 +79,13 @@ std::optional<std::vector<FewQueriesPlan>> attune::driver::fewQueriesPlansOf(con
   return plans;
 }
 
-/// A thread of the CPU has tiles and nothing else.
+/// The text of a plan. A plan for the CPU has tile sizes only.
 static std::string planText(const Plan &plan, const Target &target) {
   return target.isCuda() ? plan.text() : fmt::format("{} x {}", plan.tileQ, plan.tileK);
 }
 
 std::string attune::driver::fullPlanText(const Plan &plan) {
-  // Plans of a thread of the CPU have one warp.
+  // A plan with one warp is a plan for the CPU.
   const std::string text = plan.threads() == 32 ? fmt::format("{} x {}", plan.tileQ, plan.tileK) : plan.text();
   return text + (plan.longestFirst ? ", last rows first" : "");
 }
@@ -119,7 +119,7 @@ ordered_json attune::driver::candidateJson(const RankedPlan &candidate, const Ta
   return result;
 }
 
-/// What a launch takes of the workspace beside alignment, by the sizes of the problem: {"delta": "4 B H Sq"}.
+/// The bytes of each workspace operand as a formula of the problem's sizes, without alignment: {"delta": "4 B H Sq"}.
 static ordered_json workspaceJson(const KernelSignature &signature) {
   static const std::map<std::string, std::string> sizes = {
       {"b", "B"}, {"h", "H"}, {"hkv", "Hkv"}, {"q", "Sq"}, {"k", "Sk"}};
@@ -142,7 +142,7 @@ static ordered_json workspaceJson(const KernelSignature &signature) {
   return result;
 }
 
-/// The kernel whose plan is told; the last where nothing says which.
+/// The kernel whose plan the JSON describes; the image's main kernel where `planned` names none.
 static const KernelEntry &plannedEntry(const Lowered &lowered, const KernelImage &image) {
   const auto found = std::ranges::find(image.entries, lowered.planned, &KernelEntry::symbol);
   return found == image.entries.end() ? image.main() : *found;
@@ -247,10 +247,10 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
 }
 
 //===----------------------------------------------------------------------===//
-// Reading it back
+// Reading a plan back
 //===----------------------------------------------------------------------===//
 
-/// planJson by example.
+/// The example of planJson for firstDifference.
 static const ordered_json &planExample() {
   static const ordered_json example = [] {
     const ordered_json buffer = {{"name", ""}, {"bytes", 0}, {"offset?", 0}};

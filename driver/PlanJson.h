@@ -6,7 +6,8 @@
 //      "schedule": {"copies": "...", "roles": "...", ...}, "features": "...",
 //      "registers": {"estimated": 231, "limit": 255, "actual": 238, "spillBytes": 0},
 //      "traffic": {"bytes": 1.2e9, "readBytes": 1.1e9, "writtenBytes": 0.1e9, "hbmReadBytes": 0.2e9, "hbmBytes": 0.3e9,
-//                  "standardAttentionBytes": 5.2e9, "visitedTiles": 33792, "maskedTiles": 2048, "allTiles": 65536, "keySplits": 1, "ratio": 4.3,
+//                  "standardAttentionBytes": 5.2e9, "visitedTiles": 33792, "maskedTiles": 2048, "allTiles": 65536,
+//                  "keySplits": 1, "ratio": 4.3,
 //                  "sizes": {"batch": 4, "heads": 16, "headsKv": 16, "queries": 4096, "keys": 4096}},
 //      "predicted": {"microseconds": 812.0, "limitedBy": "tensor cores", "busy": "tensor cores 61%, ...",
 //                    "unitMicroseconds": {"tensor cores": 495.0, "shared memory": 310.0, ...}},
@@ -15,12 +16,18 @@
 //      "spills": "the least of 4 plans that were compiled",
 //      "fewQueries": [{"form": "split", "text": "64 x 128, ...", "plan": {"tileQ": 64, ...}}]}
 //
-// "schedule" (ScheduleText.h) is there from sched on; "features" (PlanSpace.h), "traffic" and "predicted" are absent where the input held no attn
-// op; "actual" and "spillBytes" where nothing was compiled; "attempts", the plans that were compiled, where the first
-// one spilled; "spills", why a plan that spills was taken; "fewQueries", the plans of the kernels that launches of few
-// queries start, where the whole schedule was open. "traffic" crosses between L2 and shared memory (for the CPU between the shared cache and a core's), and
-// an estimate of "hbmBytes" of it misses L2. Bytes of standard attention (the paper's Algorithm 0) are for the same
-// sizes.
+//     | member                             | content and presence                                                     |
+//     |------------------------------------|--------------------------------------------------------------------------|
+//     | "schedule"                         | the schedule in words (ScheduleText.h); from stage sched on              |
+//     | "features", "traffic", "predicted" | from the cost model (PlanSpace.h); only if the input had an attn op      |
+//     | "actual", "spillBytes"             | from the cubin; only if the kernel was compiled                          |
+//     | "attempts"                         | the plans that were compiled; only if the first one spilled              |
+//     | "spills"                           | why a plan that spills was chosen                                        |
+//     | "fewQueries"                       | plans of kernels for launches of few queries; only if no field is fixed  |
+//
+// "traffic" counts bytes between L2 and shared memory (on the CPU between the shared cache and a core's cache);
+// "hbmBytes" estimates the bytes that miss L2. "standardAttentionBytes" is the traffic of standard attention (the
+// paper's Algorithm 0) for the same sizes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -35,31 +42,32 @@ namespace attune::driver {
 nlohmann::ordered_json planJson(const Lowered &lowered, const CompileOptions &options, const Target &target,
                                 const KernelImage *image);
 
-/// Plan::text, of a thread of the CPU its tiles, with the order of rows, which plans to measure may differ in alone.
+/// The text of a plan (Plan::text, or the tile sizes of a CPU plan) with the order of rows, in which two measured plans
+/// may differ.
 std::string fullPlanText(const Plan &plan);
 
-/// Every field of a plan that decides about its kernel, and the plan of an object that holds these.
+/// Conversions between a plan and a JSON object with every field that affects the kernel.
 nlohmann::ordered_json planFields(const Plan &plan);
 Plan planOfFields(const nlohmann::ordered_json &fields);
-/// planFields by example: those that plans written before them lack, as false, may be absent.
+/// An example of planFields for firstDifference. Fields that older files lack are optional; absent means false.
 nlohmann::ordered_json planFieldsExample();
 
-/// The path of the first part of `value` that is not as in `example`, to which its depth is limited. The example has
-/// each member as it is, one that may be absent with a '?' behind its name, and "*" for members of any name.
+/// The path of the first part of `value` that does not have the form of `example`; nullopt if all parts do. In the
+/// example a member has a value of the required type, a name that ends in '?' marks an optional member, and "*" stands
+/// for members of any name.
 std::optional<std::string> firstDifference(const nlohmann::ordered_json &value, const nlohmann::ordered_json &example,
                                            const std::string &path);
 
-/// Whether a text holds what planJson gives, member for member and type for type: what reads it then needs no further
-/// checks.
+/// Checks that a text has the members and types of planJson, so that code that reads the text needs no further checks.
 Expected<void> checkPlanJson(const std::string &text);
 
-/// The plans for launches of few queries that the plan of an image lists; nothing where it has no such list.
+/// The plans for launches of few queries in the JSON plan of an image; nullopt where the plan has no such list.
 std::optional<std::vector<FewQueriesPlan>> fewQueriesPlansOf(const KernelImage &image);
-/// The same, as the member "fewQueries" of a plan.
+/// The member "fewQueries" of a JSON plan.
 nlohmann::ordered_json fewQueriesJson(const std::vector<FewQueriesPlan> &plans);
 
-/// One row of the ranking. `passedOver`: why another was chosen; empty for the chosen one, and for a rejected one,
-/// which says so itself.
+/// One candidate of the ranking as JSON. `passedOver` is the reason why another plan was chosen; empty for the chosen
+/// plan and for a rejected one, whose own text has the reason.
 nlohmann::ordered_json candidateJson(const RankedPlan &candidate, const Target &target, bool chosen,
                                      const std::string &passedOver);
 

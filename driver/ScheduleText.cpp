@@ -65,7 +65,7 @@ static std::string productsText(sched::KernelOp kernel) {
   return registers ? "wgmma, P from registers" : "wgmma, P from shared memory";
 }
 
-/// Whether rows keep their maxima.
+/// Whether the kernel uses lazy rescaling: rows keep their running maxima.
 static bool rescalesLazily(sched::KernelOp kernel) {
   return holds<sched::MmaAsyncOp>(kernel) && holds<sched::AnyLaneOp>(kernel);
 }
@@ -76,7 +76,7 @@ static std::string overlapText(sched::KernelOp kernel) {
     std::string text = "ping-pong: the products of one warpgroup overlap with the softmax of another";
     if (overlaps && !rescalesLazily(kernel))
       text += "; its product with V overlaps with its own softmax";
-    else if (overlaps && kernel.getPlan().getTileK() >= 32) // a half of whole blocks of 16 columns
+    else if (overlaps && kernel.getPlan().getTileK() >= 32) // half of the columns must be whole blocks of 16
       text += "; its product with V overlaps with half of its own softmax";
     return text;
   }
@@ -86,7 +86,7 @@ static std::string overlapText(sched::KernelOp kernel) {
 }
 
 static std::string orderText(sched::KernelOp kernel) {
-  // Where roles receive their tiles of work, the one that sends them has the order.
+  // If a role receives its tiles of work, the order is in the role that sends them.
   sched::ForWorkOp work;
   kernel.walk([&](sched::ForWorkOp op) {
     if (op.getOrder() != sched::WorkOrder::Received)
@@ -98,8 +98,9 @@ static std::string orderText(sched::KernelOp kernel) {
   if (work.getOrder() == sched::WorkOrder::Grid)
     return longest ? "one tile per block, the longest rows of many heads first" : "one tile per block";
   if (!work.getBody().getOps<sched::ClaimWorkOp>().empty())
-    return longest ? "persistent blocks, dynamic: a free block claims the next tile, the longest rows of many heads first"
-                   : "persistent blocks, dynamic: a free block claims the next tile";
+    return longest
+               ? "persistent blocks, dynamic: a free block claims the next tile, the longest rows of many heads first"
+               : "persistent blocks, dynamic: a free block claims the next tile";
   return longest ? "persistent blocks, static: pairs of tiles from both ends of a head" : "persistent blocks";
 }
 
@@ -121,7 +122,7 @@ std::vector<ScheduleLine> attune::driver::describeTiles(tile::KernelOp kernel) {
   return lines;
 }
 
-/// Whether consumers have loops over tiles beside the one that works.
+/// Whether consumers skip tiles: they have loops over tiles that only wait and release, besides the loop that computes.
 static bool passesOver(sched::KernelOp kernel) {
   return holds<sched::ForWorkOp>(kernel, [](sched::ForWorkOp work) {
     return llvm::count_if(work.getBody().getOps<sched::ForTilesOp>(),
@@ -129,7 +130,7 @@ static bool passesOver(sched::KernelOp kernel) {
   });
 }
 
-/// Whether a warp copies to tiles of keys that another has told it.
+/// Whether a producer warp copies tiles of keys whose indices it receives from another warp.
 static bool copiesWhatItIsTold(sched::KernelOp kernel) {
   return holds<sched::ForTilesOp>(kernel, [](sched::ForTilesOp tiles) {
     return holds<sched::LoadBoxOp>(tiles) && !tiles.getBody().getOps<sched::ReceiveOp>().empty();
@@ -151,10 +152,9 @@ std::vector<ScheduleLine> attune::driver::describeSchedule(sched::KernelOp kerne
                                    ? "one warp searches for the next visible tile, 32 at a time; another copies V"
                                    : "one warp searches for the next visible tile, 32 at a time"});
   if (rescalesLazily(kernel))
-    lines.push_back({"maxima", "lazy rescaling: a row keeps its maximum until a lane's sum of exponentials reaches 2^15"});
-  if (holds<sched::AfterOp>(kernel))
     lines.push_back(
-        {"functions",
-         "tanh or exp2 of 16 columns is interleaved with the arithmetic of the next 16"});
+        {"maxima", "lazy rescaling: a row keeps its maximum until a lane's sum of exponentials reaches 2^15"});
+  if (holds<sched::AfterOp>(kernel))
+    lines.push_back({"functions", "tanh or exp2 of 16 columns is interleaved with the arithmetic of the next 16"});
   return lines;
 }

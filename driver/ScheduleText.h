@@ -1,4 +1,4 @@
-//===- ScheduleText.h - What the passes chose, in words ----------------------===//
+//===- ScheduleText.h - The schedule of a kernel in words --------------------===//
 //
 //     {"copies", "q_ring (2 stages, 128-byte swizzle), k_ring (...), v_ring (...) by TMA"}
 //     {"roles", "producer 4 warps of 32 registers, consumer 12 warps of 160 (setmaxnreg)"}
@@ -8,7 +8,7 @@
 //     {"order", "persistent blocks, static: pairs of tiles from both ends of a head"}
 //     {"epilogue", "O through o_tile by TMA"}
 //
-// Read off the IR, not off the plan: so that it says what the kernel does.
+// The text is derived from the IR, not from the plan, so that it describes what the kernel does.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,11 +21,10 @@
 
 namespace attune::driver {
 
-/// A line of a schedule: which decision, and how it fell.
+/// A line of a schedule: the name of a decision and its outcome.
 using ScheduleLine = std::pair<std::string, std::string>;
 
-/// Where masks of a tile.kernel stand, where it has any, and the order of its tiles, where they are not visited from
-/// the first on.
+/// Describes how a tile.kernel applies its mask, if it has one, and the order of tiles, if the first tile is not first.
 std::vector<ScheduleLine> describeTiles(tile::KernelOp kernel);
 std::vector<ScheduleLine> describeSchedule(sched::KernelOp kernel);
 

@@ -1,4 +1,4 @@
-//===- Simulate.cpp - Run a schedule without a GPU --------------------------===//
+//===- Simulate.cpp - Running sched text in the simulator -------------------===//
 
 #include "attune/Simulate.h"
 
@@ -13,7 +13,7 @@ using namespace attune;
 struct Simulation::State {
   IrText text;
   IrSummary summary;
-  KernelImage image; ///< what packLaunch reads
+  KernelImage image; ///< the signature and entries, for packLaunch
   int tileK = 0;
   float dropout = 0;
   Simulator simulator;
@@ -58,7 +58,8 @@ Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &
     return good;
   if (!packed.hasWork(state->image))
     return {};
-  // NaN in every type of floats: what the kernels read there without having written it shows in the first run.
+  // 0xff bytes are NaN in every float type, so that reads of workspace that no kernel has written are found in the
+  // first run.
   if (args.workspace && !args.keepTables)
     std::memset(args.workspace, 0xff, args.workspaceBytes);
   Expected<void> ran =

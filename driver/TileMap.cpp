@@ -1,4 +1,4 @@
-//===- TileMap.cpp - What a mask leaves of each tile -------------------------===//
+//===- TileMap.cpp - The class of each tile under a mask ---------------------===//
 
 #include "attune/TileMap.h"
 
@@ -51,7 +51,7 @@ static Expected<TileMap> mapOf(const Source &source, const TileMapArgs &args) {
     return kernel.error();
   const KernelSignature &signature = kernel->image().signature;
   std::vector<int32_t> classes(size_t(map.batches * map.heads * map.rows * map.columns));
-  // Lengths without memory behind them.
+  // The kernel reads only the lengths of `queries` and `keys`, so strides of 0 and one element of memory suffice.
   const int32_t nothing = 0;
   const Tensor queries = Tensor::strided(&nothing, i32, {map.batches, map.heads, sizes.queries}, {0, 0, 0});
   const Tensor keys = Tensor::strided(&nothing, i32, {sizes.keys}, {0});

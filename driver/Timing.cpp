@@ -1,4 +1,4 @@
-//===- Timing.cpp - How long a launch takes ----------------------------------===//
+//===- Timing.cpp - Measuring the time of a launch ---------------------------===//
 
 #include "driver/Timing.h"
 
@@ -21,8 +21,8 @@ using namespace attune::driver;
 // Timer
 //===----------------------------------------------------------------------===//
 
-/// timerKernel: reads `bytes` (a multiple of 16) from `data`, 16 at a time; volatile loads stay though nothing takes what
-/// they give.
+/// The kernel timerKernel: reads `bytes` (a multiple of 16) from `data`, 16 at a time. The loads are volatile, so that
+/// they are not removed although their results are unused.
 static constexpr const char *readAllPtx = R"(
 .version 7.0
 .target sm_80
@@ -121,7 +121,7 @@ Expected<ProblemData::Block> ProblemData::allocate(size_t bytes) const {
   return block;
 }
 
-/// A float as the bits of a 16-bit type; of f16 only from 2^-14 on, below which it is 0.
+/// The bits of a float converted to a 16-bit type. For f16, magnitudes below 2^-14 become 0.
 static uint16_t narrowed(float value, DType dtype) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if (dtype == DType::BF16)
@@ -130,7 +130,8 @@ static uint16_t narrowed(float value, DType dtype) {
   return uint16_t(exponent < 113 ? sign : sign | (exponent - 112) << 10 | (bits >> 13 & 0x3ff));
 }
 
-/// Normal numbers, which repeat: the data decides how much power a product takes, and with it the clock.
+/// Fills a buffer with normally distributed numbers, which repeat. The values matter: they determine the power that
+/// products take, and thus the clock.
 Expected<void> ProblemData::fillRandom(Block &block, size_t bytes, DType dtype) const {
   constexpr size_t period = size_t(1) << 18;
   std::mt19937 generator(12345);
@@ -175,7 +176,7 @@ Expected<ProblemData> ProblemData::make(const Kernel &kernel, const TuneCase &tu
     if (tensor.data)
       continue;
     std::array<int64_t, 4> shape = {sizes.batch, operand.heads, operand.length, operand.columns};
-    // Keys in pages: as many as all sequences take.
+    // A paged KV cache has as many pages as all sequences need.
     const OperandParam &declared = *std::ranges::find(signature.operands, operand.name, &OperandParam::name);
     if (const int64_t slots = declared.axes[2].size; slots > 0)
       shape = {sizes.batch * ((operand.length + slots - 1) / slots), operand.heads, slots, operand.columns};

@@ -1,8 +1,8 @@
-//===- Timing.h - How long a launch takes ------------------------------------===//
+//===- Timing.h - Measuring the time of a launch -----------------------------===//
 //
 //     Expected<LaunchTimer> timer = LaunchTimer::create(target);
-//     Expected<ProblemData> data = ProblemData::make(kernel, tuneCase);  // q, k, v and o where they are left out
-//     timer->milliseconds(kernel, data->args())                         // of one launch with a cold level-2 cache
+//     Expected<ProblemData> data = ProblemData::make(kernel, tuneCase); // allocates tensors that the case lacks
+//     timer->milliseconds(kernel, data->args())                        // time of one launch with a cold L2 cache
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,16 +16,16 @@
 
 namespace attune::driver {
 
-/// The kernel that empties level 2 in front of a timed launch.
+/// The kernel that evicts the L2 cache before a timed launch.
 inline constexpr const char *timerKernel = "read_all";
 
 class LaunchTimer {
 public:
   static Expected<LaunchTimer> create(const Target &target);
 
-  /// One launch. On a GPU between two events of an own stream, behind a kernel that reads more memory than level 2 holds:
-  /// of what the launch reads the cache then has nothing, nor anything that is still to be written back, as a write would
-  /// leave it. While that kernel runs the launch is queued, so that no host time counts.
+  /// Measures one launch. On a GPU the time is between two events of a separate stream, after a kernel that reads more
+  /// memory than L2 holds. L2 then contains none of the launch's inputs, and, as the kernel only reads, no dirty lines.
+  /// The launch is queued while that kernel runs, so that the time does not include host time.
   Expected<double> milliseconds(const Kernel &kernel, const LaunchArgs &args) const;
 
 private:
@@ -33,25 +33,25 @@ private:
   struct Gpu {
     CudaStream stream;
     CudaEvent begin, end;
-    DeviceBuffer other; ///< twice what level 2 holds
+    DeviceBuffer other; ///< memory of twice the size of L2
     std::unique_ptr<void, int (*)(CudaModule)> module;
     CudaFunction readAll;
     Expected<void> read() const;
   };
-  std::optional<Gpu> gpu; ///< none on the CPU
+  std::optional<Gpu> gpu; ///< nullopt on the CPU
 };
 
-/// The memory of one problem.
+/// The tensors and the workspace of one problem.
 class ProblemData {
 public:
-  /// `kernel` gives dtype, head dims and device.
+  /// Allocates the tensors of `tuneCase` for the dtype, head dims and device of `kernel`.
   static Expected<ProblemData> make(const Kernel &kernel, const TuneCase &tuneCase);
 
   /// The arguments for `kernel`, with as much workspace as it needs.
   Expected<LaunchArgs> argsFor(const Kernel &kernel);
 
 private:
-  /// Bytes on the kernel's device.
+  /// A buffer on the kernel's device.
   struct Block {
     DeviceBuffer device;
     std::vector<std::max_align_t> host;

@@ -1,4 +1,4 @@
-//===- ToolkitProgram.cpp - Programs of a CUDA toolkit -----------------------===//
+//===- ToolkitProgram.cpp - Finding and running programs of a CUDA toolkit ---===//
 
 #include "driver/ToolkitProgram.h"
 
@@ -17,7 +17,7 @@
 
 using namespace attune;
 
-/// bin of $CUDA_HOME, $CUDA_PATH and the toolkits in /usr/local, and of Python packages that have toolkit programs.
+/// The folders `bin` of $CUDA_HOME, $CUDA_PATH, the toolkits in /usr/local, and Python packages with toolkit programs.
 static std::vector<std::string> toolkitFolders() {
   std::vector<std::string> folders, local;
   for (EnvironmentVariable variable : {EnvironmentVariable::CudaHome, EnvironmentVariable::CudaPath})

@@ -22,7 +22,7 @@ using namespace attune::driver;
 using nlohmann::ordered_json;
 
 static constexpr int formatVersion = 1;
-static constexpr size_t maxFileBytes = size_t(4) << 20; // of a file of the folder: some hundred plans have 0.1 MB
+static constexpr size_t maxFileBytes = size_t(4) << 20; // several hundred plans take 0.1 MB
 static constexpr std::string_view extension = ".json";
 
 static std::atomic<uint64_t> changes = 0;
@@ -35,7 +35,8 @@ std::string TunedKey::text() const {
 
 std::optional<std::string> attune::driver::deviceText(const Target &target) {
   if (!target.isCuda()) {
-    // "x86_64-pc-linux-gnu;znver4;+64bit,...": the processor's name, and what it can do in short.
+    // hostKey is "x86_64-pc-linux-gnu;znver4;+64bit,...". The text has the processor's name and a digest of the
+    // features.
     const std::string &host = hostKey();
     const size_t first = std::min(host.find(';'), host.size()),
                  second = std::min(host.find(';', first + 1), host.size());
@@ -101,7 +102,7 @@ ordered_json attune::driver::tunedJson(const TunedKey &key, const TunedSizes &tu
           {"measured", measured}};
 }
 
-/// tunedJson by example.
+/// The example of tunedJson for firstDifference.
 static const ordered_json &tunedExample() {
   static const ordered_json example = [] {
     ordered_json result = tunedJson({}, {.measured = {MeasuredPlan{}}});
@@ -146,11 +147,11 @@ static Expected<TunedEntry> tunedFromText(const std::string &text) {
 
 static std::string prefixOf(const TunedKey &key) { return sha256Hex(key.text()).substr(0, 32) + "."; }
 
-/// "3f...9c.h8-q1024-k1024"
+/// The id of an entry, such as "3f...9c.h8-q1024-k1024".
 static std::string idOf(const TunedKey &key, const SizeClass &sizes) {
   std::string of = sizes.text();
   std::ranges::replace(of, ' ', '-');
-  std::ranges::replace(of, '*', 'n'); // no file name needs quotes
+  std::ranges::replace(of, '*', 'n'); // so that file names need no quotes in a shell
   return prefixOf(key) + of;
 }
 
@@ -163,7 +164,7 @@ TunedPlans TunedPlans::of(const CompileOptions &options) {
   return TunedPlans(options.cacheDir.empty() ? KernelCache::process().directory() : options.cacheDir);
 }
 
-/// Nothing where there is no folder; an error where it is not to be used.
+/// Opens a folder of measurements; nullopt where it does not exist, an error where it must not be used.
 static Expected<std::optional<CacheFolder>> openFolder(const std::string &path) {
   if (path.empty())
     return std::optional<CacheFolder>();
@@ -176,7 +177,7 @@ static Expected<std::optional<CacheFolder>> openFolder(const std::string &path) 
   return std::move(opened);
 }
 
-/// The entry of a file of the folder. Its problem says why it does not count.
+/// Reads one file of the folder. An invalid file gives an entry with a `problem`.
 static TunedEntry readEntry(const CacheFolder &folder, const std::string &directory, const std::string &name) {
   FileProblem problem;
   std::optional<std::string> text = folder.read(name, maxFileBytes, problem);
@@ -311,7 +312,7 @@ Expected<size_t> TunedPlans::import(const std::string &text) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What attune ships
+// Measurements shipped with attune
 //===----------------------------------------------------------------------===//
 
 static constexpr std::string_view shippedText =
@@ -319,7 +320,7 @@ static constexpr std::string_view shippedText =
     ;
 
 const std::vector<TunedEntry> &attune::driver::shippedPlans() {
-  // Read once; a test reads it, too, so that a bad file does not ship.
+  // The text is parsed once. A test parses it, too, so that an invalid file is not shipped.
   static const auto *entries = [] {
     Expected<std::vector<TunedEntry>> read = entriesOf(std::string(shippedText));
     if (!read)

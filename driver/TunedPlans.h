@@ -1,11 +1,11 @@
 //===- TunedPlans.h - Measured plans, on disk --------------------------------===//
 //
-//     TunedPlans plans(directory);                         // the cache's folder; "" keeps nothing
-//     for (const TunedSizes &sizes : plans.find(key))      // this folder's, and those that attune ships
-//       sizes.best().plan                                  // the quickest for sizes.sizeClass()
+//     TunedPlans plans(directory);                         // the cache's folder; "" stores nothing
+//     for (const TunedSizes &sizes : plans.find(key))      // measurements of the folder, and those shipped with attune
+//       sizes.best().plan                                  // the fastest plan for sizes.sizeClass()
 //
-// Measurements live beside the compiled kernels, in the folder "plans" of the cache, one file for each program and
-// class of sizes:
+// Measurements are stored in the folder "plans" of the cache of compiled kernels, one file for each program and class
+// of sizes:
 //
 //     <first 32 digits of the SHA-256 of TunedKey::text()>.<class of sizes>.json         "3f...9c.h8-q1024-k1024.json"
 //
@@ -17,10 +17,10 @@
 //      "measured": [{"text": "64 x 128, 1 warpgroup ...", "microseconds": 15.1, "launches": 40,
 //                    "plan": {"tileQ": 64, ...}}, ...]}                                    quickest first
 //
-// A file appears whole or not at all, and replaces the one of the same program and class; processes at once lose
-// nothing but the slower of two answers to one question. A file that is not as above, or that others may write to
-// (runtime/CacheFolder.h), does not count, with a warning. What a file says chooses among plans that the cost model
-// accepts: it cannot make an illegal kernel.
+// Files are written atomically, and a new file replaces the file of the same program and class. If two processes
+// measure the same program and class at the same time, the later result stays. A file with another form, or one that
+// other users may write to (runtime/CacheFolder.h), is ignored with a warning. A file only selects among plans that the
+// cost model accepts, so a wrong file cannot lead to an illegal kernel.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -36,93 +36,95 @@
 
 namespace attune::driver {
 
-/// What must be the same for a measurement to count.
+/// A measurement applies to programs and devices with an equal key.
 struct TunedKey {
-  std::string device; ///< deviceText
+  std::string device; ///< the result of deviceText
   std::string arch;
   std::string dtype;
   int headDim = 0, headDimV = 0;
-  std::string features; ///< planFeatures
+  std::string features; ///< the result of planFeatures
 
-  /// Nothing where the target's device is not there, or the features are not known ("").
+  /// The key for a target and a program; nullopt where there is no such device, or the features are unknown ("").
   static std::optional<TunedKey> of(const Target &target, const KernelSignature &signature,
                                     const std::string &features);
-  /// One line a field, with planSpaceVersion.
+  /// A text with one line for each field, and planSpaceVersion.
   std::string text() const;
   friend bool operator==(const TunedKey &, const TunedKey &) = default;
 };
 
 struct MeasuredPlan {
   Plan plan = {};
-  double microseconds = 0; ///< median of a launch
-  int launches = 0;        ///< that were timed
+  double microseconds = 0; ///< median time of a launch
+  int launches = 0;        ///< number of timed launches
 };
 
-/// Where measurements come from; no part of the key.
+/// The origin of measurements; not a part of the key.
 struct Provenance {
-  std::string variant = {}; ///< its name
+  std::string variant = {}; ///< the variant's name
   std::string driver = {};  ///< "CUDA 13.0"; empty for the CPU
   std::string attune = {};  ///< versionText()
   int costModel = 0;        ///< costModelVersion
   int64_t written = 0;      ///< seconds since 1970
 };
 
-/// What was measured for sizes of one class.
+/// The measurements for one class of sizes.
 struct TunedSizes {
   ProblemSizes sizes = {};
   Provenance provenance = {};
-  std::vector<MeasuredPlan> measured = {}; ///< at least one; quickest first
+  std::vector<MeasuredPlan> measured = {}; ///< at least one; fastest first
 
   SizeClass sizeClass() const { return SizeClass::of(sizes); }
   const MeasuredPlan &best() const { return measured.front(); }
-  /// best(), or `own` where that was measured within 2%: another kernel has to pay.
+  /// best(), or `own` if its measured time is within 2% of the best: a further kernel must be worth its compilation.
   const MeasuredPlan &bestAgainst(const Plan &own) const;
 };
 
-/// One file, for `attune cache plans`.
+/// One file of measurements, for `attune cache plans`.
 struct TunedEntry {
-  std::string id;   ///< the file's name without its end: as short as 12 digits and the class
-  std::string path; ///< "" for what attune ships
+  std::string id;   ///< the file's name without its extension; users may shorten it to 12 digits and the class
+  std::string path; ///< "" for measurements shipped with attune
   TunedKey key = {};
   TunedSizes sizes = {};
-  std::string problem = {}; ///< why the file does not count; empty where it does
+  std::string problem = {}; ///< why the file is ignored; empty for a valid file
 };
 
-/// "NVIDIA H200, 132 multiprocessors", or "znver4 (3f2a91c0), 8 threads", with a digest of what the CPU can do; nothing where the target's device is not there.
+/// A text that identifies the target's device: "NVIDIA H200, 132 multiprocessors", or "znver4 (3f2a91c0), 8 threads"
+/// with a digest of the CPU's features. nullopt where there is no such device.
 std::optional<std::string> deviceText(const Target &target);
 
-/// "CUDA 13.0"; "" without a driver.
+/// The version of the CUDA driver, "CUDA 13.0"; "" without a driver.
 std::string driverText();
 
 class TunedPlans {
 public:
-  /// In the folder "plans" of a cache; "" is no folder.
+  /// The measurements in the folder "plans" of a cache; with "" there is no folder.
   explicit TunedPlans(const std::string &cacheDirectory);
-  /// That of the kernels that `options` names; none without a cache.
+  /// The measurements in the kernel cache of `options`; without a cache there is no folder.
   static TunedPlans of(const CompileOptions &options);
 
   const std::string &directory() const { return folder; }
 
-  /// Those of the folder, in the order of the classes' names.
+  /// The folder's measurements for `key`, ordered by the names of their classes.
   std::vector<TunedSizes> findOwn(const TunedKey &key) const { return find(key, false); }
-  /// The same, and what attune ships for classes of which the folder has none.
+  /// The folder's measurements, and shipped ones for classes of sizes that the folder lacks.
   std::vector<TunedSizes> find(const TunedKey &key) const { return find(key, true); }
-  /// Of these the one of a class.
+  /// The result of find(key) for one class of sizes.
   std::optional<TunedSizes> find(const TunedKey &key, const SizeClass &sizes) const;
   Expected<void> write(const TunedKey &key, const TunedSizes &sizes) const;
 
-  /// Every file of the folder, by name; those that do not count with their problem. No folder has no files.
+  /// All files of the folder, ordered by name; ignored files have a `problem`. Empty without a folder.
   Expected<std::vector<TunedEntry>> list() const;
   /// Removes the file of an entry of list().
   Expected<void> remove(const TunedEntry &entry) const;
 
-  /// Every entry as one JSON text; the `keep` quickest plans of each. An error where one does not count.
+  /// All entries as one JSON text, with the `keep` fastest plans of each. An error if a file is invalid.
   Expected<std::string> exported(size_t keep) const;
-  /// Writes what exported() gave; entries of the folder give way. All or none of a text is good. Returns how many.
+  /// Writes the entries of a text from exported(), which replace entries of the folder. If one entry of the text is
+  /// invalid, nothing is written. Returns the number of entries.
   Expected<size_t> import(const std::string &text) const;
 
-  /// Rises with each write, removal and import of this process: kernels in memory that were made before are not what
-  /// compile() would make.
+  /// A counter that increases with each write, removal and import in this process. Kernels in memory from an earlier
+  /// generation are outdated: compile() could choose other plans now.
   static uint64_t generation();
 
 private:
@@ -131,11 +133,11 @@ private:
   std::string folder;
 };
 
-/// What attune ships: arch/plans.
+/// The measurements shipped with attune (arch/plans).
 const std::vector<TunedEntry> &shippedPlans();
 
 nlohmann::ordered_json tunedJson(const TunedKey &key, const TunedSizes &sizes);
-/// Reads tunedJson back; an error says which member is not as it should be.
+/// Reads the output of tunedJson; an error names the first invalid member.
 Expected<TunedEntry> tunedFromJson(const nlohmann::ordered_json &json);
 
 } // namespace attune::driver

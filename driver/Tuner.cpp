@@ -1,6 +1,6 @@
-//===- Tuner.cpp - Measuring plans -------------------------------------------===//
+//===- Tuner.cpp - Tuning: measuring plans and choosing the fastest ----------===//
 //
-// One problem after the other: choose candidates, compile them, let them race, keep the times.
+// For each problem the tuner chooses candidate plans, compiles them, measures them in a race and stores the times.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,30 +38,30 @@ double median(std::span<const double> all) {
   return *middle;
 }
 
-/// A plan of the race.
+/// A candidate plan of a race.
 struct Racer {
   Plan plan;
-  int rank = 0; ///< in the space, from 1 on; 0 outside of it
+  int rank = 0; ///< rank in the cost model's list, from 1 on; 0 for a plan that is not in the list
   double predictedSeconds = 0;
   bool chosenByModel = false;
-  std::optional<KernelImage> image = {}; ///< once compiled; its module is loaded at the first launch
+  std::optional<KernelImage> image = {}; ///< set when compiled; its module is loaded at the first launch
   Kernel kernel = {};
   std::vector<double> milliseconds = {};
-  double beside = 0; ///< the winner, once there is one
+  double beside = 0; ///< time relative to the winner (timeAgainst), set after the race
   double time() const { return median(milliseconds); }
 };
 
-/// What one tune() shares between its problems.
+/// State of one tune() that its problems share.
 struct Session {
   const Source &source;
   CompileOptions options;
   const Target &target;
   const TuneOptions &tuning;
   LaunchTimer timer;
-  Kernel model;                                      ///< what compile() makes for every size
-  Plan own;                                          ///< its plan
-  std::optional<TunedKey> key;                       ///< of its measurements
-  std::vector<std::pair<Plan, Kernel>> kernels = {}; ///< of the plans that were compiled
+  Kernel model;                                      ///< the kernel for every size, as compile() chooses it
+  Plan own;                                          ///< the plan of `model`
+  std::optional<TunedKey> key;                       ///< key of the measurements
+  std::vector<std::pair<Plan, Kernel>> kernels = {}; ///< kernels of the plans compiled so far
 };
 
 /// The race for one problem.
@@ -76,7 +76,7 @@ public:
     if (!made)
       return made.error();
     data = std::move(*made);
-    // Arguments that no kernel takes are an error before anything is compiled.
+    // Arguments are checked before anything is compiled.
     Expected<LaunchArgs> args = data.argsFor(session.model);
     if (!args)
       return args.error();
@@ -92,7 +92,7 @@ public:
   }
 
 private:
-  /// The model's own plan, the best of an earlier tuning, and the most promising of the space.
+  /// Chooses the candidates: the cost model's plan, the best plan of an earlier tuning, and the best-ranked plans.
   Expected<void> choose() {
     IrSummary summary;
     Expected<PlanRequest> request = requestOf(session.source, session.options, session.target, tuneCase.sizes, summary);
@@ -128,10 +128,10 @@ private:
                        : std::nullopt;
   }
 
-  /// On all cores, in the order of the candidates, until half of the time is spent.
+  /// Compiles the candidates in parallel, in their order, until half of the time limit is spent.
   void compile() {
     CompileOptions options = session.options;
-    options.useCache = false; // most of them nobody asks for again
+    options.useCache = false; // most of these kernels are never requested again
     std::vector<Racer *> missing;
     for (Racer &racer : racers) {
       if (racer.chosenByModel)
@@ -171,11 +171,12 @@ private:
     std::erase_if(racers, [](const Racer &racer) { return !racer.kernel.valid(); });
   }
 
-  /// Rounds of alternating launches; what is far behind leaves after each. The model's plan stays, to compare with.
+  /// Measures the candidates in rounds of interleaved launches. After each round, slow candidates leave the race; the
+  /// cost model's plan stays as the baseline.
   Expected<void> time() {
     struct Round {
       int launches;
-      double keep; ///< those within this factor of the best go on
+      double keep; ///< candidates within this factor of the best stay in the race
     };
     static constexpr Round rounds[] = {{2, 1.25}, {3, 1.12}, {5, 1.06}, {10, 1.03}, {20, 1.02}};
     inRace.clear();
@@ -193,7 +194,7 @@ private:
           Expected<double> milliseconds = session.timer.milliseconds(racer->kernel, *args);
           if (!milliseconds)
             return milliseconds.error();
-          if (launch >= 0) // one to warm up
+          if (launch >= 0) // launch -1 is for warming up
             racer->milliseconds.push_back(*milliseconds);
           report(racers.size(), inRace.size());
         }
@@ -207,7 +208,7 @@ private:
     return {};
   }
 
-  /// Compares with the quickest of those that are left what was timed, some of it before the others.
+  /// Sets the times relative to the winner, the fastest candidate that is still in the race.
   void compare() {
     std::erase_if(inRace, [](const Racer *racer) { return racer->milliseconds.empty(); });
     if (inRace.empty())
@@ -218,11 +219,11 @@ private:
         racer.beside = timeAgainst(racer.milliseconds, winner.milliseconds);
   }
 
-  /// Sorts what was timed, and keeps it.
+  /// Sorts the measured candidates and stores their times.
   void finish() {
     result.ended = ended;
     compare();
-    // Where the first round was ended, some were not timed.
+    // If the first round was interrupted, some candidates have no times.
     std::erase_if(racers, [](const Racer &racer) { return racer.milliseconds.empty(); });
     std::ranges::sort(racers, {}, &Racer::beside);
     TunedSizes tuned = {.sizes = tuneCase.sizes, .provenance = provenance(), .measured = {}};
@@ -239,7 +240,7 @@ private:
       tuned.measured.push_back({racer.plan, racer.beside * 1e3, int(racer.milliseconds.size())});
     }
     result.seconds = secondsSince(begin);
-    // A first round that was ended keeps what there was before it.
+    // If the first round was interrupted, an earlier measurement is not overwritten.
     if (racers.empty() || (!whole && measuredBefore()))
       return;
     Expected<void> written = session.key ? TunedPlans::of(session.options).write(*session.key, tuned)
@@ -287,7 +288,7 @@ private:
   std::vector<Racer> racers;
   std::vector<Racer *> inRace;
   std::atomic<bool> ended = false;
-  bool whole = false; ///< every racer was timed
+  bool whole = false; ///< every candidate was timed at least once
   TuneResult result;
 };
 } // namespace
@@ -306,7 +307,7 @@ static Expected<void> checkCase(const TuneCase &tuneCase) {
   return {};
 }
 
-/// Whether the case has data for everything that the kernel captures.
+/// Checks that the case has data for all captured tensors and scalars of the kernel.
 static Expected<void> checkData(const TuneCase &tuneCase, const KernelSignature &signature) {
   auto lacks = [](const auto &given, const std::string &name) {
     return std::ranges::none_of(given, [&](const auto &each) { return each.name == name; });
@@ -326,7 +327,7 @@ static Expected<void> checkData(const TuneCase &tuneCase, const KernelSignature 
                            fmt::join(absent, ", "), one ? "has" : "have", one ? "it" : "them")};
 }
 
-/// The result of a case that was measured before.
+/// The result of a case from stored measurements.
 static TuneResult resumedResult(const TuneCase &tuneCase, const TunedSizes &tuned, const Plan &own) {
   TuneResult result;
   result.sizes = tuneCase.sizes;
@@ -339,10 +340,10 @@ static TuneResult resumedResult(const TuneCase &tuneCase, const TunedSizes &tune
   return result;
 }
 
-/// One tuning at a time: two would disturb each other's times.
+/// Only one tuning runs at a time, as two would disturb each other's measurements.
 static std::mutex tuningMutex;
 
-/// What was measured before of a program, whose cases are left out.
+/// Returns the stored measurements of a program; cases of these classes are not measured again.
 using Known = std::vector<TunedSizes> (*)(const TunedPlans &, const TunedKey &);
 
 static Expected<std::vector<TuneResult>> tuneUnknown(const Source &source, const CompileOptions &options,
@@ -397,7 +398,7 @@ static Expected<std::vector<TuneResult>> tuneUnknown(const Source &source, const
 Expected<std::vector<TuneResult>> attune::driver::tuneSource(const Source &source, const CompileOptions &options,
                                                              const Target &target, const std::vector<TuneCase> &cases,
                                                              const TuneOptions &tuning) {
-  // What attune ships may be measured again.
+  // Only measurements of the user's folder count as known: cases with shipped measurements are measured again.
   const Known known = tuning.resume ? +[](const TunedPlans &plans, const TunedKey &key) { return plans.findOwn(key); }
                                     : +[](const TunedPlans &, const TunedKey &) { return std::vector<TunedSizes>(); };
   return tuneUnknown(source, options, target, cases, tuning, known);
@@ -415,7 +416,7 @@ Expected<void> attune::driver::measureMissing(const Source &source, const Compil
   if (!results)
     return results.error();
   for (const TuneResult &result : *results)
-    if (!result.notKept.empty()) // so that they serve no kernel
+    if (!result.notKept.empty()) // then no kernel will use the measurements
       logLine(LogLevel::Warning, "{}", result.notKept);
   return {};
 }

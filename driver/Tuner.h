@@ -1,4 +1,4 @@
-//===- Tuner.h - Measuring plans ---------------------------------------------===//
+//===- Tuner.h - Tuning: measuring plans and choosing the fastest ------------===//
 #pragma once
 
 #include "attune/Tune.h"
@@ -8,15 +8,16 @@
 
 namespace attune::driver {
 
-/// tune() for either form of source.
+/// tune() for a variant or for IR text.
 Expected<std::vector<TuneResult>> tuneSource(const Source &source, const CompileOptions &options, const Target &target,
                                              const std::vector<TuneCase> &cases, const TuneOptions &tuning);
 
-/// What a plan takes beside the winner of its race, in the winner's unit. `own` were launched in turn with the winner's
-/// first, before it left the race; a GPU near its power limit is slower by the winner's last.
+/// The median time of a plan, corrected for the GPU's clock. `own` are the times of a plan that left the race early;
+/// they were taken interleaved with the first times of `winner`. A GPU near its power limit slows down during a race,
+/// so `own` is scaled by the ratio of the winner's median over all launches to its median over these first launches.
 double timeAgainst(std::span<const double> own, std::span<const double> winner);
 
-/// Tunes those of options.shapes that are not measured yet.
+/// Tunes the sizes of options.shapes that are not measured yet.
 Expected<void> measureMissing(const Source &source, const CompileOptions &options, const Target &target);
 
 } // namespace attune::driver
