@@ -200,8 +200,8 @@ def RoleAttr : AttrDef<SchedDialect, "Role"> {
   let summary = "a role of warps in a warp-specialised kernel, as an entry of the attribute `sched.roles`";
   let description = [{
     `sched.roles` lists the roles in the order of their warps: first the producer role, which fills rings, then the
-    consumer role, which computes. `registers` is the number of registers of each thread; without it `tile-assign-roles`
-    splits the block's registers between the roles.
+    consumer role, which computes. `registers` is the number of registers of each thread; without this field
+    `tile-assign-roles` splits the block's registers between the roles.
 
     ```mlir
     tile.kernel @k(...) ... attributes {sched.roles = [#sched.role<"producer", warps 4, registers 24>, #sched.role<"consumer", warps 8, registers 240>]}

@@ -169,8 +169,8 @@ def InPairsOp : SchedOp<"in_pairs", [Pure]> {
   let description = [{
     The result is true if the last stride is 1, and the other strides, the last extent and the address (counted in
     elements) are even: for every even index in range, the next index is in range too, and one aligned access serves
-    both elements. With `eights` all of them must be multiples of eight instead, for accesses of eight elements. The
-    result is uniform over all threads.
+    both elements. With `eights` the other strides, the last extent and the address must be multiples of eight instead,
+    for accesses of eight elements. The result is uniform over all threads.
 
     ```mlir
     %0 = sched.in_pairs %bias : !tile.view<3, bf16>

@@ -269,7 +269,7 @@ def MmaAsyncOp : SchedOp<"mma_async", [Effects]> {
 def MmaFenceOp : SchedOp<"mma_fence", [Effects]> {
   let summary = "order the warpgroup's register accesses before the asynchronous matrix instructions that follow";
   let description = [{
-    The registers are those of accumulators and of left operands in fragments. PTX ISA 9.7.15.7.1, wgmma.fence.
+    The fence covers the registers of accumulators and of left operands in fragments. PTX ISA 9.7.15.7.1, wgmma.fence.
 
     ```mlir
     sched.mma_fence

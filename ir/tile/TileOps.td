@@ -434,7 +434,7 @@ def ConvertOp : TileOp<"convert", [Pure]> {
   let description = [{
     Operand and result have the same axes and sizes; a tile of two axes may change their order. Floats are rounded to
     nearest even. A conversion to shared memory in a loop writes a stage of a ring: with producer warps, a vector that
-    follows from no tile is computed by a producer warp ahead of the consumers that read it. With `relu` negative floats
+    is computed from no other tile is computed by a producer warp, ahead of the consumers. With `relu` negative floats
     become 0 and NaN stays NaN; the result must be a 16-bit left operand of a product in registers (an `a` fragment).
     The op has no memory effects.
 
@@ -497,8 +497,8 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     With `only_if` and a false flag the result is the first input, unchanged. A vector without inputs is undefined then,
     and only maps with the same flag may read it. `columns` restricts the map to a range of columns of a tile of two
     axes, whose ends are multiples of 16; in all other columns the result is the first input. A map with the attribute
-    `interleaved` orders its special functions: those of 16 columns start only after the first element of the previous
-    16 columns is complete.
+    `interleaved` orders its special functions: the functions of 16 columns start only after the first element of the
+    previous 16 columns is complete.
 
     An input whose only axis is `distance` holds a value for each distance between a row and a key of a q x k tile, in
     ascending order: row i and key j read its element i - j + k - 1 of q + k - 1 (relative position).
