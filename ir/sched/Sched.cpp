@@ -1,4 +1,4 @@
-//===- Sched.cpp - The sched dialect ----------------------------------------===//
+//===- Sched.cpp - Attributes, ops and verifiers of the sched dialect -------===//
 
 #include "ir/sched/Sched.h"
 #include "ir/NestedOps.h"
@@ -287,7 +287,7 @@ LogicalResult SwizzleAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 LogicalResult KernelOp::verify() {
   if (getThreads() <= 0 || getThreads() % 32 || getThreads() > 1024)
     return emitOpError() << getThreads() << " threads is not a multiple of 32 up to 1024";
-  // Neither is negative, so that their sum fits without a sign.
+  // Offsets and sizes are nonnegative int64, so their sum fits uint64.
   uint64_t end = 0;
   getBody().walk([&](SharedOp shared) {
     end = std::max(end, shared.getOffset() + uint64_t(shared.getResult().getType().bytes()));
@@ -298,8 +298,8 @@ LogicalResult KernelOp::verify() {
 }
 
 LogicalResult KernelOp::verifyRegions() {
-  // setmaxnreg shares out what the block has at its launch: the same number, a multiple of 8, for each thread.
-  // More blocks than registers leave none.
+  // setmaxnreg redistributes the registers that the block has at launch, an equal multiple of 8 for each thread. If
+  // blocks_per_sm is too large, this multiple is 0.
   const int64_t threads = getThreads(), blocks = std::clamp<int64_t>(getBlocksPerSm(), 1, 65536);
   const int64_t ofThread = std::min<int64_t>(256, 65536 / (threads * blocks) / 8 * 8), atLaunch = ofThread * threads;
   int64_t warps = 0, registers = 0;
@@ -344,7 +344,7 @@ LogicalResult NextVisibleOp::verify() {
   return success();
 }
 
-/// In a role where the builder is in one.
+/// Builds the op with `in_role` if the insertion point is inside a sched.role.
 void ThreadIdOp::build(OpBuilder &builder, OperationState &state) {
   Operation *parent = builder.getInsertionBlock()->getParentOp();
   if (isa<RoleOp>(parent) || parent->getParentOfType<RoleOp>())
@@ -372,7 +372,7 @@ LogicalResult RoleOp::verify() {
   return success();
 }
 
-/// Arguments of the body besides the carried ones.
+/// The number of block arguments of a sched.for_work before the carried ones.
 static size_t positions(WorkOrder order) { return order == WorkOrder::Persistent ? 2 : 1; }
 
 void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, Value first, Value bound,
@@ -476,7 +476,7 @@ LogicalResult ClaimWorkOp::verify() {
   return success();
 }
 
-/// Room for `values` i32 fields in each stage, in pairs or fours.
+/// Verifies that each stage of a shared tile holds a message of 2, 4, 8 or 12 i32 fields, at least `values` of them.
 static LogicalResult verifyMessage(Operation *op, TileType type, size_t values) {
   if (type.rank() != 3 || type.axis(0) != "stage" || type.getShape()[1] != 1 ||
       !llvm::is_contained({2, 4, 8, 12}, type.getShape()[2]) || !type.getElementType().isInteger(32) ||
@@ -587,7 +587,7 @@ LogicalResult ForTilesOp::verify() {
   return success();
 }
 
-/// Whether a loop carries its `i`-th value for nothing but that value itself.
+/// Whether the `i`-th carried value is used for nothing but its own next value, so that the loop need not carry it.
 static bool servesItself(ForTilesOp loop, unsigned i) {
   if (loop.getKeeps() && !loop.getKept()[i].use_empty())
     return false;
@@ -607,7 +607,7 @@ static bool servesItself(ForTilesOp loop, unsigned i) {
   return true;
 }
 
-/// Without its `i`-th carried value, in whose place stands what it was initially.
+/// Replaces the loop by one without the `i`-th carried value, whose uses become uses of its initial value.
 static void dropCarried(ForTilesOp loop, unsigned i, PatternRewriter &rewriter) {
   SmallVector<Value> inits(loop.getInits());
   Value init = inits[i];
@@ -838,7 +838,7 @@ LogicalResult ExtentOp::verify() {
   return success();
 }
 
-/// A place of a view of f32 or of i64, where `op` `does` something.
+/// Verifies that `op` accesses one element of a view of f32, or of i64 if `isInteger`. `does` is the verb of the error.
 template <typename ElementsOp> static LogicalResult verifyPlace(ElementsOp op, StringRef does, bool isInteger = false) {
   ViewType view = op.getView().getType();
   const Type element = view.getElementType();
@@ -848,7 +848,7 @@ template <typename ElementsOp> static LogicalResult verifyPlace(ElementsOp op, S
   return success();
 }
 
-/// Of floats in memory, two of which one access can serve.
+/// Whether the elements of `view` are floats, which can be accessed in pairs.
 static bool hasFloats(ViewType view) {
   const Type element = view.getElementType();
   return element.isF32() || element.isBF16() || element.isF16();
@@ -861,7 +861,7 @@ LogicalResult InPairsOp::verify() {
   return success();
 }
 
-/// The first of two elements of a view, which `op` `does`.
+/// Verifies that `op` accesses a pair of elements of a view of floats. `does` is the verb of the error.
 template <typename PairOp> static LogicalResult verifyPair(PairOp op, StringRef does) {
   ViewType view = op.getView().getType();
   if (!hasFloats(view) || view.getRank() == 0 || view.getRank() != int64_t(op.getIndices().size()))
@@ -874,7 +874,7 @@ LogicalResult LoadElementsOp::verify() { return verifyPair(*this, "reads"); }
 
 LogicalResult StoreElementsOp::verify() { return verifyPair(*this, "writes"); }
 
-/// Of 16 bits, eight of which one access can serve.
+/// Whether the elements of `view` are 16-bit floats, of which one access of 16 bytes covers eight.
 static bool hasHalves(ViewType view) { return view.getElementType().isBF16() || view.getElementType().isF16(); }
 
 LogicalResult StoreEightsOp::verify() {
@@ -894,7 +894,7 @@ LogicalResult StoreElementOp::verify() {
   return success();
 }
 
-/// A place of a view of bytes.
+/// Verifies that `op` accesses one element of a view of bytes.
 template <typename ByteOp> static LogicalResult verifyByte(ByteOp op) {
   ViewType view = op.getView().getType();
   if (view.getRank() != int64_t(op.getIndices().size()) || !view.getElementType().isInteger(8))
@@ -946,7 +946,8 @@ LogicalResult RingOp::verify() {
   return success();
 }
 
-/// A `c` fragment in stages of the same rows and columns, those of one warpgroup behind those of another.
+/// Verifies the stages to which a `c` fragment is stored. Where warpgroups split the columns, the rows of one warpgroup
+/// come after the rows of another: n splits give n times the rows and 1 / n of the columns.
 static LogicalResult verifyStored(StoreTileOp op, FragmentAttr fragment, TileType shared) {
   TileType tile = op.getTile().getType();
   const int64_t shares = fragment.getColumnWarps();
@@ -1023,7 +1024,8 @@ LogicalResult TensorMapOp::verify() {
   return success();
 }
 
-/// Boxes of `map` are panels of `shared`: `rows` of them, or a part.
+/// Verifies that a box of `map` is a panel of `shared`: all rows of the panel, or a divisor of them unless
+/// `wholePanel`.
 static LogicalResult verifyBox(Operation *op, TensorMapType map, TileType shared, bool wholePanel) {
   auto swizzle = dyn_cast_or_null<SwizzleAttr>(shared.getLayout());
   if (shared.getSpace() != MemorySpace::Shared || !swizzle || shared.rank() != 3 || shared.axis(0) != "stage" ||

@@ -1,6 +1,6 @@
 //===- Sched.h - The sched dialect ------------------------------------------===//
 //
-// A kernel scheduled for one GPU architecture. Reference: docs/dialects/sched.md, generated from SchedOps.td.
+// A kernel scheduled for one GPU architecture. Reference: docs/reference/dialects/sched.md, generated from SchedOps.td.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,33 +22,34 @@ using tile::printOperands;
 using tile::TileType;
 using tile::ViewType;
 
-/// On an `scf.for`: the device compiler unrolls it, in full (unit) or so many times (an integer).
+/// On an `scf.for`: the device compiler unrolls the loop, in full (unit attribute) or by a factor (integer attribute).
 inline constexpr llvm::StringLiteral unrollAttr = "sched.unroll";
 
-/// Marks a `tile.mma` that starts only: a `sched.mma_wait` further on completes it.
+/// On a `tile.mma`: the product is asynchronous, and a later `sched.mma_wait` completes it.
 inline constexpr llvm::StringLiteral asyncAttr = "sched.async";
 
-/// When an op of a block loop runs: an AtAttr.
+/// On an op in a loop over tiles: its pipeline stage and order, an AtAttr.
 inline constexpr llvm::StringLiteral atAttr = "sched.at";
 
-/// Marks a `tile.element` of a map, or a `tile.scatter`, whose last index is at an even column of the tile an even number
-/// and at the next column the next one: where the view lies in pairs (`sched.in_pairs`), one access serves both columns.
-/// The second mark says the same of rows: lanes 4 apart then exchange an element of each pair.
+/// On a `tile.element` in a map, or on a `tile.scatter`: columns 2 n and 2 n + 1 of the tile have last indices 2 m and
+/// 2 m + 1, so that one access serves both columns if the view satisfies `sched.in_pairs`. `sched.row_pairs` says the
+/// same of two adjacent rows: lanes whose indices differ by 4 then exchange one element of each pair by a shuffle.
 inline constexpr llvm::StringLiteral pairsAttr = "sched.pairs", rowPairsAttr = "sched.row_pairs";
 
-/// Marks a `tile.scatter` whose pairs of columns the lanes of a quad can exchange for eight side by side, where the view
-/// lies in eights.
+/// On a `tile.scatter`: the lanes of a quad can exchange their pairs of columns by shuffles, so that each lane stores
+/// eight adjacent elements by one access if the view satisfies `sched.in_pairs eights`.
 inline constexpr llvm::StringLiteral eightsAttr = "sched.eights";
 
-/// How deep the ring of a shared tile is, and who fills it: a RingAttr.
+/// On an op with a shared tile: the stages of the tile's ring and the warps that fill it, a RingAttr.
 inline constexpr llvm::StringLiteral ringAttr = "sched.ring";
 
-/// The roles of a kernel's warps: an array of RoleAttr.
+/// On a kernel: the roles of its warps, an array of RoleAttr.
 inline constexpr llvm::StringLiteral rolesAttr = "sched.roles";
 
-/// Of a kernel, what its schedule is to be beside that; each is a mark. Blocks take one tile of work after another, the
-/// tiles with the most work come first, warpgroups ping-pong: one runs its products while another runs its softmax, products with what others lead to run
-/// beside it in each warpgroup, and dense biases come to shared memory.
+/// On a kernel, unit attributes of its schedule, in this order: blocks are persistent; tiles with the most work are
+/// scheduled first; warpgroups ping-pong (one runs its products while another runs its softmax); within a warpgroup the
+/// product with V of a tile overlaps with the softmax of the next tile; producer warps copy dense biases to shared
+/// memory.
 inline constexpr llvm::StringLiteral persistentAttr = "sched.persistent", longestFirstAttr = "sched.longest_first",
                                      pingPongAttr = "sched.ping_pong", overlapAttr = "sched.overlap",
                                      stageBiasesAttr = "sched.stage_biases";
@@ -73,39 +74,39 @@ namespace attune::sched {
 mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp view, int64_t rows,
                      SwizzleAttr swizzle);
 
-/// When `op` runs; null where nothing says so.
+/// The pipeline stage and order of `op`; null where `op` has no `sched.at`.
 inline AtAttr placeOf(mlir::Operation *op) { return op->getAttrOfType<AtAttr>(atAttr); }
-/// Has `op` run when `at` says, without its turn; nothing where `at` is null.
+/// Gives `op` the stage and order of `at`, without its ping-pong name. No effect where `at` is null.
 inline void placeAt(mlir::Operation *op, AtAttr at) {
   if (at)
     op->setAttr(atAttr, AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
 }
-/// When the first reader of `read` runs, in the order of the text but for those of an earlier stage, each being the op of
-/// `block` around it; null where that one says nothing.
+/// The stage and order of the first reader of `read`: a reader of the earliest stage, and among these the first in
+/// program order. A nested reader counts as the op of `block` that contains it. Null where that op has no `sched.at`.
 AtAttr earliestPlace(mlir::Value read, mlir::Block &block);
-/// The ring of the tile that `op` gives; null where nothing says so.
+/// The ring of the shared tile of `op`; null where `op` has no `sched.ring`.
 inline RingAttr ringOf(mlir::Operation *op) { return op->getAttrOfType<RingAttr>(ringAttr); }
-/// Of what a filling role computes and stores (tile::isStaged): whether other warps of it do than the first, which copies.
-/// They compute values by distance, and what the text gives them.
+/// Whether a vector that producer warps compute (tile::isStaged) is computed by warps other than the first, which
+/// copies. That holds for relative-position values, and for vectors whose `sched.ring` names another warp.
 inline bool isByOtherWarps(tile::ConvertOp staged) {
   RingAttr ring = ringOf(staged);
   return tile::isRelative(staged.getResult().getType()) || (ring && ring.getFirstWarp() > 0);
 }
 
-/// Warps of the role that fills rings, beside which others compute by warpgroups; 0 where all warps do the same.
+/// The number of producer warps, in a kernel whose consumers compute by warpgroups; 0 in a kernel without roles.
 int64_t fillingWarps(mlir::Operation *kernel);
-/// The kernel around `op`.
+/// The number of producer warps of the kernel that contains `op`.
 inline int64_t fillingWarpsAround(mlir::Operation *op) { return fillingWarps(op->getParentOfType<tile::KernelOp>()); }
 
-/// Stages of the deepest ring in shared memory, 1 at least.
+/// The number of stages of the deepest ring in shared memory, at least 1.
 int64_t deepestRing(KernelOp kernel);
-/// Whether blocks take one tile of work after another.
+/// Whether blocks are persistent: a block computes several tiles of work in sequence.
 bool isPersistent(KernelOp kernel);
-/// Whether blocks claim tiles of work, from a counter that a kernel before resets.
+/// Whether blocks claim tiles of work from a counter, which an earlier kernel of the launch resets.
 bool claimsWork(KernelOp kernel);
-/// Whether the kernel waits for the one before itself, so that it may start beside it.
+/// Whether the kernel contains a sched.wait_launch, so that it may start before the previous kernel has ended.
 bool waitsForLaunch(KernelOp kernel);
-/// Whether `op`, or one within it, is of a place in an operand, which another kernel of the launch may write, as none writes
-/// captured tensors.
+/// Whether `op`, or an op nested in it, accesses an operand. Another kernel of the launch may write operands, but no
+/// kernel writes captured tensors.
 bool accessesOperands(mlir::Operation *op);
 } // namespace attune::sched
