@@ -14,6 +14,15 @@ using llvm::Twine;
 
 namespace attune::codegen::cuda {
 
+bool mentions(StringRef text, StringRef name) {
+  auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  for (size_t at = text.find(name); at != StringRef::npos; at = text.find(name, at + 1))
+    if ((at == 0 || (!isWord(text[at - 1]) && text[at - 1] != '.')) &&
+        (at + name.size() == text.size() || !isWord(text[at + name.size()])))
+      return true;
+  return false;
+}
+
 /// One chain of branches: each warpgroup takes one of them.
 void KernelPrinter::printRoles(RoleOp role) {
   const int64_t threads = kernel.getThreads(),
@@ -45,7 +54,8 @@ void KernelPrinter::printFor(scf::ForOp op) {
   if (!op.getInductionVar().getType().isInteger(32))
     return fail(op, "counts in " + text(op.getInductionVar().getType()) + "; use i32");
   Expr begin = integer(op.getLowerBound()), end = integer(op.getUpperBound()), step = integer(op.getStep());
-  comment(op);
+  if (!inFunction) // the comment is at the call
+    comment(op);
   SmallVector<std::string> carried;
   for (auto [init, inside, result] : llvm::zip(op.getInitArgs(), op.getRegionIterArgs(), op.getResults())) {
     carried.push_back(nameFor(op, unsigned(carried.size()), "carried"));
@@ -82,16 +92,6 @@ void KernelPrinter::printIf(scf::IfOp op) {
     printBlock(*op.elseBlock());
   }
   close();
-}
-
-/// Whether `name` occurs as an identifier in `text`, other than a member's.
-static bool mentions(StringRef text, StringRef name) {
-  auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
-  for (size_t at = text.find(name); at != StringRef::npos; at = text.find(name, at + 1))
-    if ((at == 0 || (!isWord(text[at - 1]) && text[at - 1] != '.')) &&
-        (at + name.size() == text.size() || !isWord(text[at + name.size()])))
-      return true;
-  return false;
 }
 
 /// Gives the carried variables their next values, which are all taken before the first assignment: one that mentions a
@@ -156,7 +156,10 @@ bool KernelPrinter::printControl(Operation *op) {
         if (!isa_and_nonnull<RoleOp>(o->getPrevNode()))
           printRoles(o);
       })
-      .Case([&](scf::ForOp o) { printFor(o); })
+      .Case([&](scf::ForOp o) {
+        if (!printFunction(o))
+          printFor(o);
+      })
       .Case([&](scf::IfOp o) { printIf(o); })
       .Case([&](ForTilesOp o) { printForTiles(o); })
       .Case([&](scf::YieldOp) {})

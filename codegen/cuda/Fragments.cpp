@@ -125,6 +125,8 @@ bool KernelPrinter::printFragment(Operation *op) {
         StringRef element = arrayElement(type);
         if (element.empty())
           return fail(op, "of " + describe(type) + " has no printed form; use f32, or 16 bits in a fragment a or b");
+        if (!inFunction && functionWithBuffer(o))
+          return; // declared by the device function
         std::string name = names.take(o.getName());
         buffers[o.getResult()] = name;
         statement(op, element + " " + name + arrayShape(type) + ";  // " + describe(type));

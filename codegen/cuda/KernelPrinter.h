@@ -10,6 +10,7 @@
 //     Rings.cpp           full and empty barriers
 //     Warps.cpp           barriers, shuffles, votes and messages
 //     Fragments.cpp       lanes' registers and matrix instructions
+//     DeviceFunctions.cpp loops as device functions
 //     ControlFlow.cpp     roles, loops, branches
 //     WorkLoops.cpp       loops over tiles of work
 //     Params.cpp          struct Params
@@ -20,6 +21,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "codegen/cuda/DeviceFunctions.h"
 #include "codegen/cuda/Expr.h"
 #include "codegen/cuda/Names.h"
 #include "codegen/cuda/Printer.h"
@@ -55,6 +57,9 @@ struct Declarations {
   llvm::SmallVector<sched::RuntimeScalarAttr> scalars;
 };
 
+/// Whether `name` occurs as an identifier in `text`, other than a member's.
+bool mentions(llvm::StringRef text, llvm::StringRef name);
+
 /// The members of struct Params for the tensor maps of a source's kernels.
 struct MapMembers {
   explicit MapMembers(llvm::ArrayRef<sched::KernelOp> kernels) : all(kernels), names(all.params().size()) {}
@@ -78,9 +83,11 @@ class KernelPrinter {
 
 public:
   /// Adds to `maps` those that no kernel in front of this one in the source has.
-  KernelPrinter(KernelOp kernel, const Declarations &declared, const PrintOptions &options, MapMembers &maps)
+  KernelPrinter(KernelOp kernel, const Declarations &declared, const PrintOptions &options, MapMembers &maps,
+                DeviceFunctions &functions)
       : kernel(kernel), declared(declared), signature(declared.signature), options(options), maps(maps),
-        isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()), waitsForLaunch(sched::waitsForLaunch(kernel)) {}
+        functions(functions), isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()),
+        waitsForLaunch(sched::waitsForLaunch(kernel)) {}
 
   /// Prints the kernel, of which the source then takes the parts.
   Expected<void> run();
@@ -163,6 +170,21 @@ private:
   /// A shared tile as an operand of a warpgroup's product, from `column` of `row` on.
   Expr matrixDescriptor(Operation *op, Value shared, Value stage, Value row, Value column, bool transpose);
 
+  // Device functions.
+  /// A value from outside of a loop that is printed as a function.
+  struct FunctionParameter {
+    enum Kind { Written, Read, Shared, Pointer, Scalar, Local }; ///< `Local`: registers that the loop alone uses
+    Value value;
+    Kind kind = Scalar;
+    std::string argument = {}; ///< what the call passes
+  };
+  /// Prints a loop that is marked `sched.function` as a call, or returns false where the loop uses what a parameter cannot pass.
+  bool printFunction(mlir::scf::ForOp loop);
+  bool collectParameters(mlir::scf::ForOp loop, llvm::SmallVector<FunctionParameter> &parameters);
+  std::string declareParameter(FunctionParameter &parameter, StringRef wish);
+  /// The marked loop that holds all users of the registers, or null.
+  static mlir::scf::ForOp functionWithBuffer(sched::RegistersOp buffer);
+
   // Control flow.
   void printRoles(sched::RoleOp first);
   void printFor(mlir::scf::ForOp op);
@@ -221,6 +243,8 @@ private:
   const KernelSignature &signature;
   PrintOptions options;
   MapMembers &maps;
+  DeviceFunctions &functions;
+  bool inFunction = false; ///< a device function is printed, in which no loop becomes another one
   bool isPrecise;
   bool waitsForLaunch; ///< the kernel may start while the one before it runs
   Source source;

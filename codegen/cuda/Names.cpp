@@ -2,6 +2,7 @@
 
 #include "codegen/cuda/Names.h"
 
+#include "codegen/cuda/DeviceFunctions.h"
 #include "codegen/cuda/Primitives.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -43,7 +44,7 @@ static constexpr llvm::StringLiteral declaredByCuda =
     "va_start y0 y0f y1 y1f yn ynf";
 
 bool isReservedGlobal(StringRef name) {
-  return isReserved(name) || llvm::is_contained(llvm::split(declaredByCuda, ' '), name) || name.starts_with("cuda");
+  return isReserved(name) || isFunctionName(name) || llvm::is_contained(llvm::split(declaredByCuda, ' '), name) || name.starts_with("cuda");
 }
 
 bool isReserved(StringRef name) {
@@ -61,7 +62,7 @@ std::string identifier(StringRef name) {
 
 std::string Names::take(StringRef wish) {
   std::string base = identifier(wish);
-  if (isReserved(base))
+  if (isReserved(base) || isFunctionName(base))
     base += "_";
   unsigned &next = nexts.try_emplace(base, 1).first->second;
   const unsigned before = next;

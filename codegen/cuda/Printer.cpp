@@ -21,9 +21,10 @@ Expected<std::string> codegen::printCuda(ArrayRef<sched::KernelOp> kernels, cons
   std::set<std::string, std::less<>> used;
   std::string header;
   cuda::MapMembers maps(kernels);
+  cuda::DeviceFunctions functions;
   for (sched::KernelOp kernel : kernels) {
     cuda::KernelPrinter &printer =
-        *printers.emplace_back(std::make_unique<cuda::KernelPrinter>(kernel, declared, options, maps));
+        *printers.emplace_back(std::make_unique<cuda::KernelPrinter>(kernel, declared, options, maps, functions));
     if (Expected<void> printed = printer.run(); !printed)
       return printed.error();
     printer.printHeader(header);
@@ -32,6 +33,7 @@ Expected<std::string> codegen::printCuda(ArrayRef<sched::KernelOp> kernels, cons
   std::string out = header;
   printers.front()->printParams(out);
   out += codegen::primitives(used);
+  out += functions.text();
   for (auto [i, printer] : llvm::enumerate(printers))
     out += (i ? "\n" : "") + printer->function();
   return out;

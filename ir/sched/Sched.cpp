@@ -109,6 +109,8 @@ LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribu
   if (isMark && attribute.getName() != longestFirstAttr && isa<attune::tile::KernelOp>(op) && !fillingWarps(op))
     return op->emitOpError() << "has " << attribute.getName()
                              << ", which is for a role that computes beside one that fills rings; give sched.roles";
+  if (attribute.getName() == functionAttr && (!isa<scf::ForOp>(op) || !isa<StringAttr>(attribute.getValue())))
+    return op->emitOpError("has a sched.function, which is a name, a string, on an scf.for");
   if (attribute.getName() == asyncAttr && !isa<tile::MmaOp>(op))
     return op->emitOpError("is marked sched.async, but only products start and are waited for later");
   return success();

@@ -25,6 +25,10 @@ using tile::ViewType;
 /// On an `scf.for`: the device compiler unrolls the loop, in full (unit attribute) or by a factor (integer attribute).
 inline constexpr llvm::StringLiteral unrollAttr = "sched.unroll";
 
+/// On an `scf.for`, a name: the CUDA printer prints the loop as a device function of this name, and a call of it. On
+/// each loop of a nest, so that the name outlives outer loops of one iteration, which canonicalisation removes.
+inline constexpr llvm::StringLiteral functionAttr = "sched.function";
+
 /// On a `tile.mma`: the product is asynchronous, and a later `sched.mma_wait` completes it.
 inline constexpr llvm::StringLiteral asyncAttr = "sched.async";
 

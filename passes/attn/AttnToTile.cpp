@@ -93,7 +93,7 @@ private:
     if (attn::KeyPagesAttr pages = op.getKeyPagesAttr())
       derive("k", DerivedAxis::Rule::Pages, pages.getSize(), 1,
              builder.getStringAttr(tile::tensorPrefix + pages.getName().getValue() + ".1"));
-    if (plan.getPackGroups())
+    if (plan.getPackGqa())
       derive(tile::rowsAxis, DerivedAxis::Rule::Rows);
     if (plan.getSplitKeys() && uneven != Uneven::InMemory)
       derive(tile::splitsAxis, DerivedAxis::Rule::Splits, plan.getTileK(),
@@ -386,7 +386,7 @@ private:
     Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
     readQueryOffset();
     Value kvHead = rowHead, rowLength = queryLength;
-    if (plan.getPackGroups()) {
+    if (plan.getPackGqa()) {
       group = param("group", i32);
       h = tile::named(arith::MulIOp::create(builder, loc, kvHead, group), "first_head");
       q0 = tile::named(arith::DivUIOp::create(builder, loc, row0, group), "q0");
@@ -606,7 +606,7 @@ private:
   tile::KernelOp kernel;
   int64_t depth, depthV;
   TileType rowType, scoreType, outType;
-  RowAxes axes = plan.getPackGroups() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
+  RowAxes axes = plan.getPackGqa() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
   Value q0, keyLength;
   Value keysRead;   ///< rows of K to copy; rows past the keys may be among them, since S is masked there
   Value valuesRead; ///< rows of V to copy; rows past these read as zeros, since P is 0 there and 0 * NaN would be NaN

@@ -502,7 +502,7 @@ Plan attune::planOf(attn::PlanAttr attr) {
   plan.pingPong = attr.getPingPong();
   plan.overlap = attr.getOverlap();
   plan.stageBiases = attr.getStageBiases();
-  plan.packGqa = attr.getPackGroups();
+  plan.packGqa = attr.getPackGqa();
   plan.splitKeys = attr.getSplitKeys();
   return plan;
 }

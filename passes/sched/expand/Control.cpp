@@ -124,7 +124,9 @@ LogicalResult KernelExpander::expand(Operation *op) {
   if (failed(expandByKind(op)))
     return failure();
   auto chain = chains.find(op);
-  commentPhase(chain == chains.end() ? op : chain->second.exponent.getOperation(), block, before);
+  Operation *computed = chain == chains.end() ? op : chain->second.exponent.getOperation();
+  nameFunctions(computed, block, before);
+  commentPhase(computed, block, before);
   return success();
 }
 

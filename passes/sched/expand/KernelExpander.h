@@ -5,6 +5,7 @@
 //
 //     Control.cpp             kernel, roles, work, branches, loops; dispatch to the other files
 //     Phases.cpp              comments in the generated source
+//     FunctionNames.cpp       loops that become device functions
 //     MapElements.cpp         the region of a map, for one element
 //     Pairs.cpp               two columns of a lane by one access to global memory
 //     MapInputs.cpp           inputs of maps in shared memory: relative-position values, per-key vectors, windows
@@ -108,6 +109,10 @@ private:
   // Phases.cpp
   /// Adds a comment on what `op` computes to the first statement that `op` became, after `before` in `block`.
   void commentPhase(Operation *op, Block *block, Operation *before);
+
+  // FunctionNames.cpp
+  /// Names the loops that `op` became, after `before` in `block`, as device functions.
+  void nameFunctions(Operation *op, Block *block, Operation *before);
 
   // MapElements.cpp
   LogicalResult expandOp(tile::MapOp op);

@@ -1,0 +1,241 @@
+//===- DeviceFunctions.cpp - The device functions that loops become ---------===//
+
+#include "codegen/cuda/DeviceFunctions.h"
+
+#include "codegen/cuda/CommentText.h"
+#include "codegen/cuda/KernelPrinter.h"
+
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace attune::sched;
+using llvm::Twine;
+
+namespace attune::codegen::cuda {
+
+namespace {
+struct Words {
+  llvm::StringLiteral name;
+  FunctionWords words;
+};
+} // namespace
+
+static const Words vocabulary[] = {
+    {"fill", {"Sets every element.", {"tile"}}},
+    {"copy_fragment", {"Copies a lane's elements.", {"to", "from"}}},
+    {"scale_rows", {"Multiplies each row by its factor.", {"tile", "tile_in", "factors"}}},
+    {"row_max",
+     {"The maximum of each row over the lanes of a quad, which share the row.", {"maxima", "tile", "initial"}}},
+    {"row_min",
+     {"The minimum of each row over the lanes of a quad, which share the row.", {"minima", "tile", "initial"}}},
+    {"row_sum", {"The sum of each row.", {"sums", "tile", "initial"}}},
+    {"combine_lanes", {"Completes row sums that were split over the lanes of a quad.", {"sums", "parts"}}},
+    {"pack", {"Rounds an accumulator to 16 bits, as the left operand of the next product.", {"packed", "tile"}}},
+};
+
+const FunctionWords *functionWords(StringRef name) {
+  auto *found = llvm::find_if(vocabulary, [&](const Words &words) { return words.name == name; });
+  return found == std::end(vocabulary) ? nullptr : &found->words;
+}
+
+bool isFunctionName(StringRef name) {
+  StringRef base = name.rtrim("0123456789");
+  base.consume_back("_");
+  return functionWords(name) || functionWords(base) || name.starts_with("compute_") ||
+         llvm::is_contained({"apply_mask", "multiply", "drop_elements", "copy_tile", "store_tile", "accumulate_tile",
+                             "load_tile", "load_blocks", "store_blocks", "scatter_tile", "column_max", "column_min",
+                             "column_sum"},
+                            base);
+}
+
+std::string DeviceFunctions::define(StringRef wish, StringRef comment, const std::string &parameters,
+                                    const std::string &body) {
+  auto [known, isNew] = names.try_emplace((wish + "(" + parameters + ")" + body).str());
+  if (!isNew)
+    return known->second;
+  const int number = ++numbers[wish.str()];
+  std::string name = wish.str();
+  if (number > 1)
+    name += (llvm::isDigit(name.back()) ? "_" : "") + std::to_string(number);
+  if (!comment.empty())
+    definitions += "/// " + codegen::commentText(comment) + "\n";
+  definitions += wrap("__device__ __forceinline__ void " + name + "(" + parameters + ") {", 0) + "\n" + body + "}\n\n";
+  return known->second = name;
+}
+
+//===----------------------------------------------------------------------===//
+// Printing
+//===----------------------------------------------------------------------===//
+
+/// Whether ops of `loop` write the register buffer.
+static bool isWrittenIn(Value buffer, scf::ForOp loop) {
+  return llvm::any_of(buffer.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (!loop->isAncestor(user) || isa<GetOp>(user))
+      return false;
+    if (auto mma = dyn_cast<MmaOp>(user))
+      return mma.getAcc() == buffer;
+    return true;
+  });
+}
+
+static bool isIdentifier(StringRef text) {
+  return !text.empty() && !llvm::isDigit(text[0]) &&
+         llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
+/// Whether the kernel's function alone needs the registers: inside one loop that is printed as a device function.
+scf::ForOp KernelPrinter::functionWithBuffer(RegistersOp buffer) {
+  scf::ForOp only;
+  for (Operation *user : buffer->getUsers()) {
+    Operation *ancestor = buffer->getBlock()->findAncestorOpInBlock(*user);
+    auto loop = dyn_cast_or_null<scf::ForOp>(ancestor);
+    if (!loop || !loop->hasAttr(functionAttr) || (only && only != loop))
+      return {};
+    only = loop;
+  }
+  return only;
+}
+
+bool KernelPrinter::collectParameters(scf::ForOp loop, SmallVector<FunctionParameter> &parameters) {
+  llvm::SetVector<Value> captured;
+  for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
+    captured.insert(bound);
+  getUsedValuesDefinedAbove(loop.getRegion(), captured);
+  for (Value value : captured) {
+    FunctionParameter parameter{value};
+    if (auto type = dyn_cast<TileType>(value.getType())) {
+      auto known = buffers.find(value);
+      auto registers = value.getDefiningOp<RegistersOp>();
+      if (registers && functionWithBuffer(registers) == loop) {
+        parameter.kind = FunctionParameter::Local;
+      } else if (known == buffers.end()) {
+        return false;
+      } else {
+        parameter.argument = known->second;
+        parameter.kind = type.getSpace() == tile::MemorySpace::Shared ? FunctionParameter::Shared
+                         : isWrittenIn(value, loop)                   ? FunctionParameter::Written
+                                                                      : FunctionParameter::Read;
+      }
+    } else if (isa<ViewType>(value.getType())) {
+      auto known = views.find(value);
+      if (known == views.end())
+        return false;
+      const View &view = known->second;
+      auto isMember = [](StringRef text) {
+        return text.empty() || text.starts_with("p.") || llvm::all_of(text, llvm::isDigit);
+      };
+      if (!llvm::all_of(view.strides, isMember) || !llvm::all_of(view.extents, isMember))
+        return false;
+      if (StringRef(view.pointer).starts_with("p.") && isIdentifier(StringRef(view.pointer).drop_front(2)))
+        continue;
+      if (!isIdentifier(view.pointer))
+        return false;
+      parameter.argument = view.pointer;
+      parameter.kind = FunctionParameter::Pointer;
+    } else if (valueName(value.getType()).empty()) {
+      return false; // a ring, a tensor map
+    } else {
+      const Expr expr = this->value(value);
+      const bool isStored = llvm::any_of(value.getUses(), [&](OpOperand &use) {
+        auto set = dyn_cast<SetOp>(use.getOwner());
+        return set && loop->isAncestor(set) && set.getValue() == value;
+      });
+      if (auto constant = value.getDefiningOp<arith::ConstantOp>(); constant && !isStored)
+        continue;
+      if (StringRef(expr.text).starts_with("p.") && isIdentifier(StringRef(expr.text).drop_front(2)))
+        continue;
+      parameter.argument = expr.text;
+      parameter.kind = FunctionParameter::Scalar;
+    }
+    parameters.push_back(parameter);
+  }
+  // Register tiles first, written ones before those that are read.
+  llvm::stable_sort(parameters, [](const FunctionParameter &a, const FunctionParameter &b) { return a.kind < b.kind; });
+  return true;
+}
+
+std::string KernelPrinter::declareParameter(FunctionParameter &parameter, StringRef wish) {
+  Value value = parameter.value;
+  std::string base = parameter.argument;
+  if (!isIdentifier(base))
+    base = "value";
+  const std::string name = names.take(wish.empty() ? StringRef(base) : wish);
+  auto type = dyn_cast<TileType>(value.getType());
+  switch (parameter.kind) {
+  case FunctionParameter::Written:
+  case FunctionParameter::Read:
+    buffers[value] = name;
+    return (parameter.kind == FunctionParameter::Read ? "const " : "") + arrayElement(type).str() + " (&" + name + ")" +
+           arrayShape(type);
+  case FunctionParameter::Shared:
+    buffers[value] = name;
+    return "unsigned " + name;
+  case FunctionParameter::Pointer: {
+    View &view = views[value];
+    view.pointer = name;
+    return (view.isWritten ? "" : "const ") + elementName(cast<ViewType>(value.getType()).getElementType()) + " *" +
+           name;
+  }
+  default: {
+    Expr &expr = values[value];
+    expr = {name, Primary, expr.isUnsigned, expr.isNatural};
+    return (expr.isUnsigned ? value.getType().isInteger(64) ? "unsigned long long" : "unsigned"
+                            : valueName(value.getType()).str()) +
+           " " + name;
+  }
+  }
+}
+
+bool KernelPrinter::printFunction(scf::ForOp loop) {
+  auto wish = loop->getAttrOfType<StringAttr>(functionAttr);
+  SmallVector<FunctionParameter> parameters;
+  if (!wish || inFunction || loop.getNumResults() || !collectParameters(loop, parameters))
+    return false;
+
+  Source outerSource = std::exchange(source, Source());
+  Names outerNames = std::exchange(names, Names());
+  auto outerValues = values;
+  auto outerViews = views;
+  auto outerBuffers = buffers;
+  inFunction = true;
+  const FunctionWords *words = functionWords(wish.getValue());
+  std::string declared, arguments;
+  size_t buffer = 0;
+  for (FunctionParameter &parameter : parameters) {
+    if (parameter.kind == FunctionParameter::Local)
+      continue;
+    const bool isTile = parameter.kind == FunctionParameter::Written || parameter.kind == FunctionParameter::Read;
+    const StringRef word = isTile && words && buffer < std::size(words->buffers) ? words->buffers[buffer++]
+                           : words && wish.getValue() == "fill"                  ? StringRef("value")
+                                                                                 : StringRef();
+    declared += (declared.empty() ? "" : ", ") + declareParameter(parameter, word);
+    arguments += (arguments.empty() ? "" : ", ") + parameter.argument;
+  }
+  for (FunctionParameter &parameter : parameters)
+    if (parameter.kind == FunctionParameter::Local)
+      printStatement(parameter.value.getDefiningOp());
+  printFor(loop);
+  const std::string body = source.text();
+  if (mentions(body, "p")) {
+    declared += (declared.empty() ? "" : ", ") + std::string("const Params &p");
+    arguments += (arguments.empty() ? "" : ", ") + std::string("p");
+  }
+  inFunction = false;
+  source = std::move(outerSource);
+  names = std::move(outerNames);
+  values = std::move(outerValues);
+  views = std::move(outerViews);
+  buffers = std::move(outerBuffers);
+  for (FunctionParameter &parameter : parameters)
+    if (parameter.kind == FunctionParameter::Local)
+      buffers[parameter.value] = parameter.value.getDefiningOp<RegistersOp>().getName().str(); // for the header's table
+  comment(loop);
+  auto note = loop->getAttrOfType<StringAttr>(tile::commentAttr);
+  const StringRef text = words ? StringRef(words->comment) : note ? note.getValue() : StringRef();
+  statement(loop, functions.define(wish.getValue(), text, declared, body) + "(" + arguments + ");");
+  return true;
+}
+
+} // namespace attune::codegen::cuda
