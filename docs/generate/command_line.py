@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """command_line.py build/bin/attune OUT: `attune --help` and the help of each verb as a page.
 
-Groups of options that several verbs have alike are written once, behind the verbs.
+A group of options that several verbs have is written once, after the verbs.
 """
 import re
 import subprocess

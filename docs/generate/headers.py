@@ -5,7 +5,7 @@
     headers.py --index OUT HEADER...    the list of the headers' pages
 
 A header's opening comment becomes prose with its examples and tables. Every declaration follows as it stands in the header, without
-private parts and inline bodies of detail namespaces, below the comment in front of it.
+private members and without namespace detail, after the comment that precedes the declaration.
 """
 import os
 import re
