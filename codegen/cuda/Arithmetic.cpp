@@ -1,4 +1,4 @@
-//===- Arithmetic.cpp - Expressions of arith and math ops -----------------===//
+//===- Arithmetic.cpp - Print arith and math ops as C++ expressions -----------------===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -51,7 +51,7 @@ Expr KernelPrinter::compare(arith::CmpIOp op) {
   bool isUnsigned =
       llvm::is_contained({P::ult, P::ule, P::ugt, P::uge}, predicate) && (isBool || !a.isNatural || !b.isNatural);
   if (isBool && !isEquality && !isUnsigned)
-    std::swap(a, b); // as a signed number true is -1
+    std::swap(a, b); // true is -1 as a signed i1, so the signed order is the reverse of C++'s order of bool
   else if (isUnsigned && !isBool)
     a = asUnsigned(a, isWide), b = asUnsigned(b, isWide);
   else if (isEquality && (a.isUnsigned || b.isUnsigned))
@@ -67,7 +67,8 @@ Expr KernelPrinter::compare(arith::CmpIOp op) {
   return infix(a, sign, b, isEquality ? Equality : Relation);
 }
 
-/// An ordered comparison is C++'s own; an unordered one is the negated opposite.
+/// An ordered comparison prints as the C++ operator. An unordered comparison, which is true where an operand is NaN,
+/// prints as the negation of the opposite operator: `ult` is `!(a >= b)`.
 Expr KernelPrinter::compare(arith::CmpFOp op) {
   using P = arith::CmpFPredicate;
   Expr a = value(op.getLhs()), b = value(op.getRhs());
@@ -116,7 +117,9 @@ Expr KernelPrinter::compare(arith::CmpFOp op) {
   llvm_unreachable("unknown predicate");
 }
 
-/// Signed where the op rules out overflow, else modulo 2^n.
+/// Prints an integer addition, subtraction or multiplication. With the flag `nsw` (no signed overflow) the op is signed
+/// C++ arithmetic; otherwise the op is computed modulo 2^n, on unsigned operands or by a call of the function
+/// `wrapping`. On i1, `*` is `&&`, and `+` and `-` are `!=`.
 Expr KernelPrinter::overflowing(Operation *op, StringRef sign, Level level, StringRef wrapping) {
   Expr a = value(op->getOperand(0)), b = value(op->getOperand(1));
   if (op->getResult(0).getType().isInteger(1))
@@ -134,7 +137,8 @@ Expr KernelPrinter::overflowing(Operation *op, StringRef sign, Level level, Stri
   return primitive(wrapping, {a, b});
 }
 
-/// Of conditions: by the logical operator.
+/// Prints a bitwise op. On i1 the op prints as the operator `logical` (`&&`, `||`, `!=`), unless the block has many
+/// conditions (hasManyTerms).
 Expr KernelPrinter::bitwise(Operation *op, StringRef sign, Level level, StringRef logical, Level logicalLevel) {
   Expr a = value(op->getOperand(0)), b = value(op->getOperand(1));
   if (op->getResult(0).getType().isInteger(1))
@@ -149,7 +153,8 @@ Expr KernelPrinter::bitwise(Operation *op, StringRef sign, Level level, StringRe
   return natural(result, sign == "&" ? a.isNatural || b.isNatural : a.isNatural && b.isNatural);
 }
 
-/// The result of an operation on unsigned operands: it stays a bit pattern (i32) or is cast back (i64).
+/// The result of an operation on unsigned operands: an i32 result stays `unsigned`, an i64 result is cast back to
+/// `long long`.
 static Expr fromUnsigned(bool isWide, Expr result) {
   if (isWide)
     return castTo("long long", result);
@@ -328,7 +333,8 @@ std::optional<Expr> KernelPrinter::mathFunction(Operation *op) {
   for (Value value : op->getOperands())
     operands.push_back(this->value(value));
   const bool isBF16 = kernel.getDtype().isBF16();
-  // Those without a quick form have approximations of an absolute error, not a relative one, near their zeros.
+  // A function whose `quick` is empty is called as CUDA's precise function in every kernel: its approximations have an
+  // absolute, not a relative, error bound near the function's zeros.
   auto function = [&](StringRef name, StringRef quick) {
     return isPrecise || quick.empty() ? call(name, operands) : primitive(quick, {operands[0]});
   };

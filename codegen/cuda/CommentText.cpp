@@ -1,4 +1,4 @@
-//===- CommentText.cpp - Strings of the IR in comments of the source --------===//
+//===- CommentText.cpp - Escape strings of the IR for comments of the source ===//
 
 #include "codegen/cuda/CommentText.h"
 
@@ -9,8 +9,8 @@
 using namespace attune;
 using llvm::StringRef;
 
-/// Whether a code point shows as it is. Controls, line and paragraph separators and what turns the direction of text do
-/// not.
+/// Whether a code point is copied to the comment without escaping. Control characters, line and paragraph separators
+/// and bidirectional controls are escaped.
 static bool isShown(llvm::UTF32 point) { return point == '\t' || llvm::sys::unicode::isPrintable(int(point)); }
 
 std::string codegen::commentText(StringRef text) {
@@ -26,8 +26,7 @@ std::string codegen::commentText(StringRef text) {
         llvm::convertUTF8Sequence(&at, begin + text.size(), &point, llvm::strictConversion) == llvm::conversionOK;
     const StringRef bytes = text.take_front(valid ? at - begin : 1);
     const StringRef before = result;
-    // Of two characters that mean something to a compiler side by side, the second: the end and the begin of a comment,
-    // a trigraph.
+    // The second character of `*/`, `/*` and `??` is escaped: these pairs end or begin a comment, or begin a trigraph.
     const bool joins = (point == '/' && before.ends_with("*")) || (point == '*' && before.ends_with("/")) ||
                        (point == '?' && before.ends_with("?"));
     if (valid && isShown(point) && point != '\\' && !joins)

@@ -1,4 +1,4 @@
-//===- CommentText.h - Strings of the IR in comments of the source ----------===//
+//===- CommentText.h - Escape strings of the IR for comments of the source --===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -7,11 +7,11 @@
 
 namespace attune::codegen {
 
-/// `text` as it may stand in a comment of either kind, on one line: what would end the comment or the line, or hide
-/// what it says, is written as a backslash and two hexadecimal digits for each byte, as in MLIR's strings. These are
-/// controls but the tab, the backslash (before a line break it joins lines), the second of "*/", "/*" and "??", what
-/// Unicode does not print, and bytes that are no UTF-8. Every string of the IR reaches the source through this or as an
-/// identifier.
+/// `text`, escaped for a `//` or a `/* */` comment on one line. Every byte that could end the comment or the line, or
+/// change how the comment is displayed, becomes a backslash and two hexadecimal digits, as in MLIR's strings. Escaped
+/// are: control characters except the tab, the backslash (before a line break a backslash joins lines), the second
+/// character of "*/", "/*" and "??", code points that Unicode does not print, and bytes that are not UTF-8. Every
+/// string of the IR reaches the source through this function or as an identifier.
 ///
 ///     "x\n#error"    x\0A#error
 ///     "a \"         a \5C

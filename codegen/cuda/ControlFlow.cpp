@@ -1,4 +1,4 @@
-//===- ControlFlow.cpp - Roles, loops and branches ------------------------===//
+//===- ControlFlow.cpp - Print roles, loops and branches ------------------------===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -23,7 +23,7 @@ bool mentions(StringRef text, StringRef name) {
   return false;
 }
 
-/// One chain of branches: each warpgroup takes one of them.
+/// Prints all roles of the kernel as one if-else chain on threadIdx.x: the threads of a role run that role's branch.
 void KernelPrinter::printRoles(RoleOp role) {
   const int64_t threads = kernel.getThreads(),
                 atLaunch = std::min<int64_t>(255, 65536 / (threads * kernel.getBlocksPerSm())) / 8 * 8;
@@ -54,7 +54,7 @@ void KernelPrinter::printFor(scf::ForOp op) {
   if (!op.getInductionVar().getType().isInteger(32))
     return fail(op, "counts in " + text(op.getInductionVar().getType()) + "; use i32");
   Expr begin = integer(op.getLowerBound()), end = integer(op.getUpperBound()), step = integer(op.getStep());
-  if (!inFunction) // the comment is at the call
+  if (!inFunction) // a device function's comment is printed at the call
     comment(op);
   SmallVector<std::string> carried;
   for (auto [init, inside, result] : llvm::zip(op.getInitArgs(), op.getRegionIterArgs(), op.getResults())) {
@@ -63,7 +63,8 @@ void KernelPrinter::printFor(scf::ForOp op) {
     values[inside] = {carried.back()};
     values[result] = {carried.back()};
   }
-  // What several turns of a sum ask of memory is under way together.
+  // A loop with carried values reduces over loads. Unrolling by 4 keeps the loads of four iterations in flight
+  // together.
   if (auto times = op->getAttrOfType<IntegerAttr>(unrollAttr))
     line("#pragma unroll " + std::to_string(times.getInt()));
   else
@@ -94,8 +95,8 @@ void KernelPrinter::printIf(scf::IfOp op) {
   close();
 }
 
-/// Gives the carried variables their next values, which are all taken before the first assignment: one that mentions a
-/// variable assigned before gets a constant of its own. The first `numbers` are unsigned.
+/// Assigns the next values to the carried variables, as if all at once: a next value that mentions a variable assigned
+/// earlier is copied to a constant first. The first `numbers` variables are unsigned.
 void KernelPrinter::assignCarried(Operation *op, ValueRange next, ArrayRef<std::string> carried, size_t numbers) {
   SmallVector<std::string> nexts;
   for (auto [i, value] : llvm::enumerate(next))

@@ -1,4 +1,4 @@
-//===- Copies.cpp - Copies between global and shared memory ---------------===//
+//===- Copies.cpp - Print copies between global and shared memory ---------------===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -54,7 +54,8 @@ bool KernelPrinter::printBox(Operation *op) {
       })
       .Case([&](LoadBoxOp o) {
         Expr to = sharedAddress(op, o.getShared(), o.getStage(), {}, o.getColumn());
-        // The engine swizzles by the address, so that a box begins where its first row does.
+        // TMA derives the swizzle from the bits of the shared-memory address, so the box's address is the address of
+        // its first row without the swizzle.
         if (o.getSharedRow()) {
           const int64_t panel = cast<sched::SwizzleAttr>(o.getShared().getType().getLayout()).getPanel();
           to = infix(to, "+", infix(value(o.getSharedRow()), "*", {std::to_string(panel)}, Product), Sum);

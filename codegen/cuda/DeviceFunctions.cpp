@@ -1,4 +1,4 @@
-//===- DeviceFunctions.cpp - The device functions that loops become ---------===//
+//===- DeviceFunctions.cpp - Print loops as device functions ----------------===//
 
 #include "codegen/cuda/DeviceFunctions.h"
 
@@ -85,7 +85,8 @@ static bool isIdentifier(StringRef text) {
          llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; });
 }
 
-/// Whether the kernel's function alone needs the registers: inside one loop that is printed as a device function.
+/// The one loop that contains all users of the register buffer, if that loop is marked `sched.function`; the device
+/// function then declares the buffer. Null otherwise.
 scf::ForOp KernelPrinter::functionWithBuffer(RegistersOp buffer) {
   scf::ForOp only;
   for (Operation *user : buffer->getUsers()) {
@@ -135,7 +136,7 @@ bool KernelPrinter::collectParameters(scf::ForOp loop, SmallVector<FunctionParam
       parameter.argument = view.pointer;
       parameter.kind = FunctionParameter::Pointer;
     } else if (valueName(value.getType()).empty()) {
-      return false; // a ring, a tensor map
+      return false; // rings and tensor maps cannot be parameters
     } else {
       const Expr expr = this->value(value);
       const bool isStored = llvm::any_of(value.getUses(), [&](OpOperand &use) {
@@ -151,7 +152,8 @@ bool KernelPrinter::collectParameters(scf::ForOp loop, SmallVector<FunctionParam
     }
     parameters.push_back(parameter);
   }
-  // Register tiles first, written ones before those that are read.
+  // Parameters are ordered by kind: register tiles that the function writes, register tiles that the function only
+  // reads, shared tiles, pointers, scalars.
   llvm::stable_sort(parameters, [](const FunctionParameter &a, const FunctionParameter &b) { return a.kind < b.kind; });
   return true;
 }

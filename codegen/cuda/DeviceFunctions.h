@@ -1,11 +1,13 @@
-//===- DeviceFunctions.h - The device functions that loops become -----------===//
+//===- DeviceFunctions.h - Loops printed as device functions ----------------===//
 //
-// A loop that the expansion marks with `sched.function = "row_max"` is printed as a device function and a call of it, so
-// that the kernel's own text is a sequence of tile operations:
+// A loop that the expansion marks with `sched.function = "row_max"` is printed as a device function and a call of that
+// function, so that the kernel's own text is a sequence of tile operations:
 //
-//     row_max(m_next, s);        __device__ __forceinline__ void row_max(float (&maxima)[2][2], const float (&tile)[2][8][4]) { ... }
+//     __device__ __forceinline__ void row_max(float (&maxima)[2][2], const float (&tile)[2][8][4]) { ... }
 //
-// Loops that print the same function share it, in all kernels of a source.
+//     row_max(m_next, s);        // in the kernel
+//
+// Loops whose functions have the same text call one function, in all kernels of a source.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,29 +19,31 @@
 
 namespace attune::codegen::cuda {
 
-/// Whether a local variable may not have this name, because a device function of `DeviceFunctions` may.
+/// Whether `name` is reserved for device functions, so that no local variable may have this name.
 bool isFunctionName(llvm::StringRef name);
 
-/// What the parameters of a function of a fixed vocabulary are called, and what the function does. Functions of other
-/// names take the names of their arguments.
+/// The description and the parameter names of a device function of the fixed vocabulary (fill, row_max, ...). The
+/// parameters of all other device functions are named after the arguments of the call.
 struct FunctionWords {
   const char *comment;
-  llvm::StringRef buffers[3]; ///< register tiles: those that it writes, then those that it reads
+  llvm::StringRef buffers[3]; ///< names of the register tiles: the written tiles, then the read tiles
 };
+/// The entry of `name` in the vocabulary, or null.
 const FunctionWords *functionWords(llvm::StringRef name);
 
+/// The device functions of a source, each defined once.
 class DeviceFunctions {
 public:
-  /// The name of the function with these parameters and this body: `wish`, or `wish` with a number where another
-  /// function has that name.
+  /// Defines the function with these parameters and this body unless it exists already, and returns its name: `wish`,
+  /// or `wish` with a number where a different function is called `wish`.
   std::string define(llvm::StringRef wish, llvm::StringRef comment, const std::string &parameters,
                      const std::string &body);
   /// All definitions, in the order of their first calls.
   const std::string &text() const { return definitions; }
 
 private:
-  std::map<std::string, std::string> names; ///< by name wished for, parameters and body
-  std::map<std::string, int> numbers;       ///< functions of each name wished for
+  std::map<std::string, std::string> names; ///< key: wished name, parameters and body
+  std::map<std::string, int> numbers;       ///< how many functions share a wished name
   std::string definitions;
 };
 

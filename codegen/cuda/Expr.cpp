@@ -1,4 +1,4 @@
-//===- Expr.cpp - Expressions of CUDA C++ as text -------------------------===//
+//===- Expr.cpp - Text of C++ expressions, with operator precedence -------===//
 
 #include "codegen/cuda/Expr.h"
 
@@ -35,7 +35,7 @@ Expr asUnsigned(const Expr &expr, bool wide) {
   StringRef digits = expr.text;
   bool isNegative = digits.consume_front("-");
   int64_t number;
-  bool isLiteral = !digits.getAsInteger(10, number); // i64 literals end in ll
+  bool isLiteral = !digits.getAsInteger(10, number); // false for an i64 literal, which ends in `ll`
   Expr result = !isLiteral   ? castTo(wide ? "unsigned long long" : "unsigned", expr)
                 : isNegative ? Expr{"0x" + llvm::utohexstr(uint32_t(-number), true) + "u"}
                              : Expr{expr.text + "u"};

@@ -1,4 +1,4 @@
-//===- Expr.h - Expressions of CUDA C++ as text with a binding strength ---===//
+//===- Expr.h - Text of C++ expressions, with operator precedence ---------===//
 //
 //     infix({"a"}, "*", infix({"b"}, "+", {"c"}, Sum), Product)    a * (b + c)
 //
@@ -12,11 +12,11 @@
 
 namespace attune::codegen::cuda {
 
-/// Binding strength of C++ operators.
+/// Precedence of C++ operators, weakest first.
 enum Level { Conditional = 1, Or, And, BitOr, BitXor, BitAnd, Equality, Relation, Shift, Sum, Product, Unary, Primary };
 
-/// A printed value. i32 values are `int`, or `unsigned` where they are bit patterns. Of a natural one it is known that
-/// it is not negative: unsigned operations on it print as signed ones.
+/// The text of a value. An i32 value is an `int`, or an `unsigned` where the value is a bit pattern (`isUnsigned`).
+/// `isNatural` says that the value is known not to be negative; unsigned operations on such values print as signed.
 struct Expr {
   std::string text;
   Level level = Primary;
@@ -24,37 +24,39 @@ struct Expr {
   bool isNatural = false;
 };
 
-/// `expr` as an operand that needs at least the given binding strength.
+/// `expr` as an operand of an operator that needs at least precedence `level`; in parentheses where `expr` binds
+/// weaker.
 std::string at(const Expr &expr, Level level);
 
-/// Whether `expr` is a literal that is not negative.
+/// Whether `expr` is a nonnegative integer literal.
 bool isNumber(const Expr &expr);
 
 /// `(type)expr`
 Expr castTo(llvm::StringRef type, const Expr &expr);
 
-/// `expr`, of which it is known that it is not negative, if `is` and it is no bit pattern.
+/// `expr`, marked as known not to be negative if `is` holds and `expr` is not `unsigned`.
 Expr natural(Expr expr, bool is = true);
 
-/// `expr`, which is of type `unsigned` in C++.
+/// `expr`, marked as having the C++ type `unsigned`.
 Expr bitPattern(Expr expr);
 
-/// `expr` as an `int`.
+/// `expr` as an `int`, cast if it is `unsigned`.
 Expr asSigned(const Expr &expr);
 
-/// `expr` as a bit pattern, of 64 bits if `wide`.
+/// `expr` as an `unsigned`, or as an `unsigned long long` if `wide`.
 Expr asUnsigned(const Expr &expr, bool wide = false);
 
-/// `a op b`; what binds equally strongly on the right gets parentheses.
+/// `a op b`, with parentheses around operands where C++ needs them (on the right also for the same precedence).
+/// Operands of shifts, bitwise operators and `||` that contain an operator get parentheses for the reader.
 Expr infix(const Expr &a, llvm::StringRef op, const Expr &b, Level level);
 
-/// `sign x`, with parentheses where `x` starts with a sign of its own.
+/// `sign x`, with parentheses around an `x` that begins with a minus.
 Expr unary(llvm::StringRef sign, const Expr &x);
 
 /// `function(arguments...)`
 Expr call(const llvm::Twine &function, llvm::ArrayRef<Expr> arguments);
 
-/// Shortest digits that read back as the same float.
+/// The shortest decimal text that reads back as the same float.
 std::string printFloat(float value);
 
 } // namespace attune::codegen::cuda

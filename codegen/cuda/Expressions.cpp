@@ -1,4 +1,4 @@
-//===- Expressions.cpp - Values of ops, and which stand in their users ----===//
+//===- Expressions.cpp - Print scalar ops, inlined into their users or as constants ===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -24,7 +24,7 @@ Expr KernelPrinter::value(Value value) {
   return {"0"};
 }
 
-/// `const T name = expr;`
+/// Prints `const T name = expr;` and uses `name` for `result` from then on.
 void KernelPrinter::declare(OpResult result, const Expr &expr) {
   Operation *op = result.getOwner();
   StringRef type = valueName(result.getType());
@@ -94,7 +94,7 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
       });
 }
 
-/// Ops whose expression takes the place of a value.
+/// Whether an op prints as an expression, which may be inlined into its user, and not as a statement.
 static bool isExpression(Operation *op) {
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
          isa<tile::MulFiniteOp, NonnegativeOp, LaneIdOp, GetOp, IsNullOp, PackOp, UnpackOp, AfterOp, ColumnsBelowOp,
@@ -107,10 +107,11 @@ bool KernelPrinter::canInline(Operation *op) {
     return false;
   Operation *user = *result.getUsers().begin();
   if (user->getBlock() != op->getBlock() || isa<scf::ForOp, ForTilesOp>(user))
-    return false; // another block, or a condition that is evaluated again and again
+    return false; // a user in another block, or a loop bound, which C++ evaluates in every iteration
   if (!isa<GetOp>(op))
     return true;
-  // A read moves to the statement that its expression becomes part of: nothing may be written before.
+  // An inlined sched.get reads its register in the statement that the expression ends up in. No op between the
+  // sched.get and that statement may write.
   while (isExpression(user) && user->getNumResults() == 1 && user->getResult(0).hasOneUse() &&
          (*user->getResult(0).getUsers().begin())->getBlock() == op->getBlock() &&
          !isa<scf::ForOp, ForTilesOp>(*user->getResult(0).getUsers().begin()) && !user->hasAttr(tile::nameAttr) &&

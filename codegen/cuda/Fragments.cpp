@@ -1,4 +1,4 @@
-//===- Fragments.cpp - Lanes' registers and matrix instructions -----------===//
+//===- Fragments.cpp - Print register fragments and matrix instructions -----------===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -29,7 +29,8 @@ std::string KernelPrinter::element(Value buffer, OperandRange indices) {
   return element(buffer, exprs);
 }
 
-/// `buffer[i] = value;`, or `buffer[i] += value;` where the value is the element and a term.
+/// Prints `buffer[i] = value;`, or `buffer[i] += x;` (`*= x`) where the value is the sum (product) of `buffer[i]` and
+/// x.
 void KernelPrinter::printSet(SetOp op) {
   std::string target = element(op.getBuffer(), op.getIndices());
   Expr what = value(op.getValue());
@@ -61,7 +62,8 @@ void KernelPrinter::printLoadMatrix(LoadMatrixOp op) {
       return {std::to_string(std::stoll(index.text) + by)};
     return by ? infix(index, "+", {std::to_string(by)}, Sum) : index;
   };
-  // Four registers in the order of the array: [i][j][0] on, then the next j, and past a row of one the next i.
+  // The four registers follow each other in the lane's array from [i][j][0] on: the last index counts fastest, then j,
+  // or i where the array has a single j.
   for (int64_t r = 0; r < 4; ++r) {
     int64_t step = r / shape[2];
     SmallVector<Expr> indices = {
@@ -92,7 +94,8 @@ Expr KernelPrinter::matrixDescriptor(Operation *op, Value shared, Value stage, V
                                      bool transpose) {
   auto type = cast<TileType>(shared.getType());
   int64_t panel = cast<SwizzleAttr>(type.getLayout()).getPanel();
-  // Stored with the contracted axis along rows of a panel, the panels of further columns lie a panel's rows apart.
+  // With `transpose` the tile's rows are the contracted axis (MN-major), and the leading byte offset is the distance
+  // from one panel of columns to the next. K-major swizzled layouts do not use the leading byte offset.
   int64_t leading = transpose ? type.getShape()[1] * panel : 16;
   SharedPlace place = sharedPlace(op, shared, stage, row, column);
   return primitive("matrix_descriptor", "<" + Twine(panel) + ", " + Twine(leading) + ", " + Twine(8 * panel) + ">",
@@ -126,7 +129,7 @@ bool KernelPrinter::printFragment(Operation *op) {
         if (element.empty())
           return fail(op, "of " + describe(type) + " has no printed form; use f32, or 16 bits in a fragment a or b");
         if (!inFunction && functionWithBuffer(o))
-          return; // declared by the device function
+          return; // the device function declares the buffer
         std::string name = names.take(o.getName());
         buffers[o.getResult()] = name;
         statement(op, element + " " + name + arrayShape(type) + ";  // " + describe(type));

@@ -11,10 +11,10 @@ using llvm::Twine;
 
 namespace attune::codegen::cuda {
 
-/// Cells of a table.
+/// A table as rows of cells.
 using Rows = SmallVector<SmallVector<std::string>>;
 
-/// Lines of a table as comments, each column as wide as its longest cell.
+/// Prints a table as comment lines; each column is as wide as its longest cell.
 static std::string table(Rows rows) {
   SmallVector<size_t> width(rows.front().size());
   for (auto &row : rows)
@@ -32,7 +32,7 @@ static std::string table(Rows rows) {
   return text;
 }
 
-/// ", d 128, dv 64"
+/// The axes of fixed extent, such as ", d 128, dv 64".
 static std::string fixedExtents(const KernelSignature &signature) {
   std::string text;
   std::set<std::string> seen;
@@ -43,7 +43,7 @@ static std::string fixedExtents(const KernelSignature &signature) {
   return text;
 }
 
-/// The variant, the plan and the block.
+/// Adds the rows of the header comment that describe the variant, the plan and the block.
 static void describePlan(KernelOp kernel, const KernelSignature &signature, Rows &rows) {
   tile::PlanAttr plan = kernel.getPlan();
   std::string traits;
@@ -62,7 +62,7 @@ static void describePlan(KernelOp kernel, const KernelSignature &signature, Rows
                                std::to_string(kernel.getSharedBytes()) + " bytes of shared memory"});
 }
 
-/// Operands, pattern, scalars, tensors.
+/// Adds the rows of the header comment that list operands, block pattern, run-time scalars and captured tensors.
 static void describeParameters(KernelOp kernel, Rows &rows) {
   for (auto operand : kernel.getOperands().getAsRange<OperandAttr>())
     rows.push_back({"operand", operand.getName().str() + ", " + (operand.getOptional() ? "optional " : "") +
@@ -78,7 +78,7 @@ static void describeParameters(KernelOp kernel, Rows &rows) {
                                   std::to_string(tensor.getRank())});
 }
 
-/// Tables of the buffers in shared memory and in registers.
+/// Prints the tables of shared-memory and register buffers in the header comment.
 void KernelPrinter::printBuffers(std::string &out) {
   Rows shared = {{"shared", "offset", "bytes", "tile", "panels"}};
   Rows registers = {{"registers", "a lane's array", "tile", "fragment"}};

@@ -1,21 +1,21 @@
-//===- GlobalPrimitives.cuh - Device functions on global memory, and on launches that follow each other ---===//
+//===- GlobalPrimitives.cuh - Global memory, and programmatic dependent launch ---===//
 
 //@ load_f32
 __device__ __forceinline__ float load_f32(const float *address) { return __ldg(address); }
 
 //@ load_f32_pair
-/// Two floats side by side, at a multiple of eight bytes.
+/// Loads two consecutive floats from a multiple of eight bytes.
 __device__ __forceinline__ float2 load_f32_pair(const float *address) { return __ldg((const float2 *)address); }
 
 //@ load_bf16_pair
-/// Two bf16 side by side, at a multiple of four bytes, widened to float.
+/// Loads two consecutive bf16 from a multiple of four bytes, widened to float.
 __device__ __forceinline__ float2 load_bf16_pair(const unsigned short *address) {
   const unsigned pair = __ldg((const unsigned *)address);
   return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
 }
 
 //@ load_f16_pair
-/// Two f16 side by side, at a multiple of four bytes, widened to float. PTX 9.7.9.21, cvt.f32.f16.
+/// Loads two consecutive f16 from a multiple of four bytes, widened to float. PTX 9.7.9.21, cvt.f32.f16.
 __device__ __forceinline__ float2 load_f16_pair(const unsigned short *address) {
   const unsigned pair = __ldg((const unsigned *)address);
   float2 x;
@@ -25,28 +25,29 @@ __device__ __forceinline__ float2 load_f16_pair(const unsigned short *address) {
 }
 
 //@ in_pairs
-/// Whether an even index of the last dimension and the next are side by side, each pair at a multiple of its size: of the other strides and the last
-/// extent, whose bits are `or`-ed, none is odd, and the last stride is 1.
+/// Whether one instruction can access the elements at an even index of the last dimension and at the next index:
+/// they are consecutive (the last stride, `stride`, is 1) and aligned to the size of a pair. `even` is the bitwise
+/// or of the other strides and the last extent, all of which must be even.
 template <typename Element>
 __device__ __forceinline__ bool in_pairs(const Element *address, long long even, long long stride) {
   return stride == 1 && even % 2 == 0 && (unsigned long long)address % (2 * sizeof(Element)) == 0;
 }
 
 //@ in_eights
-/// As in_pairs, of eight elements at a multiple of eight.
+/// As in_pairs, for eight consecutive elements from an index that is a multiple of eight.
 template <typename Element>
 __device__ __forceinline__ bool in_eights(const Element *address, long long eighth, long long stride) {
   return stride == 1 && eighth % 8 == 0 && (unsigned long long)address % (8 * sizeof(Element)) == 0;
 }
 
 //@ load_bf16
-/// One bf16 widened to float.
+/// Loads one bf16, widened to float.
 __device__ __forceinline__ float load_bf16(const unsigned short *address) {
   return __uint_as_float(unsigned(__ldg(address)) << 16);
 }
 
 //@ load_f16
-/// One f16 widened to float. PTX 9.7.9.21, cvt.f32.f16.
+/// Loads one f16, widened to float. PTX 9.7.9.21, cvt.f32.f16.
 __device__ __forceinline__ float load_f16(const unsigned short *address) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(__ldg(address)));
@@ -63,8 +64,8 @@ __device__ __forceinline__ long long load_i64(const long long *address) { return
 __device__ __forceinline__ bool load_bool(const unsigned char *address) { return __ldg(address) != 0; }
 
 //@ load_written
-/// An element that this kernel or one before it in the launch writes: the compiler leaves the load behind wait_launch, and takes it from no cache
-/// for constants. PTX 9.7.9.8, ld.global.
+/// Loads an element that this kernel or an earlier kernel of the launch writes. `asm volatile` keeps the load after
+/// wait_launch and out of the read-only cache. PTX 9.7.9.8, ld.global.
 __device__ __forceinline__ float load_written(const float *address) {
   float x;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(x) : "l"(address) : "memory");
@@ -87,7 +88,7 @@ __device__ __forceinline__ bool load_written(const unsigned char *address) {
 }
 
 //@ load_written_pair
-/// As load_written, two floats side by side at a multiple of eight bytes. PTX 9.7.9.8, ld.global.v2.f32.
+/// As load_written, for two consecutive floats from a multiple of eight bytes. PTX 9.7.9.8, ld.global.v2.f32.
 __device__ __forceinline__ float2 load_written_pair(const float *address) {
   float2 x;
   asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "l"(address) : "memory");
@@ -95,17 +96,17 @@ __device__ __forceinline__ float2 load_written_pair(const float *address) {
 }
 
 //@ load_byte
-/// Eight bits.
+/// Loads eight bits.
 __device__ __forceinline__ int load_byte(const unsigned char *address) { return __ldg(address); }
 
 //@ load_byte_pair
-/// Sixteen bits, at an even address.
+/// Loads sixteen bits from an even address.
 __device__ __forceinline__ int load_byte_pair(const unsigned char *address) {
   return __ldg((const unsigned short *)address);
 }
 
 //@ load_byte_written
-/// As load_written, eight bits.
+/// As load_written, for eight bits.
 __device__ __forceinline__ int load_byte_written(const unsigned char *address) {
   int n;
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(n) : "l"(address) : "memory");
@@ -113,7 +114,7 @@ __device__ __forceinline__ int load_byte_written(const unsigned char *address) {
 }
 
 //@ load_byte_pair_written
-/// As load_written, sixteen bits at an even address.
+/// As load_written, for sixteen bits from an even address.
 __device__ __forceinline__ int load_byte_pair_written(const unsigned char *address) {
   int n;
   asm volatile("ld.global.u16 %0, [%1];" : "=r"(n) : "l"(address) : "memory");
@@ -121,67 +122,70 @@ __device__ __forceinline__ int load_byte_pair_written(const unsigned char *addre
 }
 
 //@ store_byte
-/// The low eight bits of a number.
+/// Stores the low eight bits of `bits`.
 __device__ __forceinline__ void store_byte(unsigned char *address, int bits) { *address = (unsigned char)bits; }
 
 //@ wait_launch
-/// Until the kernel before in the stream has ended, and what it wrote can be read. PTX 9.7.13.13, griddepcontrol.wait.
+/// Waits until the previous kernel in the stream has ended and its writes are visible.
+/// PTX 9.7.13.13, griddepcontrol.wait.
 __device__ __forceinline__ void wait_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 //@ start_next_launch
-/// Lets the next kernel in the stream start once all blocks have come here; it waits by wait_launch. PTX 9.7.13.13, griddepcontrol.launch_dependents.
+/// Allows the next kernel in the stream to start once all blocks have called this function. That kernel calls
+/// wait_launch before it reads results. PTX 9.7.13.13, griddepcontrol.launch_dependents.
 __device__ __forceinline__ void start_next_launch() { asm volatile("griddepcontrol.launch_dependents;"); }
 
 //@ store_bf16 : pack_bf16
-/// One float rounded to bf16.
+/// Stores one float, rounded to bf16.
 __device__ __forceinline__ void store_bf16(unsigned short *address, float x) {
   *address = (unsigned short)pack_bf16(x, 0.0f);
 }
 
 //@ store_f16 : pack_f16
-/// One float rounded to f16.
+/// Stores one float, rounded to f16.
 __device__ __forceinline__ void store_f16(unsigned short *address, float x) {
   *address = (unsigned short)pack_f16(x, 0.0f);
 }
 
 //@ store_f32_pair
-/// Two floats side by side, at a multiple of eight bytes.
+/// Stores two consecutive floats at a multiple of eight bytes.
 __device__ __forceinline__ void store_f32_pair(float *address, float x, float y) {
   *(float2 *)address = make_float2(x, y);
 }
 
 //@ store_bf16_pair : pack_bf16
-/// Two floats rounded to bf16 side by side, at a multiple of four bytes.
+/// Stores two consecutive floats, rounded to bf16, at a multiple of four bytes.
 __device__ __forceinline__ void store_bf16_pair(unsigned short *address, float x, float y) {
   *(unsigned *)address = pack_bf16(x, y);
 }
 
 //@ store_f16_pair : pack_f16
-/// Two floats rounded to f16 side by side, at a multiple of four bytes.
+/// Stores two consecutive floats, rounded to f16, at a multiple of four bytes.
 __device__ __forceinline__ void store_f16_pair(unsigned short *address, float x, float y) {
   *(unsigned *)address = pack_f16(x, y);
 }
 
 //@ add_f32
-/// Adds one float to memory. PTX 9.7.13.6, red.
+/// Adds one float to memory atomically. PTX 9.7.13.6, red.
 __device__ __forceinline__ void add_f32(float *address, float x) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(address), "f"(x) : "memory");
 }
 
 //@ add_f32_pair
-/// Adds two floats side by side to memory, each atomically. PTX 9.7.13.6, red.v2.
+/// Adds two consecutive floats to memory, each atomically. PTX 9.7.13.6, red.v2.
 __device__ __forceinline__ void add_f32_pair(float *address, float x, float y) {
   asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
 }
 
 //@ add_int64
-/// Adds one integer to memory; in two's complement the sum of a negative one is that of a natural one. PTX 9.7.13.6, red.
+/// Adds one integer to memory atomically. In two's complement the unsigned addition is right for negative x, too.
+/// PTX 9.7.13.6, red.
 __device__ __forceinline__ void add_int64(long long *address, int x) {
   asm volatile("red.global.add.u64 [%0], %1;" ::"l"(address), "l"((long long)x) : "memory");
 }
 
 //@ clamp_index
-/// The nearest index in [0, extent); extent is at least 1.
+/// The index in [0, extent) that is nearest to `index`; `extent` is at least 1.
 __device__ __forceinline__ int clamp_index(int index, long long extent) {
   return max(min(index, int(min(extent - 1, 2147483647ll))), 0);
 }
@@ -190,5 +194,5 @@ __device__ __forceinline__ long long clamp_index(long long index, long long exte
 }
 
 //@ extent
-/// An extent as an int, at most 2^31 - 1.
+/// `extent` as an int; extents above 2^31 - 1 become 2^31 - 1.
 __device__ __forceinline__ int extent(long long extent) { return extent < 2147483647ll ? int(extent) : 2147483647; }

@@ -1,4 +1,4 @@
-//===- KernelPrinter.cpp - Blocks and statements of a kernel --------------===//
+//===- KernelPrinter.cpp - Print blocks and statements of a kernel --------------===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -24,7 +24,7 @@ void KernelPrinter::fail(Operation *op, const Twine &message) {
     error->where = {loc.getFilename().str(), loc.getLine(), loc.getColumn()};
 }
 
-/// The user's source line of `op`, or "". Text of the IR itself has locations too: those do not count.
+/// The user's source line of `op` as "file.cpp:12". "" where the location is unknown or lies in MLIR text.
 static std::string sourceLine(Operation *op) {
   auto loc = op->getLoc()->findInstanceOf<FileLineColLoc>();
   if (!loc || loc.getLine() == 0)
@@ -35,7 +35,7 @@ static std::string sourceLine(Operation *op) {
   return codegen::commentText(file) + ":" + std::to_string(loc.getLine());
 }
 
-/// The op's `tile.comment` as a line of its own.
+/// Prints the op's `tile.comment` as a comment line.
 void KernelPrinter::comment(Operation *op) {
   if (auto comment = op->getAttrOfType<StringAttr>(tile::commentAttr))
     source.comment(codegen::commentText(comment.getValue()));
@@ -75,7 +75,8 @@ Expr KernelPrinter::primitive(StringRef name, const Twine &templateArguments, Ar
   return call(name + templateArguments, arguments);
 }
 
-/// `atEnd` prints what stands in the block behind its ops, where their names are taken.
+/// Prints the ops of a block and then calls `atEnd`, which may print further statements while the block's names are
+/// still in scope.
 void KernelPrinter::printBlock(Block &block, function_ref<void()> atEnd) {
   unsigned writes = 0;
   for (Operation &op : block) {
@@ -95,7 +96,7 @@ void KernelPrinter::printBlock(Block &block, function_ref<void()> atEnd) {
 }
 
 void KernelPrinter::printOp(Operation *op) {
-  /// Longest expression that is written into its user.
+  /// Longest expression, in characters, that is inlined into its user.
   constexpr size_t longest = 72;
   if (auto constantOp = dyn_cast<arith::ConstantOp>(op)) {
     values[constantOp.getResult()] = constant(constantOp);

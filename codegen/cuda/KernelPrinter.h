@@ -1,22 +1,22 @@
-//===- KernelPrinter.h - One kernel on its way to CUDA C++ -----------------===//
+//===- KernelPrinter.h - Prints one kernel as CUDA C++ ---------------------===//
 //
-// The printer of Printer.h while it prints a kernel. Its members are defined by topic:
+// printCuda (Printer.h) makes one KernelPrinter for each kernel. The members are defined by topic:
 //
 //     KernelPrinter.cpp   blocks, statements, names
-//     Expressions.cpp     values of ops, and which stand in their users
+//     Expressions.cpp     values of ops, and which of them are inlined into their users
 //     Arithmetic.cpp      arith and math ops
-//     Memory.cpp          elements and tiles in global and shared memory, their addresses
+//     Memory.cpp          loads and stores of elements, addresses in global and shared memory
 //     Copies.cpp          copies between global and shared memory
 //     Rings.cpp           full and empty barriers
 //     Warps.cpp           barriers, shuffles, votes and messages
-//     Fragments.cpp       lanes' registers and matrix instructions
-//     DeviceFunctions.cpp loops as device functions
+//     Fragments.cpp       register fragments and matrix instructions
+//     DeviceFunctions.cpp loops that are printed as device functions
 //     ControlFlow.cpp     roles, loops, branches
 //     WorkLoops.cpp       loops over tiles of work
 //     Params.cpp          struct Params
-//     Frame.cpp           the whole source
+//     Frame.cpp           header comment, struct Params, the kernel's function
 //
-// A member `bool printX(op)` prints `op` where it is of the kind X, and says whether it is.
+// A member `bool printX(op)` prints `op` if `op` belongs to the topic X, and returns whether it does.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -38,16 +38,17 @@
 
 namespace attune::codegen::cuda {
 
-/// A tensor in global memory: where it starts and what its dimensions are, as expressions.
+/// A tensor in global memory: address, strides and extents as C++ expressions.
 struct View {
   std::string pointer;
-  std::string root; ///< the address in the parameters, which is null for an output that is not wanted
-  llvm::SmallVector<std::string> strides; ///< "" for 1
+  /// The pointer in struct Params, also for a slice. At run time the pointer is null if an optional output is left out.
+  std::string root;
+  llvm::SmallVector<std::string> strides; ///< in elements; "" for a stride of 1
   llvm::SmallVector<std::string> extents;
   bool isWritten = false;
 };
 
-/// What the kernels of a source declare, each name once: the members of struct Params.
+/// The parameters that the kernels of a source declare, each name once. They become the members of struct Params.
 struct Declarations {
   explicit Declarations(llvm::ArrayRef<sched::KernelOp> kernels);
 
@@ -57,7 +58,7 @@ struct Declarations {
   llvm::SmallVector<sched::RuntimeScalarAttr> scalars;
 };
 
-/// Whether `name` occurs as an identifier in `text`, other than a member's.
+/// Whether `name` occurs in `text` as an identifier that is not a member access (`.name`).
 bool mentions(llvm::StringRef text, llvm::StringRef name);
 
 /// The members of struct Params for the tensor maps of a source's kernels.
@@ -65,9 +66,9 @@ struct MapMembers {
   explicit MapMembers(llvm::ArrayRef<sched::KernelOp> kernels) : all(kernels), names(all.params().size()) {}
 
   sched::LaunchMaps all;
-  std::vector<std::string> names; ///< each given by the first kernel that has the map
+  std::vector<std::string> names; ///< by number of the map; the first kernel that has the map names it
   Names taken;
-  std::string text;
+  std::string text; ///< the declarations
 };
 
 class KernelPrinter {
@@ -82,21 +83,22 @@ class KernelPrinter {
   template <typename T> using ArrayRef = llvm::ArrayRef<T>;
 
 public:
-  /// Adds to `maps` those that no kernel in front of this one in the source has.
+  /// Printing adds the kernel's tensor maps to `maps`, except maps that an earlier kernel of the source has added.
   KernelPrinter(KernelOp kernel, const Declarations &declared, const PrintOptions &options, MapMembers &maps,
                 DeviceFunctions &functions)
       : kernel(kernel), declared(declared), signature(declared.signature), options(options), maps(maps),
         functions(functions), isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()),
         waitsForLaunch(sched::waitsForLaunch(kernel)) {}
 
-  /// Prints the kernel, of which the source then takes the parts.
+  /// Prints the kernel. The functions below return the parts of the result.
   Expected<void> run();
-  /// What the source says of the kernel in front of all.
+  /// Appends the comment that describes the kernel; the comments of all kernels begin the source.
   void printHeader(std::string &out);
-  /// The types that the parameters need, and struct Params, which ends in the tensor maps of all kernels.
+  /// Appends the types that the parameters need, and struct Params. Its last members are the tensor maps of all
+  /// kernels.
   void printParams(std::string &out);
   const std::set<std::string, std::less<>> &usedPrimitives() const { return used; }
-  /// The function.
+  /// The kernel's `__global__` function.
   std::string function();
 
 private:
@@ -130,11 +132,11 @@ private:
   void printSlice(sched::SliceOp op);
   void printElement(tile::ElementOp op);
   llvm::SmallVector<Expr> integers(mlir::ValueRange values);
-  /// The two results of `op`, as the members of a vector type's value.
+  /// Declares a constant of vector type `type` (float2, int2); its members are the two results of `op`.
   void declarePair(mlir::Operation *op, llvm::StringRef type, const Expr &pair);
   void printLoadElements(sched::LoadElementsOp op);
   void printInPairs(sched::InPairsOp op);
-  /// Of the first of two elements that lie in pairs.
+  /// Address of the first of two consecutive elements; the last stride is taken to be 1.
   Expr pairAddress(View view, mlir::ValueRange indices);
   void printStoreElement(sched::StoreElementOp op);
   void printStoreElements(sched::StoreElementsOp op);
@@ -142,22 +144,22 @@ private:
   void printLoadByte(sched::LoadByteOp op);
   void printStoreByte(sched::StoreByteOp op);
   void printAddElements(sched::AddElementsOp op);
-  /// Where an element lies: its stage, and how many bytes after the stage's first; empty for the first.
+  /// Address of an element in shared memory: the address of its stage, and the byte offset in the stage (empty for 0).
   struct SharedPlace {
     Expr base, offset;
   };
   SharedPlace sharedPlace(Operation *op, Value shared, Value stage, Value row, Value column);
-  /// Address of `shared[stage, row, column]`, each 0 where it is null.
+  /// Address of `shared[stage, row, column]`; a null index is 0.
   Expr sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column);
-  /// The swizzled place of a lane's (row, column), moved by the steps where there are any.
+  /// Swizzled address of the op's (row, column), advanced by the op's row step and column step if it has steps.
   template <typename Access> Expr steppedAddress(Access op);
-  /// `view + offset` of an element given by all of its indices, or the expression of the element itself.
+  /// Address of the element at `indices`, as `pointer + offset`. globalElement is the element, as `pointer[offset]`.
   Expr globalAddress(const View &view, ArrayRef<Expr> indices);
   std::string globalElement(const View &view, ArrayRef<Expr> indices);
   std::string offset(const View &view, ArrayRef<Expr> indices);
 
   // Rings.
-  /// Address of a stage's full or empty barrier.
+  /// Address of the full or the empty barrier of a ring's stage.
   Expr barrier(Value ring, Value stage, bool full);
 
   // Fragments.
@@ -167,22 +169,25 @@ private:
   void printLoadMatrix(sched::LoadMatrixOp op);
   void printMma(sched::MmaOp op);
   void printMmaAsync(sched::MmaAsyncOp op);
-  /// A shared tile as an operand of a warpgroup's product, from `column` of `row` on.
+  /// The wgmma matrix descriptor of a shared tile from (row, column) on.
   Expr matrixDescriptor(Operation *op, Value shared, Value stage, Value row, Value column, bool transpose);
 
   // Device functions.
-  /// A value from outside of a loop that is printed as a function.
+  /// A value that a loop uses and that is defined outside of the loop, where the loop is printed as a device function.
   struct FunctionParameter {
-    enum Kind { Written, Read, Shared, Pointer, Scalar, Local }; ///< `Local`: registers that the loop alone uses
+    /// `Local` is a register buffer that only the loop uses: the device function declares it, and no argument is
+    /// passed.
+    enum Kind { Written, Read, Shared, Pointer, Scalar, Local };
     Value value;
     Kind kind = Scalar;
-    std::string argument = {}; ///< what the call passes
+    std::string argument = {}; ///< the argument of the call
   };
-  /// Prints a loop that is marked `sched.function` as a call, or returns false where the loop uses what a parameter cannot pass.
+  /// Prints a loop that is marked `sched.function` as a device function and a call. Returns false where the loop uses a
+  /// value that cannot be a parameter.
   bool printFunction(mlir::scf::ForOp loop);
   bool collectParameters(mlir::scf::ForOp loop, llvm::SmallVector<FunctionParameter> &parameters);
   std::string declareParameter(FunctionParameter &parameter, StringRef wish);
-  /// The marked loop that holds all users of the registers, or null.
+  /// The loop marked `sched.function` that contains all users of the register buffer, or null.
   static mlir::scf::ForOp functionWithBuffer(sched::RegistersOp buffer);
 
   // Control flow.
@@ -210,17 +215,17 @@ private:
   Expr constant(mlir::arith::ConstantOp op);
   Expr compare(mlir::arith::CmpIOp op);
   Expr compare(mlir::arith::CmpFOp op);
-  /// Whether the expression of `op` may stand in its only user in place of a statement of its own.
+  /// Whether the expression of `op` may be inlined into the op's only user.
   bool canInline(Operation *op);
-  /// Whether the block combines so many conditions that `&` and `|` join them: `&&` and `||` are branches to NVRTC, in
-  /// each of the elements that it unrolls, and their control flow takes it many times as long as the arithmetic does.
+  /// Whether the block combines so many conditions that they are joined by `&` and `|` instead of `&&` and `||`. NVRTC
+  /// compiles `&&` and `||` as branches in each unrolled element, and then takes many times as long.
   bool hasManyTerms(Block *block);
   void printPhilox(sched::PhiloxOp op);
   Expr value(Value value);
   Expr integer(Value value) { return asSigned(this->value(value)); }
-  /// `const T name = expr;`
+  /// Prints `const T name = expr;` and uses `name` for `result` from then on.
   void declare(OpResult result, const Expr &expr);
-  /// The call of a function of Primitives.h, which the source then holds.
+  /// A call of the device function `name` (Primitives.h), which is thereby included in the source.
   Expr primitive(StringRef name, ArrayRef<Expr> arguments) { return primitive(name, "", arguments); }
   Expr primitive(StringRef name, const Twine &templateArguments, ArrayRef<Expr> arguments);
 
@@ -244,22 +249,22 @@ private:
   PrintOptions options;
   MapMembers &maps;
   DeviceFunctions &functions;
-  bool inFunction = false; ///< a device function is printed, in which no loop becomes another one
+  bool inFunction = false; ///< while a device function is printed; loops in it become no device functions
   bool isPrecise;
-  bool waitsForLaunch; ///< the kernel may start while the one before it runs
+  bool waitsForLaunch; ///< the kernel may start while the previous kernel of the launch runs
   Source source;
   Names names;
   std::set<std::string, std::less<>> used;
   std::string params;                         ///< members of Params after the fixed ones
-  std::map<std::string, std::string> members; ///< member of Params by name of parameter
+  std::map<std::string, std::string> members; ///< member of Params for each parameter's name in the IR
   llvm::DenseMap<Value, Expr> values;
   llvm::DenseMap<Value, View> views;
   llvm::DenseMap<Value, std::string> buffers;
-  llvm::DenseMap<Value, std::string> rings; ///< names of barriers
-  unsigned firstThread = 0;                 ///< of the role that is printed
-  /// How many ops that write stand before an op in its block.
+  llvm::DenseMap<Value, std::string> rings; ///< variable with the address of the ring's barriers
+  unsigned firstThread = 0;                 ///< first thread of the role that is being printed
+  /// How many ops before an op, in the same block, write to memory or registers.
   llvm::DenseMap<Operation *, unsigned> writesBefore;
-  llvm::DenseMap<Block *, bool> manyTerms; ///< hasManyTerms
+  llvm::DenseMap<Block *, bool> manyTerms; ///< results of hasManyTerms
   std::optional<Error> error;
 };
 

@@ -1,4 +1,4 @@
-//===- Memory.cpp - Statements that touch memory: elements, tiles, addresses ===//
+//===- Memory.cpp - Print loads and stores of elements, and addresses -----===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -157,13 +157,14 @@ void KernelPrinter::printLoadElements(LoadElementsOp op) {
 }
 
 Expr KernelPrinter::pairAddress(View view, ValueRange indices) {
-  view.strides.back().clear(); // it is 1
+  view.strides.back().clear(); // the last stride is 1
   return globalAddress(view, integers(indices));
 }
 
 void KernelPrinter::printInPairs(InPairsOp op) {
   const View &view = views[op.getView()];
-  // What has to be even, or a multiple of eight. Strides that are not written are 1 by the launch's own layout.
+  // The bitwise or of all numbers that must be even (multiples of eight for `eights`): the last extent and all strides
+  // but the last. An empty stride is 1, because the launch lays the tensor out densely.
   std::string even = view.extents.back();
   for (const std::string &stride : ArrayRef(view.strides).drop_back())
     even += " | " + stride;

@@ -21,7 +21,7 @@ static const llvm::StringLiteral reservedWords[] = {
     "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw",
     "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile",
     "wchar_t", "while", "xor", "xor_eq", "main", "NULL", "signbit", "isnan", "isinf", "isfinite",
-    // what the generated source refers to
+    // names that the generated source refers to
     "p", "Params", "bf16", "f16", "shared_base", "shared_memory", "threadIdx", "blockIdx", "blockDim", "gridDim",
     "warpSize", "min", "max", "abs", "fabsf", "fmaf", "fmodf", "fmaxf", "fminf", "floorf", "ceilf", "truncf", "rintf",
     "roundf", "copysignf", "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "tanhf", "sinf", "cosf",
@@ -29,8 +29,8 @@ static const llvm::StringLiteral reservedWords[] = {
     "acoshf", "atanhf", "cbrtf", "GridTile", "uint4", "int2", "float2", "exp", "exp2", "log", "log2", "tanh", "sin",
     "cos", "tan", "sqrt", "rsqrt", "pow", "floor", "ceil", "round", "trunc", "erf"};
 
-/// What CUDA declares in front of every source, beside the above; and `mask`, as a parameter of its shuffles is called:
-/// NVRTC 13.0 crashes on a kernel of that name behind another that has shuffles.
+/// Further names that CUDA declares before every source. `mask` is the name of a parameter of CUDA's shuffles: NVRTC
+/// 13.0 crashes on a kernel called `mask` that follows a kernel with shuffles.
 static constexpr llvm::StringLiteral declaredByCuda =
     "acos acosh asin asinh assert atan atan2 atanh cbrt clock64 clock_t copysign cosh cospi cospif cyl_bessel_i0 "
     "cyl_bessel_i0f cyl_bessel_i1 cyl_bessel_i1f dim3 erfc erfcf erfcinv erfcinvf erfcx erfcxf erfinv erfinvf "
@@ -44,7 +44,8 @@ static constexpr llvm::StringLiteral declaredByCuda =
     "va_start y0 y0f y1 y1f yn ynf";
 
 bool isReservedGlobal(StringRef name) {
-  return isReserved(name) || isFunctionName(name) || llvm::is_contained(llvm::split(declaredByCuda, ' '), name) || name.starts_with("cuda");
+  return isReserved(name) || isFunctionName(name) || llvm::is_contained(llvm::split(declaredByCuda, ' '), name) ||
+         name.starts_with("cuda");
 }
 
 bool isReserved(StringRef name) {

@@ -9,35 +9,35 @@
 
 namespace attune::codegen::cuda {
 
-/// Whether the source uses `name` itself: a word of C++, a function of Primitives.h or of CUDA.
+/// Whether `name` already has a meaning in the generated source: a C++ keyword, a function of Primitives.h or of CUDA.
 bool isReserved(llvm::StringRef name);
-/// Whether nothing at the source's outermost level can have this name, because `isReserved` or as CUDA declares it.
+/// Whether no kernel can have this name: `name` is reserved, may be a device function, or is declared by CUDA.
 bool isReservedGlobal(llvm::StringRef name);
 
-/// `name` with what an identifier does not take replaced by '_'.
+/// `name` with every character that is not allowed in an identifier replaced by '_'.
 std::string identifier(llvm::StringRef name);
 
-/// Names in the nested scopes of the generated source: none hides another. A wish gets the least number that makes it
-/// one. Each takes constant time, however many share a wish: the search goes on from the number that it ended with
-/// last.
+/// Unique names in the nested scopes of the generated source: no name shadows another. Where a wished name is taken,
+/// the least free number is appended. `take` runs in constant time however many names share a wish, because each search
+/// continues from the number at which the previous search ended.
 class Names {
 public:
-  /// A name that no open scope has: `wish`, with the least number that makes it one.
+  /// A name that no open scope contains: `wish`, or `wish` and the least number that makes it unique.
   std::string take(llvm::StringRef wish);
   /// Opens a scope.
   size_t open() const { return undo.size(); }
-  /// Gives back the names taken since `open` returned `mark`.
+  /// Closes the scope that `open` returned `mark` for: frees the names taken since then.
   void close(size_t mark);
 
 private:
-  /// What a name changed.
+  /// The changes of one call of `take`, for `close` to undo.
   struct Taken {
     std::string base;
     unsigned next;
     std::string name;
   };
   llvm::StringSet<> taken;
-  llvm::StringMap<unsigned> nexts; ///< by base: all numbers below are taken
+  llvm::StringMap<unsigned> nexts; ///< key: base name; all smaller numbers are taken
   std::vector<Taken> undo;
 };
 

@@ -1,4 +1,4 @@
-//===- Params.cpp - The parameters of the launch: struct Params, and who reads its members ===//
+//===- Params.cpp - struct Params, and the values that are read from it ---===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -13,10 +13,10 @@ using llvm::Twine;
 
 namespace attune::codegen::cuda {
 
-/// Where an axis's extent stands among the members of Params, apart from parameters.
+/// Key of an axis's extent in `members`. The prefix keeps axes apart from parameters of the same name.
 static std::string axisKey(StringRef axis) { return ("axis " + axis).str(); }
 
-/// Adds to `all` what `attributes` hold and it lacks, by name.
+/// Adds each of `attributes` to `all`, unless `all` contains an attribute of the same name.
 template <typename Named> static void addOnce(SmallVectorImpl<Named> &all, ArrayAttr attributes) {
   for (auto attribute : attributes.getAsRange<Named>())
     if (llvm::none_of(all, [&](Named known) { return known.getName() == attribute.getName(); }))
@@ -26,7 +26,7 @@ template <typename Named> static void addOnce(SmallVectorImpl<Named> &all, Array
 Declarations::Declarations(ArrayRef<KernelOp> kernels)
     : signature(
           tile::signatureOf(llvm::map_to_vector(kernels, [](KernelOp kernel) -> Operation * { return kernel; }))) {
-  // In the signature's order, which is that of the packed parameters.
+  // Operands are in the signature's order, which is the order of the packed parameters.
   for (const OperandParam &operand : signature.operands)
     for (KernelOp kernel : kernels)
       if (tile::OperandAttr declaration = tile::findOperand(kernel, operand.name)) {
@@ -39,7 +39,7 @@ Declarations::Declarations(ArrayRef<KernelOp> kernels)
   }
 }
 
-/// Members of Params behind the fixed ones, in the order of attune/LaunchParams.h.
+/// Declares the members of Params after the fixed members, in the order of attune/LaunchParams.h.
 void KernelPrinter::declareParams() {
   Names member;
   for (StringRef fixed : {"seed", "offset", "seed_pointer", "offset_pointer", "workspace", "group", "q_offset",
@@ -65,7 +65,7 @@ void KernelPrinter::declareParams() {
       maps.taken.take(name);
 }
 
-/// What the extents of the axes that attention has are called; that of any other axis is called after it.
+/// The member of Params with the extent of an axis: a word for the axes of attention, `AXIS_extent` for any other axis.
 static std::string extentName(StringRef axis) {
   return llvm::StringSwitch<std::string>(axis)
       .Case("b", "batch")
@@ -84,7 +84,7 @@ void KernelPrinter::declareExtents(Names &member) {
   }
 }
 
-/// `key` is the parameter's name in the IR.
+/// Declares the pointer, strides and extents of a tensor. `key` is the parameter's name in the IR.
 void KernelPrinter::declareTensor(Names &member, StringRef key, StringRef wish, Type element, int64_t rank,
                                   bool written, StringRef comment) {
   std::string name = member.take(wish);
@@ -99,7 +99,7 @@ void KernelPrinter::declareTensor(Names &member, StringRef key, StringRef wish, 
   members[key.str()] = name;
 }
 
-/// The extent of an axis, 1 where no operand has it.
+/// The extent of an axis; 1 where no operand has the axis.
 Expr KernelPrinter::extentOf(StringRef axis) {
   if (const std::optional<TensorDimension> of = tensorDimension(axis)) {
     const std::string tensor = members[(tile::tensorPrefix + of->tensor).str()];
@@ -120,7 +120,7 @@ Expr KernelPrinter::parameter(tile::ParamOp op) {
   return natural({("p." + name).str()}, op.getResult().getType().isInteger(32) && name != "q_offset");
 }
 
-/// Whether something stores to the view, or to a slice of it.
+/// Whether an op stores to the view or to a slice of the view.
 static bool isStored(Value view) {
   return llvm::any_of(view.getUsers(), [](Operation *user) {
     auto slice = dyn_cast<SliceOp>(user);
@@ -135,7 +135,8 @@ bool KernelPrinter::writes(StringRef operand) {
       kernel, [&](tile::ParamOp param) { return param.getName() == operand && isStored(param.getResult()); });
 }
 
-/// An operand's extents are those of its axes, where these count one by one.
+/// The view of an operand or captured tensor. An operand's extents are the extents of its axes, except where an axis
+/// counts tiles (`by` is not 1).
 View KernelPrinter::parameterView(tile::ParamOp op) {
   View view;
   std::string name = "p." + members[op.getName().str()];
@@ -157,7 +158,7 @@ View KernelPrinter::parameterView(tile::ParamOp op) {
     else if (axis.getBy() == 1 && member != members.end())
       extent = "p." + member->second;
   }
-  // The launch lays the workspace out densely.
+  // Tiled operands must have a last stride of 1, and the launch lays the workspace out densely.
   if (operand.isTiled() || (operand.getRole() == OperandRole::Workspace && !view.strides.empty()))
     view.strides.back().clear();
   return view;

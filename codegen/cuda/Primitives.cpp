@@ -1,4 +1,4 @@
-//===- Primitives.cpp - Device functions, one by one ------------------------===//
+//===- Primitives.cpp - Select the device functions that a source calls -----===//
 
 #include "codegen/cuda/Primitives.h"
 
@@ -16,7 +16,7 @@ struct Primitive {
   std::string text;
 };
 
-/// Cuts the text at its `//@ name : needs` lines; section headings stay out.
+/// Splits the text at its `//@ name : needs` lines; section headings are left out.
 std::vector<Primitive> cut() {
   std::vector<Primitive> all;
   std::istringstream file{std::string(codegen::primitivesSource())};
@@ -49,7 +49,8 @@ const std::vector<Primitive> &table() {
 
 constexpr std::string_view mmaAsync = "mma_async_";
 
-/// wgmma.mma_async for one shape. Accumulator register e of columns 8 j and on is d[j][e].
+/// Text of the device function that issues wgmma.mma_async for one shape. d[j][e] is a lane's accumulator register e of
+/// columns 8 j to 8 j + 7.
 std::string mmaAsyncFunction(std::string_view name) {
   std::string_view rest = name.substr(mmaAsync.size());
   std::string type(rest.substr(0, rest.find('_')));
@@ -126,7 +127,7 @@ bool codegen::isPrimitive(std::string_view name) {
 std::string codegen::primitives(const std::set<std::string, std::less<>> &names) {
   std::set<std::string, std::less<>> wanted = names;
   const std::vector<Primitive> &all = table();
-  // Functions need earlier ones only, so one walk from the back finds everything.
+  // A function needs only earlier functions, so one walk from the end to the beginning finds all needed functions.
   for (auto it = all.rbegin(); it != all.rend(); ++it)
     if (wanted.count(it->name))
       wanted.insert(it->needs.begin(), it->needs.end());

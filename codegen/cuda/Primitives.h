@@ -1,12 +1,13 @@
-//===- Primitives.h - Device functions of the generated kernels, one by one -===//
+//===- Primitives.h - Device functions of the generated kernels -------------===//
 //
-// The files *Primitives.cuh have one function per PTX idiom; CMakeLists.txt lists them in order. The printer pastes the
-// functions that a kernel uses, in this order. A line
+// The files *Primitives.cuh contain one function per PTX idiom; CMakeLists.txt lists the files in order. The printer
+// copies the functions that a kernel uses into the source, in this order. A line
 //
 //     //@ name : needs
 //
-// starts a function and names the earlier ones that it needs; the lines above the first one stay out. One after another
-// the files are also a valid CUDA translation unit without includes. Section numbers are those of PTX ISA 9.0.
+// begins a function and names the earlier functions that it needs. File headers and section headings are not copied.
+// The concatenated files are also a valid CUDA translation unit without includes. Section numbers are those of PTX ISA
+// 9.0.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,23 +18,25 @@
 
 namespace attune::codegen {
 
-/// The files as one text.
+/// The concatenated files.
 std::string_view primitivesSource();
 
-/// Whether there is a device function `name`.
+/// Whether `name` is a device function of the files, or a function of mmaAsyncName.
 bool isPrimitive(std::string_view name);
 
-/// Where the left operand of a warpgroup's product is, and which way around it is stored.
+/// Where the left operand of a wgmma is: in registers, in shared memory (K-major), or transposed in shared memory
+/// (`SharedColumns`, MN-major).
 enum class LeftOperand { Registers, Shared, SharedColumns };
 
-/// The function that starts a warpgroup's m64n`columns`k16 product of `type` ("bf16", "f16"). Made on demand: the
-/// instruction names every register of its accumulator.
+/// The name of the function that issues the wgmma m64n`columns`k16 of `type` ("bf16", "f16"). The function is generated
+/// and not in the files, because the instruction names every register of its accumulator.
 std::string mmaAsyncName(std::string_view type, int columns, LeftOperand left);
 
-/// Names of all device functions but those made on demand.
+/// Names of the device functions in the files, without the generated functions of mmaAsyncName.
 const std::set<std::string, std::less<>> &primitiveNames();
 
-/// The functions in `names` and those that they need, in the order of the files, with a blank line after each.
+/// Text of the functions in `names` and of the functions that they need, in the order of the files, with a blank line
+/// after each function.
 std::string primitives(const std::set<std::string, std::less<>> &names);
 
 } // namespace attune::codegen

@@ -2,17 +2,17 @@
 //
 //     Expected<std::string> source = codegen::printCuda(kernel);
 //
-// gives one self-contained translation unit (no includes; NVRTC and nvcc take it): a header comment with the
-// plan of each kernel, `struct Params` with the bytes of attune/LaunchParams.h, the device functions of Primitives.h
-// that they use, and the kernels. The same IR gives the same bytes.
+// returns one self-contained translation unit without includes, for NVRTC or nvcc: a header comment with the plan of
+// each kernel, `struct Params` with the layout of attune/LaunchParams.h, the device functions of Primitives.h that the
+// kernels use, and the kernels. The same IR gives the same bytes.
 //
-// The printer takes no decisions. An op is at most one call, loop or expression:
+// The printer makes no decisions. An op is printed as at most one call, loop or expression:
 //
 //     | op                          | printed as                                                       |
 //     |-----------------------------|------------------------------------------------------------------|
 //     | arith, math                 | an expression; inlined into its user when that is its one use in |
 //     |                             | the same block and the op has no `tile.name`, else a `const`     |
-//     | sched.get                   | the same, where nothing is written between it and its user       |
+//     | sched.get                   | the same, if no op writes between the sched.get and its user     |
 //     | sched.shared                | `const unsigned name = shared_base + offset`                     |
 //     | sched.registers             | an array of FragmentAttr::laneShape                              |
 //     | scf.for, with sched.unroll  | a `for` under `#pragma unroll` (else `#pragma unroll 1`), with   |
@@ -24,19 +24,19 @@
 //
 // Names. `tile.name` (tile::nameAttr) names an op's result, an `scf.for`'s index, a `sched.philox` result;
 // `tile.names` (tile::namesAttr), an array of strings, names the arguments of `sched.for_work` and `sched.for_tiles`
-// and the results of `sched.split_tf32`. Names are made unique with a number; without one, results are x (float), n
-// (integer), bits (unsigned), flag (bool). `tile.comment` on any op puts a comment line above it.
+// and the results of `sched.split_tf32`. A number makes repeated names unique. Results without a name are called x
+// (float), n (integer), bits (unsigned) or flag (bool). `tile.comment` on any op becomes a comment line above the op.
 //
-// Source lines. An op whose location holds a file, line and column of a file that is not `.mlir` text gets `//
-// file.cpp:12` at the end of its statement, once for consecutive statements of one line.
+// Source lines. If an op has a location in the user's source (not in `.mlir` text), `// file.cpp:12` follows its
+// statement. Of consecutive statements with the same source line, only the first is followed by it.
 //
-// Strings of the IR may hold anything. In names they become identifiers, in comments they are written by commentText.
+// Strings of the IR may contain any bytes. A name becomes an identifier; text in comments is escaped by commentText.
 //
-// Integers. Signed C++ arithmetic is printed for ops with the flag `nsw` (it lets the compiler move additions through
-// the widening of 64-bit offsets), wrap_add and its like for others.
+// Integers. Ops with the flag `nsw` are printed as signed C++ arithmetic, which lets the compiler move additions
+// through the widening to 64-bit offsets. Other ops are printed as calls of wrap_add, wrap_sub and wrap_mul.
 //
-// Math functions have a short form (relative error 2^-11 at most for bf16, 2^-16 for f16), and, in kernels
-// with `precise` or dtype f32, CUDA's own float functions.
+// Math functions are printed as approximations with a relative error of at most 2^-11 in bf16 kernels and 2^-16 in f16
+// kernels. In kernels with `precise` or dtype f32 they are CUDA's own float functions.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -49,15 +49,16 @@
 namespace attune::codegen {
 
 struct PrintOptions {
-  /// Lines for the head of the header comment, without comment markers; the metadata of the caller.
+  /// The caller's metadata: lines that begin the header comment, given without comment markers.
   std::string banner = {};
 };
 
-/// CUDA C++ for the kernels of a launch, one function each over the same parameters. Fails on an op that has no printed
-/// form; the error names the op and the remedy and points at its location.
+/// CUDA C++ for the kernels of a launch: one function for each kernel, all with the same struct Params. Fails on an op
+/// that has no printed form; the error names the op and the remedy and points at the op's location.
 Expected<std::string> printCuda(llvm::ArrayRef<sched::KernelOp> kernels, const PrintOptions &options = {});
 
-/// Name of the kernel in the source and the cubin: the symbol with what C++ does not take replaced by '_'.
+/// Name of the kernel in the source and the cubin: the symbol, with every character that C++ does not allow in an
+/// identifier replaced by '_', and with the suffix `_kernel` where that name is reserved.
 std::string kernelSymbol(sched::KernelOp kernel);
 
 } // namespace attune::codegen

@@ -1,13 +1,13 @@
-//===- RingPrimitives.cuh - Barriers in shared memory, and registers of roles (sm_90) ---===//
+//===- RingPrimitives.cuh - mbarriers, named barriers, register counts of roles (sm_90) ---===//
 
 //@ decrease_registers
-/// From here on the warpgroup's threads have `count` registers. PTX 9.7.19.5, setmaxnreg.dec.
+/// Lowers the register count of the warpgroup's threads to `count`. PTX 9.7.19.5, setmaxnreg.dec.
 template <int count> __device__ __forceinline__ void decrease_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
 //@ increase_registers
-/// From here on the warpgroup's threads have `count` registers. PTX 9.7.19.5, setmaxnreg.inc.
+/// Raises the register count of the warpgroup's threads to `count`. PTX 9.7.19.5, setmaxnreg.inc.
 template <int count> __device__ __forceinline__ void increase_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
@@ -21,7 +21,8 @@ __device__ __forceinline__ bool elect_one() {
 }
 
 //@ init_ring
-/// Full barriers of `stages` stages, then their empty ones. PTX 9.7.13.15.9, mbarrier.init.
+/// Initialises the full barriers of `stages` stages (`filled_by` arrivals complete a phase) and, after them in
+/// memory, the empty barriers (`emptied_by` arrivals). PTX 9.7.13.15.9, mbarrier.init.
 template <int stages> __device__ __forceinline__ void init_ring(unsigned barriers, int filled_by, int emptied_by) {
 #pragma unroll
   for (int i = 0; i < stages; ++i) {
@@ -31,7 +32,7 @@ template <int stages> __device__ __forceinline__ void init_ring(unsigned barrier
 }
 
 //@ fence_init
-/// Barriers initialised before are there for TMA. PTX 9.7.13.4, fence.mbarrier_init.
+/// Makes the mbarriers that this thread has initialised visible to TMA. PTX 9.7.13.4, fence.mbarrier_init.
 __device__ __forceinline__ void fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 //@ wait_barrier
@@ -46,36 +47,37 @@ __device__ __forceinline__ void wait_barrier(unsigned barrier, int parity) {
 }
 
 //@ expect_bytes
-/// Arrives, and makes the phase wait for that many bytes of copies too. PTX 9.7.13.15.13, mbarrier.arrive.expect_tx.
+/// Arrives at the barrier, whose phase then also waits for `bytes` bytes of TMA copies.
+/// PTX 9.7.13.15.13, mbarrier.arrive.expect_tx.
 __device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
 //@ arrive
-/// PTX 9.7.13.15.13, mbarrier.arrive.
+/// Arrives at the barrier. PTX 9.7.13.15.13, mbarrier.arrive.
 __device__ __forceinline__ void arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 //@ arrive_as_warp : arrive
-/// One lane arrives for the warp, whose reads are done.
+/// One lane arrives for the whole warp. All lanes must have finished their reads before.
 __device__ __forceinline__ void arrive_as_warp(unsigned barrier) {
   if (threadIdx.x % 32 == 0)
     arrive(barrier);
 }
 
 //@ sync_lanes
-/// The lanes of the warp meet. PTX 9.7.13.2, bar.warp.sync.
+/// Synchronises the lanes of the warp. PTX 9.7.13.2, bar.warp.sync.
 __device__ __forceinline__ void sync_lanes() { __syncwarp(); }
 
 //@ sync_warps
-/// Named barrier of `threads` threads. PTX 9.7.13.1, barrier.cta.sync.
+/// Waits at the named barrier `id` until `threads` threads have arrived. PTX 9.7.13.1, barrier.cta.sync.
 __device__ __forceinline__ void sync_warps(int id, int threads) {
   asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 //@ arrive_warps
-/// Arrives at a named barrier of `threads` threads. PTX 9.7.13.1, barrier.cta.arrive.
+/// Arrives at the named barrier `id` of `threads` threads, without waiting. PTX 9.7.13.1, barrier.cta.arrive.
 __device__ __forceinline__ void arrive_warps(int id, int threads) {
   asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

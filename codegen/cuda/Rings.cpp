@@ -1,4 +1,4 @@
-//===- Rings.cpp - Rings of full and empty barriers -----------------------===//
+//===- Rings.cpp - Print rings of full and empty barriers -----------------------===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -42,7 +42,8 @@ bool KernelPrinter::printRing(Operation *op) {
       })
       .Case([&](FenceInitOp) { statement(op, primitive("fence_init", {}).text + ";"); })
       .Case([&](AcquireOp o) {
-        // Nothing is in a ring at first: its empty barriers count as complete in the phase before.
+        // All stages are empty at first. A fresh mbarrier counts as having completed the phase of parity 1, so waiting
+        // for the parity before the ring's phase returns at once in the first pass over the stages.
         Expr phase = infix(integer(o.getPhase()), "^", {"1"}, BitXor);
         statement(op, primitive("wait_barrier", {barrier(o.getRing(), o.getStage(), false), phase}).text + ";");
       })

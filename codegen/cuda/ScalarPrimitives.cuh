@@ -1,7 +1,7 @@
 //===- ScalarPrimitives.cuh - Device functions on scalars -----------------===//
 
 //@ trailing_zeros
-/// How many low bits are 0; 32 of 0.
+/// The number of trailing 0 bits; 32 for 0.
 __device__ __forceinline__ int trailing_zeros(unsigned bits) { return __clz(int(__brev(bits))); }
 
 //@ infinity
@@ -38,7 +38,7 @@ __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
 }
 
 //@ wrap_abs
-/// |a|, where the lowest number stays what it is.
+/// |a|; the lowest integer, whose negative does not exist, is returned unchanged.
 __device__ __forceinline__ int wrap_abs(int a) { return a < 0 ? int(0u - unsigned(a)) : a; }
 __device__ __forceinline__ long long wrap_abs(long long a) {
   return a < 0 ? (long long)(0ull - (unsigned long long)a) : a;
@@ -79,7 +79,7 @@ __device__ __forceinline__ long long float_to_int64(float x) {
 //===----------------------------------------------------------------------===//
 
 //@ max_nan
-/// The larger of two, NaN if either is. PTX 9.7.3.12, max.NaN.f32.
+/// The larger of a and b; NaN if a or b is NaN. PTX 9.7.3.12, max.NaN.f32.
 __device__ __forceinline__ float max_nan(float a, float b) {
   float r;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
@@ -87,7 +87,7 @@ __device__ __forceinline__ float max_nan(float a, float b) {
 }
 
 //@ min_nan
-/// The smaller of two, NaN if either is. PTX 9.7.3.11, min.NaN.f32.
+/// The smaller of a and b; NaN if a or b is NaN. PTX 9.7.3.11, min.NaN.f32.
 __device__ __forceinline__ float min_nan(float a, float b) {
   float r;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
@@ -107,8 +107,8 @@ __device__ __forceinline__ float fast_exp2(float x) {
 __device__ __forceinline__ float fast_exp(float x) { return fast_exp2(x * 1.44269504f); }
 
 //@ fast_log2
-/// log2(x), relative error 2^-17: near 1, where lg2 has an absolute error of 2^-22, by the series of
-/// log(1 + t). PTX 9.7.3.20, lg2.approx.ftz.f32.
+/// log2(x), relative error 2^-17. Near 1 the instruction lg2 has an absolute error of 2^-22, so the series of log(1
+/// + t) is used there. PTX 9.7.3.20, lg2.approx.ftz.f32.
 __device__ __forceinline__ float fast_log2(float x) {
   float far;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(far) : "f"(x));
@@ -154,7 +154,7 @@ __device__ __forceinline__ float fast_tanh(float x) {
 }
 
 //@ exp_tanh : fast_exp2
-/// tanh(x), relative error 2^-19: 1 - 2 / (e^(2 |x|) + 1) with the sign of x, and the series below 1/4.
+/// tanh(x), relative error 2^-19: 1 - 2 / (e^(2 |x|) + 1) with the sign of x; a polynomial where |x| < 1/4.
 __device__ __forceinline__ float exp_tanh(float x) {
   const float t = x * x;
   const float near = x * fmaf(t, fmaf(t, fmaf(t, -0.0539682540f, 0.133333333f), -0.333333333f), 1.0f);
@@ -167,8 +167,8 @@ __device__ __forceinline__ float exp_tanh(float x) {
 //===----------------------------------------------------------------------===//
 
 //@ pack_bf16
-/// Two floats rounded to nearest even; `low` in bits 0 to 15. The instruction names the high half first.
-/// PTX 9.7.9.21, cvt.rn.bf16x2.f32.
+/// Rounds two floats to bf16 (nearest even) and packs them, `low` in bits 0 to 15. The instruction takes the high
+/// half first. PTX 9.7.9.21, cvt.rn.bf16x2.f32.
 __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
   unsigned r;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -176,8 +176,8 @@ __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
 }
 
 //@ pack_f16
-/// Two floats rounded to nearest even; `low` in bits 0 to 15. The instruction names the high half first.
-/// PTX 9.7.9.21, cvt.rn.f16x2.f32.
+/// Rounds two floats to f16 (nearest even) and packs them, `low` in bits 0 to 15. The instruction takes the high
+/// half first. PTX 9.7.9.21, cvt.rn.f16x2.f32.
 __device__ __forceinline__ unsigned pack_f16(float low, float high) {
   unsigned r;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -185,7 +185,7 @@ __device__ __forceinline__ unsigned pack_f16(float low, float high) {
 }
 
 //@ pack_relu_bf16
-/// pack_bf16, where what is negative becomes 0 and NaN stays. PTX 9.7.9.21, cvt.rn.relu.bf16x2.f32.
+/// As pack_bf16, with negative values replaced by 0; NaN stays NaN. PTX 9.7.9.21, cvt.rn.relu.bf16x2.f32.
 __device__ __forceinline__ unsigned pack_relu_bf16(float low, float high) {
   unsigned r;
   asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -193,7 +193,7 @@ __device__ __forceinline__ unsigned pack_relu_bf16(float low, float high) {
 }
 
 //@ pack_relu_f16
-/// pack_f16, where what is negative becomes 0 and NaN stays. PTX 9.7.9.21, cvt.rn.relu.f16x2.f32.
+/// As pack_f16, with negative values replaced by 0; NaN stays NaN. PTX 9.7.9.21, cvt.rn.relu.f16x2.f32.
 __device__ __forceinline__ unsigned pack_relu_f16(float low, float high) {
   unsigned r;
   asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -201,7 +201,8 @@ __device__ __forceinline__ unsigned pack_relu_f16(float low, float high) {
 }
 
 //@ columns_below
-/// Bit 2 j + e: whether column 8 j + e is below `bound`. PTX 9.7.1.22, bmsk.
+/// Mask of the accumulator columns of a lane: bit 2 j + e, with e 0 or 1, is set if column 8 j + e is below
+/// `bound`. PTX 9.7.1.22, bmsk.
 __device__ __forceinline__ unsigned columns_below(int bound) {
   const int below = max(bound, 0);
   unsigned columns;
@@ -210,23 +211,24 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
 }
 
 //@ behind
-/// `value`, which ptxas takes to follow from `first` too: blockDim.y is 1, in blocks of one dimension, which it does not know.
+/// Returns `value`, with a data dependence on `first`: ptxas issues uses of the result after `first` is computed.
+/// Blocks have one dimension, so blockDim.y - 1 is 0, but ptxas does not know that.
 __device__ __forceinline__ float behind(float value, float first) {
   return __int_as_float(__float_as_int(value) ^ (__float_as_int(first) & int(blockDim.y - 1)));
 }
 
 //@ test_bit
-/// Bit `index` of a word; ptxas moves several to predicates at once.
+/// Bit `index` of `word`. ptxas moves several bits of a word to predicates by one instruction (R2P).
 __device__ __forceinline__ bool test_bit(unsigned word, int index) { return (word & 1u << index) != 0; }
 
 //@ unpack_bf16
-/// The float in bits 0 to 15 of a pair, or, where `high`, in bits 16 to 31.
+/// The bf16 in bits 16 to 31 (`high`) or 0 to 15 of `pair`, widened to float.
 __device__ __forceinline__ float unpack_bf16(int pair, bool high) {
   return __int_as_float(high ? pair & 0xffff0000 : int(unsigned(pair) << 16));
 }
 
 //@ unpack_f16
-/// The float in bits 0 to 15 of a pair, or, where `high`, in bits 16 to 31. PTX 9.7.9.21, cvt.f32.f16.
+/// The f16 in bits 16 to 31 (`high`) or 0 to 15 of `pair`, widened to float. PTX 9.7.9.21, cvt.f32.f16.
 __device__ __forceinline__ float unpack_f16(int pair, bool high) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((unsigned short)(high ? unsigned(pair) >> 16 : unsigned(pair) & 0xffff)));
@@ -234,7 +236,7 @@ __device__ __forceinline__ float unpack_f16(int pair, bool high) {
 }
 
 //@ split_tf32
-/// x = big + small with both rounded to tf32. PTX 9.7.9.21, cvt.rna.tf32.f32.
+/// Splits x into big + small, both rounded to tf32. PTX 9.7.9.21, cvt.rna.tf32.f32.
 __device__ __forceinline__ void split_tf32(float x, unsigned &big, unsigned &small) {
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(big) : "f"(x));
   const float rest = x - __uint_as_float(big);

@@ -8,8 +8,8 @@ __device__ __forceinline__ unsigned shared_address(const void *pointer) {
 
 //@ swizzle
 /// Byte offset of (row, column) in a tile of Rows rows, cut into panels of Panel bytes; `column` counts bytes.
-/// The 16-byte chunk c of a row lies at chunk c xor ((row / (128 / Panel)) mod (Panel / 16)), so that the eight
-/// rows which ldmatrix reads at once lie in different banks.
+/// The 16-byte chunk c of a row is stored as chunk c xor ((row / (128 / Panel)) mod (Panel / 16)), so that the
+/// eight rows which ldmatrix reads at once are in different banks.
 template <int Rows, int Panel>
 __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
   const unsigned exchange = row / (128 / Panel) % (Panel / 16) * 16;
@@ -17,8 +17,9 @@ __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
 }
 
 //@ swizzle_step
-/// The swizzled `address` of a lane moved by `row` rows (a multiple of 8, which exchanges nothing) and `column` bytes (a multiple
-/// of 16, above what the lane adds): within a panel a column step is an exclusive or, so that the address is one register and constants.
+/// The lane's swizzled `address`, advanced by `row` rows and `column` bytes. `row` is a multiple of 8, which does
+/// not change the swizzle. `column` is a multiple of 16 with no bit in common with the lane's own column offset, so
+/// that a step within a panel is an exclusive or and the address of every step is one register and constants.
 template <int Rows, int Panel>
 __device__ __forceinline__ unsigned swizzle_step(unsigned address, unsigned row, unsigned column) {
   return (address ^ column % Panel) + column / Panel * (Rows * Panel) + row * Panel;
@@ -31,7 +32,7 @@ __device__ __forceinline__ void copy_async_16(unsigned shared, const void *globa
 }
 
 //@ copy_async_16_if
-/// Starts the copy of 16 bytes from global to shared memory; zeros, and no read, unless `valid`.
+/// Starts the copy of 16 bytes from global to shared memory; if not `valid`, writes zeros and reads nothing.
 /// PTX 9.7.9.25.3.1, cp.async.cg with src-size.
 __device__ __forceinline__ void copy_async_16_if(bool valid, unsigned shared, const void *global) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(valid ? 16 : 0)
@@ -39,7 +40,7 @@ __device__ __forceinline__ void copy_async_16_if(bool valid, unsigned shared, co
 }
 
 //@ copy_async_4_if
-/// Starts the copy of 4 bytes from global to shared memory; zeros, and no read, unless `valid`.
+/// Starts the copy of 4 bytes from global to shared memory; if not `valid`, writes zeros and reads nothing.
 /// PTX 9.7.9.25.3.1, cp.async.ca with src-size.
 __device__ __forceinline__ void copy_async_4_if(bool valid, unsigned shared, const void *global) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(valid ? 4 : 0)
@@ -51,13 +52,13 @@ __device__ __forceinline__ void copy_async_4_if(bool valid, unsigned shared, con
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 //@ wait_copies
-/// Waits until at most Pending groups are under way. PTX 9.7.9.25.3.3, cp.async.wait_group.
+/// Waits until at most Pending groups of copies are in flight. PTX 9.7.9.25.3.3, cp.async.wait_group.
 template <int Pending> __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
 //@ load_shared
-/// PTX 9.7.9.8, ld.shared.f32.
+/// Loads a float. PTX 9.7.9.8, ld.shared.f32.
 __device__ __forceinline__ float load_shared(unsigned address) {
   float x;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address));
@@ -65,7 +66,7 @@ __device__ __forceinline__ float load_shared(unsigned address) {
 }
 
 //@ load_shared_int
-/// PTX 9.7.9.8, ld.shared.b32.
+/// Loads an integer. PTX 9.7.9.8, ld.shared.b32.
 __device__ __forceinline__ int load_shared_int(unsigned address) {
   int x;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address));
@@ -73,7 +74,7 @@ __device__ __forceinline__ int load_shared_int(unsigned address) {
 }
 
 //@ load_shared_bf16
-/// One bf16 widened to float. PTX 9.7.9.8, ld.shared.u16.
+/// Loads one bf16, widened to float. PTX 9.7.9.8, ld.shared.u16.
 __device__ __forceinline__ float load_shared_bf16(unsigned address) {
   unsigned short x;
   asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(address));
@@ -81,7 +82,7 @@ __device__ __forceinline__ float load_shared_bf16(unsigned address) {
 }
 
 //@ load_shared_f16
-/// One f16 widened to float. PTX 9.7.9.8, ld.shared.u16; 9.7.9.21, cvt.f32.f16.
+/// Loads one f16, widened to float. PTX 9.7.9.8, ld.shared.u16; 9.7.9.21, cvt.f32.f16.
 __device__ __forceinline__ float load_shared_f16(unsigned address) {
   float x;
   asm volatile("{ .reg .b16 half; ld.shared.u16 half, [%1]; cvt.f32.f16 %0, half; }" : "=f"(x) : "r"(address));
@@ -89,7 +90,7 @@ __device__ __forceinline__ float load_shared_f16(unsigned address) {
 }
 
 //@ load_shared_pair
-/// Two floats side by side. PTX 9.7.9.8, ld.shared.v2.f32.
+/// Loads two consecutive floats. PTX 9.7.9.8, ld.shared.v2.f32.
 __device__ __forceinline__ float2 load_shared_pair(unsigned address) {
   float2 x;
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(address));
@@ -97,7 +98,7 @@ __device__ __forceinline__ float2 load_shared_pair(unsigned address) {
 }
 
 //@ load_shared_int_pair
-/// Two integers side by side. PTX 9.7.9.8, ld.shared.v2.b32.
+/// Loads two consecutive integers. PTX 9.7.9.8, ld.shared.v2.b32.
 __device__ __forceinline__ int2 load_shared_int_pair(unsigned address) {
   int2 x;
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(x.x), "=r"(x.y) : "r"(address));
@@ -105,7 +106,7 @@ __device__ __forceinline__ int2 load_shared_int_pair(unsigned address) {
 }
 
 //@ store_shared
-/// PTX 9.7.9.11, st.shared.
+/// Stores one element of 32 bits. PTX 9.7.9.11, st.shared.
 __device__ __forceinline__ void store_shared(unsigned address, float x) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
 }
@@ -114,13 +115,14 @@ __device__ __forceinline__ void store_shared(unsigned address, unsigned x) {
 }
 
 //@ store_shared_pair
-/// Two floats side by side. PTX 9.7.9.11, st.shared.v2.f32.
+/// Stores two consecutive floats. PTX 9.7.9.11, st.shared.v2.f32.
 __device__ __forceinline__ void store_shared_pair(unsigned address, float x, float y) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y) : "memory");
 }
 
 //@ scale_shared_16
-/// Eight bf16 elements times `factor`, in place. PTX 9.7.9.8, ld.shared.v4; 9.7.4.4, mul.bf16x2; 9.7.9.11, st.shared.v4.
+/// Multiplies eight consecutive bf16 by `factor`, in place.
+/// PTX 9.7.9.8, ld.shared.v4; 9.7.4.4, mul.bf16x2; 9.7.9.11, st.shared.v4.
 __device__ __forceinline__ void scale_shared_16(unsigned address, float factor) {
   unsigned by, x[4];
   asm("cvt.rn.bf16x2.f32 %0, %1, %1;" : "=r"(by) : "f"(factor));
@@ -132,15 +134,16 @@ __device__ __forceinline__ void scale_shared_16(unsigned address, float factor) 
 }
 
 //@ store_matrix
-/// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8 and stores, of each matrix, row l / 4,
-/// columns 2 (l % 4) and + 1. PTX 9.7.14.5.16, stmatrix.sync.aligned.m8n8.x4.
+/// Stores four 8 x 8 matrices of 16-bit elements. Lane l passes the address of row l % 8 of matrix l / 8, and holds
+/// row l / 4, columns 2 (l % 4) and + 1 of each matrix. PTX 9.7.14.5.16, stmatrix.sync.aligned.m8n8.x4.
 __device__ __forceinline__ void store_matrix(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1), "r"(r2), "r"(r3)
                : "memory");
 }
 
 //@ store_matrix_transposed
-/// As store_matrix, each matrix transposed: what a lane holds are rows 2 (l % 4) and + 1 of column l / 4. PTX 9.7.14.5.16, .trans.
+/// As store_matrix, each matrix transposed: lane l holds column l / 4, rows 2 (l % 4) and + 1.
+/// PTX 9.7.14.5.16, .trans.
 __device__ __forceinline__ void store_matrix_transposed(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1), "r"(r2), "r"(r3)
                : "memory");

@@ -7,18 +7,18 @@
 
 namespace attune::codegen::cuda {
 
-/// `text` broken where it is too long for a line: after a comma or an operator of the outermost call that has one near
-/// the end of the line. `indent` is the column that it starts in.
+/// Breaks `text` into lines of at most 116 columns: after a comma or an operator, as far outside of nested calls as
+/// possible. `indent` is the column in which `text` begins.
 std::string wrap(std::string text, unsigned indent);
 
 /// The body of a function, line by line, indented by the depth of its blocks.
 class Source {
 public:
   void line(const llvm::Twine &text);
-  /// A line of its own, behind an empty one except at the start of a block.
+  /// Adds a comment line, after an empty line except at the start of a block.
   void comment(const llvm::Twine &text);
-  /// A statement that may need several lines. `origin`, the user's source line, stands behind the first of consecutive
-  /// statements of that line.
+  /// Adds a statement, wrapped over several lines if needed. `origin` is the user's source line; of consecutive
+  /// statements with the same `origin`, the first is followed by a comment with `origin`.
   void statement(const llvm::Twine &text, llvm::StringRef origin);
   void indent() { ++depth; }
   void dedent() { --depth; }

@@ -7,25 +7,25 @@
 
 namespace attune::codegen::cuda {
 
-/// Type of an element in global memory; 16-bit floats are storage only.
+/// C++ type of an element in global memory, "" for other types. bf16 and f16 are storage types; arithmetic is in float.
 llvm::StringRef elementName(mlir::Type type);
 
-/// Type of a value in expressions.
+/// C++ type of a value in expressions, "" where a type has no values in expressions.
 llvm::StringRef valueName(mlir::Type type);
 
-/// As MLIR prints it.
+/// The type as MLIR prints it.
 std::string text(mlir::Type type);
 
-/// "stage 2 x k 64 x d 64 bf16"
+/// Axes and element type of a tile, such as "stage 2 x k 64 x d 64 bf16".
 std::string describe(sched::TileType type);
 
-/// Element type of a lane's array, or "".
+/// Element type of the array in which a lane holds its part of a fragment, or "".
 llvm::StringRef arrayElement(sched::TileType type);
 
-/// "[2][8][4]"
+/// Shape of the array in which a lane holds its part of a fragment, such as "[2][8][4]".
 std::string arrayShape(sched::TileType type);
 
-/// "[b, h, q, d 64]"
+/// The axes of an operand, such as "[b, h, q, d 64]".
 std::string axesText(sched::OperandAttr operand);
 
 } // namespace attune::codegen::cuda

@@ -1,8 +1,8 @@
 //===- WarpPrimitives.cuh - Device functions of a warp: matrices, shuffles, votes ---===//
 
 //@ load_matrix
-/// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8 and receives, of
-/// each matrix, row l / 4, columns 2 (l % 4) and + 1. PTX 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.
+/// Loads four 8 x 8 matrices of 16-bit elements. Lane l passes the address of row l % 8 of matrix l / 8, and
+/// receives row l / 4, columns 2 (l % 4) and + 1 of each matrix. PTX 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.
 __device__ __forceinline__ void load_matrix(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3, unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3)
@@ -10,7 +10,8 @@ __device__ __forceinline__ void load_matrix(unsigned &r0, unsigned &r1, unsigned
 }
 
 //@ load_matrix_transposed
-/// As load_matrix, each matrix transposed: column l / 4, rows 2 (l % 4) and + 1. PTX 9.7.14.5.15, .trans.
+/// As load_matrix, each matrix transposed: lane l receives column l / 4, rows 2 (l % 4) and + 1.
+/// PTX 9.7.14.5.15, .trans.
 __device__ __forceinline__ void load_matrix_transposed(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3,
                                                        unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -55,13 +56,14 @@ __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], 
 }
 
 //@ shuffle_xor
-/// The value of the lane at `lane xor mask`. PTX 9.7.9.6, shfl.sync.bfly.
+/// The value of x in lane (this lane xor mask). PTX 9.7.9.6, shfl.sync.bfly.
 template <typename T>
 __device__ __forceinline__ T shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
 //@ store_quad : shuffle_xor
-/// Lanes 4 g to 4 g + 3 exchange words, word c of each for lane c of them; what a lane, whose `quad` is its c, gets goes side by side to global memory, at a
-/// multiple of 16 bytes.
+/// The four lanes of a quad (4 g to 4 g + 3) transpose their words: lane c of the quad, which passes c as `quad`,
+/// receives word c of each of the four lanes and stores the four words to `to`, a multiple of 16 bytes in global
+/// memory.
 __device__ __forceinline__ void store_quad(void *to, int quad, uint4 words) {
   const bool odd = quad & 1, upper = quad & 2;
   const unsigned x = shuffle_xor(odd ? words.x : words.y, 1), z = shuffle_xor(odd ? words.z : words.w, 1);
@@ -71,35 +73,36 @@ __device__ __forceinline__ void store_quad(void *to, int quad, uint4 words) {
 }
 
 //@ store_bf16_eights : store_quad pack_bf16
-/// store_quad of floats rounded to bf16.
+/// Rounds eight floats to bf16 and stores the words by store_quad.
 __device__ __forceinline__ void store_bf16_eights(unsigned short *to, int quad, float x0, float x1, float x2, float x3,
                                                   float x4, float x5, float x6, float x7) {
   store_quad(to, quad, make_uint4(pack_bf16(x0, x1), pack_bf16(x2, x3), pack_bf16(x4, x5), pack_bf16(x6, x7)));
 }
 
 //@ store_f16_eights : store_quad pack_f16
-/// store_quad of floats rounded to f16.
+/// Rounds eight floats to f16 and stores the words by store_quad.
 __device__ __forceinline__ void store_f16_eights(unsigned short *to, int quad, float x0, float x1, float x2, float x3,
                                                  float x4, float x5, float x6, float x7) {
   store_quad(to, quad, make_uint4(pack_f16(x0, x1), pack_f16(x2, x3), pack_f16(x4, x5), pack_f16(x6, x7)));
 }
 
 //@ shuffle
-/// The value of lane `lane`. PTX 9.7.9.6, shfl.sync.idx.
+/// The value of x in lane `lane`. PTX 9.7.9.6, shfl.sync.idx.
 template <typename T>
 __device__ __forceinline__ T shuffle(T x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
 __device__ __forceinline__ bool shuffle(bool x, int lane) { return __shfl_sync(0xffffffffu, int(x), lane) != 0; }
 
 //@ uniform
-/// A value that all lanes hold, by way of which the compiler knows as much. PTX 9.7.9.6, shfl.sync.
+/// Returns `value`, which is equal in all lanes. The shuffle makes that known to the compiler. PTX 9.7.9.6,
+/// shfl.sync.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
 //@ ballot
-/// In which lanes of the warp the condition holds, bit i for lane i. PTX 9.7.13.8, vote.sync.ballot.
+/// Bit i of the result: whether the condition holds in lane i of the warp. PTX 9.7.13.8, vote.sync.ballot.
 __device__ __forceinline__ unsigned ballot(bool condition) { return __ballot_sync(0xffffffffu, condition); }
 
 //@ any_lane
-/// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
+/// Whether the condition holds in any lane of the warp. PTX 9.7.13.8, vote.sync.any.
 __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }
 
 //@ philox
@@ -107,7 +110,8 @@ __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xf
 __device__ __forceinline__ uint4 philox(unsigned c0, unsigned c1, unsigned c2, unsigned c3, unsigned k0, unsigned k1) {
 #pragma unroll
   for (int round = 0; round < 7; ++round) {
-    // High and low half each by itself: from a 64-bit product the compiler also carries a zero through every round.
+    // The high and low halves are computed separately. From one 64-bit product the compiler would also carry a zero
+    // through every round.
     const unsigned a = c0, b = c2;
     c0 = __umulhi(0xCD9E8D57u, b) ^ c1 ^ k0;
     c1 = 0xCD9E8D57u * b;

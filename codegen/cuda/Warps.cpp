@@ -1,4 +1,4 @@
-//===- Warps.cpp - What lanes and warps tell each other: barriers, shuffles, votes, messages ===//
+//===- Warps.cpp - Print communication of lanes and warps: barriers, shuffles, votes, messages ===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -41,7 +41,7 @@ bool KernelPrinter::printExchange(Operation *op) {
         declare(cast<OpResult>(o.getResult()),
                 primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
       })
-      // Statements of their own although they have no effects: all lanes must take part.
+      // Shuffles and votes are never inlined, although they have no side effects: all lanes must execute them.
       .Case([&](ShuffleOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle", {value(o.getValue()), integer(o.getLane())}));
       })

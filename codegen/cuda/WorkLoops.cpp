@@ -1,4 +1,4 @@
-//===- WorkLoops.cpp - Loops over tiles of work ---------------------------===//
+//===- WorkLoops.cpp - Print loops over tiles of work ---------------------------===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -11,7 +11,7 @@ using llvm::Twine;
 
 namespace attune::codegen::cuda {
 
-/// The numbers of tiles are unsigned, other carried values are not.
+/// Prints a loop over tiles of work. The number of the tile is unsigned; all other carried values are signed.
 void KernelPrinter::printForWork(ForWorkOp op) {
   comment(op);
   if (op.getOrder() == WorkOrder::Grid) {

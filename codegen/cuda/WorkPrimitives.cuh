@@ -1,9 +1,9 @@
-//===- WorkPrimitives.cuh - Device functions of work: claims, messages, what is read again ---===//
+//===- WorkPrimitives.cuh - Claims of tiles of work, messages of roles, opaque reads ---===//
 
 //@ claim_work
-/// In lane 0 of a warp the number of the next tile of work that no block has taken, elsewhere 0: `counter` counts those after the grid's
-/// first ones, one a block. gridDim.x is read where it stands: the compiler does not keep it in a register until then. PTX 9.7.13.5,
-/// atom.global.add.
+/// Claims the next tile of work: lane 0 of the warp gets the number of the tile, other lanes get 0. Each block
+/// computes the tile of its own index first, so claimed numbers begin at the grid size. The grid size is read by
+/// asm, so that the compiler does not keep gridDim.x in a register up to here. PTX 9.7.13.5, atom.global.add.
 __device__ __forceinline__ int claim_work(int *counter) {
   int blocks;
   asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(blocks));
@@ -11,13 +11,13 @@ __device__ __forceinline__ int claim_work(int *counter) {
 }
 
 //@ message
-/// What one role tells another, in shared memory.
+/// A message of integers that one role sends to another through shared memory.
 template <int Fields> struct Message {
   int field[Fields];
 };
 
 //@ send : message
-/// Writes 2 fields, or fours. PTX 9.7.9.11, st.shared.v2 and v4.
+/// Writes a message of 2 fields, or of a multiple of 4. PTX 9.7.9.11, st.shared.v2 and v4.
 template <int Fields> __device__ __forceinline__ void send(unsigned address, Message<Fields> message) {
   if constexpr (Fields == 2)
     asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(message.field[0]), "r"(message.field[1]) : "memory");
@@ -30,7 +30,7 @@ template <int Fields> __device__ __forceinline__ void send(unsigned address, Mes
 }
 
 //@ receive : message
-/// Reads what another role sent. PTX 9.7.9.8, ld.shared.v2 and v4.
+/// Reads the message that another role has sent. PTX 9.7.9.8, ld.shared.v2 and v4.
 template <int Fields> __device__ __forceinline__ Message<Fields> receive(unsigned address) {
   Message<Fields> message;
   if constexpr (Fields == 2)
@@ -46,7 +46,8 @@ template <int Fields> __device__ __forceinline__ Message<Fields> receive(unsigne
 }
 
 //@ opaque
-/// The same number, which the compiler takes for another: it does not keep what follows from both.
+/// Returns `number` through asm, so that the compiler does not know that they are equal: values computed from the
+/// result are recomputed and not kept in registers since they were computed from `number`.
 __device__ __forceinline__ unsigned opaque(unsigned number) {
   unsigned same;
   asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
@@ -54,7 +55,8 @@ __device__ __forceinline__ unsigned opaque(unsigned number) {
 }
 
 //@ read_block_id
-/// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
+/// Reads blockIdx.x by asm at this point, so that the compiler does not keep blockIdx.x, or values computed from
+/// it, in registers up to here.
 __device__ __forceinline__ unsigned read_block_id() {
   unsigned id;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(id));
@@ -62,7 +64,7 @@ __device__ __forceinline__ unsigned read_block_id() {
 }
 
 //@ read_thread_id
-/// threadIdx.x, read where it stands, as read_block_id.
+/// Reads threadIdx.x by asm at this point, for the reason given at read_block_id.
 __device__ __forceinline__ int read_thread_id() {
   int id;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id));
