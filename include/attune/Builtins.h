@@ -40,7 +40,7 @@
 #pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
-/// A condition on (b, h, q, k). Combines with &&, || and !; made of a lambda by Mask(lambda).
+/// A condition on (b, h, q, k). Masks combine by &&, || and !. Mask(lambda) makes a mask of a lambda.
 class Mask {
 public:
   using Function = std::function<Expr(Index b, Index h, Index q, Index k)>;
@@ -55,7 +55,7 @@ Mask operator&&(const Mask &a, const Mask &b);
 Mask operator||(const Mask &a, const Mask &b);
 Mask operator!(const Mask &a);
 
-/// A new score made of s. `first | second` applies first, then second.
+/// A function from the score s to a new score. `first | second` applies first, then second.
 class ScoreModifier {
 public:
   using Function = std::function<Expr(Score s, Index b, Index h, Index q, Index k)>;
@@ -70,7 +70,7 @@ ScoreModifier operator|(const ScoreModifier &first, const ScoreModifier &second)
 
 /// q >= k: no query sees a later key.
 Mask causal(std::source_location where = std::source_location::current());
-/// k - Sk <= q - Sq: causal with the last query beside the last key.
+/// k - Sk <= q - Sq: causal, aligned so that the last query sees all keys.
 Mask causalBottomRight(std::source_location where = std::source_location::current());
 /// -l <= k - q && k - q <= r: `left` keys before the query and `right` after it.
 Mask slidingWindow(Operand left, Operand right);
@@ -80,8 +80,9 @@ Mask prefixLm(Operand n);
 Mask prefixLm(const Captured &n, std::source_location where = std::source_location::current());
 /// q / n == k / n: only keys of the query's own chunk of n.
 Mask chunked(Operand n);
-/// ids[q] == ids[k]: only keys of the query's own document. ids: [S], or [B, S]; in any order, but tiles are skipped
-/// only where the ids of a stretch of keys lie between others. A launch needs a workspace (Kernel::workspaceBytes).
+/// ids[q] == ids[k]: only keys of the query's own document. ids: [S], or [B, S], in any order. A tile is skipped only
+/// if the range of its keys' ids (least to greatest) does not overlap the range of its queries' ids. A launch needs a
+/// workspace (Kernel::workspaceBytes).
 Mask documents(const Captured &ids, std::source_location where = std::source_location::current());
 /// k < lengths[b]: keys past their batch's length are padding. lengths: [B].
 Mask keyPadding(const Captured &lengths, std::source_location where = std::source_location::current());
@@ -90,16 +91,16 @@ Mask keyPadding(const Captured &lengths, std::source_location where = std::sourc
 ScoreModifier softcap(Operand c);
 /// s + slopes[h] * (k - q) (Press et al. 2022). slopes: [H].
 ScoreModifier alibi(const Captured &slopes, std::source_location where = std::source_location::current());
-/// s + table[h][q - k + Sk - 1]: a bias by distance. table: [H, Sq + Sk - 1].
+/// s + table[h][q - k + Sk - 1]: a relative-position bias. table: [H, Sq + Sk - 1].
 ScoreModifier relativeBias(const Captured &table, std::source_location where = std::source_location::current());
-/// s + broadcast(t[h][q][k]). t: [H, Sq, Sk], [Sq, Sk] or [B, H, Sq, Sk]; a dimension of extent 1 stands for all.
+/// s + broadcast(t[h][q][k]). t: [H, Sq, Sk], [Sq, Sk] or [B, H, Sq, Sk]; a dimension of extent 1 is broadcast.
 ScoreModifier bias(const Captured &t, std::source_location where = std::source_location::current());
 
 //===----------------------------------------------------------------------===//
 // The registry that the command line lists
 //===----------------------------------------------------------------------===//
 
-/// A parameter of a built-in variant, `--cap 30` on the command line.
+/// A parameter of a built-in variant, such as `--cap 30` on the command line.
 struct BuiltinParameter {
   enum class Type { Int, Float };
   std::string name;
@@ -116,7 +117,7 @@ struct BuiltinVariant {
   std::string name;    ///< "sliding-window"
   std::string summary; ///< one line
   std::vector<BuiltinParameter> parameters;
-  std::vector<TensorDecl> tensors; ///< what a launch binds
+  std::vector<TensorDecl> tensors; ///< captured tensors that a launch binds
 
   /// The variant, named like the entry with '_' for '-'. Parameters left out take their default. A tensor of
   /// `declared` with the name of one of `tensors` replaces its dtype and rank (documents: ids of rank 2).

@@ -18,20 +18,22 @@
 //     |---------------------------------------------------|-------------------------------------------|
 //     | Variant::canonical(), or the text of the IR       | what is computed                          |
 //     | dtype and head dims                               | compile-time sizes                        |
-//     | the plan, and the SRAM budget                     | how                                       |
-//     | architecture; for the CPU its name and features   | code does not carry over                  |
-//     | NVRTC's version and options                       | another compiler                          |
-//     | a hash of attune's own sources                    | another attune                            |
+//     | the plan, and the SRAM budget                     | how it is computed                        |
+//     | architecture; for the CPU its name and features   | code of one does not run on another       |
+//     | NVRTC's version and options                       | another compiler makes other code         |
+//     | a hash of attune's own sources                    | another attune makes other code           |
 //
-// Where the plan is the cost model's, a key with the fields that are fixed, "auto" and the model's version leads to that
-// of the plan: a better model chooses again, and what it chooses may be there already.
+// Where the cost model chooses the plan, a second entry records the choice. Its key contains the fixed fields, "auto"
+// and the model's version. A new version of the model thus chooses again, and may choose a plan that is compiled
+// already.
 //
-// Sizes. A kernel serves every size. Beside it there are alternatives for classes of sizes (attune/Kernel.h): those that
-// were measured on this kind of device, in the cache folder or shipped with attune (attune/Tune.h), and those of
-// CompileOptions::shapes. Measurements that another process makes later count for what this one has not compiled yet.
+// Sizes. A kernel serves every size. In addition it may have alternatives for classes of sizes (attune/Kernel.h): plans
+// that were measured on this kind of device, in the cache folder or shipped with attune (attune/Tune.h), and plans for
+// CompileOptions::shapes. Measurements that another process makes later apply to requests that this process has not
+// compiled yet.
 //
-// Code from the disk runs in this process: a folder or file that another user (other than root) owns or may write to is
-// not used, with a warning. No state of the folder makes a compilation fail.
+// Code from the disk cache runs in this process. A folder or file that another user (other than root) owns or may write
+// to is therefore not used, and a warning is logged. No state of the folder makes a compilation fail.
 //
 // Threads. Every function here may be called from any number of threads at once. Calls with the same key
 // wait for one compilation; others run in parallel. No function here changes the calling thread's CUDA
@@ -80,87 +82,89 @@ std::optional<Stage> parseStage(std::string_view text);
 /// MLIR text that holds one `attn.attention`, `tile.kernel` or `sched.kernel`.
 struct IrText {
   std::string text = {};
-  std::string file = "input.mlir"; ///< its name in errors
+  std::string file = "input.mlir"; ///< the file name in errors
 
   /// Reads a file, a pipe or a device of at most maxBytes.
   static Expected<IrText> read(const std::string &path);
   static constexpr size_t maxBytes = size_t(64) << 20;
 };
 
-/// Whether compile() makes use of measurements (attune/Tune.h).
+/// Whether compile() uses measurements (attune/Tune.h).
 enum class Tuning : uint8_t {
   Off,     ///< the cost model chooses
-  Cached,  ///< plans that were measured on this kind of device serve the sizes that they were measured for
-  Measure, ///< as Cached; first measures CompileOptions::shapes that nobody has measured yet, seconds for each
+  Cached,  ///< plans that were measured on this kind of device are used for the measured sizes
+  Measure, ///< as Cached, after measuring those of CompileOptions::shapes that have no measurements (seconds for each)
 };
 
 /// "off", "cached", "measure".
 std::string_view name(Tuning tuning);
 std::optional<Tuning> parseTuning(std::string_view text);
 
-/// What the forward pass may leave for the backward pass beside o and lse, in operands "saved.W" of both (savedOperand in
-/// attune/Kernel.h): "dropout", a bit for each query and key, and "score", a float32. By default all is computed again,
-/// and memory is O(S).
+/// Which values the forward pass saves for the backward pass, in addition to o and lse. A saved value W is an operand
+/// "saved.W" of both passes (savedOperand in attune/Kernel.h): "dropout" is a bit and "score" a float32 for each query
+/// and key. By default both are recomputed, and memory is O(S).
 struct Saving {
-  size_t memoryBudget =
-      0; ///< bytes: of what they hold for `sizes` that is saved which makes both passes quickest by the
-         ///< cost model
-  std::vector<std::string> save = {};      ///< values that are saved in any case
-  std::vector<std::string> recompute = {}; ///< values that are not
-  ProblemSizes sizes = {};                 ///< what the model weighs for; a kernel serves every size
+  /// Bytes that the saved values may take for `sizes`. Within the budget, the values are saved that make both passes
+  /// together fastest by the cost model.
+  size_t memoryBudget = 0;
+  std::vector<std::string> save = {};      ///< values that are always saved
+  std::vector<std::string> recompute = {}; ///< values that are never saved
+  ProblemSizes sizes = {};                 ///< sizes that the cost model assumes; the kernels serve every size
 
   bool any() const { return memoryBudget || !save.empty() || !recompute.empty(); }
 };
 
-/// What a backward pass gives beside the gradients of q, k and v.
+/// What a backward pass computes in addition to the gradients of q, k and v.
 struct Gradients {
-  std::vector<std::string> tensors =
-      {};           ///< captured tensors of floats whose gradients are computed, operands "grads.NAME"
-  bool lse = false; ///< the gradient of lse comes in, as operand "dlse", beside that of o
-  /// The same bits for the same arguments in every launch: dQ is not added up in memory where that is quicker; of tensors
-  /// that are read at an index of both q and k (table[h, q - k]) in 536 bytes of workspace an element.
+  /// Captured float tensors whose gradients are computed; the gradients are operands "grads.NAME".
+  std::vector<std::string> tensors = {};
+  bool lse = false; ///< whether a gradient of lse is passed in, as operand "dlse"
+  /// Whether equal arguments give equal bits in every launch. dQ is then not accumulated in memory, even where that is
+  /// faster, and the gradient of a tensor that is read at an index of both q and k (table[h, q - k]) takes 536 bytes of
+  /// workspace for each element.
   bool deterministic = false;
-  Saving saving = {}; ///< of both passes, which are compiled with the same
+  Saving saving = {}; ///< what the forward pass saves; both passes are compiled with the same value
 };
 
 /// What a kernel is compiled for, besides the variant and the target. Unset fields are the cost model's choice.
 struct CompileOptions {
-  DType dtype = DType::BF16;           ///< of Q, K, V and O: BF16, F16 or F32
-  int headDim = 0;                     ///< D, columns of Q and K: a multiple of 8 up to 576; required
-  int headDimV = 0;                    ///< Dv, columns of V and O; 0 is headDim
-  size_t sramBudget = 0;               ///< bytes of shared memory per block; 0 is the device's limit
-  std::optional<int> tileQ = {};       ///< query rows per block
-  std::optional<int> tileK = {};       ///< keys per tile
-  std::optional<int> warps = {};       ///< warps per block
-  std::optional<int> stages = {};      ///< buffers of the K and V rings
-  std::optional<bool> qRegisters = {}; ///< whether fragments of Q stay in registers
-  std::optional<int> dvWarps = {};     ///< warps that share rows and split the columns of V and O: 1, 2 or 4
-  std::optional<int> blocksPerSm = {}; ///< blocks that share a multiprocessor; each may take that part of the registers
-  std::optional<bool> longestFirst = {}; ///< whether the last rows, which see most keys under a causal mask, are scheduled first
+  DType dtype = DType::BF16;             ///< of Q, K, V and O: BF16, F16 or F32
+  int headDim = 0;                       ///< D, columns of Q and K: a multiple of 8 up to 576; required
+  int headDimV = 0;                      ///< Dv, columns of V and O; 0 is headDim
+  size_t sramBudget = 0;                 ///< bytes of shared memory per block; 0 is the device's limit
+  std::optional<int> tileQ = {};         ///< query rows per block
+  std::optional<int> tileK = {};         ///< keys per tile
+  std::optional<int> warps = {};         ///< warps per block
+  std::optional<int> stages = {};        ///< buffers of the K and V rings
+  std::optional<bool> qRegisters = {};   ///< whether fragments of Q stay in registers
+  std::optional<int> dvWarps = {};       ///< warps that share rows and split the columns of V and O: 1, 2 or 4
+  std::optional<int> blocksPerSm = {};   ///< resident blocks of a multiprocessor, which divide its registers
+  std::optional<bool> longestFirst = {}; ///< whether the last rows (most keys under a causal mask) are scheduled first
   std::optional<bool> persistent = {};   ///< whether blocks are persistent: each computes several tiles of rows
   std::optional<int> queryStages = {};   ///< buffers of Q in persistent blocks: 1 or 2
-  std::optional<bool> pingPong = {};     ///< whether warpgroups ping-pong: one runs its products while another runs its softmax
+  std::optional<bool> pingPong = {};     ///< whether warpgroups alternate between products and softmax (ping-pong)
   std::optional<bool> overlap = {};      ///< whether a tile's product with V overlaps with the softmax of the next
   std::optional<bool> stageBiases = {};  ///< whether dense biases (bias[h, q, k]) go through shared memory
   std::optional<bool> packGqa = {};      ///< whether the query heads of a key head share a tile's rows: for few queries
-  std::optional<bool> splitKeys =
-      {}; ///< whether several blocks share the keys of a tile of rows, where few tiles would
-          ///< leave multiprocessors idle; needs a workspace
-  /// Sizes that compile() makes kernels of their own for, beside the one that serves every size, where others are better
-  /// there: measured ones where there are any, else by the cost model. What a launch starts depends on its sizes alone.
+  /// Whether several blocks split the keys of a tile of rows (split-KV), so that few tiles of rows do not leave
+  /// multiprocessors idle. Needs a workspace.
+  std::optional<bool> splitKeys = {};
+  /// Sizes for which compile() adds alternatives to the kernel that serves every size, where another plan is better:
+  /// the measured plan if there is one, else the cost model's plan. Which kernel a launch starts depends only on its
+  /// sizes.
   std::vector<ProblemSizes> shapes = {};
-  /// Set: compile() gives the backward pass, too (Kernel::backward). Schedule fields are the forward pass's.
+  /// If set, compile() also compiles the backward pass (Kernel::backward). Schedule fields apply to the forward pass.
   std::optional<Gradients> gradients = {};
-  bool backward = false;          ///< the backward pass alone, of `gradients`; schedule fields are its own
-  Tuning tuning = Tuning::Cached; ///< measured plans serve only requests that leave the whole schedule open
-  /// CUDA that takes the place of the generated text, from which it was edited by hand. Errors where its kernel, its
-  /// parameters or the plan that its comment names are not the generated text's. The kernel is neither read from a
+  bool backward = false;          ///< only the backward pass of `gradients`; schedule fields apply to it
+  Tuning tuning = Tuning::Cached; ///< measured plans are used only if no schedule field is set
+  /// A hand-edited copy of the generated CUDA text, which is compiled instead of that text. An error if the kernel, its
+  /// parameters or the plan in the header comment differ from the generated text. The kernel is neither read from a
   /// cache nor written to one.
   std::optional<IrText> cuda = {};
   std::string cacheDir = {}; ///< "": KernelCache::defaultDirectory()
   bool useCache = true;      ///< false: neither read nor write, in memory or on disk
-  bool printAfterAll =
-      false; ///< print the IR after each pass to standard error; kernels are compiled as if useCache were false
+  /// Whether to print the IR after each pass to standard error. Kernels are then compiled as if useCache were false.
+  bool printAfterAll = false;
 };
 
 /// The kernel for `variant`, loaded for `target` (on a CUDA target into the context that a launch from this thread
@@ -174,15 +178,15 @@ Expected<Kernel> compile(const Variant &variant, const CompileOptions &options, 
 /// As compile, without loading: needs NVRTC for a CUDA target, but no driver and no GPU.
 Expected<KernelImage> compileImage(const Variant &variant, const CompileOptions &options, const Target &target);
 
-/// The text of `stage` (the bytes of the cubin). A stage after attn shows the schedule that compile() settles on: where
-/// fields of it are free, it is compiled for, or taken from, the cache of `options`; the text itself is made anew.
-/// Needs NVRTC from Stage::Ptx on, and for Stage::Sass nvdisasm on PATH or in a CUDA toolkit. MLIR text carries the
-/// known source locations, so that the CUDA made from it is the same to the byte, and the variant's JSON in the
-/// module's attribute `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a stage that
-/// the target does not have (the CPU's are Dsl, Attn, Tile and Llvm, which no GPU has), and Stage::Launch.
+/// The text of `stage`, or the bytes of the cubin. Stages after attn show the schedule that compile() chooses. Where
+/// schedule fields are free, the choice is taken from the cache of `options` or made by compiling; the text itself is
+/// always generated. Needs NVRTC from Stage::Ptx on, and for Stage::Sass nvdisasm on PATH or in a CUDA toolkit. MLIR
+/// text carries the known source locations, so that the CUDA made from it is the same to the byte, and the variant's
+/// JSON in the module's attribute `attn.variant`, so that a run of the text can be checked. Errors: those of compile, a
+/// stage that the target does not have (the CPU's are Dsl, Attn, Tile and Llvm, which no GPU has), and Stage::Launch.
 Expected<std::string> emit(const Variant &variant, const CompileOptions &options, const Target &target, Stage stage);
 
-/// What IR text says about itself.
+/// Facts about IR text, read from the text.
 struct IrSummary {
   Stage stage = Stage::Attn; ///< Attn, Tile or Sched
   std::string name = {};
@@ -191,7 +195,7 @@ struct IrSummary {
   bool precise = false;
   bool backward = false; ///< the backward pass of a variant
   KernelSignature signature = {};
-  std::string variantJson = {}; ///< Variant::toJson, where the text was emitted from a variant and still is it
+  std::string variantJson = {}; ///< Variant::toJson of the variant that the text was emitted from, if it is unchanged
 };
 
 /// Parses and verifies. Errors carry line, column and a caret.
@@ -215,21 +219,24 @@ Expected<std::string> emitFromText(const IrText &text, const CompileOptions &opt
 ///                      "trafficBytes", "hbmBytes", "microseconds", "meanMicroseconds", "limitedBy", "busy"}],
 ///      "plan": {...}}
 ///
-/// Where plans were measured for the class of `sizes` on the target's device (attune/Tune.h), candidates that took part have
-/// "measuredMicroseconds", and there is
+/// Where plans were measured for the class of `sizes` on the target's device (attune/Tune.h), the measured candidates
+/// have "measuredMicroseconds", and the object contains
 ///
 ///     "measured": {"text", "microseconds", "plans", "sizeClass", "written", "differs"}
 ///
-/// of the quickest, which a launch of these sizes starts; "differs" names what has changed since: attune, the driver.
+/// for the fastest measured plan, which a launch of these sizes uses. "differs" names what has changed since the
+/// measurement: attune, the driver.
 ///
 /// `candidates` are ranked for `sizes` by the number that `rankedBy` names, the rejected ones last: "microseconds", or
 /// with warpgroup-level products "meanMicroseconds", the geometric mean over the same tokens in sequences of an eighth
-/// to four times the length, each twice the one before. `passedOver` says why compile() does not take a candidate that fits: "compiled: spills
-/// 56 bytes", "3.1% slower". `plan` is KernelImage::planJson of the one that compile() chooses, which serves every size
-/// and is ranked for the default sizes (registers as estimated).
+/// to four times the length, each twice the one before. `passedOver` says why compile() does not choose a candidate
+/// that fits: "compiled: spills 56 bytes", "3.1% slower". `plan` is KernelImage::planJson of the plan that compile()
+/// chooses for the kernel that serves every size. This plan is ranked for the default sizes, and its registers are an
+/// estimate.
 ///
-/// `tiles` are those of the variant for `sizes` (tileMap), with what captured tensors hide: times and bytes count them.
-/// Without, a mask that reads captured tensors leaves half of the tiles, and a block pattern all.
+/// `tiles` is the variant's tileMap for `sizes`, computed with the values of the captured tensors; times and bytes then
+/// count the visited tiles. Without `tiles`, a mask that reads captured tensors is assumed to leave half of the tiles
+/// visible, and a block pattern all tiles.
 Expected<std::string> explain(const Variant &variant, const CompileOptions &options, const Target &target,
                               const ProblemSizes &sizes = {}, std::shared_ptr<const TileMap> tiles = nullptr);
 Expected<std::string> explainText(const IrText &text, const CompileOptions &options, const Target &target,

@@ -9,8 +9,8 @@
 #pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
-/// The most columns that Q and K may have, and V: those of multi-head latent attention, whose keys are 512 columns of values
-/// and 64 of positions.
+/// The largest head dim of Q and K, and of V. It is the head dim of the keys in multi-head latent attention: 512
+/// columns of values and 64 columns of positions.
 inline constexpr int maxHeadDim = 576;
 
 /// Element type of a tensor or a scalar. Inside expressions f16 and bf16 values are promoted to f32.

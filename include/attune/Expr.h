@@ -1,7 +1,8 @@
 //===- Expr.h - The expressions a variant is made of ------------------------===//
 //
-// A score or a mask is an ordinary C++ lambda. Called once with symbolic arguments, it leaves behind an
-// immutable graph of nodes, which the compiler lowers, an interpreter evaluates, and text and JSON print.
+// A score or a mask is an ordinary C++ lambda. attune calls the lambda once, with symbolic arguments. The operators
+// build an immutable graph of nodes. The compiler lowers the graph, an interpreter evaluates it, and it prints as text
+// and JSON.
 //
 //     auto slopes = captured("slopes", f32, rank(1));        // bound to memory at launch
 //     auto cap    = scalar("cap", f32);                      // a launch value; a new one does not recompile
@@ -28,14 +29,14 @@
 // integer truncates towards zero, saturates at the ends of the type, and gives 0 for NaN; a cast to bool is x
 // != 0; a cast from bool gives 0 or 1.
 //
-// An index outside a captured tensor reads the nearest element, never other memory, and is a mistake: a launch reports
-// it where it can tell from the extents alone (Kernel.h), findIndexFault (Indices.h) everywhere. What is meant is
-// said: clamped(t[q - k]) where the nearest element is, broadcast(t[h][q][k]) where a dimension of extent 1 stands for
-// every index. Neither changes a value.
+// An index outside a captured tensor reads the nearest element, never other memory. Such an index is a mistake unless
+// the variant says that it is intended. A launch reports the mistakes that follow from the extents alone (Kernel.h);
+// findIndexFault (Indices.h) reports all. clamped(t[q - k]) says that reading the nearest element is intended,
+// broadcast(t[h][q][k]) says that a dimension of extent 1 serves every index. Neither changes a value.
 //
 // ERRORS are values. A mistake (types that do not mix, a wrong number of indices) gives an expression whose
-// node is Op::Invalid and holds the first Error with the user's file and line; every operation on it gives
-// it again, and Variant::error() and compile() report it. Nothing throws.
+// node is Op::Invalid and holds the first Error with the user's file and line. Every operation on such an expression
+// returns the same error, and Variant::error() and compile() report the error. Nothing throws.
 //
 // Expressions are immutable and may be shared between threads.
 //
@@ -71,7 +72,7 @@ enum class Op : uint8_t {
   Extent,     ///< B, H, Sq or Sk, i32
   Scalar,     ///< the run-time scalar `name`
   Input,      ///< the incoming score s, f32
-  Load,       ///< element of captured tensor `name` at operands (i32 or i64), `rank` of them
+  Load,       ///< element of captured tensor `name`; the operands are its `rank` indices (i32 or i64)
   Add,        ///< (num, num) -> num, also Sub to Max
   Sub,
   Mul,
@@ -81,7 +82,7 @@ enum class Op : uint8_t {
   Max,
   Neg, ///< num -> num, also Abs
   Abs,
-// f32 -> f32, or of two operands (f32, f32) -> f32.
+// Functions of Functions.def: f32 -> f32, or (f32, f32) -> f32.
 #define ATTUNE_FUNCTION1(op, ...) op,
 #define ATTUNE_FUNCTION2(op, ...) op,
 #define ATTUNE_EXPANDED1(op, ...) op,
@@ -112,11 +113,11 @@ std::string_view name(Op op);
 enum class Coordinate : uint8_t { B, H, Q, K };
 enum class Extent : uint8_t { B, H, Sq, Sk };
 
-/// What an index outside a captured tensor is. The nearest element is read in any case.
+/// Whether an index outside a captured tensor is a mistake. The nearest element is read in any case.
 enum class IndexRange : uint8_t {
-  Checked,   ///< a mistake, which is reported
-  Broadcast, ///< in a dimension of extent 1 what is meant, else a mistake
-  Clamped    ///< what is meant
+  Checked,   ///< a mistake, which attune reports
+  Broadcast, ///< intended in a dimension of extent 1, else a mistake
+  Clamped    ///< intended
 };
 
 /// "b", "h", "q", "k".
@@ -152,7 +153,7 @@ struct Node {
   std::optional<Error> error; ///< Invalid
 };
 
-/// What C++ values become a constant.
+/// C++ types whose values become constants of the graph.
 template <typename T>
 concept Literal = std::integral<T> || std::floating_point<T>;
 
@@ -163,7 +164,7 @@ public:
   explicit Expr(NodeRef node) : root(std::move(node)) {}
   template <Literal T> Expr(T literal, std::source_location where = std::source_location::current());
 
-  /// For the text of the error alone.
+  /// Exists only to give a clear compile error.
   template <std::same_as<bool> T> explicit operator T() const {
     static_assert(
         !std::same_as<T, bool>,
@@ -217,8 +218,8 @@ struct ScalarDecl {
 
 struct Operand;
 
-/// A captured tensor with some of its indices given: table[h] on the way to table[h][q]. Converts to the
-/// loaded element; a wrong number of indices is an error that names tensor, rank and count.
+/// A captured tensor with some of its indices given, such as the table[h] in table[h][q]. Converts to the
+/// loaded element; a wrong number of indices is an error that names the tensor, its rank and the number.
 class Access {
 public:
   Access operator[](const Operand &index) const;
@@ -276,8 +277,8 @@ Expr headCount(std::source_location where = std::source_location::current());
 Expr queryLength(std::source_location where = std::source_location::current());
 Expr keyLength(std::source_location where = std::source_location::current());
 
-/// b, h, q, k and s outside a lambda, for code that builds expressions itself. The lambda's arguments are
-/// these.
+/// The symbolic arguments of the lambdas: b, h, q and k (coordinate), and s (inputScore), for code that builds
+/// expressions without a lambda.
 Index coordinate(Coordinate which);
 Score inputScore();
 
@@ -285,8 +286,8 @@ Score inputScore();
 // Operators and functions
 //===----------------------------------------------------------------------===//
 
-/// An argument of an operator: what the user wrote and where. Operators cannot take a defaulted argument, but
-/// the implicit conversion to their parameter can, and it is made on the user's line.
+/// An operand of an operator, with the user's source line. An operator cannot have a default argument, so the source
+/// line is the default argument of the implicit conversion to Operand.
 struct Operand {
   Operand(const Expr &expr, std::source_location where = std::source_location::current())
       : node(expr.ref()), where(where) {}
@@ -317,12 +318,12 @@ Expr operator>=(Operand a, Operand b);
 Expr operator==(Operand a, Operand b);
 Expr operator!=(Operand a, Operand b);
 
-/// On bools. The right side counts as evaluated only where the left one does not decide, as in C++: that matters for
-/// what an index outside a tensor is (IndexRange), and for nothing else.
+/// Logical operators on bools. As in C++, the right side counts as evaluated only where the left side does not decide.
+/// That matters only for indices outside of a tensor (IndexRange).
 Expr operator&&(Operand a, Operand b);
 Expr operator||(Operand a, Operand b);
 Expr operator!(Operand a);
-/// The same, as better matches than C++'s own operators on what converts to bool.
+/// The same operators, as better matches than C++'s built-in operators on types that convert to bool.
 template <std::same_as<Expr> E> Expr operator&&(const E &a, Operand b) { return Operand(a, b.where) && b; }
 template <std::same_as<Expr> E> Expr operator||(const E &a, Operand b) { return Operand(a, b.where) || b; }
 template <std::same_as<Expr> E> Expr operator!(const E &a) { return !Operand(a, {}); }
@@ -331,7 +332,7 @@ template <std::same_as<Expr> E, Literal T> Expr operator||(const E &a, T b) { re
 template <std::same_as<Expr> E, Literal T> Expr operator&&(T a, const E &b) { return Operand(a, {}) && Operand(b, {}); }
 template <std::same_as<Expr> E, Literal T> Expr operator||(T a, const E &b) { return Operand(a, {}) || Operand(b, {}); }
 
-/// On integers bitwise; on bools the same as &&, || and !=.
+/// Bitwise on integers. On bools the same as &&, || and !=.
 Expr operator&(Operand a, Operand b);
 Expr operator|(Operand a, Operand b);
 Expr operator^(Operand a, Operand b);
@@ -348,11 +349,12 @@ inline Expr &operator/=(Expr &a, Operand b) { return a = Operand(a, b.where) / b
 Expr min(Operand a, Operand b);
 Expr max(Operand a, Operand b);
 Expr abs(Operand x);
-/// condition ? a : b. The other one of a and b counts as not evaluated.
+/// condition ? a : b. The operand that is not selected counts as not evaluated.
 Expr select(Operand condition, Operand a, Operand b);
 /// x as f32, i32, i64 or bool. A cast to x's own type is x.
 Expr cast(Operand x, DType type);
-/// Functions of floats, f32; integers are cast. Functions.def says what each is: exp, tanh, erf, pow, gelu, softcap, ...
+/// Functions of f32 with an f32 result; integer arguments are cast. Functions.def defines each: exp, tanh, erf, pow,
+/// gelu, softcap, ...
 #define ATTUNE_FUNCTION1(op, name, ...) Expr name(Operand x);
 #define ATTUNE_FUNCTION2(op, name, ...) Expr name(Operand x, Operand y);
 #define ATTUNE_EXPANDED1(op, name, ...) Expr name(Operand x);
@@ -364,26 +366,27 @@ Expr cast(Operand x, DType type);
 /// A line of Functions.def.
 struct FunctionInfo {
   std::string_view name;
-  int parameters = 1;          ///< x, then y, then z
-  std::string_view definition; ///< of a composite, in C++; "" of others
+  int parameters = 1;          ///< number of parameters; they are called x, y and z
+  std::string_view definition; ///< the C++ definition of a composite function; "" for other functions
   std::string_view summary;
 };
-/// All of them, in the file's order.
+/// All functions, in the order of Functions.def.
 const std::vector<FunctionInfo> &functions();
 
-/// An element of a captured tensor, of which the nearest one is meant wherever an index lies outside:
-/// clamped(table[h][q - k + 128]). An expression that is no element is an error.
+/// Says that an index outside of the captured tensor is intended to read the nearest element:
+/// clamped(table[h][q - k + 128]). The operand must be an element of a captured tensor.
 Expr clamped(Operand element);
-/// An element of a captured tensor of which a dimension of extent 1 stands for every index: broadcast(t[b][h][q][k]).
+/// Says that in a dimension of extent 1 the single element serves every index: broadcast(t[b][h][q][k]). The operand
+/// must be an element of a captured tensor.
 Expr broadcast(Operand element);
 
 //===----------------------------------------------------------------------===//
 // Text
 //===----------------------------------------------------------------------===//
 
-/// The expression in the text form (Variant.h), with as few parentheses and casts as parse back to the same
-/// graph, f32 constants included to the bit. Large graphs with shared parts name those: "let v0 = ...; v0 *
-/// v0".
+/// The expression in the text form (Variant.h), with the fewest parentheses and casts that parse back to the same
+/// graph; f32 constants are preserved to the bit. In large graphs, shared subexpressions get names:
+/// "let v0 = ...; v0 * v0".
 std::string text(const Expr &expr);
 
 /// The canonical form: one numbered line per distinct operation, without source locations. Two expressions

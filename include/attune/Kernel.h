@@ -9,7 +9,7 @@
 //     if (!launched)
 //       return report(launched.error());
 //
-// Shapes are logical; any strides with a unit head-dim stride serve, so [B, S, H, D] memory is passed as
+// Shapes are logical. Any strides are allowed if the head dim has stride 1, so [B, S, H, D] memory is passed as
 // `Tensor::contiguous(...).permuted({0, 2, 1, 3})`:
 //
 //     | argument | shape           | dtype               |
@@ -17,38 +17,39 @@
 //     | q        | [B, H, Sq, D]   | the kernel's        |
 //     | k        | [B, Hkv, Sk, D] | the kernel's        | H is a multiple of Hkv
 //     | v        | [B, Hkv, Sk, Dv]| the kernel's        |
-//     |          |                 |                     | of pages, k [P, Hkv, N, D] and v [P, Hkv, N, Dv]
+//     |          |                 |                     | in pages: k [P, Hkv, N, D] and v [P, Hkv, N, Dv]
 //     | o        | [B, H, Sq, Dv]  | the kernel's        |
 //     | lse      | [B, H, Sq]      | f32, may be left out|
 //
-// A backward pass (backward()) takes q, k, v, o and lse as a forward launch left them, and beside them by name in
-// LaunchArgs::operands:
+// A backward pass (backward()) takes q, k, v, o and lse as a forward launch left them. The following operands are
+// passed by name, in LaunchArgs::operands:
 //
 //     | operand  | shape           | dtype        |
 //     |----------|-----------------|--------------|
 //     | do       | [B, H, Sq, Dv]  | the kernel's | the gradient of o
-//     | dlse     | [B, H, Sq]      | f32          | that of lse, where Gradients::lse is set
-//     | dq       | [B, H, Sq, D]   | the kernel's | written, as the next two
-//     | dk       | [B, Hkv, Sk, D] | the kernel's |
-//     | dv       | [B, Hkv, Sk, Dv]| the kernel's |
-//     | grads.T  | that of T       | that of T    | written in full: of each captured tensor T in Gradients::tensors
-//     | saved.W  | savedShape()    | f32 or bool  | what the forward launch left there: of what is saved (Saving)
+//     | dlse     | [B, H, Sq]      | f32          | the gradient of lse, if Gradients::lse is set
+//     | dq       | [B, H, Sq, D]   | the kernel's | the gradient of q, written
+//     | dk       | [B, Hkv, Sk, D] | the kernel's | the gradient of k, written
+//     | dv       | [B, Hkv, Sk, Dv]| the kernel's | the gradient of v, written
+//     | grads.T  | T's             | T's          | the gradient of each tensor T in Gradients::tensors, written
+//     | saved.W  | savedShape()    | f32 or bool  | each saved value W (Saving), as the forward launch wrote it
 //
 // Batch, heads, lengths and strides are run-time values: no launch recompiles.
 //
 // Threads. A Kernel is a cheap handle on shared, immutable state. Copying and every const member may be
 // called from any number of threads at once, on one handle or on copies. On a CUDA target a launch only
-// enqueues work on the caller's stream: it does not synchronise, and it allocates nothing once the module
-// is loaded (load() or the first launch) and up to six captured tensors and eight scalars are passed. It
+// enqueues work on the caller's stream. It does not synchronise. It allocates nothing if the module is loaded already
+// (by load() or an earlier launch) and at most six captured tensors and eight scalars are passed. It
 // may be captured in a CUDA graph, which then holds the arguments of the capture: a replay reads the same addresses,
 // and through seedPointer and offsetPointer the numbers that are there then. On the CPU target a launch returns when
 // the work is done, runs on a pool of ATTUNE_NUM_THREADS threads (default: the hardware's) and ignores the stream;
-// launches from several threads take turns.
+// launches from several threads run one after another.
 //
-// Sizes. A kernel may have alternatives: kernels of the same computation with other schedules, each for a class of sizes
-// (attune/ProblemSizes.h), or for launches of few queries. A launch starts that of the nearest class, where none is near
-// and it has few queries one for these, else the kernel itself; it never compiles or loads. A kernel for few queries may
-// need a workspace where the kernel itself does not: ask workspaceBytes() for the arguments of each launch.
+// Sizes. A kernel may have alternatives: kernels of the same computation with other schedules, each for a class of
+// sizes (attune/ProblemSizes.h), or for launches of few queries. A launch starts the alternative of the nearest class.
+// If no class is near and the launch has few queries, it starts the alternative for few queries, else the kernel
+// itself. A launch never compiles or loads. An alternative for few queries may need a workspace where the kernel itself
+// does not: call workspaceBytes() with the arguments of each launch.
 //
 // Devices. A kernel belongs to the CUDA device it was loaded for, and every tensor has to be there; for a
 // second device, compile again with that device in the target (a cache hit apart from the load). Each
@@ -89,11 +90,11 @@ struct ScalarParam {
   friend bool operator==(const ScalarParam &, const ScalarParam &) = default;
 };
 
-/// constant + the sums of coordinates[i] * (b, h, q, k)[i] and of extents[i] * (B, H, Sq, Sk)[i], with the q offset in
-/// q.
+/// An index that is linear in coordinates and extents: constant + the sum of coordinates[i] * (b, h, q, k)[i] + the sum
+/// of extents[i] * (B, H, Sq, Sk)[i]. q includes the q offset.
 struct LinearIndex {
-  static constexpr int64_t maxFactor = 1 << 16;            ///< of a coordinate or an extent, in magnitude
-  static constexpr int64_t maxConstant = int64_t(1) << 40; ///< in magnitude: 64 bits hold every sum
+  static constexpr int64_t maxFactor = 1 << 16;            ///< largest magnitude of a factor
+  static constexpr int64_t maxConstant = int64_t(1) << 40; ///< largest magnitude of `constant`; no sum overflows
 
   int64_t constant = 0;
   std::array<int64_t, 4> coordinates = {};
@@ -110,15 +111,16 @@ struct LinearIndex {
 };
 
 /// Says that the kernel reads a captured tensor at `index` along dimension `dim`, for every (b, h, q, k) of a launch at
-/// which all of `guards` are at least 0. The launch fails where that would lie outside the tensor.
+/// which all of `guards` are at least 0. The launch fails if such an index is outside of the tensor.
 struct IndexParam {
   int dim = 0;
   LinearIndex index = {};
   std::vector<LinearIndex> guards = {};
-  bool broadcast = false;   ///< an extent of 1 serves every index
-  std::string text = {};    ///< the index as the variant writes it: "q - k + Sk - 1"
-  std::string element = {}; ///< what is read: "table[h, q - k + Sk - 1]"; empty where a clamped index is no remedy, as
-                            ///< each element has a gradient of its own
+  bool broadcast = false; ///< an extent of 1 serves every index
+  std::string text = {};  ///< the index as the variant writes it: "q - k + Sk - 1"
+  /// The element that is read: "table[h, q - k + Sk - 1]". Empty where a clamped index is no remedy, because each
+  /// element has its own gradient.
+  std::string element = {};
   friend bool operator==(const IndexParam &, const IndexParam &) = default;
 };
 
@@ -127,8 +129,9 @@ struct AxisParam {
   std::string name; ///< shared by all operands that have it: "b", "h", "hkv", "q", "k", "d", "dv", ...; or a captured
                     ///< tensor's dimension: "tensors.ids.1"
   int size = 0;     ///< the extent where it is known when the kernel is compiled, else 0
-  int by = 1;       ///< how many of the axis each counts: ceil(extent / by) of them
-  /// Whether operands share its extent: it has no fixed size, and is no captured tensor's.
+  int by = 1;       ///< the dimension counts blocks of `by` elements: ceil(extent / by) of them
+  /// Whether all operands with this axis have the same extent: its size is not fixed, and it is no captured tensor's
+  /// axis.
   bool isShared() const;
   friend bool operator==(const AxisParam &, const AxisParam &) = default;
 };
@@ -138,7 +141,7 @@ struct TensorDimension {
   std::string_view tensor;
   int dim;
 };
-/// What an axis called tensors.NAME.DIM names; nothing for any other.
+/// The dimension of a captured tensor that an axis called tensors.NAME.DIM denotes; nothing for any other axis.
 std::optional<TensorDimension> tensorDimension(std::string_view axis);
 
 /// What a kernel does with an operand.
@@ -152,9 +155,9 @@ enum class OperandRole {
 const char *name(OperandRole role);
 std::optional<OperandRole> parseOperandRole(std::string_view text);
 
-/// Declares an operand of a kernel: a tensor whose axes have names. An axis of no fixed size has one extent for all
-/// operands of a launch. One whose last axis has a fixed size is read and written by tiles: that axis has unit stride,
-/// and its address and other strides are multiples of 16 bytes.
+/// Declares an operand of a kernel: a tensor whose axes have names. An axis without a fixed size has the same extent in
+/// all operands of a launch. An operand whose last axis has a fixed size is read and written by tiles: the last axis
+/// has stride 1, and the address and the other strides are multiples of 16 bytes.
 struct OperandParam {
   std::string name; ///< "q", "k", "v", "o", "lse": the member of LaunchArgs; any other: one of LaunchArgs::operands
   DType dtype = DType::F32;
@@ -167,9 +170,9 @@ struct OperandParam {
   friend bool operator==(const OperandParam &, const OperandParam &) = default;
 };
 
-/// Q [b, h, q, d] and K [b, hkv, k, d] and V [b, hkv, k, dv], O [b, h, q, dv], and LSE [b, h, q], which is optional:
-/// the operands of the forward pass of a variant. Where keys lie in pages (Variant::keyPages), K is [page, hkv, slot, d] and V
-/// [page, hkv, slot, dv] with `pageSize` slots.
+/// The operands of the forward pass of a variant: Q [b, h, q, d], K [b, hkv, k, d], V [b, hkv, k, dv], O [b, h, q, dv],
+/// and the optional LSE [b, h, q]. If keys are in pages (Variant::keyPages), K is [page, hkv, slot, d] and V is
+/// [page, hkv, slot, dv], with `pageSize` slots.
 std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV, bool withLse = true,
                                           int pageSize = 0);
 
@@ -178,50 +181,55 @@ struct TensorParam {
   std::string name;
   DType dtype = DType::F32;
   int rank = 0;                         ///< 0 to 4
-  std::vector<IndexParam> indices = {}; ///< what a launch compares with the tensor's extents
+  std::vector<IndexParam> indices = {}; ///< indices that a launch checks against the tensor's extents
   friend bool operator==(const TensorParam &, const TensorParam &) = default;
 };
 
-/// What the operand of a captured tensor's gradient is called: "grads." and the tensor's name.
+/// The operand of a captured tensor's gradient is called "grads." and the tensor's name.
 inline constexpr std::string_view gradientPrefix = "grads.";
 
-/// The gradient of a captured tensor, of its dtype and extents.
+/// The operand of a captured tensor's gradient, with the tensor's dtype and extents.
 OperandParam gradientOperand(const TensorParam &tensor);
 
-/// The operands of the backward pass, without those of the workspace: Q, K, V, dO and what it writes, the gradients of
-/// captured tensors among it; O and LSE, and dLSE `withGradientOfLse`, where rows have `statistics` (softmax).
+/// The operands of the backward pass without workspace operands: Q, K, V, dO, and the outputs dQ, dK, dV and the
+/// gradients of captured tensors. If rows have `statistics` (softmax), also O and LSE, and dLSE if `withGradientOfLse`
+/// holds.
 std::vector<OperandParam> backwardOperands(DType dtype, int headDim, int headDimV, bool statistics,
                                            bool withGradientOfLse, const std::vector<TensorParam> &gradients = {});
 
-/// What the operands of values are called that the forward pass leaves for the backward pass: "saved." and what they are.
+/// The operand of a value that the forward pass saves for the backward pass is called "saved." and the value's name.
 inline constexpr std::string_view savedPrefix = "saved.";
 
-/// Of what the forward pass leaves beside O and LSE (Saving, attune/Compile.h), Out of it and In of the backward pass: of
-/// "dropout" a bit for each query and key, of "score" a float32. Blocks of 16 x 16 in an order of their own; memory of
-/// other launches or of other kernels does not serve.
+/// The operand of a saved value (Saving, attune/Compile.h): Out in the forward pass, In in the backward pass. "dropout"
+/// is a bit and "score" a float32 for each query and key. Elements are in blocks of 16 x 16, in an order that only this
+/// kernel's two passes know: memory that another kernel or another launch wrote cannot be used.
 OperandParam savedOperand(std::string_view what, OperandRole role);
-/// Its shape for a launch of these sizes: [batch, heads, ceil(queries / 16), ceil(keys / 16), n], n bytes or floats.
+/// The shape of a saved operand for a launch of these sizes: [batch, heads, ceil(queries / 16), ceil(keys / 16), n], n
+/// bytes or floats.
 std::array<int64_t, 5> savedShape(const OperandParam &operand, int64_t batch, int64_t heads, int64_t queries,
                                   int64_t keys);
 
 /// An axis whose extent a launch computes. Workspace operands and grids may have it.
 struct DerivedAxis {
   enum class Rule : uint8_t {
-    Rows,   ///< queries of all query heads of a key head: the extent of q times LaunchParams::group
-    Splits, ///< of the keys of a tile of rows: keySplits() of LaunchParams.h, for the kernel whose grid has the axis
-    Pages,  ///< keys of pages: the extent of `of` times `by`
-    Slots,  ///< blocks that run at a time: blocksPerSm on each multiprocessor
-    /// Of the work of sequences whose lengths memory tells, at most: a block for each that runs at a time, and one for
-    /// each tile of `by` rows of each sequence. Rows are those of the axis `of`; each index of the grid's other axes has as many.
+    Rows, ///< queries of all query heads of a key head: the extent of q times LaunchParams::group
+    /// Splits of the keys of a tile of rows (split-KV): keySplits() of LaunchParams.h, for the kernel whose grid has
+    /// the axis.
+    Splits,
+    Pages, ///< keys of a paged cache: the extent of `of` times `by`
+    Slots, ///< blocks that are resident at a time: blocksPerSm on each multiprocessor
+    /// The most work items that sequences with lengths in device memory can have: one for each block that is resident
+    /// at a time, and one for each tile of `by` rows (of the axis `of`) of each sequence. This number applies to each
+    /// index of the grid's other axes.
     WorkItems,
     TileRows, ///< rows of a tile: the extent of the axis `of`, at most `by`
   };
   std::string name;
   Rule rule = Rule::Rows;
-  int by = 1;          ///< of shares: keys of a tile; of pages: keys of a page; of pieces and rows of a tile: its rows
-  int blocksPerSm = 1; ///< of shares, slots and pieces: blocks that share a multiprocessor
-  /// Of pages: the dimension of a captured tensor that counts a sequence's (tensors.NAME.1). Of pieces and rows of a tile: the
-  /// axis of rows, which an operand has or is derived before.
+  int by = 1;          ///< Splits: keys of a tile; Pages: keys of a page; WorkItems, TileRows: rows of a tile
+  int blocksPerSm = 1; ///< Splits, Slots, WorkItems: resident blocks of a multiprocessor
+  /// Pages: the dimension of the captured tensor that counts a sequence's pages (tensors.NAME.1). WorkItems and
+  /// TileRows: the axis of rows, which is an operand's axis or a derived axis before this one.
   std::string of = {};
   friend bool operator==(const DerivedAxis &, const DerivedAxis &) = default;
 };
@@ -239,17 +247,17 @@ struct BlockPatternParam {
   friend bool operator==(const BlockPatternParam &, const BlockPatternParam &) = default;
 };
 
-/// Says that the kernel takes a tensor map of an operand or a captured tensor: the launch describes the tensor to the
-/// TMA in boxes of rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). Where
-/// strides or extents of a captured tensor or its gradient do not allow it (LaunchParams::mapped), another kernel starts
-/// (MapCondition).
+/// Says that the kernel takes a tensor map of an operand or a captured tensor: the launch describes the tensor to
+/// TMA in boxes of rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). If strides
+/// or extents of a captured tensor or its gradient do not allow a map (LaunchParams::mapped), the launch starts a
+/// fallback kernel (MapCondition).
 struct TensorMapParam {
   std::string tensor; ///< the name of the operand or captured tensor
   int rows = 0;
   int columns = 0;
   int swizzle = 0;
   bool captured = false; ///< whether it is a captured tensor
-  /// Whether a launch may do without: of a captured tensor and its gradient any strides are allowed.
+  /// Whether a launch may run without the map, because captured tensors and their gradients may have any strides.
   bool isOptional() const { return captured || tensor.starts_with(gradientPrefix); }
   friend bool operator==(const TensorMapParam &, const TensorMapParam &) = default;
 };
@@ -269,12 +277,12 @@ struct KernelSignature {
   std::vector<TensorMapParam> tensorMaps = {};
   std::vector<DerivedAxis> derived = {};
 
-  /// Names of the axes without a fixed size, each once, in the order in which operands name them, and behind them those
-  /// of derived axes that no operand has.
+  /// Names of the axes without a fixed size, each once: first the operands' axes in the order of the operands, then the
+  /// derived axes that no operand has.
   std::vector<std::string> axes() const;
 
-  /// Where LaunchParams.h puts things, in bytes: the extent of the n-th of axes(), the n-th scalar, operand and
-  /// captured tensor of one, the first tensor map; and how many bytes there are.
+  /// Byte offsets in the packed parameters (LaunchParams.h): of the extent of the n-th of axes(), of the n-th scalar,
+  /// operand and captured tensor, and of the first tensor map. packedBytes() is the size of all parameters.
   size_t extentOffset(size_t axis) const;
   size_t scalarOffset(size_t scalar) const;
   size_t operandOffset(size_t operand) const;
@@ -284,7 +292,7 @@ struct KernelSignature {
   friend bool operator==(const KernelSignature &, const KernelSignature &) = default;
 };
 
-/// The most kernels that a module may have, and axes that their grids and workspace operands may have.
+/// The most kernels of a module, and the most axes of a kernel's grid or of a workspace operand.
 inline constexpr size_t maxKernels = 24, maxGridAxes = 6;
 
 /// The most bytes that packedBytes() may be.
@@ -299,17 +307,18 @@ struct CompileTimes {
   double load = 0;  ///< cubin or object to a callable kernel, in this process
 };
 
-/// When a launch starts a kernel, by the optional tensor maps that it could make (LaunchParams::mapped).
+/// Whether a launch starts a kernel, depending on the optional tensor maps that it can make (LaunchParams::mapped).
 struct MapCondition {
-  int32_t reads = 0;      ///< bits of those that the kernel reads or writes by, all of which it needs
-  int32_t fallbackOf = 0; ///< bits of another kernel's, of which one at least is missing; 0: it stands for no other
+  int32_t reads = 0;      ///< bits of the maps that the kernel uses, all of which it needs
+  int32_t fallbackOf = 0; ///< the maps of the kernel that this one is the fallback of: at least one is missing; or 0
   bool holds(int32_t mapped) const {
     return (reads & ~mapped) == 0 && (fallbackOf == 0 || (fallbackOf & ~mapped) != 0);
   }
   friend bool operator==(const MapCondition &, const MapCondition &) = default;
 };
 
-/// The extent of an axis, which is at least 1 and at most that of another: of `most`, or 1 where that is "".
+/// The condition that the extent of `axis` is at least 1 and at most the extent of the axis `most`, or 1 if `most` is
+/// "".
 struct ExtentBound {
   std::string axis, most;
   friend bool operator==(const ExtentBound &, const ExtentBound &) = default;
@@ -317,19 +326,19 @@ struct ExtentBound {
 
 /// One kernel of a module, as a launch starts it.
 struct KernelEntry {
-  std::string symbol;               ///< of the entry point
-  std::vector<AxisParam> grid = {}; ///< a block for each tile of each axis; the last counts fastest
+  std::string symbol;               ///< name of the entry point
+  std::vector<AxisParam> grid = {}; ///< a block for each tile of each axis; the last axis counts fastest
   int threads = 0;                  ///< per block; 1 for the CPU
   size_t sharedBytes = 0;           ///< dynamic shared memory per block; for the CPU, scratch bytes per thread
   int registers = 0;                ///< per thread, read from the cubin
   int spillBytes = 0;               ///< local memory per thread, read from the cubin
-  bool persistent = false;  ///< blocks take one tile after another: there are persistentBlocks(tiles, SMs, claimsWork)
-                            ///< of LaunchParams.h
-  bool claimsWork = false;  ///< which they claim when they are free
-  bool dependent = false;   ///< may start before the kernel in front of it has ended
-  bool preparation = false; ///< writes the workspace alone: what LaunchArgs::keepTables leaves out
-  std::vector<ExtentBound> skippedIf = {}; ///< where all of these hold it has nothing to do, and a launch leaves it out
-  MapCondition maps = {};                  ///< where it does not hold another kernel does the work
+  /// Whether blocks are persistent. The grid then has persistentBlocks(tiles, SMs, claimsWork) blocks (LaunchParams.h).
+  bool persistent = false;
+  bool claimsWork = false;  ///< whether persistent blocks claim their next tile from a counter in memory
+  bool dependent = false;   ///< whether the kernel may start before the previous kernel has ended
+  bool preparation = false; ///< whether the kernel writes only the workspace; LaunchArgs::keepTables skips such kernels
+  std::vector<ExtentBound> skippedIf = {}; ///< if all of these hold, a launch skips the kernel, which has nothing to do
+  MapCondition maps = {};                  ///< if this does not hold, another kernel does the work
   friend bool operator==(const KernelEntry &, const KernelEntry &) = default;
 };
 
@@ -347,10 +356,10 @@ struct KernelImage {
   std::vector<char> binary; ///< cubin or host object
   std::string planJson;     ///< tiles, buffers, cost; as `attune explain --json` prints it
   std::string log;          ///< NVRTC's log
-  CompileTimes times = {};  ///< of the process that compiled it
+  CompileTimes times = {};  ///< measured in the process that compiled the kernel
   bool cacheHit = false;    ///< whether it was read from the disk cache; not in metadata()
 
-  /// The kernel that completes the results: the last.
+  /// The last kernel, which completes the results.
   const KernelEntry &main() const { return entries.back(); }
   KernelEntry &main() { return entries.back(); }
 
@@ -406,7 +415,7 @@ struct NamedScalar {
   ScalarValue value;
 };
 
-/// A list that lies inside the object up to `inlineCount` elements and on the heap beyond that.
+/// A list that is stored inside the object up to `inlineCount` elements, and on the heap beyond that.
 template <typename T, size_t inlineCount> class ArgumentList {
 public:
   ArgumentList() = default;
@@ -450,8 +459,8 @@ struct LaunchArgs {
   Tensor v = {};
   Tensor o = {};
   std::optional<Tensor> lse = {};
-  ArgumentList<NamedTensor, 6> tensors = {};  ///< captured ones
-  ArgumentList<NamedTensor, 5> operands = {}; ///< those that a kernel has beside the five above
+  ArgumentList<NamedTensor, 6> tensors = {};  ///< captured tensors
+  ArgumentList<NamedTensor, 5> operands = {}; ///< the kernel's operands other than the five above
   ArgumentList<NamedScalar, 8> scalars = {};
   std::optional<float> dropout = {}; ///< in [0, 1); unset: the probability that the variant names
   uint64_t seed = 0;
@@ -463,9 +472,10 @@ struct LaunchArgs {
   /// follow each other in a stream may share it. Null where Kernel::workspaceBytes() is 0.
   void *workspace = nullptr;
   size_t workspaceBytes = 0; ///< size of `workspace`; at least Kernel::workspaceBytes() of these arguments
-  /// The workspace still holds what an earlier launch of this kernel wrote to it, and shapes, captured tensors with
-  /// their contents, scalars and qOffset are as they were: which tiles the mask visits is not found again. For masks of
-  /// captured tensors that stay; otherwise the result is undefined. Without effect where nothing is prepared.
+  /// Says that the workspace still contains the tables of an earlier launch of this kernel, and that shapes, captured
+  /// tensors (with their contents), scalars and qOffset are unchanged. The launch then skips the kernels that compute
+  /// which tiles the mask leaves visible. The result is undefined if something has changed. No effect without such
+  /// kernels.
   bool keepTables = false;
 
   /// The argument for the operand `name`; null where there is none.
@@ -485,7 +495,7 @@ public:
 
   bool valid() const { return state != nullptr; }
 
-  /// Checks every argument that needs no query (dtype, shape, stride, alignment, null, declared device,
+  /// Checks everything that needs no call of the driver (dtype, shape, stride, alignment, null, declared device,
   /// names, plain indices of captured tensors; under a microsecond) and launches. Empty work (B, H or Sq of 0) succeeds
   /// without a launch; Sk = 0 launches and gives O = 0, LSE = -inf.
   Expected<void> launch(Stream stream, const LaunchArgs &args) const;
@@ -497,10 +507,11 @@ public:
   /// Only the checks of launch.
   Expected<void> check(const LaunchArgs &args) const;
 
-  /// Bytes of workspace that launch needs for these arguments, of which q, k and the captured tensors are looked at: 0
-  /// unless tables say which tiles the mask visits, or blocks share the keys of a tile of rows. Of tables a few bytes
-  /// for each tile of the sequence; for each tile of queries and keys where conditions of both are counted
-  /// (docs/inside/decisions-masks.md). Of shares a float32 row of O and its statistics for each row and share.
+  /// Bytes of workspace that a launch with these arguments needs; only q, k and the captured tensors matter. 0 unless
+  /// visible tiles are looked up in per-tile tables, or the keys of a tile of rows are split over blocks. Tables take a
+  /// few bytes for each tile of the sequence, or for each pair of a query tile and a key tile where a condition on both
+  /// is counted (docs/inside/decisions-masks.md). Splits take a float32 row of O and its statistics for each row and
+  /// split.
   size_t workspaceBytes(const LaunchArgs &args) const;
 
   /// Loads the module now, for the context that a launch from this thread would use; otherwise the first
@@ -509,33 +520,35 @@ public:
 
   /// The kernel that serves every size.
   const KernelImage &image() const;
-  /// What a launch of these sizes starts: image(), or an alternative's.
+  /// The image that a launch of these sizes starts: image(), or the image of an alternative.
   const KernelImage &imageFor(const ProblemSizes &sizes) const;
   const std::vector<Alternative> &alternatives() const;
-  /// This kernel with alternatives for `sizes`, too, where others are better there: CompileOptions::shapes afterwards.
-  /// Errors: those of compile; of a kernel that was not made by compile().
+  /// This kernel with additional alternatives for `sizes` where another plan is better, as with CompileOptions::shapes.
+  /// Errors: the errors of compile(); a kernel that was not made by compile().
   Expected<Kernel> prepare(const std::vector<ProblemSizes> &sizes) const;
-  /// The backward pass, as CompileOptions::gradients asked for it, with this handle's dropout probability: a kernel of its
-  /// own, that takes the table of operands at the top of this file. Without gradients an empty handle.
+  /// The backward pass that CompileOptions::gradients requested, with this handle's dropout probability. It is a
+  /// separate kernel, which takes the operands in the table at the top of this file. An empty handle if no gradients
+  /// were requested.
   Kernel backward() const;
-  /// image().times with what loading took in this process.
+  /// image().times, with the load time of this process.
   CompileTimes times() const;
   /// Where the kernel is bound: "cpu" or "cuda:<device>".
   Device device() const;
   /// Whether compile() found this kernel in the memory or disk cache.
   bool cacheHit() const { return hit; }
 
-  /// The same kernel with `probability` as what an unset LaunchArgs::dropout means. The probability is no
+  /// The same kernel with `probability` as the default of LaunchArgs::dropout. The probability is no
   /// part of the compiled code, so it belongs to the handle.
   Kernel withDropout(float probability) const;
   /// The same kernel with cacheHit() set.
   Kernel withCacheHit(bool value) const;
-  /// The same kernel with these alternatives, all on its device and of its signature but for tiles and tensor maps.
+  /// The same kernel with these alternatives, which must have its device, and its signature except for tiles and tensor
+  /// maps.
   Kernel withAlternatives(std::vector<Alternative> alternatives) const;
-  /// What prepare() does with this kernel and the sizes.
+  /// The implementation of prepare(), called with the sizes.
   using Prepare = std::function<Expected<Kernel>(const std::vector<ProblemSizes> &)>;
   Kernel withPrepare(Prepare prepare) const;
-  /// The same kernel with this as backward().
+  /// The same kernel with `backward` as its backward pass.
   Kernel withBackward(Kernel backward) const;
 
 private:
@@ -544,21 +557,21 @@ private:
   const State &chosen(const LaunchArgs &args) const;
 
   std::shared_ptr<const State> state;
-  std::shared_ptr<const Choice> choice = {}; ///< null where there is nothing but `state`
+  std::shared_ptr<const Choice> choice = {}; ///< null if the handle consists of `state` only
   float defaultDropout = 0.0f;
   bool hit = false;
 };
 
-/// A kernel for the sizes of a class, or for launches of few queries. Its own alternatives do not count.
+/// A kernel for the sizes of a class, or for launches of few queries. The alternatives of `kernel` itself are ignored.
 struct Alternative {
-  SizeClass sizes; ///< of no account where `fewQueries` is not No
+  SizeClass sizes; ///< ignored unless `fewQueries` is No
   Kernel kernel;
   FewQueries fewQueries = FewQueries::No;
 };
 
 /// A kernel compiled for the CPU. `function` computes the tile of work of one block of the kernel's grid;
 /// `params` is followed by the packed scalars and tensors of LaunchParams.h. `scratch` is 64-byte aligned,
-/// `scratchBytes` long, owned by the calling thread, and holds anything at entry.
+/// `scratchBytes` long, owned by the calling thread, and uninitialised at entry.
 struct HostEntry {
   void (*function)(const LaunchParams *params, int32_t block, void *scratch) = nullptr;
   size_t scratchBytes = 0;

@@ -1,8 +1,8 @@
 //===- Normaliser.h - How the scores of a row become weights ---------------===//
 //
-// A normaliser says what p is of a row's scores x, and what a row carries from one block of keys to the next to know
-// it. It is data: names, initial values, and expressions in the text form of Variant.h. Softmax, sigmoid and none
-// (below) are written as any other:
+// A normaliser defines how the scores x of a row become weights p, and which statistics a row carries from one block of
+// keys to the next. A normaliser is data: names, initial values, and expressions in the text form of Variant.h.
+// Softmax, sigmoid and none (below) are defined like any other normaliser:
 //
 //     const Normaliser softmax = {
 //         .name = "softmax",
@@ -15,20 +15,21 @@
 //     };
 //     variant.normaliser(softmax);
 //
-// For each row, with O and all statistics at their initial values (O at 0), and for each block of keys in turn:
+// Each row begins with O = 0 and the statistics at their initial values. For each block of keys, one after another:
 //
-//     1. a statistic of Max becomes the maximum of itself and the block's x
-//     2. base    from the maxima as they are now
-//     3. rescale from the statistics before the block and base: O and each statistic of Sum are multiplied by it
-//     4. p       of each x, and base
-//     5. a statistic of Sum gains the sum of the block's p; O gains the sum of dropout(p) * V
+//     1. each statistic of Reduction::Max becomes the maximum of itself and the block's x
+//     2. base is computed from the new maxima
+//     3. rescale is computed from the statistics before the block and from base
+//        O and each statistic of Reduction::Sum are multiplied by rescale
+//     4. p is computed for each x, from x and base
+//     5. the sum of the block's p is added to each statistic of Reduction::Sum, the sum of dropout(p) * V is added to O
 //
-// and in the end O = O / divisor, 0 where the divisor is 0, and LSE = lse, of the statistics as they then are. What is
-// left empty is not there: without `rescale` nothing is multiplied, without `divisor` O is not divided, and without
-// `lse` the kernel has no LSE. How keys are split into blocks is the compiler's choice, so the result must not depend
-// on it, but for rounding.
+// At the end O is divided by divisor (O is 0 where divisor is 0), and LSE is the value of lse; both are computed from
+// the final statistics. An expression may be empty: without `rescale` nothing is multiplied, without `divisor` O is not
+// divided, and without `lse` the kernel has no LSE. The compiler chooses how keys are split into blocks, so apart from
+// rounding the result must not depend on the split.
 //
-//     | expression | sees, beside b h B H Sq Sk, `tensors` and `scalars`       |
+//     | expression | may use, in addition to b h B H Sq Sk, tensors, scalars   |
 //     |------------|-----------------------------------------------------------|
 //     | base       | the statistics of Max                                     |
 //     | rescale    | all statistics, and base                                  |
@@ -36,8 +37,8 @@
 //     | divisor    | all statistics                                            |
 //     | lse        | all statistics                                            |
 //
-// A hidden key has x = -inf, and its p has to be 0: where -inf does not lead there by itself, as in exp(x - base), p
-// says so: `x == -inf ? 0 : x`. parseExpressions() refuses others.
+// A masked key has x = -inf and must have p = 0. exp(x - base) is 0 there by itself; another p needs a case for it,
+// such as `x == -inf ? 0 : x`. parseExpressions() rejects a p that is not 0 at x = -inf.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -53,10 +54,10 @@
 #pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
-/// How a row statistic is made of a block of keys.
+/// How a block of keys changes a row statistic.
 enum class Reduction : uint8_t {
-  Max, ///< of x
-  Sum  ///< of p, before dropout
+  Max, ///< maximum with the block's x
+  Sum  ///< sum with the block's p, before dropout
 };
 
 /// "max", "sum".
@@ -64,13 +65,13 @@ std::string_view name(Reduction reduction);
 
 /// A float32 that each row carries from one block of keys to the next.
 struct RowStatistic {
-  std::string name; ///< an identifier, and neither x, base nor a word that captured tensors may not have
+  std::string name; ///< an identifier, but not x, base, or a reserved name of captured tensors (Expr.h)
   Reduction reduction = Reduction::Sum;
   float initial = 0;
   bool operator==(const RowStatistic &) const = default;
 };
 
-/// A definition, as described at the top.
+/// The definition of a normaliser, as described at the top.
 struct Normaliser {
   std::string name; ///< an identifier
   std::vector<RowStatistic> statistics = {};
@@ -83,7 +84,7 @@ struct Normaliser {
   bool operator==(const Normaliser &) const = default;
 };
 
-/// The expressions of a definition. x, base and the statistics are run-time scalars of f32 in them.
+/// The parsed expressions of a normaliser. In the expressions, x, base and the statistics are run-time scalars of f32.
 struct NormaliserExpressions {
   std::optional<Expr> base, rescale, p, divisor, lse;
 };
@@ -96,16 +97,17 @@ namespace normalisers {
 
 /// p = exp(x) / sum exp(x), by the online softmax (Milakov and Gimelshein, 2018). The default.
 Normaliser softmax();
-/// p = exp(x) / (exp(sinks[h]) + sum exp(x)): each head has a logit that takes part in the denominator alone, `sinks` a
-/// captured tensor of f32 [H]. LSE leaves it out. A row without a visible key gives O = 0.
+/// p = exp(x) / (exp(sinks[h]) + sum exp(x)): each head has a sink logit that occurs only in the denominator. `sinks`
+/// is the name of a captured tensor of f32 [H]. The LSE does not include the sink. A row without a visible key gives O
+/// = 0.
 Normaliser softmaxWithSink(std::string sinks);
 /// p = 1 / (1 + exp(-x)). No LSE.
 Normaliser sigmoid();
-/// p = x: the score is any map of a score to a weight, such as s > 0 ? s * s : 0. No LSE.
+/// p = x: the variant's score function computes the weight, such as s > 0 ? s * s : 0. No LSE.
 Normaliser none();
 
-/// softmax, sigmoid or none by its name, and softmax with a sink where `sinks` names one. Errors: another name, or
-/// sinks beside a normaliser that has none.
+/// The normaliser with the name "softmax", "sigmoid" or "none". If `sinks` is not empty, softmax has this sink. Errors:
+/// any other name; sinks with sigmoid or none.
 Expected<Normaliser> named(std::string_view name, const std::string &sinks = {});
 
 } // namespace normalisers

@@ -39,8 +39,8 @@ struct Device {
   friend constexpr bool operator==(const Device &, const Device &) = default;
 };
 
-/// A strided view. Strides count elements, may be 0 (a broadcast dimension) or negative, and mean nothing
-/// along a dimension of extent 1. Const memory may be viewed: a launch writes only through `o` and `lse`.
+/// A strided view. Strides count elements, may be 0 (a broadcast dimension) or negative, and are ignored
+/// along a dimension of extent 1. Const memory may be viewed: a launch writes only to outputs, such as `o` and `lse`.
 struct Tensor {
   static constexpr int maxRank = 8;
 

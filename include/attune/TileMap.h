@@ -1,13 +1,13 @@
-//===- TileMap.h - What a mask leaves of each tile ---------------------------===//
+//===- TileMap.h - Which tiles a mask leaves visible -------------------------===//
 //
 //     TileMapArgs args = {.sizes = {1, 8, 8, 4096, 4096}, .tensors = {{"ids", ids}}};
 //     Expected<TileMap> map = tileMap(variant, args);
 //     map->visited(), map->partial(), map->all()        // tiles over all heads
 //     map->at(b, h, row, column)                        // TileClass::Empty, Partial or Full
 //
-// The classes are those of the analysis that a kernel's loops come from, with the values of captured tensors: a tile
-// that the analysis cannot prove empty is visited, one that it cannot prove full is partial. They are computed on the
-// host; captured tensors lie there.
+// The classes come from the same mask analysis as a kernel's loops, with the values of captured tensors. A tile that
+// the analysis cannot prove empty is visited; a visited tile that the analysis cannot prove full is partial. The
+// classes are computed on the host, from captured tensors in host memory.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -25,28 +25,28 @@ class Variant;
 struct IrText;
 
 enum class TileClass : uint8_t {
-  Empty,   ///< hidden from all of its queries, by proof; neither loaded nor computed
+  Empty,   ///< proven: no query of the tile sees a key of the tile; neither loaded nor computed
   Partial, ///< visited, and masked element by element
-  Full     ///< visited, and seen by all of its queries, by proof
+  Full     ///< proven: every query of the tile sees every key of the tile; visited, not masked
 };
 
-/// What tileMap() is asked. `tensors` and `scalars` are those of the variant, in host memory; those that neither the mask
-/// nor the block pattern reads are not looked at.
+/// The arguments of tileMap(). `tensors` and `scalars` are the variant's, in host memory. Tensors and scalars that
+/// neither the mask nor the block pattern reads are ignored.
 struct TileMapArgs {
   ProblemSizes sizes; ///< batch, heads, queries and keys, each at least 1
   int tileQ = 128;    ///< queries of a tile: a multiple of 16, at most 2^20
-  int tileK = 128;    ///< keys of a tile: the same
+  int tileK = 128;    ///< keys of a tile: likewise
   std::vector<NamedTensor> tensors = {};
   std::vector<NamedScalar> scalars = {};
   std::optional<int32_t> qOffset = {}; ///< only for a variant with .qOffset; unset is 0
 };
 
-/// The classes of all tiles. Heads, and batches, that all see the same have one entry.
+/// The classes of all tiles. If all heads (or all batches) have the same classes, they share one entry.
 struct TileMap {
   int tileQ = 0, tileK = 0;
   int64_t queries = 0, keys = 0;
-  int64_t batches = 0, heads = 0;         ///< that the map tells apart
-  int64_t sameBatches = 1, sameHeads = 1; ///< that each of these stands for
+  int64_t batches = 0, heads = 0;         ///< entries of `tiles` along these dimensions
+  int64_t sameBatches = 1, sameHeads = 1; ///< batches and heads of the problem that share an entry
   int64_t rows = 0, columns = 0;          ///< ceil(queries / tileQ), ceil(keys / tileK)
   std::vector<TileClass> tiles = {};      ///< [batches, heads, rows, columns]
 
@@ -62,10 +62,10 @@ private:
   int64_t count(TileClass of) const { return std::ranges::count(tiles, of) * sameBatches * sameHeads; }
 };
 
-/// Errors: sizes below 1, tiles that are no multiples of 16, a map of more than 2^28 tiles, a tensor or scalar that the mask reads and that is
-/// missing, on a device, or of another dtype or rank than declared.
+/// Errors: sizes below 1, tiles that are no multiples of 16, a map of more than 2^28 tiles, a tensor or scalar that the
+/// mask reads and that is missing, on a device, or of another dtype or rank than declared.
 Expected<TileMap> tileMap(const Variant &variant, const TileMapArgs &args);
-/// The same of attn text.
+/// As tileMap, for attn text.
 Expected<TileMap> tileMapOfText(const IrText &text, const TileMapArgs &args);
 
 } // namespace attune

@@ -8,13 +8,14 @@
 //     tuned->front().candidates.front().text           // "64 x 128, 1 warpgroup and a producer warp, ..."
 //     compile(variant, ...)                            // has it as the alternative for these sizes, in any process
 //
-// Candidates are the plans of the cost model, and of each those that differ from its rules in one thing (turns, overlap,
-// persistent blocks, the order of rows). They are compiled on all cores, the most promising first, and timed in
-// alternating rounds, each launch with a cold level-2 cache; what is clearly slower than the best leaves the race. The
-// times go to the cache folder, under the device, the plan's space, dtype, head dims, the class of the sizes and what
-// the cost model reads of the program: programs that differ in none of that share them, whatever their names.
+// Candidates are the cost model's plans, and for each plan the variations that deviate in one field from the model's
+// rules (ping-pong, overlap, persistent blocks, the order of rows). Candidates are compiled on all cores, the most
+// promising first, and timed in alternating rounds; each launch starts with a cold L2 cache. Candidates that are
+// clearly slower than the best are dropped. The times are stored in the cache folder under a key of the device, the
+// space of plans, dtype, head dims, the class of the sizes, and the features of the program that the cost model reads.
+// Programs with equal keys share the times, whatever the programs' names.
 //
-// Threads. As compile(). On a GPU nothing else should run on the device meanwhile.
+// Threads. As compile(). Nothing else should run on the GPU during a measurement.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,51 +32,53 @@ namespace attune {
 /// Sizes to tune for.
 struct TuneCase {
   ProblemSizes sizes = {}; ///< all positive
-  /// The captured tensors and run-time scalars that the variant names: their content decides how many tiles a launch
-  /// visits. `q`, `k`, `v` and `o`, of these sizes, may be left without data: random ones are made then. What is in `o`
-  /// is overwritten.
+  /// The captured tensors and run-time scalars of the variant; their content decides how many tiles a launch visits.
+  /// `q`, `k`, `v` and `o` have these sizes and may have no data: random data is then generated. `o` is overwritten.
   LaunchArgs args = {};
 };
 
-/// Where tune() is.
+/// The progress of tune().
 struct TuneProgress {
-  size_t problem = 0, problems = 0;    ///< from 1 on
-  size_t compiled = 0, candidates = 0; ///< plans of this problem
-  size_t inRace = 0;                   ///< plans that are still timed; 0 while they are compiled
-  std::string best = {};               ///< Plan::text of the quickest so far; empty before the first round
+  size_t problem = 0, problems = 0;    ///< the current problem, counted from 1, of `problems`
+  size_t compiled = 0, candidates = 0; ///< plans of this problem that are compiled, and all of its plans
+  size_t inRace = 0;                   ///< plans that are still being timed; 0 during compilation
+  std::string best = {};               ///< Plan::text of the fastest plan so far; empty before the first round
   double bestMicroseconds = 0;
-  double secondsLeft = 0; ///< of this problem's budget
+  double secondsLeft = 0; ///< what is left of this problem's time budget
 };
 
 struct TuneOptions {
-  double seconds = 20;    ///< for each problem; the first round is completed all the same
-  size_t candidates = 96; ///< the most that are compiled for each
-  bool resume = false;    ///< leave out sizes that the cache folder has measured already
-  /// Called now and then, from the thread that called tune(). False ends it, and keeps what was measured.
+  double seconds = 20;    ///< time budget of each problem; the first round is completed even beyond the budget
+  size_t candidates = 96; ///< the most plans that are compiled for each problem
+  bool resume = false;    ///< skip sizes that have measurements in the cache folder
+  /// Called now and then, on the thread that called tune(). If it returns false, tuning ends and the measurements are
+  /// kept.
   std::function<bool(const TuneProgress &)> progress = {};
 };
 
 /// One plan that was timed.
 struct TunedCandidate {
   std::string text;           ///< the plan
-  bool chosenByModel = false; ///< what compile() would take for every size
-  int rank = 0;               ///< by the cost model for these sizes, from 1 on
+  bool chosenByModel = false; ///< the plan that compile() would choose for every size
+  int rank = 0;               ///< rank by the cost model for these sizes, counted from 1
   double predictedMicroseconds = 0;
-  double microseconds = 0; ///< median of a launch; of a plan that left the race, beside the best one's of the same time
-  int launches = 0;        ///< that were timed: most for those that stayed in the race
+  /// Median time of a launch. A dropped plan was timed in the first rounds only, so its time is scaled by comparison
+  /// with the best plan's times in the same rounds.
+  double microseconds = 0;
+  int launches = 0; ///< timed launches; more for plans that were not dropped early
   int registers = 0, spillBytes = 0;
 };
 
-/// What came of one TuneCase.
+/// The result of one TuneCase.
 struct TuneResult {
   ProblemSizes sizes = {};
-  size_t space = 0;  ///< legal plans
+  size_t space = 0;  ///< number of legal plans
   size_t failed = 0; ///< candidates that did not compile
-  std::vector<TunedCandidate> candidates =
-      {};                   ///< those that were timed, quickest first; empty where it was ended before
-  bool resumed = false;     ///< measured already; `candidates` are those of then
-  bool ended = false;       ///< by TuneOptions::progress
-  double seconds = 0;       ///< that it took
+  /// The timed candidates, fastest first; empty if tuning ended before the first was timed.
+  std::vector<TunedCandidate> candidates = {};
+  bool resumed = false;     ///< whether earlier measurements were used; `candidates` are the earlier ones
+  bool ended = false;       ///< whether TuneOptions::progress ended the tuning
+  double seconds = 0;       ///< the time that tuning took
   std::string notKept = {}; ///< why the measurements are not on disk; empty where they are
 };
 
@@ -85,11 +88,11 @@ struct TuneResult {
 ///       "seconds", "candidates": [{"text", "microseconds", "launches", "rank", "predictedMicroseconds", "chosenByModel",
 ///       "registers", "spillBytes"}], "notKept"}]
 ///
-/// "notKept" is there where it is not empty.
+/// "notKept" is present only if it is not empty.
 std::string tuneJson(const std::vector<TuneResult> &results);
 
-/// Measures plans for each of `cases`. Errors: those of compile and launch; options that fix fields of the schedule or a
-/// budget; a target without its device; a captured tensor or scalar without data.
+/// Measures plans for each of `cases`. Errors: those of compile and launch; options that fix fields of the schedule or
+/// a budget; a target without its device; a captured tensor or scalar without data.
 Expected<std::vector<TuneResult>> tune(const Variant &variant, const CompileOptions &options, const Target &target,
                                        const std::vector<TuneCase> &cases, const TuneOptions &tuning = {});
 /// As tune, from attn text.

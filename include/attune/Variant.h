@@ -17,7 +17,7 @@
 //     p  = softmax over k of x, or another normaliser of Normaliser.h
 //     O[b,h,q,:] = sum over k of dropout(p) * V[b,h/group,k,:]
 //
-// A second .score sees the result of the first; several .mask are combined with and. Both accept the
+// A second .score receives the result of the first; several .mask are combined by `and`. Both accept the
 // built-ins of Builtins.h: .mask(causal() && documents(ids)).score(alibi(slopes)).
 //
 // TEXT. The same variant, for the command line, files and other languages:
@@ -35,14 +35,14 @@
 //
 //     functions: min max abs exp exp2 log log2 tanh sin cos tan sqrt rsqrt pow sigmoid select(c, a, b)
 //                softcap(s, c), the casts f32(x) i32(x) i64(x) bool(x), cast(x, i32)
-//     of an element of a tensor: clamped(t[i]), broadcast(t[i]): what an index outside of it means (Expr.h)
+//     for indices outside of a tensor: clamped(t[i]), broadcast(t[i]) (Expr.h)
 //     in masks:  causal() causalBottomRight() slidingWindow(l, r) prefixLm(n) chunked(n) documents(ids)
 //                keyPadding(lengths)
-//     in scores: alibi(slopes) relativeBias(table) bias(t), of the incoming s
+//     in scores: alibi(slopes) relativeBias(table) bias(t), applied to the incoming s
 //
 // An integer literal is i32 where it fits, else i64. A name that is indexed but not declared is a captured
-// tensor of f32 with as many dimensions as it has indices; as the argument of a built-in it is what that
-// built-in expects (documents and keyPadding: i32 of rank 1; alibi: f32 of rank 1; relativeBias: rank 2;
+// tensor of f32 with as many dimensions as it has indices. An undeclared argument of a built-in gets the dtype and
+// rank that the built-in expects (documents and keyPadding: i32 of rank 1; alibi: f32 of rank 1; relativeBias: rank 2;
 // bias: rank 3).
 //
 // MISTAKES. A Variant with a mistake can be passed on; error() holds the first one with the user's file and
@@ -62,9 +62,10 @@
 #pragma GCC visibility push(default) // what libattune.so exports
 namespace attune {
 
-/// A block-sparse pattern: bool tensor [H or 1, ceil(Sq/rows), ceil(Sk/columns)], or without the first
-/// dimension one that all heads share. Element (h, q / rows, k / columns) false hides that block of the score
-/// matrix (FlashAttention, Algorithm 5). Query rows count from the first row of Q, without the q offset.
+/// A block-sparse pattern: a bool tensor [H or 1, ceil(Sq/rows), ceil(Sk/columns)]. A pattern that all heads share may
+/// be a tensor of rank 2, without the first dimension. Where element (h, q / rows, k / columns) is false, that block of
+/// the score matrix is masked (FlashAttention, Algorithm 5). Query rows count from the first row of Q, without the q
+/// offset.
 struct BlockPattern {
   TensorDecl tensor;
   int rows = 0;    ///< a positive multiple of 16
@@ -72,24 +73,25 @@ struct BlockPattern {
   bool operator==(const BlockPattern &) const = default;
 };
 
-/// K and V that lie in pages of `size` keys: i32 tensor [B, N] of page numbers, key k of sequence b being row k % size of
-/// page pages[b, k / size]. k and v of a launch are [pages, Hkv, size, D], of any strides.
+/// A paged cache of K and V, with pages of `size` keys. `tensor` is i32 [B, N] and contains page numbers: key k of
+/// sequence b is row k % size of page tensor[b, k / size]. A launch passes k as [pages, Hkv, size, D] and v as [pages,
+/// Hkv, size, Dv], with any strides.
 struct KeyPages {
   TensorDecl tensor;
   int size = 0; ///< a positive multiple of 16
   bool operator==(const KeyPages &) const = default;
 };
 
-/// The arguments of Variant::parse. Empty text means: score s, everything visible.
+/// The arguments of Variant::parse. An empty score means s; an empty mask means that every key is visible.
 struct TextVariant {
-  /// A block-sparse pattern by name; an undeclared tensor is bool of rank 3.
+  /// A block-sparse pattern, given by its tensor's name; an undeclared tensor is bool of rank 3.
   struct Blocks {
     std::string tensor;
     int rows = 0;
     int columns = 0;
   };
 
-  /// Pages of keys by name; an undeclared tensor is i32 of rank 2.
+  /// A paged cache, given by the name of the tensor of page numbers; an undeclared tensor is i32 of rank 2.
   struct Pages {
     std::string tensor;
     int size = 0;
@@ -97,15 +99,15 @@ struct TextVariant {
 
   std::string score = {};
   std::string mask = {};
-  std::vector<TensorDecl> tensors = {}; ///< those that are not used are ignored
+  std::vector<TensorDecl> tensors = {}; ///< unused declarations are ignored
   std::vector<ScalarDecl> scalars = {};
   std::optional<float> scale = {};
   std::optional<float> dropout = {};
   bool precise = false;
   bool qOffset = false;
   std::optional<Blocks> blocks = {};
-  std::string keyLengths = {};   ///< the lengths of sequences by name; an undeclared tensor is i32 of rank 1
-  std::string queryLengths = {}; ///< the same of their queries
+  std::string keyLengths = {};   ///< name of the tensor of key lengths; an undeclared tensor is i32 of rank 1
+  std::string queryLengths = {}; ///< name of the tensor of query lengths; likewise
   std::optional<Pages> pages = {};
   std::optional<Normaliser> normaliser = {}; ///< unset: softmax
 };
@@ -116,13 +118,13 @@ public:
   /// `name` is an identifier; the kernel carries it.
   explicit Variant(std::string name, std::source_location where = std::source_location::current());
 
-  /// Factor on the dot products, finite. Without a call it is 1 / sqrt(head dim of Q and K).
+  /// The factor of the dot products; must be finite. The default is 1 / sqrt(head dim of Q and K).
   Variant &scale(float factor, std::source_location where = std::source_location::current());
 
-  /// f(Score s, Index b, Index h, Index q, Index k) -> number: the new score, a float32. Sees the result of
-  /// earlier calls. Every finite score is right, however large: keys masked by the least finite float weigh
-  /// nothing beside others, and a row masked in full that way gives the mean of V. What is -infinity counts as
-  /// hidden; +infinity and NaN make a row NaN.
+  /// f(Score s, Index b, Index h, Index q, Index k) -> number: the new score, a float32. `s` is the result of
+  /// earlier calls. Finite scores of any magnitude give correct results: a key whose score is the lowest finite float
+  /// has weight 0 next to keys with larger scores, and a row in which all keys have that score gives the mean of V. A
+  /// score of -infinity masks its key. A score of +infinity or NaN makes the row NaN.
   template <typename F> Variant &score(F &&f, std::source_location where = std::source_location::current()) {
     constexpr bool takes = std::is_invocable_v<F, Score, Index, Index, Index, Index>;
     static_assert(takes,
@@ -139,7 +141,7 @@ public:
     return *this;
   }
 
-  /// f(Index b, Index h, Index q, Index k) -> bool: whether query q sees key k. And-ed with earlier calls.
+  /// f(Index b, Index h, Index q, Index k) -> bool: whether query q sees key k. Combined with earlier calls by `and`.
   template <typename F> Variant &mask(F &&f, std::source_location where = std::source_location::current()) {
     constexpr bool takes = std::is_invocable_v<F, Index, Index, Index, Index>;
     static_assert(takes, ".mask takes a function of (Index b, Index h, Index q, Index k), which are expressions; the "
@@ -156,62 +158,65 @@ public:
     return *this;
   }
 
-  /// Dropout with probability p in [0, 1). That there is dropout is decided at compile time; p is the default
-  /// of the launch value and no part of the cache key.
+  /// Dropout with probability p in [0, 1). Whether a kernel has dropout is decided at compile time. p is only the
+  /// default of the launch value, and no part of the cache key.
   Variant &dropout(float p, std::source_location where = std::source_location::current());
 
-  /// Hides the blocks that `pattern` (bool, rank 3, or rank 2 if shared by the heads) leaves out.
+  /// Masks the blocks of the score matrix for which `pattern` is false (BlockPattern). `pattern` is bool of rank 3, or
+  /// of rank 2 if all heads share the pattern.
   Variant &blocks(const Captured &pattern, int rows, int columns,
                   std::source_location where = std::source_location::current());
 
-  /// Sequence b has the first lengths[b] of the Sk keys (i32, rank 1, [B]; beyond [0, Sk] it counts as the nearer end), and
-  /// Sk in expressions is its own length: k - Sk <= q - Sq is causal for the last queries of each. What memory holds of
-  /// keys behind it never reaches a result, NaN neither.
+  /// Sequences of different lengths: sequence b consists of the first lengths[b] of the Sk keys. `lengths` is i32 [B],
+  /// and its values are clamped to [0, Sk]. In expressions, Sk is the sequence's own length: k - Sk <= q - Sq is a
+  /// causal mask for the last queries of each sequence. Memory of K and V after a sequence's end never affects a
+  /// result, not even if it contains NaN.
   Variant &keyLengths(const Captured &lengths, std::source_location where = std::source_location::current());
 
-  /// Sequence b has the first lengths[b] of the Sq rows of Q (as keyLengths), and Sq in expressions is its own number: steps of
-  /// generation and chunks of prompts in one launch. Rows of O and LSE behind it are not written.
+  /// Sequence b consists of the first lengths[b] of the Sq rows of Q; `lengths` is as in keyLengths. In expressions, Sq
+  /// is the sequence's own number of rows. One launch can thus contain decoding steps and chunks of prompts. Rows of O
+  /// and LSE after a sequence's end are not written.
   Variant &queryLengths(const Captured &lengths, std::source_location where = std::source_location::current());
 
-  /// Keys lie in pages of `size`, of which `pages` (i32, rank 2, [B, N]) has the numbers: see KeyPages. Sk is N * size. A number
-  /// out of range counts as the nearest page; entries behind a sequence's length are not read as numbers of pages.
+  /// K and V are in pages of `size` keys (KeyPages). `pages` is i32 [B, N] and contains page numbers; Sk is N * size. A
+  /// page number out of range is replaced by the nearest page. Entries after a sequence's end are not used.
   Variant &keyPages(const Captured &pages, int size, std::source_location where = std::source_location::current());
 
-  /// What p is of the scores of a row: normalisers::sigmoid(), a definition of one's own (Normaliser.h). Without a call
-  /// it is softmax.
+  /// How the scores of a row become weights p: normalisers::sigmoid(), or a definition of your own (Normaliser.h). The
+  /// default is softmax.
   Variant &normaliser(const Normaliser &definition, std::source_location where = std::source_location::current());
 
-  /// Functions accurate to float32 instead of fast approximations, and the score's arithmetic as written.
-  /// Without it 16-bit kernels may divide the slope of a bias by distance (ALiBi's u of u * (k - q)) by the scale:
-  /// beyond 2^96 * scale in magnitude it counts as that.
+  /// Uses functions that are accurate to float32 instead of fast approximations, and computes the score as written.
+  /// Without `precise`, 16-bit kernels may divide the slope u of a relative-position bias u * (k - q), as in ALiBi, by
+  /// the scale. The magnitude of u is then limited to 2^96 * scale.
   Variant &precise();
 
   /// Adds the launch's q offset to q in expressions: the rows of Q are queries qOffset, qOffset + 1, ...
   Variant &qOffset();
 
-  /// The same variant under another name, an identifier.
+  /// A copy of the variant with another name, an identifier.
   Variant named(std::string name, std::source_location where = std::source_location::current()) const;
 
   const std::string &name() const { return variantName; }
   const std::optional<float> &scale() const { return factor; }
   /// The score, f32; none means s itself.
   const std::optional<Expr> &scoreExpr() const { return scoreRoot; }
-  /// The mask, bool; none means that all is visible.
+  /// The mask, bool; none means that every key is visible.
   const std::optional<Expr> &maskExpr() const { return maskRoot; }
   bool hasDropout() const { return dropoutDefault.has_value(); }
   /// The run-time default of p, 0 without dropout.
   float dropoutProbability() const { return dropoutDefault.value_or(0.0f); }
   const std::optional<BlockPattern> &blockPattern() const { return pattern; }
-  /// Null where all sequences have Sk keys.
+  /// The tensor of key lengths; none means that all sequences have Sk keys.
   const std::optional<TensorDecl> &keyLengths() const { return lengths; }
-  /// Null where all sequences have Sq rows.
+  /// The tensor of query lengths; none means that all sequences have Sq rows.
   const std::optional<TensorDecl> &queryLengths() const { return rowLengths; }
   const std::optional<KeyPages> &keyPages() const { return pages; }
-  /// softmax where none was given.
+  /// The normaliser; softmax by default.
   const Normaliser &normaliser() const;
-  /// Those of normaliser() where one other than softmax was given.
+  /// The parsed expressions of normaliser(); none for softmax.
   const std::optional<NormaliserExpressions> &normaliserExpressions() const { return expressions; }
-  /// Whether a kernel gives the LSE.
+  /// Whether the kernel computes the LSE.
   bool hasLse() const { return !normaliser().lse.empty(); }
   bool isPrecise() const { return preciseMath; }
   bool hasQOffset() const { return offsetQueries; }
@@ -220,11 +225,11 @@ public:
   const std::vector<TensorDecl> &tensors() const { return tensorList; }
   /// Run-time scalars in order of first use.
   const std::vector<ScalarDecl> &scalars() const { return scalarList; }
-  /// The first mistake. Where there is one, the accessors above hold what was right before it.
+  /// The first mistake, if any. The accessors above then return the state before the mistake.
   const std::optional<Error> &error() const { return failure; }
 
-  /// The cache key's view of the variant: deterministic text, the same for text and C++, without source
-  /// locations and without the value of the dropout probability. Its length is linear in the size of the
+  /// The part of the cache key that identifies the variant: deterministic text, equal for the text form and C++,
+  /// without source locations and without the value of the dropout probability. The length is linear in the size of the
   /// graph.
   std::string canonical() const;
 
@@ -257,7 +262,7 @@ public:
   /// Precondition: !error().
   std::string toJson() const;
 
-  /// Reads toJson's form. Errors name the path: "/tensors/slopes/rank is "x", but must be ...".
+  /// Reads the JSON that toJson writes. Errors name the path: "/tensors/slopes/rank is "x", but must be ...".
   static Expected<Variant> fromJson(std::string_view json);
 
   /// Reads the text form described at the top.

@@ -12,15 +12,16 @@
  *       attune_error_free(error);
  *     }
  *
- * What each call does, which shapes and dtypes it takes and which errors it has is written where the C++ of the same
- * name is: attune/Variant.h, attune/Compile.h, attune/Kernel.h, attune/Tensor.h.
+ * The behaviour, shapes, dtypes and errors of each function are documented at the C++ function of the same name, in
+ * attune/Variant.h, attune/Compile.h, attune/Kernel.h and attune/Tensor.h.
  *
- * Errors are values: a function that can fail returns NULL, or an error that the caller frees; what it was to give is
- * then untouched. No exception, signal or exit leaves a function. Texts are UTF-8 and end with 0. Handles may be used
- * from any number of threads at once, but each is freed once, and then no longer used. NULL may be freed.
+ * Errors are values: a function that can fail returns NULL on success, else an error that the caller frees. In case of
+ * an error, output arguments are unchanged. No function throws, raises a signal or exits. Texts are UTF-8 and end with
+ * 0. Handles may be used from any number of threads at once. Each handle is freed once and not used afterwards. NULL
+ * may be freed.
  *
- * The interface is stable: structs that begin with their size, which attune_..._init sets, grow at their end alone, and
- * the others never, so that a program that was compiled with an older header goes on as it was.
+ * The ABI is stable: structs that begin with their size, which attune_..._init sets, only grow at their end, and other
+ * structs never change. A program that was compiled with an older header therefore keeps working.
  *
  *===----------------------------------------------------------------------===*/
 #ifndef ATTUNE_C_H
@@ -55,12 +56,12 @@ ATTUNE_C_API const char *attune_error_text(const attune_error *error);
 ATTUNE_C_API const char *attune_error_message(const attune_error *error);
 ATTUNE_C_API void attune_error_free(attune_error *error);
 
-/* Frees a text that a function gave. */
+/* Frees a text that a function returned. */
 ATTUNE_C_API void attune_text_free(char *text);
 
 /*===--- Variants -----------------------------------------------------------===*/
 
-/* Element types, also of scalars. 0 is none, so that a forgotten dtype is an error. */
+/* Types of elements and scalars. 0 is not a type, so that a forgotten dtype is an error. */
 typedef enum attune_dtype {
   ATTUNE_F32 = 1,
   ATTUNE_F16 = 2,
@@ -89,7 +90,7 @@ typedef struct attune_text_variant {
   const char *name;                  /* an identifier; the kernel carries it */
   const char *score;                 /* "softcap(s, 50) + slopes[h] * (k - q)"; NULL or "": s */
   const char *mask;                  /* "q >= k"; NULL or "": all keys are visible */
-  const attune_tensor_decl *tensors; /* those that are not used are ignored */
+  const attune_tensor_decl *tensors; /* unused declarations are ignored */
   size_t tensor_count;
   const attune_scalar_decl *scalars;
   size_t scalar_count;
@@ -99,11 +100,11 @@ typedef struct attune_text_variant {
   int q_offset;         /* the launch's q offset is added to q */
   const char *blocks;   /* a block pattern's tensor; NULL: none */
   int block_rows, block_columns;
-  const char *normaliser;    /* "softmax", "sigmoid" or "none"; NULL: softmax. JSON holds definitions of one's own */
+  const char *normaliser;    /* "softmax", "sigmoid" or "none"; NULL: softmax. Your own definitions need JSON */
   const char *sink;          /* softmax's sink: a tensor of f32 [H]; NULL: none */
   const char *key_lengths;   /* a tensor of i32 [B]: the keys of each sequence; NULL: all have Sk */
-  const char *query_lengths; /* the same of their queries; NULL: all have Sq */
-  const char *key_pages;     /* a tensor of i32 [B, N]: the pages that keys lie in; NULL: rows in one piece */
+  const char *query_lengths; /* a tensor of i32 [B]: the queries of each sequence; NULL: all have Sq */
+  const char *key_pages;     /* a tensor of i32 [B, N]: page numbers of a paged cache; NULL: not paged */
   int page_size;             /* keys of a page */
 } attune_text_variant;
 static inline attune_text_variant attune_text_variant_init(void) {
@@ -121,8 +122,8 @@ ATTUNE_C_API void attune_variant_free(attune_variant *variant);
 
 /*===--- Compiling ----------------------------------------------------------===*/
 
-/* Whether plans that were measured (attune_tune) serve the sizes that they were measured for. Measure: first measures
- * those of `shapes` that nobody has measured yet. */
+/* Whether measured plans (attune_tune) are used for the sizes that they were measured for. MEASURE first measures those
+ * of `shapes` that have no measurements. */
 typedef enum attune_tuning { ATTUNE_TUNING_CACHED = 0, ATTUNE_TUNING_OFF = 1, ATTUNE_TUNING_MEASURE = 2 } attune_tuning;
 
 /* The sizes of a problem. */
@@ -130,22 +131,22 @@ typedef struct attune_sizes {
   int64_t batch, heads, heads_kv, queries, keys;
 } attune_sizes;
 
-/* What a backward pass gives beside the gradients of q, k and v, and what the forward pass leaves for it: as Gradients
- * and Saving in attune/Compile.h. */
+/* What a backward pass computes in addition to the gradients of q, k and v, and what the forward pass saves for the
+ * backward pass: as Gradients and Saving in attune/Compile.h. */
 typedef struct attune_gradients {
   size_t size;
-  const char *const *tensors; /* captured tensors of floats whose gradients are computed: operands "grads.NAME" */
+  const char *const *tensors; /* captured float tensors whose gradients are computed, as operands "grads.NAME" */
   size_t tensor_count;
-  int lse;                 /* 1: the gradient of lse comes in, as operand "dlse" */
+  int lse;                 /* 1: a gradient of lse is passed in, as operand "dlse" */
   int deterministic;       /* 1: the same bits for the same arguments in every launch */
-  size_t memory_budget;    /* bytes of what is saved for `sizes`: the cost model chooses */
-  const char *const *save; /* "score", "dropout": saved in any case, operands "saved.NAME" of both passes */
+  size_t memory_budget;    /* bytes that saved values may take for `sizes`; the cost model chooses them */
+  const char *const *save; /* "score", "dropout": always saved, as operands "saved.NAME" of both passes */
   size_t save_count;
-  const char *const *recompute; /* of the same: computed again in any case */
+  const char *const *recompute; /* "score", "dropout": always recomputed */
   size_t recompute_count;
-  const attune_sizes *sizes; /* that the cost model weighs for; NULL: its defaults */
+  const attune_sizes *sizes; /* sizes that the cost model assumes; NULL: its defaults */
 } attune_gradients;
-/* The gradients of q, k and v alone; nothing is saved but o and lse. */
+/* Initial value: only the gradients of q, k and v are computed, and only o and lse are saved. */
 static inline attune_gradients attune_gradients_init(void) {
   attune_gradients gradients;
   memset(&gradients, 0, sizeof gradients);
@@ -160,20 +161,20 @@ typedef struct attune_options {
   int head_dim;                                /* D: a multiple of 8 up to 576 */
   int head_dim_v;                              /* Dv; 0: D */
   size_t sram_budget;                          /* bytes of shared memory a block; 0: the device's limit */
-  int tile_q, tile_k, warps, stages, dv_warps; /* 0: chosen */
-  int q_registers;                             /* 0 or 1; -1: chosen */
+  int tile_q, tile_k, warps, stages, dv_warps; /* 0: the cost model chooses */
+  int q_registers;                             /* 0 or 1; -1: the cost model chooses */
   const char *cache_dir;                       /* NULL: the default folder */
   int no_cache;                                /* 1: neither read nor write the cache */
-  int blocks_per_sm, query_stages;             /* 0: chosen */
-  int longest_first, persistent, ping_pong, overlap, stage_biases; /* 0 or 1; -1: chosen */
+  int blocks_per_sm, query_stages;             /* 0: the cost model chooses */
+  int longest_first, persistent, ping_pong, overlap, stage_biases; /* 0 or 1; -1: the cost model chooses */
   attune_tuning tuning;
-  const attune_sizes *shapes; /* that get kernels of their own where others are better there; NULL: none */
+  const attune_sizes *shapes; /* sizes that get alternatives where another plan is better; NULL: none */
   size_t shape_count;
-  const attune_gradients *gradients; /* the backward pass is compiled, too (attune_kernel_backward); NULL: it is not */
-  int backward;             /* 1: the backward pass alone, of `gradients`, also in attune_emit and attune_explain */
-  int pack_gqa, split_keys; /* 0 or 1; -1: chosen */
+  const attune_gradients *gradients; /* NULL: no backward pass; else it is compiled, too (attune_kernel_backward) */
+  int backward;             /* 1: only the backward pass of `gradients`, also in attune_emit and attune_explain */
+  int pack_gqa, split_keys; /* 0 or 1; -1: the cost model chooses */
 } attune_options;
-/* bf16, and everything chosen; head_dim is left to set. */
+/* Initial value: bf16; the cost model chooses the schedule. The caller must set head_dim. */
 static inline attune_options attune_options_init(void) {
   attune_options options;
   memset(&options, 0, sizeof options);
@@ -187,7 +188,7 @@ static inline attune_options attune_options_init(void) {
 /* `target`: "cpu", "gpu" (this machine's), "sm_90a", "sm_90:1" (device 1); NULL: this machine's GPU, else the CPU. */
 ATTUNE_C_API attune_error *attune_compile(const attune_variant *variant, const attune_options *options,
                                           const char *target, attune_kernel **kernel);
-/* `stage`: "dsl", "attn", "tile", "sched", "cuda", "ptx" or "cubin". `bytes` of them at `text`, and a 0 behind them;
+/* `stage`: "dsl", "attn", "tile", "sched", "cuda", "ptx" or "cubin". `*text` has `*bytes` bytes, followed by a 0;
  * `bytes` may be NULL. */
 ATTUNE_C_API attune_error *attune_emit(const attune_variant *variant, const attune_options *options, const char *target,
                                        const char *stage, char **text, size_t *bytes);
@@ -198,19 +199,21 @@ ATTUNE_C_API void attune_kernel_free(attune_kernel *kernel);
 
 /* Everything about a kernel but its code, as JSON: KernelImage::metadata in attune/Kernel.h. */
 ATTUNE_C_API attune_error *attune_kernel_json(const attune_kernel *kernel, char **json);
-/* The kernel with alternatives for these sizes, too, to be freed beside it: Kernel::prepare. */
+/* The kernel with additional alternatives for these sizes, as a new handle, which is freed separately:
+ * Kernel::prepare. */
 ATTUNE_C_API attune_error *attune_kernel_prepare(const attune_kernel *kernel, const attune_sizes *shapes,
                                                  size_t shape_count, attune_kernel **prepared);
-/* The backward pass of a kernel that was compiled with attune_options.gradients, to be freed beside it:
- * Kernel::backward. It takes q, k, v, o and lse as the forward launch left them, the same captured tensors, scalars, seed
- * and offset, and by name the operands of the table in attune/Kernel.h. An error without gradients. */
+/* The backward pass of a kernel that was compiled with attune_options.gradients, as a new handle, which is freed
+ * separately: Kernel::backward. The backward pass takes q, k, v, o and lse as the forward launch left them, the same
+ * captured tensors, scalars, seed and offset, and by name the operands of the table in attune/Kernel.h. An error if no
+ * gradients were requested. */
 ATTUNE_C_API attune_error *attune_kernel_backward(const attune_kernel *kernel, attune_kernel **backward);
-/* Measures plans for sizes, `seconds` each (0: 20), and keeps the times for attune_compile: tune() in attune/Tune.h, of
- * variants without captured tensors and scalars. What was measured, as JSON, at `json`, which may be NULL. */
+/* Measures plans for each of `shapes`, `seconds` each (0: 20), and stores the times for attune_compile: tune() in
+ * attune/Tune.h, for variants without captured tensors and scalars. `json`, which may be NULL, receives the results. */
 ATTUNE_C_API attune_error *attune_tune(const attune_variant *variant, const attune_options *options, const char *target,
                                        const attune_sizes *shapes, size_t shape_count, double seconds, char **json);
 
-/* Whether attune_compile found it in the cache. */
+/* Whether attune_compile found the kernel in the cache. */
 ATTUNE_C_API int attune_kernel_cache_hit(const attune_kernel *kernel);
 
 /*===--- Launching ----------------------------------------------------------===*/
@@ -228,8 +231,8 @@ typedef struct attune_tensor {
   int64_t strides[ATTUNE_MAX_RANK]; /* in elements */
 } attune_tensor;
 
-/* A row-major view. At most ATTUNE_MAX_RANK dimensions; beyond, its rank is 0 and its data NULL, which a launch
- * refuses. */
+/* A row-major view of at most ATTUNE_MAX_RANK dimensions. With more dimensions the result has rank 0 and data NULL,
+ * which a launch rejects. */
 ATTUNE_C_API attune_tensor attune_contiguous(const void *data, attune_dtype dtype, int device, int rank,
                                              const int64_t *shape);
 
@@ -240,7 +243,7 @@ typedef struct attune_named_tensor {
 
 typedef struct attune_named_scalar {
   const char *name;
-  attune_dtype dtype; /* says which of the values counts */
+  attune_dtype dtype; /* selects the member of `value` */
   union {
     float f32;
     int32_t i32;
@@ -260,16 +263,16 @@ typedef struct attune_launch_args {
   size_t scalar_count;
   const float *dropout; /* in [0, 1); NULL: the probability that the variant names */
   uint64_t seed, offset;
-  const uint64_t *seed_pointer, *offset_pointer; /* read by the kernel in their place; device memory on CUDA */
+  const uint64_t *seed_pointer, *offset_pointer; /* read instead of seed, offset if not NULL; device memory on CUDA */
   int32_t q_offset;
   void *workspace; /* of attune_workspace_bytes, 16-byte aligned, on the kernel's device */
   size_t workspace_bytes;
   int keep_tables;                     /* not 0: LaunchArgs::keepTables of attune/Kernel.h */
-  const attune_named_tensor *operands; /* beside the five above: "do", "dq", "grads.slopes", "saved.score", ... */
+  const attune_named_tensor *operands; /* by name: "do", "dq", "grads.slopes", "saved.score", ... */
   size_t operand_count;
 } attune_launch_args;
 
-/* Without tensors. */
+/* Initial value: no tensors. */
 static inline attune_launch_args attune_launch_args_init(void) {
   attune_launch_args args;
   memset(&args, 0, sizeof args);
@@ -284,13 +287,14 @@ ATTUNE_C_API attune_error *attune_launch(const attune_kernel *kernel, void *stre
 ATTUNE_C_API attune_error *attune_check(const attune_kernel *kernel, const attune_launch_args *args);
 ATTUNE_C_API attune_error *attune_workspace_bytes(const attune_kernel *kernel, const attune_launch_args *args,
                                                   size_t *bytes);
-/* How many operands a kernel takes by name: 0 of a forward pass that saves nothing. */
+/* The number of operands that a launch passes by name; 0 for a forward pass that saves nothing. */
 ATTUNE_C_API size_t attune_operand_count(const attune_kernel *kernel);
-/* The n-th of them, as a launch of these arguments takes it: name, dtype, device and shape, row-major, without memory.
- * Shapes follow from q, k, v and the captured tensors. The name lives as long as the kernel. */
+/* Describes the n-th operand that is passed by name, for a launch with these arguments: name, dtype, device and shape,
+ * row-major, without data. Shapes follow from q, k, v and the captured tensors. The name lives as long as the
+ * kernel. */
 ATTUNE_C_API attune_error *attune_operand(const attune_kernel *kernel, size_t n, const attune_launch_args *args,
                                           attune_named_tensor *operand);
-/* Loads the module now, in place of the first launch. */
+/* Loads the module now, instead of at the first launch. */
 ATTUNE_C_API attune_error *attune_load(const attune_kernel *kernel);
 
 #ifdef __cplusplus
