@@ -231,8 +231,8 @@ bool KernelPrinter::printFunction(scf::ForOp loop) {
   views = std::move(outerViews);
   buffers = std::move(outerBuffers);
   for (FunctionParameter &parameter : parameters)
-    if (parameter.kind == FunctionParameter::Local)
-      buffers[parameter.value] = parameter.value.getDefiningOp<RegistersOp>().getName().str(); // for the header's table
+    if (parameter.kind == FunctionParameter::Local) // the header comment's register table lists this buffer, too
+      buffers[parameter.value] = parameter.value.getDefiningOp<RegistersOp>().getName().str();
   comment(loop);
   auto note = loop->getAttrOfType<StringAttr>(tile::commentAttr);
   const StringRef text = words ? StringRef(words->comment) : note ? note.getValue() : StringRef();

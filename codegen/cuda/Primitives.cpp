@@ -33,7 +33,7 @@ std::vector<Primitive> cut() {
       continue;
     }
     if (line.rfind("//===", 0) == 0)
-      heading = true; // until the next function
+      heading = true; // all lines up to the next function are left out
     if (!all.empty() && !heading)
       all.back().text += line + "\n";
   }
@@ -54,7 +54,7 @@ constexpr std::string_view mmaAsync = "mma_async_";
 std::string mmaAsyncFunction(std::string_view name) {
   std::string_view rest = name.substr(mmaAsync.size());
   std::string type(rest.substr(0, rest.find('_')));
-  rest.remove_prefix(type.size() + 2); // "_n"
+  rest.remove_prefix(type.size() + 2); // the type and "_n"
   int columns = 0;
   for (; !rest.empty() && rest.front() != '_'; rest.remove_prefix(1))
     columns = 10 * columns + (rest.front() - '0');

@@ -6,8 +6,7 @@
 //     //@ name : needs
 //
 // begins a function and names the earlier functions that it needs. File headers and section headings are not copied.
-// The concatenated files are also a valid CUDA translation unit without includes. Section numbers are those of PTX ISA
-// 9.0.
+// The concatenated files are also a valid CUDA translation unit without includes. Section numbers refer to PTX ISA 9.0.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

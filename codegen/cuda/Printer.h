@@ -36,7 +36,7 @@
 // through the widening to 64-bit offsets. Other ops are printed as calls of wrap_add, wrap_sub and wrap_mul.
 //
 // Math functions are printed as approximations with a relative error of at most 2^-11 in bf16 kernels and 2^-16 in f16
-// kernels. In kernels with `precise` or dtype f32 they are CUDA's own float functions.
+// kernels. Kernels with `precise` or dtype f32 call CUDA's own float functions.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -59,7 +59,7 @@ __device__ __forceinline__ long long ceil_div(long long a, long long b) {
 }
 
 //@ float_to_int
-/// Truncated toward zero; values out of range saturate, NaN gives 0. PTX 9.7.9.21, cvt.rzi.s32.f32.
+/// x truncated toward zero; values out of range saturate, NaN gives 0. PTX 9.7.9.21, cvt.rzi.s32.f32.
 __device__ __forceinline__ int float_to_int(float x) {
   int n;
   asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(n) : "f"(x));
@@ -67,7 +67,7 @@ __device__ __forceinline__ int float_to_int(float x) {
 }
 
 //@ float_to_int64
-/// Truncated toward zero; values out of range saturate, NaN gives 0. PTX 9.7.9.21, cvt.rzi.s64.f32.
+/// x truncated toward zero; values out of range saturate, NaN gives 0. PTX 9.7.9.21, cvt.rzi.s64.f32.
 __device__ __forceinline__ long long float_to_int64(float x) {
   long long n;
   asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(n) : "f"(x));
@@ -107,8 +107,8 @@ __device__ __forceinline__ float fast_exp2(float x) {
 __device__ __forceinline__ float fast_exp(float x) { return fast_exp2(x * 1.44269504f); }
 
 //@ fast_log2
-/// log2(x), relative error 2^-17. Near 1 the instruction lg2 has an absolute error of 2^-22, so the series of log(1
-/// + t) is used there. PTX 9.7.3.20, lg2.approx.ftz.f32.
+/// log2(x), relative error 2^-17. Near 1 the instruction lg2 has an absolute error of 2^-22, so a polynomial in x -
+/// 1 is used there. PTX 9.7.3.20, lg2.approx.ftz.f32.
 __device__ __forceinline__ float fast_log2(float x) {
   float far;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(far) : "f"(x));
@@ -212,7 +212,7 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
 
 //@ behind
 /// Returns `value`, with a data dependence on `first`: ptxas issues uses of the result after `first` is computed.
-/// Blocks have one dimension, so blockDim.y - 1 is 0, but ptxas does not know that.
+/// blockDim.y - 1 is always 0, because blocks have one dimension, but ptxas does not know that.
 __device__ __forceinline__ float behind(float value, float first) {
   return __int_as_float(__float_as_int(value) ^ (__float_as_int(first) & int(blockDim.y - 1)));
 }

@@ -93,8 +93,8 @@ __device__ __forceinline__ T shuffle(T x, int lane) { return __shfl_sync(0xfffff
 __device__ __forceinline__ bool shuffle(bool x, int lane) { return __shfl_sync(0xffffffffu, int(x), lane) != 0; }
 
 //@ uniform
-/// Returns `value`, which is equal in all lanes. The shuffle makes that known to the compiler. PTX 9.7.9.6,
-/// shfl.sync.
+/// Returns `value`, which must be equal in all lanes. The shuffle tells the compiler that the result is uniform.
+/// PTX 9.7.9.6, shfl.sync.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
 //@ ballot
