@@ -684,6 +684,19 @@ def Rematerialize : Pass<"sched-rematerialize", "::mlir::ModuleOp"> {
   }];
 }
 
+def BoundArithmetic : Pass<"sched-bound-arithmetic", "::mlir::ModuleOp"> {
+  let summary = "mark integer arithmetic that cannot overflow";
+  let description = [{
+    Requires: `sched.kernel` ops.
+    Ensures: an i32 sum, difference or product is marked `overflow<nsw>` where the ranges of its operands rule out signed overflow.
+    Ranges follow from the extents that a launch accepts (at most 2^30 along an axis of tiles), from the number of threads of a
+    block, and from the bounds of loops.
+    Why here: all arithmetic of tiles and lanes is written; the CUDA printer reads the marks.
+    Before: `%k0 = arith.muli %tile, %c64` with %tile the counter of a loop below `ceil(Sk / 64)`
+    After: `%k0 = arith.muli %tile, %c64 overflow<nsw>`
+  }];
+}
+
 def AssignSharedMemory : Pass<"sched-assign-shared-memory", "::mlir::ModuleOp"> {
   let summary = "assign an offset to each shared buffer";
   let description = [{

@@ -185,6 +185,8 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createCSEPass());
   // Rematerialize runs after CSE, which would merge the values that Rematerialize computes twice.
   passes.addPass(createRematerialize());
+  // BoundArithmetic runs after all passes that write integer arithmetic, so that ranges are computed once.
+  passes.addPass(createBoundArithmetic());
   // AssignSharedMemory runs after all passes that move or erase uses of shared buffers, so that lifetimes are final.
   passes.addPass(createAssignSharedMemory());
   addSchedVerifier(passes, options);

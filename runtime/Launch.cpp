@@ -83,7 +83,7 @@ AxisWords attune::wordsFor(const AxisParam &axis) {
     if (axis.name == known.axis)
       return known;
   const char *name = axis.name.c_str();
-  return {name, name, name, name, "", maxInt32, "pass a smaller tensor"};
+  return {name, name, name, name, "", maxLength, "pass a smaller tensor"};
 }
 
 //===----------------------------------------------------------------------===//

@@ -85,6 +85,9 @@ static bool isIdentifier(StringRef text) {
          llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; });
 }
 
+/// Whether `text` is a member of the kernel's parameters.
+static bool isMember(StringRef text) { return text.consume_front(paramsPrefix) && isIdentifier(text); }
+
 /// The one loop that contains all users of the register buffer, if that loop is marked `sched.function`; the device
 /// function then declares the buffer. Null otherwise.
 scf::ForOp KernelPrinter::functionWithBuffer(RegistersOp buffer) {
@@ -124,12 +127,12 @@ bool KernelPrinter::collectParameters(scf::ForOp loop, SmallVector<FunctionParam
       if (known == views.end())
         return false;
       const View &view = known->second;
-      auto isMember = [](StringRef text) {
-        return text.empty() || text.starts_with("p.") || llvm::all_of(text, llvm::isDigit);
+      auto isFixed = [](StringRef text) {
+        return text.empty() || text.starts_with(paramsPrefix) || llvm::all_of(text, llvm::isDigit);
       };
-      if (!llvm::all_of(view.strides, isMember) || !llvm::all_of(view.extents, isMember))
+      if (!llvm::all_of(view.strides, isFixed) || !llvm::all_of(view.extents, isFixed))
         return false;
-      if (StringRef(view.pointer).starts_with("p.") && isIdentifier(StringRef(view.pointer).drop_front(2)))
+      if (isMember(view.pointer))
         continue;
       if (!isIdentifier(view.pointer))
         return false;
@@ -145,7 +148,7 @@ bool KernelPrinter::collectParameters(scf::ForOp loop, SmallVector<FunctionParam
       });
       if (auto constant = value.getDefiningOp<arith::ConstantOp>(); constant && !isStored)
         continue;
-      if (StringRef(expr.text).starts_with("p.") && isIdentifier(StringRef(expr.text).drop_front(2)))
+      if (isMember(expr.text))
         continue;
       parameter.argument = expr.text;
       parameter.kind = FunctionParameter::Scalar;
@@ -220,9 +223,9 @@ bool KernelPrinter::printFunction(scf::ForOp loop) {
       printStatement(parameter.value.getDefiningOp());
   printFor(loop);
   const std::string body = source.text();
-  if (mentions(body, "p")) {
-    declared += (declared.empty() ? "" : ", ") + std::string("const Params &p");
-    arguments += (arguments.empty() ? "" : ", ") + std::string("p");
+  if (mentions(body, paramsName)) {
+    declared += (declared.empty() ? "" : ", ") + "const Params &" + paramsName.str();
+    arguments += (arguments.empty() ? "" : ", ") + paramsName.str();
   }
   inFunction = false;
   source = std::move(outerSource);

@@ -33,12 +33,13 @@ void KernelPrinter::declare(OpResult result, const Expr &expr) {
   if (expr.isUnsigned)
     type = "unsigned";
   StringRef fallback = llvm::StringSwitch<StringRef>(type)
-                           .Case("float", "x")
-                           .Case("bool", "flag")
-                           .Case("unsigned", "bits")
-                           .Case("long long", "wide")
-                           .Default("n");
-  std::string name = nameFor(op, fallback);
+                           .Case("float", "term")
+                           .Case("bool", "condition")
+                           .Case("unsigned", "word")
+                           .Case("long long", "number64")
+                           .Default("number");
+  const std::string derived = derivedName(op, /*depth=*/2);
+  std::string name = nameFor(op, derived.empty() ? fallback : StringRef(derived));
   statement(op, "const " + type + " " + name + " = " + expr.text + ";");
   values[result] = {name, Primary, expr.isUnsigned, expr.isNatural};
 }

@@ -158,7 +158,7 @@ Expected<void> KernelPrinter::run() {
 std::string KernelPrinter::function() {
   std::string out = ("extern \"C\" __global__ void __launch_bounds__(" + Twine(kernel.getThreads()) + ", " +
                      Twine(kernel.getBlocksPerSm()) + ")\n" + codegen::kernelSymbol(kernel) +
-                     "(const __grid_constant__ Params p) {\n")
+                     "(const __grid_constant__ Params params) {\n")
                         .str();
   if (used.count("shared_address"))
     out += "  extern __shared__ __align__(1024) unsigned char shared_memory[];\n"

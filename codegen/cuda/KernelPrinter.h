@@ -10,6 +10,7 @@
 //     Rings.cpp           full and empty barriers
 //     Warps.cpp           barriers, shuffles, votes and messages
 //     Fragments.cpp       register fragments and matrix instructions
+//     DerivedNames.cpp    names of values that have none
 //     DeviceFunctions.cpp loops that are printed as device functions
 //     ControlFlow.cpp     roles, loops, branches
 //     WorkLoops.cpp       loops over tiles of work
@@ -37,6 +38,9 @@
 #include <set>
 
 namespace attune::codegen::cuda {
+
+/// The kernel's parameter, of type Params, and what its members begin with.
+inline constexpr llvm::StringLiteral paramsName = "params", paramsPrefix = "params.";
 
 /// A tensor in global memory: address, strides and extents as C++ expressions.
 struct View {
@@ -230,11 +234,14 @@ private:
   Expr primitive(StringRef name, const Twine &templateArguments, ArrayRef<Expr> arguments);
 
   // Names and lines.
+  /// What a value without a name is called by its op and its operands, such as tile_plus_1; "" where that says little.
+  std::string derivedName(Operation *op, int depth);
+  std::string wordFor(Value value, int depth);
   std::string nameFor(Operation *op, StringRef fallback);
   std::string nameFor(Operation *op, unsigned i, StringRef fallback);
-  /// "p.k_map"
+  /// The tensor map's member of struct Params, such as "params.k_map".
   std::string mapMember(Value map) {
-    return "p." + maps.names[maps.all.numberOf(map.getDefiningOp<sched::TensorMapOp>())];
+    return paramsPrefix.str() + maps.names[maps.all.numberOf(map.getDefiningOp<sched::TensorMapOp>())];
   }
   void statement(Operation *op, const Twine &text);
   void open(Operation *op, const Twine &text);

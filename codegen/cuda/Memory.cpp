@@ -108,7 +108,7 @@ void KernelPrinter::printSlice(SliceOp op) {
   for (Value index : op.getIndices())
     indices.push_back(integer(index));
   Expr address = globalAddress(view, indices);
-  std::string base = StringRef(view.root).drop_front(2).str();
+  std::string base = StringRef(view.root).drop_front(paramsPrefix.size()).str();
   std::string name = nameFor(op, base + "_rows");
   statement(op, Twine(view.isWritten ? "" : "const ") + elementName(op.getResult().getType().getElementType()) +
                     " *const " + name + " = " + address.text + ";");

@@ -22,7 +22,7 @@ static const llvm::StringLiteral reservedWords[] = {
     "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile",
     "wchar_t", "while", "xor", "xor_eq", "main", "NULL", "signbit", "isnan", "isinf", "isfinite",
     // names that the generated source refers to
-    "p", "Params", "bf16", "f16", "shared_base", "shared_memory", "threadIdx", "blockIdx", "blockDim", "gridDim",
+    "params", "Params", "bf16", "f16", "shared_base", "shared_memory", "threadIdx", "blockIdx", "blockDim", "gridDim",
     "warpSize", "min", "max", "abs", "fabsf", "fmaf", "fmodf", "fmaxf", "fminf", "floorf", "ceilf", "truncf", "rintf",
     "roundf", "copysignf", "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "tanhf", "sinf", "cosf",
     "tanf", "sqrtf", "rsqrtf", "powf", "erff", "atanf", "atan2f", "sinhf", "coshf", "asinf", "acosf", "asinhf",
@@ -44,8 +44,7 @@ static constexpr llvm::StringLiteral declaredByCuda =
     "va_start y0 y0f y1 y1f yn ynf";
 
 bool isReservedGlobal(StringRef name) {
-  return isReserved(name) || isFunctionName(name) || llvm::is_contained(llvm::split(declaredByCuda, ' '), name) ||
-         name.starts_with("cuda");
+  return isReserved(name) || isFunctionName(name) || llvm::is_contained(llvm::split(declaredByCuda, ' '), name) || name.starts_with("cuda");
 }
 
 bool isReserved(StringRef name) {

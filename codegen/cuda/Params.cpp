@@ -103,21 +103,21 @@ void KernelPrinter::declareTensor(Names &member, StringRef key, StringRef wish, 
 Expr KernelPrinter::extentOf(StringRef axis) {
   if (const std::optional<TensorDimension> of = tensorDimension(axis)) {
     const std::string tensor = members[(tile::tensorPrefix + of->tensor).str()];
-    return natural(primitive("extent", {{"p." + tensor + "_extent[" + std::to_string(of->dim) + "]"}}));
+    return natural(primitive("extent", {{paramsPrefix.str() + tensor + "_extent[" + std::to_string(of->dim) + "]"}}));
   }
   auto member = members.find(axisKey(axis));
-  return natural({member == members.end() ? "1" : "p." + member->second});
+  return natural({member == members.end() ? "1" : paramsPrefix.str() + member->second});
 }
 
 Expr KernelPrinter::parameter(tile::ParamOp op) {
   StringRef name = op.getName();
   if (name == "seed" || name == "offset") {
-    std::string slot = "p." + name.str();
+    std::string slot = paramsPrefix.str() + name.str();
     return {slot + "_pointer ? *" + slot + "_pointer : " + slot, Conditional};
   }
   if (auto member = members.find(name.str()); member != members.end())
-    return {"p." + member->second};
-  return natural({("p." + name).str()}, op.getResult().getType().isInteger(32) && name != "q_offset");
+    return {paramsPrefix.str() + member->second};
+  return natural({(paramsPrefix.str() + name).str()}, op.getResult().getType().isInteger(32) && name != "q_offset");
 }
 
 /// Whether an op stores to the view or to a slice of the view.
@@ -139,7 +139,7 @@ bool KernelPrinter::writes(StringRef operand) {
 /// counts tiles (`by` is not 1).
 View KernelPrinter::parameterView(tile::ParamOp op) {
   View view;
-  std::string name = "p." + members[op.getName().str()];
+  std::string name = paramsPrefix.str() + members[op.getName().str()];
   view.pointer = view.root = name;
   int64_t rank = cast<ViewType>(op.getResult().getType()).getRank();
   for (int64_t i = 0; i < rank; ++i) {
@@ -156,7 +156,7 @@ View KernelPrinter::parameterView(tile::ParamOp op) {
     if (axis.isFixed())
       extent = std::to_string(axis.getSize());
     else if (axis.getBy() == 1 && member != members.end())
-      extent = "p." + member->second;
+      extent = paramsPrefix.str() + member->second;
   }
   // Tiled operands must have a last stride of 1, and the launch lays the workspace out densely.
   if (operand.isTiled() || (operand.getRole() == OperandRole::Workspace && !view.strides.empty()))

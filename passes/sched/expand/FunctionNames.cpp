@@ -42,7 +42,7 @@ static std::string computes(Value tile, StringRef otherwise) {
   return name.empty() ? otherwise.str() : ("compute_" + name).str();
 }
 
-static std::string nameOf(tile::ReduceOp op) {
+static std::string nameOfReduction(tile::ReduceOp op) {
   const bool alongColumns = op.getTile().getType().axis(1) == op.getAxis();
   const StringRef kind = op.getKind() == tile::Reduction::Max   ? "max"
                          : op.getKind() == tile::Reduction::Min ? "min"
@@ -50,7 +50,7 @@ static std::string nameOf(tile::ReduceOp op) {
   return ((alongColumns ? "row_" : "column_") + kind).str();
 }
 
-static std::string nameOf(Operation *op) {
+static std::string functionNameOf(Operation *op) {
   return TypeSwitch<Operation *, std::string>(op)
       .Case([](tile::SplatOp) { return "fill"; })
       .Case([](tile::MapOp map) {
@@ -58,7 +58,7 @@ static std::string nameOf(Operation *op) {
                : scalesRows(map) ? "scale_rows"
                                  : computes(map.getResult(), "compute_elements");
       })
-      .Case([](tile::ReduceOp reduce) { return nameOf(reduce); })
+      .Case([](tile::ReduceOp reduce) { return nameOfReduction(reduce); })
       .Case([](tile::CombineLanesOp) { return "combine_lanes"; })
       .Case([](tile::ConvertOp convert) {
         auto type = cast<TileType>(convert.getResult().getType());
@@ -77,7 +77,7 @@ static std::string nameOf(Operation *op) {
 }
 
 void KernelExpander::nameFunctions(Operation *op, Block *block, Operation *before) {
-  const std::string name = nameOf(op);
+  const std::string name = functionNameOf(op);
   if (name.empty() || block != builder.getInsertionBlock())
     return;
   auto mark = [&](scf::ForOp loop) { loop->setAttr(sched::functionAttr, builder.getStringAttr(name)); };

@@ -1,0 +1,149 @@
+//===- DerivedNames.cpp - Names of values that have none of their own --------===//
+//
+// A value that no pass named is called by its op and its operands:
+//
+//     %0 = arith.addi %tile, %c1                  tile_plus_1
+//     %1 = arith.cmpi slt, %0, %tiles_end         tile_plus_1_below_tiles_end
+//     %2 = arith.mulf %s, %scale                  s_times_scale
+//
+// Operands that stand in the expression count by their own ops, two levels deep. Names end where they would grow longer
+// than `longest`; "" then leaves the name to the type.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/cuda/KernelPrinter.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace attune::sched;
+
+namespace attune::codegen::cuda {
+
+static constexpr size_t longest = 32;
+
+/// `name` without the number that made it one of its scope.
+static StringRef withoutNumber(StringRef name) {
+  StringRef base = name.rtrim("0123456789");
+  if (base.size() == name.size())
+    return name;
+  base.consume_back("_");
+  return base.empty() ? name : base;
+}
+
+/// "a_JOIN_b"; of one operand with a name "a_JOIN" or "JOIN_b"; "" of none.
+static std::string joined(const std::string &a, llvm::StringRef join, const std::string &b) {
+  if (a.empty() && b.empty())
+    return "";
+  return (a.empty() ? "" : a + "_") + join.str() + (b.empty() ? "" : "_" + b);
+}
+
+static StringRef wordOf(arith::CmpIPredicate predicate) {
+  switch (predicate) {
+  case arith::CmpIPredicate::eq:
+    return "is";
+  case arith::CmpIPredicate::ne:
+    return "is_not";
+  case arith::CmpIPredicate::slt:
+  case arith::CmpIPredicate::ult:
+    return "below";
+  case arith::CmpIPredicate::sle:
+  case arith::CmpIPredicate::ule:
+    return "up_to";
+  case arith::CmpIPredicate::sgt:
+  case arith::CmpIPredicate::ugt:
+    return "above";
+  default:
+    return "from";
+  }
+}
+
+std::string KernelPrinter::wordFor(Value value, int depth) {
+  if (auto constant = value.getDefiningOp<arith::ConstantOp>()) {
+    auto number = dyn_cast<IntegerAttr>(constant.getValue());
+    if (!number || number.getType().isInteger(1))
+      return "";
+    const int64_t digits = number.getInt();
+    return digits < 0 ? "minus_" + std::to_string(-digits) : std::to_string(digits);
+  }
+  if (auto known = values.find(value); known != values.end()) {
+    StringRef text = known->second.text;
+    text.consume_front(paramsPrefix);
+    if (!text.empty() && !llvm::isDigit(text[0]) &&
+        llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; }))
+      return withoutNumber(text).str();
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return "";
+  if (auto name = op->getAttrOfType<StringAttr>(tile::nameAttr))
+    return name.str();
+  return depth > 0 ? derivedName(op, depth - 1) : "";
+}
+
+std::string KernelPrinter::derivedName(Operation *op, int depth) {
+  auto word = [&](unsigned i) { return wordFor(op->getOperand(i), depth); };
+  auto two = [&](StringRef join) { return joined(word(0), join, word(1)); };
+  auto one = [&](StringRef prefix) {
+    std::string of = word(0);
+    return of.empty() ? of : prefix.str() + of;
+  };
+  std::string name =
+      llvm::TypeSwitch<Operation *, std::string>(op)
+          .Case<arith::AddIOp, arith::AddFOp>([&](auto) { return two("plus"); })
+          .Case<arith::SubIOp, arith::SubFOp>([&](auto) { return two("minus"); })
+          .Case<arith::MulIOp, arith::MulFOp>([&](auto) { return two("times"); })
+          .Case<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
+                arith::DivFOp>([&](auto) { return two("over"); })
+          .Case<arith::RemSIOp, arith::RemUIOp, arith::RemFOp>([&](auto) { return two("mod"); })
+          .Case<arith::MaxSIOp, arith::MaxUIOp, arith::MaxNumFOp, arith::MaximumFOp>(
+              [&](auto) { return joined("max", word(0), word(1)); })
+          .Case<arith::MinSIOp, arith::MinUIOp, arith::MinNumFOp, arith::MinimumFOp>(
+              [&](auto) { return joined("min", word(0), word(1)); })
+          .Case<arith::AndIOp>([&](auto) { return two("and"); })
+          .Case<arith::OrIOp>([&](auto) { return two("or"); })
+          .Case<arith::XOrIOp>([&](auto) {
+            return op->getResult(0).getType().isInteger(1) && op->getOperand(1).getDefiningOp<arith::ConstantOp>()
+                       ? one("not_")
+                       : two("xor");
+          })
+          .Case<arith::ShLIOp>([&](auto) { return two("shl"); })
+          .Case<arith::ShRUIOp, arith::ShRSIOp>([&](auto) { return two("shr"); })
+          .Case([&](arith::CmpIOp compare) { return two(wordOf(compare.getPredicate())); })
+          .Case([&](arith::CmpFOp compare) {
+            using enum arith::CmpFPredicate;
+            const arith::CmpFPredicate by = compare.getPredicate();
+            return two(by == OEQ || by == UEQ   ? "is"
+                       : by == UNE || by == ONE ? "is_not"
+                       : by == OLT || by == ULT ? "below"
+                       : by == OLE || by == ULE ? "up_to"
+                       : by == OGT || by == UGT ? "above"
+                                                : "from");
+          })
+          .Case([&](arith::SelectOp) { return joined(word(1), "or", word(2)); })
+          .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::SIToFPOp, arith::UIToFPOp, arith::FPToSIOp,
+                arith::BitcastOp, NonnegativeOp, OpaqueOp, AfterOp>([&](auto) { return word(0); })
+          .Case<arith::NegFOp>([&](auto) { return one("minus_"); })
+          .Case<math::FmaOp>([&](auto) { return joined(joined(word(0), "times", word(1)), "plus", word(2)); })
+          .Case([&](GetOp get) {
+            std::string of = withoutNumber(buffers.lookup(get.getBuffer())).str();
+            return of.empty() ? of : of + "_value";
+          })
+          .Case<ShuffleOp, ShuffleXorOp>([&](auto) { return one("other_lane_"); })
+          .Case([&](LoadSharedOp load) { return withoutNumber(buffers.lookup(load.getShared())).str() + "_value"; })
+          .Case([&](BallotOp) { return one("lanes_with_"); })
+          .Case([&](AnyLaneOp) { return one("any_"); })
+          .Case([&](PackOp) { return joined(word(0), "and", word(1)); })
+          .Case([&](UnpackOp) { return one("unpacked_"); })
+          .Case([&](TestBitOp) { return one("bit_of_"); })
+          .Default([&](Operation *) {
+            return isa<math::MathDialect>(op->getDialect()) && op->getNumOperands() == 1
+                       ? one((op->getName().stripDialect() + "_").str())
+                       : std::string();
+          });
+  return name.size() > longest || (!name.empty() && llvm::isDigit(name[0])) ? "" : name;
+}
+
+} // namespace attune::codegen::cuda
