@@ -1,9 +1,9 @@
 /*===- Launcher.c - Checks, packs and launches an exported kernel -----------===*/
 /*
- * C99 and C++17, for every exported kernel: driver/Export.cpp puts it between the header's #include and the tables of
- * one kernel. It does what runtime/Launch.cpp and runtime/Kernel.cpp do, on the same facts, with the same texts;
- * tests/export compares the two byte for byte. Names that end in _args, _defaults, _contiguous, _workspace_bytes,
- * _load, _launch or _error are the header's.
+ * Part of the source of every exported kernel, valid C99 and C++17: driver/Export.cpp inserts this file between the
+ * header's #include and the tables of one kernel. The file implements the same checks, error texts and parameters as
+ * runtime/Launch.cpp and runtime/Kernel.cpp; tests/export compares both byte for byte. Names that end in _args,
+ * _defaults, _contiguous, _workspace_bytes, _load, _launch or _error belong to the header.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -28,15 +28,15 @@ static const int64_t most_int32 = 2147483647;
 static const int64_t most_count = (int64_t)1 << 56;
 
 /*===----------------------------------------------------------------------===*/
-/* What the tables say                                                        */
+/* Tables of a kernel                                                         */
 /*===----------------------------------------------------------------------===*/
 
-/* constant + the sums of coordinates[i] * (b, h, q, k)[i] and of extents[i] * (B, H, Sq, Sk)[i] */
+/* An index: constant + the sum of coordinates[i] * (b, h, q, k)[i] + the sum of extents[i] * (B, H, Sq, Sk)[i] */
 typedef struct {
   int64_t constant, coordinates[4], extents[4];
 } linear_index;
 
-/* What the kernel reads along dimension `dim` where all guards are at least 0. */
+/* The index along dimension `dim` at which the kernel reads a captured tensor, where all guards are at least 0. */
 typedef struct {
   int dim;
   linear_index index;
@@ -48,27 +48,27 @@ typedef struct {
 
 /* An extent that all operands of a launch share. */
 typedef struct {
-  const char *member; /* of the header's arguments */
-  const char *noun;   /* "length" */
+  const char *member; /* of the header's struct of arguments */
+  const char *noun;   /* in messages: "length" */
   int64_t most;
-  const char *remedy; /* for a greater one */
+  const char *remedy; /* for an extent above `most` */
 } axis_table;
 
-/* An axis of an operand, of a grid or of a tensor in the workspace: tiles of `by`. */
+/* The number of indices along an axis of an operand, a grid or a workspace tensor: ceil(extent / by). */
 typedef struct {
-  int axis;           /* the launch's extent that it has, or -1 */
-  int tensor, dim;    /* the captured tensor whose extent it has, or -1 */
-  int64_t size, by;   /* size where it has neither */
+  int axis;           /* the extent is extents[axis] of the launch, or -1 */
+  int tensor, dim;    /* the extent is dimension `dim` of this captured tensor, or -1 */
+  int64_t size, by;   /* `size` is the extent if `axis` and `tensor` are -1 */
   const char *extent; /* in messages: "Sq" */
 } count_table;
 
 /* One dimension of an operand. */
 typedef struct {
   count_table count;
-  const char *stride; /* what its stride is called: "row" */
+  const char *stride; /* name of the stride in messages: "row" */
 } dimension_table;
 
-/* One that is tiled has 1 as its last stride; its address and other strides are multiples of 16 bytes. */
+/* A tiled operand has a last stride of 1, and its address and other strides are multiples of 16 bytes. */
 typedef struct {
   const char *name;
   int element_bytes, is_written, is_optional, is_tiled, rank;
@@ -81,27 +81,27 @@ typedef struct {
   const index_table *indices;
 } tensor_table;
 
-/* TMA's view of a tensor; `type` and `swizzle` are enumerators of cuda.h. */
+/* A tensor map of TMA; `type` and `swizzle` are enumerators of cuda.h. */
 enum { map_of_operand, map_of_captured, map_of_workspace, map_of_gradient };
 typedef struct {
-  int of, index; /* of operands, captured tensors or tensors in the workspace */
+  int of, index; /* kind of tensor, and its index among operands, captured tensors or workspace tensors */
   int type, rows, columns, swizzle;
 } map_table;
 
-/* A tensor that lies in the workspace, dense. */
+/* A dense tensor in the workspace. */
 typedef struct {
   const char *name;
   int element_bytes, rank;
   const count_table *dimensions;
 } workspace_table;
 
-/* An extent that is at least 1, and at most another one. */
+/* The condition that the extent of `axis` is at least 1 and at most the extent of `most`. */
 typedef struct {
   count_table axis, most;
 } bound_table;
 
-/* A kernel, in the order in which a launch starts them. Where all of its bounds hold it is left out, and where a map of a
- * captured tensor that it reads by cannot be made another starts in its place. */
+/* One kernel of a launch; entries are in launch order. If all bounds hold, the launch skips the kernel. If a tensor map
+ * of a captured tensor that the kernel needs cannot be made, the launch starts a fallback kernel instead. */
 typedef struct {
   const char *name;
   int grid_count;
@@ -111,7 +111,7 @@ typedef struct {
   int persistent, claims_work, is_dependent, is_preparation;
   int bound_count;
   const bound_table *bounds;
-  int32_t reads_maps, fallback_of_maps; /* bits of its own maps of captured tensors, and of the other's */
+  int32_t reads_maps, fallback_of_maps; /* bits of optional maps: needed; of the kernel it replaces */
 } entry_table;
 
 /* One cubin. */
@@ -127,7 +127,7 @@ typedef struct {
   const workspace_table *workspaces;
   int map_count;
   const map_table *maps;
-  int pattern, pattern_rows, pattern_columns; /* a captured tensor, or -1 */
+  int pattern, pattern_rows, pattern_columns; /* the block pattern's captured tensor, or -1 */
 } image_table;
 
 typedef struct {
@@ -135,17 +135,17 @@ typedef struct {
   int has_dropout;
   int axis_count;
   const axis_table *axes;
-  int batch, heads, kv_heads, query_length, key_length; /* the axes in which expressions count, or -1 */
+  int batch, heads, kv_heads, query_length, key_length; /* axes B, H, Hkv, Sq, Sk of expressions, or -1 */
   int operand_count;
   const operand_table *operands;
   int scalar_count, tensor_count;
   const tensor_table *tensors;
   int image_count;
-  const image_table *images; /* the most specific first */
+  const image_table *images; /* the most specific architecture first */
 } kernel_table;
 
 /*===----------------------------------------------------------------------===*/
-/* What a launch gets                                                         */
+/* Arguments of a launch                                                      */
 /*===----------------------------------------------------------------------===*/
 
 typedef struct {
@@ -153,27 +153,27 @@ typedef struct {
   int64_t shape[most_rank], strides[most_rank];
 } tensor_view;
 
-/* The header's arguments, the same for all kernels. */
+/* The arguments of a launch, in a form that is the same for all kernels. */
 typedef struct {
-  const int64_t *extents;      /* of the axes */
-  const tensor_view *operands; /* of shape 0 where one is left out */
+  const int64_t *extents;      /* one for each axis */
+  const tensor_view *operands; /* an operand that is left out has shape 0 */
   float dropout;
   uint64_t seed, offset;
   const uint64_t *seed_pointer, *offset_pointer;
   int32_t q_offset;
-  const uint64_t *scalars; /* slots */
+  const uint64_t *scalars; /* 8-byte slots of attune/LaunchParams.h */
   const tensor_view *tensors;
   void *workspace;
   size_t workspace_bytes;
   void *stream;
 } problem;
 
-/* The extents in which expressions count; 1 where no operand has the axis. */
+/* B, H, Hkv, Sq and Sk of expressions; 1 where no operand has the axis. */
 typedef struct {
   int64_t batch, heads, kv_heads, query_length, key_length;
 } launch_sizes;
 
-/* attune/LaunchParams.h */
+/* LaunchParams of attune/LaunchParams.h */
 typedef struct {
   uint64_t seed, offset;
   const uint64_t *seed_pointer, *offset_pointer;
@@ -188,7 +188,7 @@ typedef struct {
   unsigned char bytes[most_packed_bytes] __attribute__((aligned(64)));
   launch_params params;
   launch_sizes sizes;
-  int64_t blocks[most_kernels]; /* of each entry */
+  int64_t blocks[most_kernels]; /* tiles of work of each entry */
 } packed_problem;
 
 /*===----------------------------------------------------------------------===*/
@@ -213,7 +213,7 @@ typedef long long print_int;
 
 static int64_t divided_up(int64_t count, int64_t size) { return count / size + (count % size != 0); }
 
-/* The extent of an axis before it is counted in tiles. */
+/* The extent of an axis in elements, not in tiles. */
 static int64_t extent_of(const count_table *axis, const int64_t *extents, const tensor_view *tensors) {
   return axis->axis >= 0     ? extents[axis->axis]
          : axis->tensor >= 0 ? tensors[axis->tensor].shape[axis->dim]
@@ -230,8 +230,8 @@ static void dense_strides(int rank, const int64_t *shape, int64_t *strides) {
   }
 }
 
-/* Those of an operand that the header has: all but the last one of a tiled operand. An operand in the shape of a
- * captured tensor keeps its strides, as that shape is not known yet. */
+/* Dense strides of an operand, without the last stride of a tiled operand, which the header's arguments do not contain.
+ * The gradient of a captured tensor keeps its strides, because the tensor's shape is not known yet. */
 static void dense_operand(const operand_table *table, const int64_t *extents, int64_t *strides) {
   int64_t shape[most_rank] = {0}, all[most_rank] = {0};
   int i;
@@ -249,8 +249,8 @@ static int is_left_out(const operand_table *table, const tensor_view *operand) {
   return table->is_optional && !operand->data;
 }
 
-/* Completes views of shape 0 that have the header's address and strides. What is left out stays so: as dimensions of
- * fewer than two elements, its strides are packed as 0. */
+/* Adds the shapes to operands, of which the header's arguments contain only addresses and strides. An operand that is
+ * left out keeps shape 0; its strides are packed as 0. */
 static void complete_operands(const kernel_table *kernel, const int64_t *extents, const tensor_view *tensors,
                               tensor_view *operands) {
   int n, i;
@@ -282,7 +282,7 @@ static const char *shape_text(const tensor_view *tensor, int rank, char *to, siz
   return to;
 }
 
-/* Alignment of address and strides to 16 bytes. */
+/* Checks the alignment of address and strides to 16 bytes. */
 static int check_tiled(const operand_table *table, const tensor_view *operand) {
   const int64_t elements = tile_alignment / table->element_bytes;
   int i;
@@ -302,7 +302,7 @@ static int check_tiled(const operand_table *table, const tensor_view *operand) {
   return result_ok;
 }
 
-/* What is written must not have one element twice. */
+/* Checks that no two elements of an output share memory: stride 0 is an error. */
 static int check_output(const operand_table *table, const tensor_view *operand) {
   int i;
   for (i = 0; i < table->rank; ++i)
@@ -345,7 +345,7 @@ static int check_signs(const kernel_table *kernel, const problem *p) {
   return result_ok;
 }
 
-/* The first operand of the launch that has an axis, one by one. */
+/* The name of the first operand that has the axis in elements, not in tiles. */
 static const char *first_with(const kernel_table *kernel, const problem *p, int axis) {
   int n, i;
   for (n = 0; n < kernel->operand_count; ++n)
@@ -390,7 +390,7 @@ static launch_sizes sizes_of(const kernel_table *kernel, const int64_t *extents)
   return sizes;
 }
 
-/* The operands' own checks, then those of the extents. */
+/* Checks each operand, then the extents. */
 static int check_operands(const kernel_table *kernel, const problem *p, const launch_sizes *sizes) {
   int code = check_signs(kernel, p), n;
   for (n = 0; n < kernel->operand_count && code == result_ok; ++n)
@@ -400,7 +400,7 @@ static int check_operands(const kernel_table *kernel, const problem *p, const la
 }
 
 /*===----------------------------------------------------------------------===*/
-/* What is passed beside tensors and scalars                                  */
+/* Launch values other than tensors and scalars                               */
 /*===----------------------------------------------------------------------===*/
 
 static int pack_launch_values(const kernel_table *kernel, const problem *p, const launch_sizes *sizes,
@@ -485,7 +485,7 @@ static int check_pattern(const image_table *image, const tensor_table *table, co
 /* Indices of captured tensors                                                */
 /*===----------------------------------------------------------------------===*/
 
-/* The elements (b, h, q, k) of a launch, ends included, with the q offset in q; and B, H, Sq, Sk. */
+/* The ranges of (b, h, q, k) in a launch, both ends included, q with the q offset; and the extents B, H, Sq, Sk. */
 typedef struct {
   int64_t low[4], high[4], extents[4];
 } element_box;
@@ -506,8 +506,8 @@ static int passes_guards(const index_table *table, const element_box *box, const
   return 1;
 }
 
-/* Whether an element at which the index is greatest, or least, is surely evaluated: a corner, or from it the element
- * where a guard begins to hold. */
+/* Whether an element with the greatest (or least) index is certainly evaluated. Checked are the corners of the box, and
+ * from each corner the nearest element at which a guard holds. */
 static int is_reached(const index_table *table, const element_box *box, int greatest) {
   const int64_t *factors = table->index.coordinates;
   unsigned corner;
@@ -540,7 +540,7 @@ static int is_reached(const index_table *table, const element_box *box, int grea
   return 0;
 }
 
-/* " for Sq 256 and Sk 256": what the greatest, or least, value of the index depends on. */
+/* The extents that the greatest (or least) value of the index depends on: " for Sq 256 and Sk 256". */
 static const char *depends_on(const linear_index *index, const element_box *box, int greatest, char *to, size_t size) {
   static const char *const names[] = {"B", "H", "Sq", "Sk"};
   int i, used = 0;
@@ -554,7 +554,7 @@ static const char *depends_on(const linear_index *index, const element_box *box,
   return to;
 }
 
-/* ", but Sk is 256", ", which reaches 510 for Sq 256 and Sk 256", or nothing for a constant. */
+/* The reason in an error text: ", but Sk is 256", ", which reaches 510 for Sq 256 and Sk 256", or "" for a constant. */
 static const char *why_greatest(const index_table *table, const element_box *box, int64_t greatest, char *to,
                                 size_t size) {
   static const char *const names[] = {"B", "H", "Sq", "Sk"};
@@ -577,7 +577,7 @@ static const char *why_greatest(const index_table *table, const element_box *box
 
 static int index_outside(const tensor_table *tensor, int64_t extent, const index_table *table, const element_box *box,
                          int64_t least, int64_t greatest) {
-  const int may_clamp = table->element[0] != 0; /* else each element has a gradient of its own */
+  const int may_clamp = table->element[0] != 0; /* else each element has its own gradient */
   char why[256];
   if (!may_clamp && greatest >= extent && is_reached(table, box, 1))
     return fail(result_invalid,
@@ -626,7 +626,7 @@ static int check_indices(const tensor_table *table, const tensor_view *tensor, c
       least += factor * (factor < 0 ? box.high[i] : box.low[i]) + sizes;
       greatest += factor * (factor < 0 ? box.low[i] : box.high[i]) + sizes;
     }
-    /* An int32 that wraps is another index than the formula's. */
+    /* If the int32 index overflows, the kernel reads at another index, about which nothing is known here. */
     if ((least >= 0 && greatest < extent) || least < -most_int32 - 1 || greatest > most_int32 ||
         (index->broadcast && extent == 1))
       continue;
@@ -645,7 +645,7 @@ static int64_t product_at_most(int64_t a, int64_t b) {
   return a == 0 || b == 0 ? 0 : a > most_count / b ? most_count : a * b;
 }
 
-/* How many tiles an axis has. */
+/* The number of tiles of an axis. */
 static int64_t count_of(const count_table *axis, const problem *p) {
   const int64_t extent = extent_of(axis, p->extents, p->tensors);
   return extent > 0 ? divided_up(extent, axis->by) : 0;
@@ -653,7 +653,7 @@ static int64_t count_of(const count_table *axis, const problem *p) {
 
 typedef struct {
   int64_t extents[most_axes], strides[most_axes];
-  size_t bytes; /* to the next multiple of 16 */
+  size_t bytes; /* rounded up to a multiple of 16 */
 } placed_tensor;
 
 static placed_tensor place_tensor(const workspace_table *table, const problem *p) {
@@ -671,7 +671,7 @@ static placed_tensor place_tensor(const workspace_table *table, const problem *p
   return placed;
 }
 
-/* Bytes of the first `count` tensors of the workspace. */
+/* The bytes that the first `count` tensors of the workspace take. */
 static size_t workspace_before(const image_table *image, int count, const problem *p) {
   size_t bytes = 0;
   int i;
@@ -719,28 +719,28 @@ static int check_workspace(const problem *p, size_t needed) {
 /* Tensor maps                                                                */
 /*===----------------------------------------------------------------------===*/
 
-/* What TMA is told: the inmost dimension first, strides in bytes. */
+/* The description of a tensor for TMA: innermost dimension first, strides in bytes. */
 typedef struct {
   const void *address;
   uint64_t dimensions[4], strides[3];
 } map_view;
 
-/* The stride of a dimension of one element is 0, whatever stands there. */
+/* The stride as kernels receive it: 0 for a dimension of one element, whose stride is meaningless. */
 static int64_t packed_stride(const tensor_view *tensor, int dim) {
   return tensor->shape[dim] > 1 ? tensor->strides[dim] : 0;
 }
 
-/* What a map is of, as the launch has it. */
+/* The tensor that a tensor map describes. */
 typedef struct {
   tensor_view view;
   int rank;
   int64_t element_bytes;
 } mapped_tensor;
 
-/* Whether a launch may do without: of a captured tensor and its gradient any strides are allowed. */
+/* Whether a launch may run without the map: captured tensors and their gradients may have any strides. */
 static int is_optional_map(const map_table *map) { return map->of == map_of_captured || map->of == map_of_gradient; }
 
-/* Whether its boxes hold what its elements do at all queries and keys of the launch. */
+/* Whether TMA can address the tensor, and each query and key of the launch has an element of its own. */
 static int is_mapped(const mapped_tensor *mapped, const launch_sizes *sizes, int64_t q_offset) {
   const int64_t greatest = ((int64_t)1 << 40) - 1, bytes = mapped->element_bytes;
   const tensor_view *tensor = &mapped->view;
@@ -758,7 +758,7 @@ static int is_mapped(const mapped_tensor *mapped, const launch_sizes *sizes, int
   return 1;
 }
 
-/* A tensor of the workspace, as the launch places it. */
+/* The view of a workspace tensor at its place in the workspace. */
 static tensor_view placed_view(const image_table *image, int index, const problem *p) {
   const size_t bytes = sizeof(int64_t) * (size_t)image->workspaces[index].rank;
   const placed_tensor placed = place_tensor(&image->workspaces[index], p);
@@ -805,7 +805,7 @@ static map_view view_of(const kernel_table *kernel, const image_table *image, co
   view.address = tensor->data;
   for (i = 0; i < rank; ++i)
     view.dimensions[i] = (uint64_t)(tensor->shape[rank - 1 - i] > 1 ? tensor->shape[rank - 1 - i] : 1);
-  /* The stride of a dimension of one element is never used, but must be valid. */
+  /* The stride of a dimension of one element is never used, but cuTensorMapEncodeTiled requires a valid value. */
   for (i = 0; i < 3; ++i)
     view.strides[i] = view.dimensions[i + 1] == 1 ? ((uint64_t)bytes * view.dimensions[0] + 15) / 16 * 16
                                                   : (uint64_t)(bytes * packed_stride(tensor, rank - 2 - i));
@@ -821,7 +821,7 @@ static unsigned char *put(unsigned char *to, const void *from, size_t bytes) {
   return to + bytes;
 }
 
-/* Address, strides and extents. */
+/* Packs address, strides and extents. */
 static unsigned char *put_tensor(unsigned char *to, const tensor_view *tensor, int rank) {
   int dim;
   to = put(to, &tensor->data, 8);
@@ -849,7 +849,7 @@ static int pack_tensors(const kernel_table *kernel, const image_table *image, co
   return result_ok;
 }
 
-/* A kernel numbers the tiles of queries and keys that it counts a mask in by 32 bits. */
+/* The bounds kernel that counts a mask's visible elements in each tile numbers the tiles by 32 bits. */
 static int check_counted_tiles(const workspace_table *table, const placed_tensor *placed) {
   double tiles = 1;
   int dim, counted = 0;
@@ -865,7 +865,7 @@ static int check_counted_tiles(const workspace_table *table, const placed_tensor
               tiles, (double)most_int32);
 }
 
-/* What lies in the workspace, behind the operands. */
+/* Packs the workspace tensors, which follow the operands in the parameters. */
 static int pack_workspace(const image_table *image, const problem *p, unsigned char *cursor) {
   size_t at = 0;
   int i, code;
@@ -936,7 +936,7 @@ static int count_blocks(const entry_table *entry, const problem *p, int64_t *cou
   return too_many ? too_many_blocks(entry, p) : result_ok;
 }
 
-/* Whether a launch with these maps has a kernel for every captured tensor. */
+/* Checks that every kernel whose maps cannot be made has a fallback kernel. */
 static int check_mapped(const kernel_table *kernel, const image_table *image, int32_t mapped) {
   int i, n, map;
   for (i = 0; i < image->entry_count; ++i) {
@@ -956,7 +956,7 @@ static int check_mapped(const kernel_table *kernel, const image_table *image, in
   return result_ok;
 }
 
-/* All checks, and everything but the tensor maps. */
+/* Runs all checks and packs all parameters except for the tensor maps. */
 static int pack_problem(const kernel_table *kernel, const image_table *image, const problem *p,
                         packed_problem *packed) {
   unsigned char *cursor = packed->bytes + sizeof(launch_params), *workspaces;
@@ -1021,7 +1021,7 @@ enum {
   captures_programmatic_launches = 12030
 };
 
-/* Types are those of cuda.h with handles as void *. */
+/* Functions of cuda.h, with handles as void *. */
 typedef struct {
   int version;
   int (*cuInit)(unsigned);
@@ -1053,7 +1053,7 @@ typedef struct loaded_module {
   struct loaded_module *next;
 } loaded_module;
 
-/* The lock guards all of these; what they point to stays until the end. */
+/* The lock guards these pointers; the objects that they point to are never freed. */
 static pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
 static const driver_table *opened_driver = NULL;
 static loaded_module *loaded_modules = NULL;
@@ -1194,7 +1194,7 @@ static int load_functions(const kernel_table *kernel, const driver_table *driver
   return result_ok;
 }
 
-/* Loading may synchronise, which a stream under capture forbids other than in relaxed mode. */
+/* Loads the module. Loading may synchronise, which is allowed during stream capture only in relaxed mode. */
 static int load_module(const kernel_table *kernel, const driver_table *driver, void *context,
                        const loaded_module **found) {
   const image_table *image = NULL;
@@ -1261,7 +1261,7 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
     if (packed->params.mapped & bit) {
       const map_view view = view_of(kernel, image, map, p);
       const uint32_t box[] = {(uint32_t)map->columns, (uint32_t)map->rows, 1, 1};
-      /* Rows that start within a sector of 32 bytes are brought in more pieces, and promoted pieces overlap. */
+      /* Rows that do not begin at a sector of 32 bytes take more requests, which would overlap if promoted. */
       const int promotion = view.strides[0] % 32 ? no_promotion : promote_to_256_bytes;
       const int code = driver->cuTensorMapEncodeTiled(out, map->type, 4, view.address, view.dimensions, view.strides,
                                                       box, steps, 0, map->swizzle, promotion, 0);
@@ -1287,13 +1287,13 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
   return result_ok;
 }
 
-/* A block for each tile where there are as many multiprocessors, else one for each of them; without claims at least two
- * tiles a block. */
+/* As persistentBlocks of attune/LaunchParams.h: one block for each tile if there are enough multiprocessors, else one
+ * block for each multiprocessor. If blocks do not claim tiles, all blocks but the last have at least two tiles. */
 static int64_t persistent_blocks(int64_t tiles, int64_t multiprocessors, int claims) {
   return tiles <= multiprocessors ? tiles : tiles < 2 * multiprocessors && !claims ? (tiles + 1) / 2 : multiprocessors;
 }
 
-/* Whether a launch with these maps starts a kernel. */
+/* Whether a launch that could make the maps `mapped` starts the kernel. */
 static int is_started(const entry_table *entry, int32_t mapped) {
   return !(entry->reads_maps & ~mapped) && (!entry->fallback_of_maps || entry->fallback_of_maps & ~mapped);
 }
@@ -1305,7 +1305,7 @@ static int enqueue(const kernel_table *kernel, const loaded_module *loaded, int 
   const int64_t tiles = packed->blocks[number],
                 blocks =
                     entry->persistent ? persistent_blocks(tiles, loaded->multiprocessors, entry->claims_work) : tiles;
-  /* Behind another launch's kernel it has to wait for its end. */
+  /* The first kernel of a launch follows a kernel of another launch, and must wait for that kernel's end. */
   const int is_dependent = entry->is_dependent && *follows_own;
   char what[256];
   int code;
@@ -1349,7 +1349,7 @@ static int check_and_enqueue(const kernel_table *kernel, const problem *p) {
   if (code != result_ok || !has_work(loaded->image, &packed))
     return code;
   code = fill_maps(kernel, loaded->image, driver, p, &packed);
-  /* What fill_maps finds is a parameter, too. */
+  /* fill_maps has changed params.mapped, so params are packed after the call. */
   memcpy(packed.bytes, &packed.params, sizeof packed.params);
   for (i = 0; i < loaded->image->entry_count && code == result_ok; ++i)
     code = enqueue(kernel, loaded, i, driver, p->stream, &packed, &follows_own);
