@@ -1,13 +1,13 @@
-//===- DerivedNames.cpp - Names of values that have none of their own --------===//
+//===- DerivedNames.cpp - Variable names derived from ops and operands -------===//
 //
-// A value that no pass named is called by its op and its operands:
+// A value that no pass has named gets a variable name from its op and its operands:
 //
 //     %0 = arith.addi %tile, %c1                  tile_plus_1
 //     %1 = arith.cmpi slt, %0, %tiles_end         tile_plus_1_below_tiles_end
 //     %2 = arith.mulf %s, %scale                  s_times_scale
 //
-// Operands that stand in the expression count by their own ops, two levels deep. Names end where they would grow longer
-// than `longest`; "" then leaves the name to the type.
+// An operand without a variable, because it is inlined, contributes the name derived from its own op, up to two levels
+// deep. A name longer than `longest` is dropped (""); the variable is then named after its type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ namespace attune::codegen::cuda {
 
 static constexpr size_t longest = 32;
 
-/// `name` without the number that made it one of its scope.
+/// `name` without the number that made it unique in its scope.
 static StringRef withoutNumber(StringRef name) {
   StringRef base = name.rtrim("0123456789");
   if (base.size() == name.size())
@@ -33,7 +33,7 @@ static StringRef withoutNumber(StringRef name) {
   return base.empty() ? name : base;
 }
 
-/// "a_JOIN_b"; of one operand with a name "a_JOIN" or "JOIN_b"; "" of none.
+/// "a_JOIN_b"; "a_JOIN" or "JOIN_b" if the other operand has no name; "" if neither operand has a name.
 static std::string joined(const std::string &a, llvm::StringRef join, const std::string &b) {
   if (a.empty() && b.empty())
     return "";

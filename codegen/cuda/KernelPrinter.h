@@ -10,7 +10,7 @@
 //     Rings.cpp           full and empty barriers
 //     Warps.cpp           barriers, shuffles, votes and messages
 //     Fragments.cpp       register fragments and matrix instructions
-//     DerivedNames.cpp    names of values that have none
+//     DerivedNames.cpp    names of values that no pass has named
 //     DeviceFunctions.cpp loops that are printed as device functions
 //     ControlFlow.cpp     roles, loops, branches
 //     WorkLoops.cpp       loops over tiles of work
@@ -39,7 +39,7 @@
 
 namespace attune::codegen::cuda {
 
-/// The kernel's parameter, of type Params, and what its members begin with.
+/// The name of the kernel's parameter, which has type Params, and the prefix of accesses to its members.
 inline constexpr llvm::StringLiteral paramsName = "params", paramsPrefix = "params.";
 
 /// A tensor in global memory: address, strides and extents as C++ expressions.
@@ -234,8 +234,9 @@ private:
   Expr primitive(StringRef name, const Twine &templateArguments, ArrayRef<Expr> arguments);
 
   // Names and lines.
-  /// What a value without a name is called by its op and its operands, such as tile_plus_1; "" where that says little.
+  /// A name for the result of `op` from the op and its operands, such as tile_plus_1; "" if no short name results.
   std::string derivedName(Operation *op, int depth);
+  /// The part that an operand contributes to a derived name: a number, the name of its variable, or a derived name.
   std::string wordFor(Value value, int depth);
   std::string nameFor(Operation *op, StringRef fallback);
   std::string nameFor(Operation *op, unsigned i, StringRef fallback);

@@ -24,8 +24,9 @@
 //
 // Names. `tile.name` (tile::nameAttr) names an op's result, an `scf.for`'s index, a `sched.philox` result;
 // `tile.names` (tile::namesAttr), an array of strings, names the arguments of `sched.for_work` and `sched.for_tiles`
-// and the results of `sched.split_tf32`. A number makes repeated names unique. Results without a name are called x
-// (float), n (integer), bits (unsigned) or flag (bool). `tile.comment` on any op becomes a comment line above the op.
+// and the results of `sched.split_tf32`. A number makes repeated names unique. A result without a name gets a name from
+// its op and operands (tile_plus_1), or if that is too long: term (float), number (integer), word (unsigned) or
+// condition (bool). `tile.comment` on any op becomes a comment line above the op.
 //
 // Source lines. If an op has a location in the user's source (not in `.mlir` text), `// file.cpp:12` follows its
 // statement. Of consecutive statements with the same source line, only the first is followed by it.

@@ -1,11 +1,12 @@
 //===- BoundArithmetic.cpp - Mark integer arithmetic that cannot overflow ----===//
 //
-// Ranges follow from what a launch guarantees (extents of axes, threads of a block) and from the bounds of loops:
+// The pass computes ranges of integers from the limits of a launch (extents of axes, threads of a block) and from the
+// bounds of loops. An i32 op whose exact result fits 32 bits is marked `nsw`:
 //
-//     %k0 = arith.muli %tile, %c64     tile in [0, 2^24)      overflow<nsw>: at most 2^30
+//     %k0 = arith.muli %tile, %c64     tile in [0, 2^24)      overflow<nsw>: below 2^30
 //     %y  = arith.addi %x, %seed       seed is any integer    stays as it is: the sum may wrap around
 //
-// The CUDA printer prints marked arithmetic as signed `+`, `-` and `*`, and the rest by functions that wrap around.
+// The CUDA printer prints marked ops as signed `+`, `-` and `*`, and all others as calls of wrapping functions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,7 +51,7 @@ public:
   Range of(Value value) {
     if (auto known = ranges.find(value); known != ranges.end())
       return known->second;
-    ranges[value] = int32Range; // of a value that follows from itself
+    ranges[value] = int32Range; // ends the recursion for a value that depends on itself through a loop
     const Range range = compute(value);
     return ranges[value] = range.within(int32Range) ? range : int32Range;
   }
@@ -76,7 +77,7 @@ private:
           return Range{number, number};
         })
         .Case([&](tile::AxisExtentOp extent) {
-          // A launch checks the extents of axes that tiles run along.
+          // A launch rejects extents above maxExtent of axes that are cut into tiles.
           return Range{0, tiledAxes.contains(extent.getAxis()) ? maxExtent : int32Range.hi};
         })
         .Case<sched::ThreadIdOp, sched::ReadThreadIdOp>([](auto) { return Range{0, mostThreads - 1}; })
@@ -117,7 +118,7 @@ private:
     return {a.lo < 0 ? a.lo : a.lo / b.hi, a.hi < 0 ? 0 : a.hi / b.lo};
   }
 
-  /// The counter of a loop is at least its first value, and below its bound.
+  /// The range of a block argument. The counter of a loop is at least its first value and below the loop's bound.
   Range computeArgument(BlockArgument argument) {
     Operation *loop = argument.getOwner()->getParentOp();
     if (auto tiles = dyn_cast<sched::ForTilesOp>(loop); tiles && argument.getArgNumber() == 0)
@@ -132,7 +133,7 @@ private:
     return {countsUp ? from.lo : int32Range.lo, std::max(from.lo, to.hi - 1)};
   }
 
-  /// Whether the next value of the loop's counter is the counter plus a constant that is not negative.
+  /// Whether each iteration adds a nonnegative constant to the loop's counter.
   static bool countsUp(sched::ForTilesOp loop) {
     auto sum = loop.getNext().getValues()[0].getDefiningOp<arith::AddIOp>();
     auto step = sum ? sum.getRhs().getDefiningOp<arith::ConstantOp>() : arith::ConstantOp();
