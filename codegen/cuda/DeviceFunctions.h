@@ -1,6 +1,6 @@
 //===- DeviceFunctions.h - Loops printed as device functions ----------------===//
 //
-// A loop that the expansion marks with `sched.function = "row_max"` is printed as a device function and a call of that
+// A loop that tile-to-sched marks with `sched.function = "row_max"` is printed as a device function and a call of that
 // function, so that the kernel's own text is a sequence of tile operations:
 //
 //     __device__ __forceinline__ void row_max(float (&maxima)[2][2], const float (&tile)[2][8][4]) { ... }
@@ -43,7 +43,7 @@ public:
 
 private:
   std::map<std::string, std::string> names; ///< key: wished name, parameters and body
-  std::map<std::string, int> numbers;       ///< how many functions share a wished name
+  std::map<std::string, int> numbers;       ///< key: wished name; how many functions wished for the name
   std::string definitions;
 };
 

@@ -24,8 +24,7 @@ struct Expr {
   bool isNatural = false;
 };
 
-/// `expr` as an operand of an operator that needs at least precedence `level`; in parentheses where `expr` binds
-/// weaker.
+/// The text of `expr` as an operand, in parentheses if the precedence of `expr` is below `level`.
 std::string at(const Expr &expr, Level level);
 
 /// Whether `expr` is a nonnegative integer literal.

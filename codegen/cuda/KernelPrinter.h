@@ -72,7 +72,7 @@ struct MapMembers {
   sched::LaunchMaps all;
   std::vector<std::string> names; ///< by number of the map; the first kernel that has the map names it
   Names taken;
-  std::string text; ///< the declarations
+  std::string text; ///< the declarations of the members
 };
 
 class KernelPrinter {

@@ -64,7 +64,7 @@ __device__ __forceinline__ unsigned read_block_id() {
 }
 
 //@ read_thread_id
-/// Reads threadIdx.x by asm at this point, for the reason given at read_block_id.
+/// Reads threadIdx.x by asm at this point, so that the compiler does not keep threadIdx.x in a register up to here.
 __device__ __forceinline__ int read_thread_id() {
   int id;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id));
