@@ -13,7 +13,7 @@
 #include "ir/tile/Signature.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
-#include "passes/analysis/CopiedTiles.h"
+#include "passes/analysis/copies/CopiedTiles.h"
 #include "passes/analysis/cost/BackwardPlan.h"
 #include "passes/attn/Recompute.h"
 #include "passes/attn/TileSize.h"

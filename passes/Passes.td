@@ -719,9 +719,9 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     In kernels whose threads copy by cp.async alone: every read of shared memory follows a wait that completes its newest copy and a barrier after that wait;
     every write follows a barrier after the last read; every copy is waited for before the tile of work ends; all threads execute every barrier, wait and
     commit. The pass does not derive this from the schedule. It executes the kernel's control flow for launches of 0, 1, tile_k, tile_k + 1 and (2 stages + 1)
-    tile_k keys, in the first, a middle and the last query tile, and tracks the state of each stage (passes/analysis/CopyOrder.h).
+    tile_k keys, in the first, a middle and the last query tile, and tracks the state of each stage (passes/analysis/copies/CopyOrder.h).
 
-    In kernels with roles, rings, boxes, bulk sums or warpgroup-level products, all warps of a block run concurrently (passes/analysis/RoleOrder.h), for
+    In kernels with roles, rings, boxes, bulk sums or warpgroup-level products, all warps of a block run concurrently (passes/analysis/roles/RoleOrder.h), for
     launches without keys, of one key more than a tile and of (2 stages + 1) tile_k keys. Where a block has several tiles of work, the pass runs two blocks with
     several tiles each. Vector clocks decide, so that the result does not depend on the order in which warps, copies and products happen to run. The pass
     checks: each wait and acquire is for the phase that comes next for its warp. Each stage is filled and released by as many arrivals and bytes as its ring

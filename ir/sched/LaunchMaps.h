@@ -9,7 +9,7 @@
 
 #include "ir/sched/Sched.h"
 
-#include "attune/Kernel.h"
+#include "attune/Signature.h"
 
 namespace attune::sched {
 

@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "attune/Kernel.h"
+#include "attune/Signature.h"
 #include "ir/tile/Tile.h"
 #include "mlir/IR/BuiltinOps.h"
 

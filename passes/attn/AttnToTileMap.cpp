@@ -8,7 +8,7 @@
 #include "ir/attn/FromVariant.h"
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
-#include "passes/analysis/MaskAnalysis.h"
+#include "passes/analysis/mask/MaskAnalysis.h"
 #include "passes/attn/BoundsKernel.h"
 #include "passes/attn/CloneRegion.h"
 

@@ -22,7 +22,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/attn/BoundsKernel.h"
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/score/MapPatterns.h"
 #include "passes/attn/CloneRegion.h"
 
 #include <algorithm>

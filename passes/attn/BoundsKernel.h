@@ -1,7 +1,7 @@
 //===- BoundsKernel.h - Write the kernel that fills the per-tile tables of a mask ---===//
 #pragma once
 
-#include "passes/analysis/MaskAnalysis.h"
+#include "passes/analysis/mask/MaskAnalysis.h"
 
 namespace attune {
 

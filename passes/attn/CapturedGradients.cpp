@@ -1,8 +1,8 @@
 //===- CapturedGradients.cpp - Gradients of captured tensors -------------------===//
 
 #include "passes/attn/CapturedGradients.h"
-#include "attune/Kernel.h"
-#include "passes/analysis/Distances.h"
+#include "attune/Signature.h"
+#include "passes/analysis/score/Distances.h"
 #include "passes/attn/LongAccumulator.h"
 #include "passes/attn/TileWriter.h"
 

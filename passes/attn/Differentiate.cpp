@@ -23,7 +23,7 @@
 
 #include "ir/attn/FromVariant.h"
 #include "passes/Passes.h"
-#include "passes/analysis/LogisticFunction.h"
+#include "passes/analysis/score/LogisticFunction.h"
 #include "passes/attn/FunctionGradients.h"
 
 #include "mlir/IR/OperationSupport.h"

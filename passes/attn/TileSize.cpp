@@ -3,10 +3,10 @@
 #include "passes/attn/TileSize.h"
 
 #include "passes/Passes.h"
-#include "passes/analysis/Distances.h"
-#include "passes/analysis/LogisticFunction.h"
-#include "passes/analysis/MaskAnalysis.h"
 #include "passes/analysis/cost/BackwardPlan.h"
+#include "passes/analysis/mask/MaskAnalysis.h"
+#include "passes/analysis/score/Distances.h"
+#include "passes/analysis/score/LogisticFunction.h"
 #include "passes/attn/CapturedGradients.h"
 
 #include "mlir/IR/Matchers.h"

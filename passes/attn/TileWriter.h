@@ -10,8 +10,8 @@
 #include "ir/sched/Sched.h"
 #include "ir/tile/Signature.h"
 #include "ir/tile/Tile.h"
-#include "passes/analysis/MapPatterns.h"
-#include "passes/analysis/MaskAnalysis.h"
+#include "passes/analysis/mask/MaskAnalysis.h"
+#include "passes/analysis/score/MapPatterns.h"
 #include "passes/attn/CloneRegion.h"
 
 #include <limits>

@@ -14,7 +14,7 @@
 #include "ir/NestedOps.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/BoxedRows.h"
+#include "passes/analysis/copies/BoxedRows.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
 

@@ -22,8 +22,8 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/StoredTiles.h"
+#include "passes/analysis/copies/CopiedTiles.h"
+#include "passes/analysis/copies/StoredTiles.h"
 #include "passes/analysis/cost/CostModel.h"
 
 namespace attune {

@@ -7,7 +7,7 @@
 
 #include "ir/sched/SwizzledLayout.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Lifetimes.h"
+#include "passes/analysis/dataflow/Lifetimes.h"
 
 namespace attune {
 #define GEN_PASS_DEF_ASSIGNSHAREDMEMORY

@@ -16,8 +16,8 @@
 #include "ir/sched/Sched.h"
 #include "ir/sched/SwizzledLayout.h"
 #include "passes/Passes.h"
-#include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/StoredTiles.h"
+#include "passes/analysis/copies/CopiedTiles.h"
+#include "passes/analysis/copies/StoredTiles.h"
 
 namespace attune {
 #define GEN_PASS_DEF_CHOOSEPATH

@@ -35,7 +35,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/TileSequence.h"
+#include "passes/analysis/mask/TileSequence.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 

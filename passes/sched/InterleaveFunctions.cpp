@@ -15,8 +15,8 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Dependences.h"
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/dataflow/Dependences.h"
+#include "passes/analysis/score/MapPatterns.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 

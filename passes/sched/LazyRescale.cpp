@@ -37,8 +37,8 @@
 #include "ir/NestedOps.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Constants.h"
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/dataflow/Constants.h"
+#include "passes/analysis/score/MapPatterns.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 

@@ -27,9 +27,9 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/LeadingProducts.h"
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/copies/CopiedTiles.h"
+#include "passes/analysis/products/LeadingProducts.h"
+#include "passes/analysis/score/MapPatterns.h"
 
 namespace attune {
 #define GEN_PASS_DEF_OVERLAPPRODUCTS

@@ -20,9 +20,9 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Dependences.h"
-#include "passes/analysis/MapPatterns.h"
-#include "passes/analysis/TilesInEights.h"
+#include "passes/analysis/copies/TilesInEights.h"
+#include "passes/analysis/dataflow/Dependences.h"
+#include "passes/analysis/score/MapPatterns.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

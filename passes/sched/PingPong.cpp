@@ -15,8 +15,8 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/LeadingProducts.h"
+#include "passes/analysis/copies/CopiedTiles.h"
+#include "passes/analysis/products/LeadingProducts.h"
 
 namespace attune {
 #define GEN_PASS_DEF_PINGPONG

@@ -31,10 +31,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/sched/Sched.h"
+#include "passes/Cloning.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Cloning.h"
-#include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/TileSequence.h"
+#include "passes/analysis/copies/CopiedTiles.h"
+#include "passes/analysis/mask/TileSequence.h"
 
 namespace attune {
 #define GEN_PASS_DEF_PIPELINECOPIES

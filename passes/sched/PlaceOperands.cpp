@@ -18,7 +18,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/TilesInEights.h"
+#include "passes/analysis/copies/TilesInEights.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"

@@ -46,7 +46,7 @@
 
 #include "ir/NestedOps.h"
 #include "passes/Passes.h"
-#include "passes/analysis/StoredTiles.h"
+#include "passes/analysis/copies/StoredTiles.h"
 #include "passes/sched/NamedBarriers.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 

@@ -14,7 +14,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/TilesInEights.h"
+#include "passes/analysis/copies/TilesInEights.h"
 
 namespace attune {
 #define GEN_PASS_DEF_STOREBYTMA

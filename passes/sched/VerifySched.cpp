@@ -1,18 +1,18 @@
 //===- VerifySched.cpp - Check whole kernels at the end of sched ------------------------------------===//
 //
 // Checks that single ops cannot make: no op is left to expand, buffers that are alive at the same time do not overlap,
-// each ring has a writer and a reader, every copy completes before it is read (passes/analysis/CopyOrder.h), and roles
-// wait for each other (passes/analysis/RoleOrder.h).
+// each ring has a writer and a reader, every copy completes before it is read (passes/analysis/copies/CopyOrder.h), and roles
+// wait for each other (passes/analysis/roles/RoleOrder.h).
 //
 //===----------------------------------------------------------------------===//
 
 #include "arch/ArchInfo.h"
 #include "ir/NestedOps.h"
 #include "passes/Passes.h"
-#include "passes/analysis/CopyOrder.h"
-#include "passes/analysis/Dependences.h"
-#include "passes/analysis/Lifetimes.h"
-#include "passes/analysis/RoleOrder.h"
+#include "passes/analysis/copies/CopyOrder.h"
+#include "passes/analysis/dataflow/Dependences.h"
+#include "passes/analysis/dataflow/Lifetimes.h"
+#include "passes/analysis/roles/RoleOrder.h"
 
 namespace attune {
 #define GEN_PASS_DEF_VERIFYSCHED
@@ -131,7 +131,7 @@ LogicalResult verifySides(sched::RingOp ring) {
   return success();
 }
 
-/// Whether threads alone write and read shared memory, which is the case that passes/analysis/CopyOrder.h models.
+/// Whether threads alone write and read shared memory, which is the case that passes/analysis/copies/CopyOrder.h models.
 bool copiesByThreads(sched::KernelOp kernel) {
   return !holds<Operation *>(kernel, [](Operation *op) {
     return isa<sched::RoleOp, sched::RingOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::MmaAsyncOp>(

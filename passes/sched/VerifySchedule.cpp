@@ -18,8 +18,8 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/BlockDependences.h"
-#include "passes/analysis/CopiedTiles.h"
+#include "passes/analysis/copies/CopiedTiles.h"
+#include "passes/analysis/dataflow/BlockDependences.h"
 
 namespace attune {
 #define GEN_PASS_DEF_VERIFYSCHEDULE

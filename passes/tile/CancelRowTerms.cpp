@@ -14,8 +14,8 @@
 
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
-#include "passes/analysis/MapPatterns.h"
-#include "passes/analysis/ScoreFlow.h"
+#include "passes/analysis/score/MapPatterns.h"
+#include "passes/analysis/score/ScoreFlow.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/SetVector.h"

@@ -22,7 +22,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/LogisticFunction.h"
+#include "passes/analysis/score/LogisticFunction.h"
 
 namespace attune {
 #define GEN_PASS_DEF_EXPANDLOGISTIC

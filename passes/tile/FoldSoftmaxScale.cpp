@@ -23,8 +23,8 @@
 
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Constants.h"
-#include "passes/analysis/ScoreFlow.h"
+#include "passes/analysis/dataflow/Constants.h"
+#include "passes/analysis/score/ScoreFlow.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/PatternMatch.h"

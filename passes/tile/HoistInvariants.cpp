@@ -11,8 +11,8 @@
 
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Distances.h"
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/score/Distances.h"
+#include "passes/analysis/score/MapPatterns.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"

@@ -19,8 +19,8 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Constants.h"
-#include "passes/analysis/Distances.h"
+#include "passes/analysis/dataflow/Constants.h"
+#include "passes/analysis/score/Distances.h"
 
 #include <cmath>
 

@@ -12,7 +12,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/score/MapPatterns.h"
 
 namespace attune {
 #define GEN_PASS_DEF_SKIPRESCALE

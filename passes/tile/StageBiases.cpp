@@ -13,7 +13,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Distances.h"
+#include "passes/analysis/score/Distances.h"
 
 namespace attune {
 #define GEN_PASS_DEF_STAGEBIASES

@@ -20,7 +20,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/CopiedTiles.h"
+#include "passes/analysis/copies/CopiedTiles.h"
 
 namespace attune {
 #define GEN_PASS_DEF_STAGEVECTORS

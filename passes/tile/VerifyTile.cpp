@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
-#include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/WarpgroupRows.h"
+#include "passes/analysis/copies/CopiedTiles.h"
+#include "passes/analysis/products/WarpgroupRows.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

@@ -1,6 +1,6 @@
 //===- MaskAnalysisTest.cpp - The mask analysis against every element ---------===//
 
-#include "passes/analysis/MaskAnalysis.h"
+#include "passes/analysis/mask/MaskAnalysis.h"
 #include "ir/attn/FromVariant.h"
 #include "tests/Sample.h"
 #include "tests/attn/RegionInterpreter.h"

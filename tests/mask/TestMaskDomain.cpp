@@ -1,7 +1,7 @@
 //===- TestMaskDomain.cpp - Print the tiles that a mask visits ---------------===//
 
 #include "tests/mask/TestMaskDomain.h"
-#include "passes/analysis/MaskAnalysis.h"
+#include "passes/analysis/mask/MaskAnalysis.h"
 
 #include "mlir/Pass/Pass.h"
 

@@ -1,7 +1,7 @@
 //===- Domain.cpp - Builds the tile.domain and the row cuts of a mask -----===//
 
 #include "ir/NestedOps.h"
-#include "passes/analysis/Dependences.h"
+#include "passes/analysis/dataflow/Dependences.h"
 #include "passes/analysis/mask/Visibility.h"
 
 #include "mlir/IR/Matchers.h"

@@ -13,8 +13,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "passes/analysis/MaskAnalysis.h"
 #include "passes/analysis/mask/BlockIntegers.h"
+#include "passes/analysis/mask/MaskAnalysis.h"
 
 #include "mlir/IR/IRMapping.h"
 

@@ -2,7 +2,7 @@
 
 #include "passes/analysis/roles/Program.h"
 
-#include "passes/analysis/CarriedValues.h"
+#include "passes/analysis/dataflow/CarriedValues.h"
 #include "passes/analysis/roles/Events.h"
 
 #include "mlir/IR/Matchers.h"

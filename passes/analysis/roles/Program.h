@@ -1,6 +1,6 @@
 //===- Program.h - A kernel's control flow and synchronisation as flat steps -===//
 //
-// The part of a kernel that passes/analysis/RoleOrder.h executes: ops that wait, arrive, copy, multiply or access
+// The part of a kernel that passes/analysis/roles/RoleOrder.h executes: ops that wait, arrive, copy, multiply or access
 // shared memory, and the integers that decide control flow, name a stage or barrier, or give the row of an access.
 // Loops and branches become jumps, so that a warp can stop at any step and continue later:
 //
@@ -15,7 +15,7 @@
 #pragma once
 
 #include "ir/sched/Sched.h"
-#include "passes/analysis/IntegerOp.h"
+#include "passes/analysis/dataflow/IntegerOp.h"
 
 namespace attune::roles {
 

@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/analysis/StoredTiles.h"
-#include "passes/analysis/TilesInEights.h"
+#include "passes/analysis/copies/StoredTiles.h"
+#include "passes/analysis/copies/TilesInEights.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 #include <numeric>

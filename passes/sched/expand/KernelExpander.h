@@ -22,7 +22,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/score/MapPatterns.h"
 #include "passes/sched/expand/TileBuffers.h"
 
 namespace attune::expansion {

@@ -17,7 +17,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/analysis/Dependences.h"
+#include "passes/analysis/dataflow/Dependences.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 namespace attune::expansion {

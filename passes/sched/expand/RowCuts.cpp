@@ -1,7 +1,7 @@
 //===- RowCuts.cpp - Compare columns with a bound of the row ----------===//
 
-#include "passes/analysis/Cloning.h"
-#include "passes/analysis/Dependences.h"
+#include "passes/Cloning.h"
+#include "passes/analysis/dataflow/Dependences.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 namespace attune::expansion {

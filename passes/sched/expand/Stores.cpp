@@ -1,8 +1,8 @@
 //===- Stores.cpp - Results to global memory ---------------------------------===//
 
 #include "arch/ArchInfo.h"
-#include "passes/analysis/StoredTiles.h"
-#include "passes/analysis/TilesInEights.h"
+#include "passes/analysis/copies/StoredTiles.h"
+#include "passes/analysis/copies/TilesInEights.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 namespace attune::expansion {

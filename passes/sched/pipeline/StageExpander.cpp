@@ -1,6 +1,6 @@
 //===- StageExpander.cpp - Splits stage 0 off a loop: prologue, steady loop, epilogue ===//
 
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/score/MapPatterns.h"
 #include "passes/sched/pipeline/Stages.h"
 
 #include "mlir/IR/Matchers.h"

@@ -24,7 +24,7 @@
 #pragma once
 
 #include "ir/sched/Sched.h"
-#include "passes/analysis/BlockDependences.h"
+#include "passes/analysis/dataflow/BlockDependences.h"
 
 namespace attune::pipeline {
 

@@ -1,6 +1,6 @@
 //===- Producer.cpp - Writes the producer role: the warps that copy ------===//
 
-#include "passes/analysis/StoredTiles.h"
+#include "passes/analysis/copies/StoredTiles.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 
 namespace attune::roles {

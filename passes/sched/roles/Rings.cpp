@@ -1,6 +1,6 @@
 //===- Rings.cpp - Buffers, barriers and positions of rings; tiles of work ---===//
 
-#include "passes/analysis/StoredTiles.h"
+#include "passes/analysis/copies/StoredTiles.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 
 namespace attune::roles {

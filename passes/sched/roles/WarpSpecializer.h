@@ -10,12 +10,12 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "passes/analysis/Cloning.h"
-#include "passes/analysis/CopiedTiles.h"
-#include "passes/analysis/Dependences.h"
-#include "passes/analysis/TileSequence.h"
-#include "passes/analysis/WarpgroupRows.h"
+#include "passes/Cloning.h"
+#include "passes/analysis/copies/CopiedTiles.h"
 #include "passes/analysis/cost/CostModel.h"
+#include "passes/analysis/dataflow/Dependences.h"
+#include "passes/analysis/mask/TileSequence.h"
+#include "passes/analysis/products/WarpgroupRows.h"
 #include "passes/sched/WorkOrder.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -1,9 +1,9 @@
 //===- CopyOrder.cpp - Verifies waits and barriers of cp.async copies --------===//
 
-#include "passes/analysis/CopyOrder.h"
+#include "passes/analysis/copies/CopyOrder.h"
 #include "ir/NestedOps.h"
-#include "passes/analysis/CarriedValues.h"
-#include "passes/analysis/IntegerOp.h"
+#include "passes/analysis/dataflow/CarriedValues.h"
+#include "passes/analysis/dataflow/IntegerOp.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"

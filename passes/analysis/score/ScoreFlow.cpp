@@ -1,8 +1,8 @@
 //===- ScoreFlow.cpp - Propagates a scaling or shift of scores through a softmax -===//
 
-#include "passes/analysis/ScoreFlow.h"
+#include "passes/analysis/score/ScoreFlow.h"
 
-#include "passes/analysis/Constants.h"
+#include "passes/analysis/dataflow/Constants.h"
 
 #include <cmath>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/tile/Tile.h"
-#include "passes/analysis/BlockDependences.h"
+#include "passes/analysis/dataflow/BlockDependences.h"
 
 namespace attune {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/sched/Sched.h"
-#include "passes/analysis/BoxedRows.h"
+#include "passes/analysis/copies/BoxedRows.h"
 
 namespace attune {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/sched/Sched.h"
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/score/MapPatterns.h"
 
 namespace attune {
 

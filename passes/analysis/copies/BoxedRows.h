@@ -1,7 +1,7 @@
 //===- BoxedRows.h - Which boxes TMA can copy at the end of the rows ---===//
 #pragma once
 
-#include "passes/analysis/MapPatterns.h"
+#include "passes/analysis/score/MapPatterns.h"
 
 namespace attune {
 

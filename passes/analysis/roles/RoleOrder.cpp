@@ -1,6 +1,6 @@
 //===- RoleOrder.cpp - Verifies the synchronisation of warp-specialised kernels -===//
 
-#include "passes/analysis/RoleOrder.h"
+#include "passes/analysis/roles/RoleOrder.h"
 
 #include "passes/analysis/roles/Machine.h"
 

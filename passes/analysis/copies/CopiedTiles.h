@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/sched/Sched.h"
-#include "passes/analysis/Dependences.h"
+#include "passes/analysis/dataflow/Dependences.h"
 
 namespace attune {
 

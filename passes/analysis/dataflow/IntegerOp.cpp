@@ -1,6 +1,6 @@
 //===- IntegerOp.cpp - Evaluates scalar integer ops --------------------------===//
 
-#include "passes/analysis/IntegerOp.h"
+#include "passes/analysis/dataflow/IntegerOp.h"
 
 #include "ir/sched/Sched.h"
 
