@@ -1,6 +1,6 @@
 //===- Cloning.h - Clones an op with the ops that it depends on -------------===//
 //
-// For passes that recompute a part of a loop's body at another place.
+// Used by passes that recompute a part of a loop's body at another place.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -24,8 +24,8 @@ inline void cloneWithOperands(mlir::Operation *op, mlir::Block *block, mlir::OpB
   builder.clone(*op, mapping);
 }
 
-/// The clones of `values`, with the ops of `block` that they depend on cloned first. Values from outside of `block` are
-/// returned as they are, or as `mapping` replaces them.
+/// Returns the clones of `values`, after cloning the ops of `block` that `values` depend on. A value defined outside of
+/// `block` is returned unchanged, or as `mapping` replaces it.
 inline llvm::SmallVector<mlir::Value> cloneValues(mlir::ValueRange values, mlir::Block *block, mlir::OpBuilder &builder,
                                                   mlir::IRMapping &mapping) {
   return llvm::map_to_vector(values, [&](mlir::Value value) {

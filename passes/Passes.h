@@ -1,8 +1,8 @@
 //===- Passes.h - The compiler's passes -------------------------------------===//
 //
-// Each pass stands in a file of its own name, in the folder of the stage that it works at: attn/, tile/ or sched/.
-// What several of them ask of the IR stands in analysis/. Passes.td documents it (Requires, Ensures, Why here, Before,
-// After); Pipeline.cpp lists them in order.
+// Each pass has a file of its own name in the folder of the dialect that the pass works on: attn/, tile/ or sched/.
+// Analyses that several passes use are in analysis/. Passes.td documents each pass (Requires, Ensures, Why here,
+// Before, After); Pipeline.cpp lists the passes in order.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,7 +17,7 @@ namespace attune {
 
 /// Adds attn, tile, sched and the upstream dialects that appear inside them.
 void registerDialects(mlir::DialectRegistry &registry);
-/// Registers every attune pass and the upstream ones that the pipeline uses, for `attune-opt`.
+/// Registers every attune pass and the upstream MLIR passes that the pipeline uses, for `attune-opt`.
 void registerPasses();
 
 } // namespace attune

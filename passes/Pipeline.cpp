@@ -118,8 +118,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     passes.addPass(createStageBiases());
     passes.addPass(createStageColumns());
   }
-  // StageRelativePositions runs before SplitRelativePositions: the former moves loads indexed by q - k to a table, the
-  // latter converts the uses of k - q that remain.
+  // StageRelativePositions runs before SplitRelativePositions: the former replaces loads indexed by q - k by reads of a
+  // table in shared memory, the latter converts the uses of k - q that remain.
   passes.addPass(createSplitRelativePositions());
   passes.addPass(createCancelRowTerms());
   passes.addPass(createCanonicalizerPass());
@@ -159,21 +159,21 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createVerifySchedule({"layouts"}));
   // FoldRectifiers runs after AssignLayouts, because the layout shows which conversions pack a tile for a product.
   passes.addPass(createFoldRectifiers());
-  // OverlapProducts runs before PipelineStages: OverlapProducts writes as attributes when ops run, and PipelineStages
-  // moves the ops. OverlapProducts keeps such attributes that a user wrote in the text.
+  // OverlapProducts runs before PipelineStages: OverlapProducts only writes attributes with the order and stage of each
+  // op, and PipelineStages moves the ops. OverlapProducts keeps such attributes where hand-written IR already has them.
   passes.addPass(createOverlapProducts());
   // PingPong runs after OverlapProducts, because products that OverlapProducts defers to the next tile belong to the
   // ping-pong region as well.
   passes.addPass(createPingPong());
-  // PipelineCopies and SpecializeWarps may run in either order: PipelineCopies handles the kernels without roles,
-  // SpecializeWarps the kernels with roles.
+  // PipelineCopies and SpecializeWarps may run in either order: PipelineCopies handles the kernels without roles
+  // (`sched.roles`), SpecializeWarps the kernels with roles.
   passes.addPass(createPipelineCopies());
   passes.addPass(createSpecializeWarps());
   passes.addPass(createVerifySchedule({"copies"}));
   passes.addPass(createPipelineStages());
   passes.addPass(createVerifySchedule({"stages"}));
-  // LazyRescale runs after PipelineStages, which peels the first tile off the loop: that tile always updates the
-  // maximum.
+  // LazyRescale runs after PipelineStages, which peels the first tile off the loop: the first tile always updates the
+  // maximum, only the tiles after it may keep the maximum.
   passes.addPass(createLazyRescale());
   passes.addPass(createRecomputeMaps());
   passes.addPass(createInterleaveFunctions());

@@ -31,12 +31,12 @@ void addDifferentiate(mlir::OpPassManager &passes);
 void addRecompute(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// attn to tile: tiling, online softmax, hoisting.
 void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
-/// Canonical attn to the tile kernel that writes the class (masked, partial or full) of each tile.
+/// Lowers canonical attn to the tile kernel that writes the class (masked, partial or full) of each tile.
 void addAttnToTileMap(mlir::OpPassManager &passes, int64_t tileQ, int64_t tileK);
 /// tile to sched: layouts, roles, order of ops, then instructions; for GPUs only.
 void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options);
 
-/// Prepares tile IR for the CPU target: block indices become arithmetic on the block's number.
+/// Prepares tile IR for the CPU target: block indices become arithmetic on the thread block's number.
 void addTileToCpu(mlir::OpPassManager &passes);
 
 /// The verifier of each stage. addAttnToTile and addTileToSched end with the verifier of the stage that they reach. A

@@ -3,8 +3,8 @@
 // A special function takes the multiprocessor eight times as long as a multiplication. ptxas knows this rate: between
 // two special functions it issues the multiplications that later special functions need, or it issues all
 // multiplications first. But while another warpgroup's product runs, an instruction takes two or three cycles, not one.
-// The special-function unit then idles while multiplications are issued, and is the only busy unit later. This pass
-// orders the elements of each 16 columns after the first element of the 16 columns before (`sched.after`). The
+// The special-function unit then idles while multiplications are issued, and is the only busy unit later. So this pass
+// makes the elements of each 16 columns depend on the first element of the previous 16 columns (`sched.after`). The
 // dependence is put on the second operand of the elements' first op: a factor of the score or the exponent's addend.
 //
 // Three kinds of maps are excluded: maps whose elements are summed up, maps with much arithmetic after the function,
@@ -47,8 +47,8 @@ std::optional<InterleavedOperand> attune::interleavedOperand(tile::MapOp map) {
     }
   if (!special || !followsFrom(special->getOperand(0), [&](Operation *op) { return op == first; }))
     return std::nullopt;
-  // The last operand other than the element is used: an addend is in a register in any case, but a factor may be a
-  // constant.
+  // `sched.after` is put on the op's last operand that is not the tile's element: an addend is in a register in any
+  // case, but a factor may be a constant.
   Value value = first->getOperands().back() == map.getElement(0) ? first->getOperand(0) : first->getOperands().back();
   auto isRow = [&](BlockArgument argument) {
     if (argument.getArgNumber() >= map.getInputs().size())

@@ -1,16 +1,17 @@
 //===- OverlapProducts.cpp - Software-pipeline the products of a loop --------===//
 //
-// Writes attributes that say when the ops of a loop run (`sched.at`); tile-pipeline-stages moves the ops. Products that
-// depend on no other product start first. A product that adds a value computed from another product to a carried tile
-// is deferred: it works on the tile before, and is overlapped with the softmax of the current tile. In attention's
-// forward pass:
+// Writes attributes that say when the ops of a loop run (`sched.at`); tile-pipeline-stages moves the ops. An op has an
+// order within the iteration and a stage: ops of stage 0 work on the current tile, ops of stage 1 on the previous tile.
+// Products that depend on no other product start first. A product is deferred to stage 1 if it adds a value computed
+// from another product to a carried tile: the deferred product overlaps with the softmax of the current tile. In
+// attention's forward pass:
 //
 //     as written                          order  stage
 //     ----------------------------------  -----  -----  ----------------------------------------------------------
 //     S = Q K                             0      0      leading: S depends on no other product
 //     m, l, alpha, P' = softmax(S)        3      0      while both products run
 //     O' = O alpha                        5      0      after the wait for O
-//     P = convert(P')                     6      0      in the registers of the P before; its product is done
+//     P = convert(P')                     6      0      overwrites the previous P, whose product is complete
 //     O = O' + P V                        1      1      deferred
 //
 // Vectors that conditional maps load (tile.map without inputs) are loaded while the products run, order 2.
@@ -48,8 +49,8 @@ enum Order : int64_t { Leading, Deferred, Beside, Following, NextWait, Rescaled,
 /// A product that can be deferred to the next iteration.
 struct Deferral {
   tile::MmaOp product;
-  tile::MapOp rescale;         ///< the map that rescales the carried tile for the product; null if none does
-  tile::ConvertOp leftOperand; ///< the conversion to the registers that the product reads
+  tile::MapOp rescale;         ///< the map that rescales the carried tile before the product adds to it; null if none
+  tile::ConvertOp leftOperand; ///< the conversion that writes the product's left operand to registers
   tile::LoadOp rightOperand;   ///< the load in this loop that only the product reads; null if there is none
 };
 
@@ -109,7 +110,7 @@ private:
     return deferral;
   }
 
-  /// Registers of a thread that hold a tile whose rows are split over the warps.
+  /// The number of registers of each thread that hold `tile`, whose rows are split over the warps.
   int64_t registersOf(Value tile) {
     auto type = dyn_cast<TileType>(tile.getType());
     if (!type || type.getSpace() != tile::MemorySpace::Register || type.rank() != 2)
@@ -131,7 +132,7 @@ private:
       }
   }
 
-  /// Places the leading products, the ops that they depend on, and the ops written before the first of them.
+  /// Sets the order of the leading products, of the ops that they depend on, and of the ops before the first of them.
   void placeLeading() {
     if (leading.empty())
       return;
@@ -161,7 +162,7 @@ private:
     }
   }
 
-  static constexpr int64_t mostRegisters = 200; ///< registers of a thread for tiles; other values need the rest
+  static constexpr int64_t mostRegisters = 200; ///< most registers of a thread for tiles; other values need the rest
 
   tile::ForBlocksOp loop;
   Block &body;
@@ -192,7 +193,7 @@ struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
     }
   }
 
-  /// Whether the text has a schedule, which the pass keeps.
+  /// Whether ops of the loop already have `sched.at` from hand-written IR, which the pass keeps.
   static bool holdsPlaced(Block &body) {
     return llvm::any_of(body, [](Operation &op) { return op.hasAttr(sched::atAttr); });
   }

@@ -1,9 +1,9 @@
 //===- Rematerialize.cpp - Rematerialise lane coordinates to save registers ----===//
 //
-// A lane's row, column and copy addresses follow from its thread index in a few integer ops. If they are kept from the
-// start of the kernel, they occupy registers through the loop, where fragments need all registers. The branches of the
-// loop (copies, masks) and the ops after the loop therefore recompute them, from a thread index and a tile of work that
-// are read again at that point.
+// A lane's row, column and copy addresses are computed from its thread index by a few integer ops. If these values are
+// kept from the start of the kernel, they occupy registers through the loop, where fragments need all registers. The
+// branches of the loop (copies, masks) and the ops after the loop therefore recompute the values, from a thread index
+// and a tile of work that are read again at that point.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,8 +44,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   /// Whether a loop holds tiles in registers, and so has no register to spare.
   static bool holdsTiles(sched::ForTilesOp loop) { return holds<sched::RegistersOp>(loop.getBody()); }
 
-  /// Memoised answers of the tests below, by value. Without memoisation the tests would visit every path through the
-  /// terms of a mask's bounds.
+  /// Memoised answers of the tests below, by value. Without memoisation the tests would visit every path of the
+  /// expressions that compute a mask's bounds.
   struct Known {
     llvm::DenseMap<Value, bool> isLane, isSameForAll, followsNumber, followsReceived;
   };
@@ -60,7 +60,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return is;
   }
 
-  /// Whether `value` follows from the thread index and constants by pure scalar ops.
+  /// Whether `value` is computed from the thread index and constants by pure scalar ops.
   bool isLaneValue(Value value) {
     return once(known.isLane, value, [&] { return computesLane(value.getDefiningOp()); });
   }
@@ -100,7 +100,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return builder.clone(*op, renewed)->getResult(0);
   }
 
-  /// Recomputes at the start of the branch the lane values from outside that the branch uses.
+  /// Recomputes, at the start of the branch, the lane values that are defined before the branch and used in it.
   void renewInBranch(scf::IfOp branch) {
     IRMapping renewed;
     OpBuilder builder = OpBuilder::atBlockBegin(branch.thenBlock());
@@ -122,7 +122,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return isa_and_nonnull<sched::ReceiveOp>(op) ? op : nullptr;
   }
 
-  /// Whether `value`, from before the loop, follows from a received message by scalar arithmetic.
+  /// Whether `value`, defined before the loop, is computed from a received message by scalar arithmetic.
   bool followsReceived(Value value, Operation *loop) {
     return once(known.followsReceived, value, [&] {
       Operation *op = value.getDefiningOp();
@@ -153,8 +153,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return renewed.lookup(value);
   }
 
-  /// Whether `value`, from before the loop, follows by scalar arithmetic from the number of the tile of work and from
-  /// values that are the same for all tiles of work.
+  /// Whether `value`, defined before the loop, is computed by scalar arithmetic from the number of the tile of work and
+  /// from values that are the same for all tiles of work.
   bool followsNumber(Value value, sched::ForWorkOp work, Operation *loop) {
     return value == work.getNumber() ||
            once(known.followsNumber, value, [&] { return computesOfNumber(value.getDefiningOp(), work, loop); });
@@ -173,8 +173,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return follows;
   }
 
-  /// Whether `value` is the same for all tiles of work: it follows from constants and parameters alone, or is defined
-  /// outside of the loop over work.
+  /// Whether `value` is the same for all tiles of work: it is computed from constants and parameters alone, or is
+  /// defined outside of the loop over work.
   bool isSameForAllWork(Value value, sched::ForWorkOp work) {
     return once(known.isSameForAll, value, [&] {
       Operation *op = value.getDefiningOp();
@@ -187,14 +187,15 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     });
   }
 
-  /// Whether `value` is computed inside of the loop over work, from extents and constants, such as a number of tiles.
+  /// Whether `value`, such as a number of tiles, is computed inside of the loop over work from extents and constants
+  /// only.
   bool isCountOfWork(Value value, sched::ForWorkOp work) {
     Operation *op = value.getDefiningOp();
     return op && op->getNumOperands() > 0 && work->isProperAncestor(op) && isSameForAllWork(value, work);
   }
 
-  /// Recomputes `value` from the number of the tile of work, which is read again. Extents that counts are computed from
-  /// are read again too; otherwise the device compiler would reuse the earlier count.
+  /// Recomputes `value` from the number of the tile of work, which is read again. The extents from which counts are
+  /// computed are read again too; otherwise the device compiler would reuse the earlier count.
   Value renewPlace(Value value, sched::ForWorkOp work, Operation *loop, OpBuilder &builder, IRMapping &renewed) {
     if (Value known = renewed.lookupOrNull(value))
       return known;
@@ -221,7 +222,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   }
 
   void renewAfter(sched::ForTilesOp loop, sched::ForWorkOp work) {
-    // These two tests depend on the loop, so that answers for an earlier loop are dropped.
+    // The answers of these two tests depend on `loop`, so the answers for an earlier loop are dropped.
     known.followsNumber.clear();
     known.followsReceived.clear();
     IRMapping renewed;
@@ -246,7 +247,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     }
   }
 
-  /// Erases ops that have no use any more after their uses were recomputed.
+  /// Erases ops whose results have no uses any more, because their readers now use recomputed values.
   static void eraseDead(Block &block) {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))

@@ -4,16 +4,17 @@
 //
 //     producer (4 warps, of which the first copies)      consumers
 //     -------------------------------------------        ------------------------------------
-//     copy Q, send its tile of work                      wait Q, receive its tile of work
+//     copy Q, send the position of the tile of work      wait Q, receive the position
 //     for tiles n:                                       for tiles n:
 //       acquire K stage; copy K(n)                         wait K stage; S = Q K(n); release it
 //       acquire V stage; copy V(n)                         softmax
 //                                                          wait V stage; O += P V(n); release it
 //
 // Relative-position values that the loop converts to shared memory have a ring too: the producer's second warp, or all
-// producer warps from the second on, compute them and store them to the ring's stages. Per-key vectors of masks, such
-// as ids, are stored by the first warp in the same stage as K; where the text names other warps, these store them to a
-// ring of their own. Windows of captured tensors have rings too, which the first warp fills between K and V.
+// producer warps from the second on, compute these values and store them to the ring's stages. Per-key vectors of
+// masks, such as ids, are stored by the first warp in the same stage as K; where `sched.ring` names other warps, those
+// warps store the vectors to a separate ring. Windows of captured tensors have rings too, which the first warp fills
+// between K and V.
 //
 // Rings that consumers wait for and release together share one pair of barriers: rings that one warp copies and whose
 // first and last readers are the same ops, such as the two operands of one product; and rings that the same warps
@@ -25,22 +26,25 @@
 // All warps go through the same tiles and the same stages. A warpgroup skips tiles whose keys are masked for all of its
 // own rows (tile.for_blocks, within).
 //
-// Where the next tile is found by a search, the producer's first warp searches, ahead of its copies, and sends messages
-// to all other warps: with Q, the first tile; with K(n), the tile after n and whether tile n is partial. Producer warps
-// that receive these messages also release the stages of Q and K, as the consumers do. A second producer warp then
-// copies V. If the first warp copied V, it would wait between K(n) and K(n+1) until the consumers are done with a stage
-// of V, and the search for the next tile of work would begin only when the consumers are nearly out of tiles.
+// Where the next tile is found by a search, the producer's first warp searches while its earlier copies run, and sends
+// messages to all other warps: with Q, the first tile; with K(n), the tile after n and whether tile n is partial.
+// Producer warps that receive these messages also release the stages of Q and K, as the consumers do. A second producer
+// warp then copies V. If the first warp copied V, it would wait between K(n) and K(n+1) until the consumers are done
+// with a stage of V, and the search for the next tile of work would begin only when the consumers are nearly out of
+// tiles.
 //
-// Registers move from the producer to the consumers. In persistent blocks each role loops over tiles of work: the rings
-// of K and V continue where the tile of work before stopped, Q has a ring too, and the producer runs ahead.
+// Registers move from the producer to the consumers (setmaxnreg). In persistent blocks each role loops over tiles of
+// work: the rings of K and V continue at the stage where the previous tile of work stopped, Q has a ring too, and the
+// producer runs ahead.
 //
-// Where arithmetic tells how long each tile of work takes, a block's tiles of work follow from its index, and every
-// producer warp computes them itself. Where tiles of keys are found by a search, the duration depends on memory, and
-// free blocks claim the next tile of work. The first producer warp claims for its block, because it sends the tiles of
-// work to the consumers anyway, with Q. The claim is at the beginning of a tile of work, because the message says
-// whether another one follows. The claim is overlapped with the search, which also waits for memory. Where nothing is
-// copied before the loop, as for the gradient of a dense tensor, there is no stage that a message could go with. The
-// consumers then also compute their tiles of work themselves, and these are neither claimed nor searched for.
+// Where the duration of each tile of work is known beforehand, a block's tiles of work are computed from the block's
+// index, and every producer warp computes them itself. Where tiles of keys are found by a search, the duration depends
+// on data in memory, and free blocks claim the next tile of work. The first producer warp claims for its block, because
+// it sends the tiles of work to the consumers anyway, with Q. The claim is at the beginning of a tile of work, because
+// the message says whether another one follows. The claim is overlapped with the search, which also waits for memory. A
+// kernel that copies nothing before the loop has no stage that such a message could go with. An example is the gradient
+// of a dense captured tensor, whose loop copies Q in each iteration. The consumers of such a kernel also compute their
+// tiles of work themselves, and these are neither claimed nor searched for.
 //
 //===----------------------------------------------------------------------===//
 
@@ -145,8 +149,8 @@ LogicalResult WarpSpecializer::findOthers() {
     if (ring.stages() != once.front().stages())
       return ring.tile->emitOpError() << "has a ring of " << ring.stages() << " stages, beside one of "
                                       << once.front().stages() << "; rings before the loop are of one depth";
-  // The first warp sends messages with the first copies: the tile of work that they belong to, and the tile that
-  // follows.
+  // The first producer warp sends its messages with the tiles that it copies first: with Q the current tile of work,
+  // with K the index of the next tile of keys.
   for (const Ring &ring : llvm::concat<const Ring>(once, ArrayRef(streamed).take_front(1), columns))
     if (ring.is.getFirstWarp() || ring.is.getWarps() > 1)
       return ring.tile->emitOpError("has a ring that the first warp alone has to fill: with what is copied before the "
@@ -197,7 +201,7 @@ LogicalResult WarpSpecializer::run() {
       followers += rings.front()->is.getWarps();
 
   builder.setInsertionPointToStart(&body);
-  for (Ring &ring : once) // producer warps that follow the first warp's tiles read its messages, in the first ring
+  for (Ring &ring : once) // other producer warps read the first warp's messages in the first ring
     declare(ring, /*filledBy=*/1, /*emptiedBy=*/warps + (&ring == &once.front() ? followers : 0));
   for (Ring &ring : streamed) {
     const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
@@ -234,7 +238,7 @@ LogicalResult WarpSpecializer::run() {
   Block *consumer = writeRole(*std::next(roles.begin()));
   if (failed(writeProducer(producer, original)))
     return failure();
-  // `sched.at` applies to the consumers' ops only: it is removed from the ops that the producer runs.
+  // `sched.at` applies to the consumers' ops only: the attribute is removed from the ops that the producer runs.
   producer->walk([](Operation *op) { op->removeAttr(sched::atAttr); });
   builder.setInsertionPointToStart(consumer);
   auto [work, numbers] = persistent && tasks ? receivedWork() : numberedWork();

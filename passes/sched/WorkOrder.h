@@ -15,19 +15,19 @@
 //     | from both ends     | (0,2) | (0,0) | (0,1) | (1,2) | (1,0) | (1,1) |
 //     | claimed, longest   | (0,2) | (1,2) | (0,1) | (1,1) | (0,0) | (1,0) |
 //
-// A block of a grid of n blocks takes its numbers in one of three ways:
+// A grid of n blocks may have more tiles than blocks. A block takes the numbers of its tiles in one of three ways:
 //
 //   - Once: the block takes its own index. The grid has a block for each tile, and blocks start in the order of their
 //     indices as other blocks end. With longest first, tiles of several heads alternate, as for claims. If heads came
 //     one after the other, the long tiles of the last head would start when nearly everything else is done, and the
 //     device would wait for them (an eighth of the time of 16 heads of 64 tiles). `rowsTogether` limits the number of
-//     heads that alternate, because the K and V of all of them are read at the same time. The number is a power of
-//     two, found by comparisons, because divisions would delay a block's first copy. Heads of fewer than 8 tiles do
-//     not alternate: many such heads are left when the last tiles start.
-//   - Rounds: the block takes one number of each n in turn. With longest first and more tiles than blocks, it takes
-//     pairs of neighbours. The tiles of a head are then numbered from both ends, so that all pairs take equally long.
-//     Each next set of n pairs is shifted by the golden section of the grid. Where a head has an odd number of tiles,
-//     some pairs span two heads, and the shift spreads these pairs over the blocks.
+//     heads that alternate, because the K and V of all of them are read at the same time. The number of alternating
+//     heads is a power of two that comparisons choose, because divisions would delay a block's first copy. Heads of
+//     fewer than 8 tiles do not alternate: many such heads are left when the last tiles start.
+//   - Rounds: in each round the block takes one of the next n numbers. With longest first and more tiles than blocks,
+//     the block takes pairs of adjacent numbers. The tiles of a head are then numbered from both ends, so that all
+//     pairs take equally long. In the k-th set of n pairs, block b takes pair b + 5/8 n k (mod n). Where a head has an
+//     odd number of tiles, some pairs span two heads, and this shift spreads these pairs over the blocks.
 //   - Claims: the block takes its own index, then the numbers that `sched.claim_work` returns. Tiles at the same
 //     position of several heads have adjacent numbers: they take about equally long, and the last tiles that blocks
 //     take are the short ones of all these heads. Heads are grouped so that three blocks of 128 rows, or two of 192,
@@ -48,7 +48,8 @@ int64_t rowsInHalfOfLevel2(mlir::ArrayAttr operands, mlir::ArrayAttr grid);
 
 class WorkOrder {
 public:
-  enum class Assignment { Once, Rounds, Claims }; ///< how a block takes numbers, see above
+  /// How a block takes the numbers of its tiles; see the top of this file.
+  enum class Assignment { Once, Rounds, Claims };
   struct Options {
     Assignment assignment = Assignment::Once;
     bool longestFirst = false;
@@ -89,7 +90,7 @@ private:
   Value count(size_t i, bool again = false);
   /// The number of heads.
   Value heads();
-  /// The number of heads whose tiles alternate, and how it is computed for claims and for `Once`.
+  /// The number of heads whose tiles alternate: headsClaimed() computes it for claims, headsStarted() for `Once`.
   Value headsTogether();
   Value headsClaimed();
   Value headsStarted();
@@ -113,8 +114,8 @@ private:
   mlir::Location loc;
   llvm::SmallVector<tile::AxisAttr> axes;
   Options options;
-  Value totalTiles, allHeads, together, oneIteration; ///< null until written
-  Value tilesOfHead;                                  ///< of the place() that is being written
+  Value totalTiles, allHeads, together, oneIteration; ///< null until the IR of the value is written
+  Value tilesOfHead;                                  ///< tiles per head, in the place() call that is running
 };
 
 } // namespace attune
