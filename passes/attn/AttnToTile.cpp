@@ -59,8 +59,8 @@ public:
   }
 
 private:
-  /// Why blocks may visit different numbers of tiles of keys: sequence lengths in memory, or a search for visible
-  /// tiles.
+  /// Why blocks may visit different numbers of tiles of keys: sequence lengths are in memory, or each block searches
+  /// for its visible tiles.
   enum class Uneven { No, InMemory, BySearch };
 
   /// Sets the plan's fields that concern the whole kernel as attributes.
@@ -80,10 +80,11 @@ private:
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
   }
 
-  /// Declares the derived axes of keys, rows and splits. Where a search finds the visible tiles, some blocks have much
-  /// more work than others: several times as many splits as fit the device let free blocks take the next split.
+  /// Declares the derived axes of keys, rows and splits. Where blocks search for their visible tiles, some have much
+  /// more work than others. The grid then has several times as many splits as run at a time, so that free blocks take
+  /// the next split.
   void deriveAxes() {
-    constexpr int64_t splitsBySearch = 8; // per multiprocessor
+    constexpr int64_t splitsBySearch = 8; // per multiprocessor, where blocks search for visible tiles
     SmallVector<Attribute> derived;
     auto derive = [&](StringRef name, DerivedAxis::Rule rule, int64_t by = 1, int64_t blocksPerSm = 1,
                       StringAttr of = {}) {
@@ -116,14 +117,14 @@ private:
     };
     if (domain.skips())
       return Uneven::BySearch;
-    // Bounds that are computed in floating point do not count: the partial and the combining kernel may round
-    // differently, and would disagree about the work items.
+    // Domain bounds that are computed in floating point do not count as lengths in memory: the partial and the
+    // combining kernel may round differently, and would disagree about the work items.
     return anyFollows(llvm::IsaPred<tile::ElementOp>) && !anyFollows(llvm::IsaPred<arith::FPToSIOp>) ? Uneven::InMemory
                                                                                                      : Uneven::No;
   }
 
-  /// Restricts the domain to the block's split and returns the end of the rows to write. For a work item without tiles
-  /// that end is 0, so nothing is written.
+  /// Restricts the domain to the block's split and returns the end of the rows to write. A work item without tiles gets
+  /// the end 0, so it writes nothing.
   Value takeSplitOf(tile::DomainOp domain, Value rowLength) {
     const SplitTiles taken = takeSplit(builder, domain, split, splits);
     if (uneven != Uneven::InMemory)
@@ -180,13 +181,13 @@ private:
     return builder.getArrayAttr(declared);
   }
 
-  /// Empties the domain of a block whose first row is past the end of its sequence.
+  /// Makes the domain of tiles of keys empty for a block whose first row is past the end of its sequence.
   void emptyAfter(tile::DomainOp domain, Value rowLength) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(domain);
     Value hasRows = compare(arith::CmpIPredicate::slt, row0, rowLength);
     const SmallVector<Value> begins(domain.getBegins()), ends(domain.getEnds());
-    Value first; // the first tile of a run of adjacent segments; adjacent segments stay adjacent
+    Value first; // begin of the first segment of a run of adjacent segments; adjacent segments stay adjacent
     for (auto [i, begin, end] : llvm::enumerate(begins, ends)) {
       if (i > 0 && begin == ends[i - 1])
         domain.getBeginsMutable()[i].set(domain.getEnds()[i - 1]);
@@ -214,9 +215,9 @@ private:
     return builder.getArrayAttr(grid);
   }
 
-  /// Whether a tile of keys ends past `end`. With producer warps the tile's origin is compared with that of the first
-  /// such tile, which is computed once per block: 1% faster with dropout. With ping-pong, or without producer warps, no
-  /// register is left for that value.
+  /// Whether a tile of keys ends past `end`. With producer warps the tile's origin is compared with the origin of the
+  /// first tile that ends past `end`. That origin is computed once per block, which is 1% faster with dropout. With
+  /// ping-pong, or without producer warps, no register is left for that value.
   Value isPast(Value k0, Value end) {
     auto tileK = [&] { return arith::ConstantIntOp::create(builder, loc, plan.getTileK(), 32); };
     if (!plan.getProducerWarps() || plan.getPingPong())
@@ -233,8 +234,8 @@ private:
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, k0, from);
   }
 
-  /// Whether the mask's part beyond the cuts applies to a visited tile: the tile is `partial` for the block's rows, and
-  /// not full for the warpgroup's own rows.
+  /// Whether the part of the mask that is not cuts (ends of each row's keys, applied apart) applies to a visited tile:
+  /// the tile is `partial` for the block's rows, and not full for the warpgroup's own rows.
   Value isMasked(Value k0, Value partial) {
     // If neither tables nor a `where` region decide about single tiles, the bounds of the warpgroup's own rows suffice.
     Value masked = testsTiles || !bounds.empty() || mask.full.empty() ? partial : Value();
@@ -246,8 +247,8 @@ private:
     return masked;
   }
 
-  /// Masks a tile. A cut, one end of the rows' visible keys, is applied in the tiles that the cut crosses; the rest of
-  /// the mask is applied in partial tiles.
+  /// Masks a tile. A cut, a condition that ends each row's visible keys at one side (q >= k), is applied in the tiles
+  /// that it crosses; the rest of the mask is applied in partial tiles.
   Value maskTile(Value x, Value k0, Value partial) {
     auto ofRow = [&](Value q) {
       BlockValues row = block;
@@ -264,8 +265,8 @@ private:
     if (mask.isCutsAlone() && !lookUp)
       return x;
     Value masked = isMasked(k0, partial);
-    // With producer warps and at most 128 columns, a lane keeps the visible columns of a row as bits of a word. A union
-    // of several intervals is then one word.
+    // With producer warps and at most 128 columns, a lane keeps the visible columns of a row as a bit mask in
+    // registers. A row whose visible keys are a union of intervals then needs no comparisons per element.
     SmallVector<Conjunct> byElement = mask.rest;
     if (!plan.getProducerWarps() || plan.getTileK() > 128)
       byElement.append(mask.unions);
@@ -283,7 +284,7 @@ private:
     return hide(x, rowOrigin, k0, masked, [&](Value q, Value k) { return isVisible(byElement, lookUp, q, k); });
   }
 
-  /// The values outside of the domain's `where` region that the region reads.
+  /// The values defined outside of the domain's `where` region and read in it.
   static llvm::SetVector<Value> readBy(tile::DomainOp domain) {
     llvm::SetVector<Value> read;
     getUsedValuesDefinedAbove(domain.getWhere(), read);
@@ -307,9 +308,9 @@ private:
   }
 
   /// Where per-tile tables decide which keys the rows of a part (one warpgroup) see, starts the part's loop at its
-  /// first visible tile. A part past Sq uses the last row. The searching warp keeps the table entries of all parts in
-  /// registers at once, which limits the entries to the least and the greatest of one 32-bit value. Tables with an
-  /// entry per (query tile, key tile) are not built for parts.
+  /// first visible tile. A part past Sq uses the last row. The producer warp that searches keeps the table entries of
+  /// all parts in registers at once. So a part's entries are limited to two words: the least and the greatest of one
+  /// 32-bit value. Tables with an entry per (query tile, key tile) are not built for parts.
   void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
     Block *block = builder.getInsertionBlock();
     Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
@@ -320,7 +321,7 @@ private:
     auto own = buildDomain(builder, op, part, with).getDefiningOp<tile::DomainOp>();
     const bool counts = std::ranges::any_of(with, &BoundsTable::isOfBoth);
     if (!own.skips() || counts || !testsByPart(own) || wordsByQuery(own) > 2) {
-      // The domain is not needed: erase it, and the ops that have no user without it.
+      // No search per part: erase the part's domain, and the ops that only this domain used.
       own.erase();
       while (isOpTriviallyDead(&block->back()) && &block->back() != before)
         block->back().erase();
@@ -340,9 +341,9 @@ private:
   /// rows need. Also sets `mask`.
   Value visibleTiles(SmallVector<Value, 2> &within) {
     Value domain = buildDomain(builder, op, block, bounds);
-    // The loop runs from the last tile to the first where that makes row maxima settle early. A score like ALiBi is
-    // greatest near the query, where a causal mask ends. With a window, the last rows see few keys of the first tile or
-    // none. Early maxima matter to warpgroups, which rescale lazily (tile-lazy-rescale).
+    // The loop runs from the last tile to the first where the running row maxima then reach their final values early. A
+    // score like ALiBi is greatest near the query, where a causal mask ends. With a window, the last rows see few keys
+    // of the first tile or none. Early maxima matter to warpgroups, which rescale lazily (tile-lazy-rescale).
     if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
         plan.getProducerWarps() && TileSequence{tiles, {}}.isContiguous() &&
         (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
@@ -452,8 +453,8 @@ private:
     finish(loop.getResults(), rowsWritten);
   }
 
-  /// Loads the tile of Q. TMA copies rows of a single head. Rows of a packed group are loaded to registers by the warps
-  /// that read them, or copied to shared memory row by row.
+  /// Loads the tile of Q. Rows of a single head are copied by TMA. Rows of a packed group are loaded to registers by
+  /// the warps that read them, or copied to shared memory row by row.
   Value queryTile(Value queries, Value rowLength) {
     Type dtype = op.getDtype();
     TileType type = shape({{"q", plan.getTileQ()}, {"d", depth}}, dtype, MemorySpace::Shared);
@@ -484,7 +485,7 @@ private:
     return tile::named(tile::PagedRowsOp::create(builder, loc, view, table, pages.getSize()), tile::nameOf(view));
   }
 
-  /// The views of K and V, and the key head to read.
+  /// The views of K and V, and the key head to read from them.
   struct KeyViews {
     Value keys, values, kvHead;
   };
@@ -528,7 +529,7 @@ private:
     tile::YieldOp::create(builder, loc, next);
   }
 
-  /// x of a tile; stores the value of the score that the backward pass wants saved.
+  /// The scores x of a tile. If the backward pass wants a value of the score saved, stores that value.
   Value savingScore(Value s, Value k0) {
     if (!op.saves("score"))
       return scoreTile(s, rowOrigin, k0);
@@ -608,7 +609,7 @@ private:
   TileType rowType, scoreType, outType;
   RowAxes axes = plan.getPackGqa() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
   Value q0, keyLength;
-  Value keysRead;   ///< rows of K to copy; rows past the keys may be among them, since S is masked there
+  Value keysRead;   ///< rows of K to copy; may include rows past the last key, since S is masked there
   Value valuesRead; ///< rows of V to copy; rows past these read as zeros, since P is 0 there and 0 * NaN would be NaN
   Value rowOrigin;  ///< first row coordinate of the tile: q0 plus the query offset, or row0 of a packed group
   Value rowHead;    ///< head that indexes the rows: a query head, or the key head of a packed group

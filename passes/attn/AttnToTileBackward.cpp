@@ -168,8 +168,8 @@ private:
   using Carried = SmallVector<Value>;
 
   /// dK and dV of a tile of keys: a loop over the query heads of its group and over the tiles of queries that see a key
-  /// of the tile. If the same tiles are visited for every head, heads are iterations of one loop's domain. With roles
-  /// heads are always iterations, because roles support a single loop.
+  /// of the tile. If the same tiles are visited for every head, one loop repeats its domain for each head (`times`).
+  /// With producer and consumer roles the loop always does so, because roles support a single loop.
   void writeKeys() {
     values.b = b = blockIndex("b");
     Value kvHead = blockIndex("hkv"), k0 = blockIndex("k");
@@ -227,8 +227,8 @@ private:
                           values.Sk, false);
   }
 
-  /// Writes a rounded tile to shared memory, for a product that reads values which other warps computed. With two ring
-  /// stages, used alternately, the warpgroups synchronise once per tile.
+  /// Writes a rounded tile to shared memory, for a product that reads values which other warps computed. Two ring
+  /// stages are used alternately, so the warpgroups synchronise once per tile.
   Value exchanged(Value tile, StringRef name) {
     auto type = cast<TileType>(tile.getType()).withSpace(MemorySpace::Shared);
     auto convert = tile::ConvertOp::create(builder, loc, type, tile.getDefiningOp<tile::ConvertOp>().getTile());
@@ -249,22 +249,22 @@ private:
     Value q, gradient;
     RowViews rows;
     Value end; ///< number of rows of q and gradient to load
-    Value dq;  ///< float32 sums; null where another kernel computes dQ
+    Value dq;  ///< float32 sums of dQ in memory; null where another kernel computes dQ
   };
   struct KeyTiles {
     Value k, v;
   };
 
-  /// The gradient of a dense captured tensor. The loop over tiles writes the gradient in launches where each element of
-  /// the tensor belongs to a single batch and head.
+  /// The gradient of a dense captured tensor. In launches where each element of the tensor belongs to a single batch
+  /// and head, the loop over tiles writes the gradient directly.
   struct DenseGradient {
     const CapturedGradient *of;
     CoordinateDims dims;
     Value view;
   };
 
-  /// Computes one tile of queries and returns the next carried values; also adds the tile's dQ to the sums in memory if
-  /// there are any.
+  /// Computes one tile of queries and returns the loop's next carried values. With `accumulates_dq` also adds the
+  /// tile's dQ to the sums in memory.
   Carried afterTile(tile::ForBlocksOp loop, const KeyTiles &of, const KeyViews &views, ArrayRef<GradientSum> sums,
                     ArrayRef<DenseGradient> dense) {
     Value q0 = loop.getOrigin();
@@ -285,7 +285,7 @@ private:
     Value gradients = scoreGradients(tile), p, ds;
     auto roundWeights = [&] { p = rounded(keptOf(tile, q0), "p"); };
     if (!dense.empty()) {
-      // P rounded to 16 bits takes half the registers during writeDense.
+      // P rounded to 16 bits takes half the registers while writeDense computes dense gradients.
       roundWeights();
       writeDense(dense, tile, q0);
     }
@@ -303,7 +303,7 @@ private:
     return next;
   }
 
-  /// Converts the sums in memory to dQ, for a tile of queries.
+  /// Converts the float32 sums of dQ in memory to dQ, for a tile of queries.
   void writeSums() {
     b = blockIndex("b");
     h = blockIndex("h");
@@ -318,8 +318,8 @@ private:
                           false);
   }
 
-  /// Computes dQ of a tile of queries and the captured gradients that loops over keys sum up; without `withQueries`
-  /// only the captured gradients.
+  /// Computes dQ of a tile of queries and those gradients of captured tensors that a loop over keys sums up; without
+  /// `withQueries` only the captured gradients.
   void writeQueries(bool withQueries) {
     values.b = b = blockIndex("b");
     Value head = blockIndex("h"), q0 = blockIndex("q");
@@ -415,7 +415,7 @@ private:
   TileType vectorOf(StringRef axis) {
     return shape({{axis, axis == "q" ? plan.getTileQ() : plan.getTileK()}}, f32, MemorySpace::Register);
   }
-  /// Zero sums per row or per key, before the first tile.
+  /// Zeros for the sums per row or per key of a captured tensor's gradient, before the loop's first tile.
   Value noSum(StringRef axis) { return tile::SplatOp::create(builder, loc, vectorOf(axis), zero); }
 
   /// The sum `before` plus the values that `add` adds in a tile, reduced over the axis `along`.
@@ -513,8 +513,8 @@ private:
     return tile::named(map.getResult(), "index");
   }
 
-  /// Writes the kernels that complete the gradient of a captured tensor, and inserts the kernel that clears it before
-  /// all others.
+  /// Writes the kernels that complete the gradient of a captured tensor, and inserts the kernel that clears that
+  /// gradient before all others.
   void writeCaptured(const CapturedGradient &gradient, tile::KernelOp like) {
     auto symbol = [](tile::KernelOp of) { return FlatSymbolRefAttr::get(of.getSymNameAttr()); };
     if (!gradient.tiles.empty() || !gradient.scattered.empty())
@@ -548,8 +548,8 @@ private:
       kernel->setAttr(sched::persistentAttr, builder.getUnitAttr());
     if (plan.getLongestFirst())
       kernel->setAttr(sched::longestFirstAttr, builder.getUnitAttr());
-    // The launch skips this kernel if batches and heads do not share an element: the main loop has written the
-    // gradient.
+    // The launch skips this kernel if no two batches or heads share an element of the tensor: the main loop has then
+    // written the gradient.
     if (isWrittenByLoop(gradient)) {
       auto most = [&](unsigned i) { return dims[i] ? gradient.axis(*dims[i]) : std::string(); };
       tile::skipIf(kernel, {{"b", most(0)}, {"h", most(1)}});
@@ -580,20 +580,21 @@ private:
             doTile = streamed("do_tile", "q", "dv", doView, ofQuery, values.Sq),
             kTile = streamed("k_tile", "k", "d", keys, ofKey, values.Sk),
             vTile = streamed("v_tile", "k", "dv", vs, ofKey, values.Sk);
-      // The tile's position is the same in all iterations, but batch and head differ, so the row values are loaded in
-      // each iteration. The cut at the end of the keys is dropped: storeTile does not store past that end.
+      // The iterations run over batches and heads for one position of the tile, so the row values are loaded in each
+      // iteration. The cut at the end of the keys is dropped: storeTile does not store past that end.
       ScoreTile tile = scoresOf(qTile, kTile, vTile, doTile, q0, k0, tiles.getPartial(), loadedRows(views, q0));
       llvm::erase_if(mask.cuts, [](const MaskCut &cut) { return cut.conjuncts.empty(); });
       hideWeights(tile);
       Value sum = tiles.getCarried()[0];
       for (attn::AddGradientOp add : gradient.tiles)
         sum = sumWith(tile, sum, addedOf(tile, add));
-      // Derivatives may read the captured tensor as well.
+      // Derivatives may read elements of the captured tensor as well.
       readAtPlaces(tiles, gradient, dims, places);
       return Carried{sum};
     };
     const Carried none{tile::named(tile::SplatOp::create(builder, loc, scores(), zero), "gradient")};
-    // If visibility of the tile depends on neither batch nor head, all (batch, head) pairs are iterations of one loop.
+    // If visibility of the tile depends on neither batch nor head, all (batch, head) pairs are repetitions (`times`) of
+    // the domain of one loop.
     Value iterations = arith::MulIOp::create(builder, loc, all[0].count(*this), all[1].count(*this));
     Value anyBatch = number(0), anyHead = number(0);
     values.b = b = anyBatch;
@@ -642,8 +643,8 @@ private:
     }
   };
 
-  /// The batches or heads that share an element of the tensor: all of them, or the one at `place`. The last place also
-  /// belongs to all batches or heads beyond it, whose index is clamped.
+  /// The batches or heads that share an element of the tensor: all of them, or the one at `place`. The tensor's last
+  /// place is also shared by all batches or heads beyond it, because their index is clamped.
   Range sharers(Value count, Value place, Value extent) {
     Value begin = number(0), end = count;
     if (place) {

@@ -1,7 +1,7 @@
 //===- AttnToTileMap.cpp - A kernel that writes the class of each tile that a mask leaves ---===//
 //
 // The kernel has the domain of a forward kernel (MaskAnalysis.h), and for each visited tile it stores one number. The
-// CPU target runs it on captured tensors, so that the counts match the tiles that a forward kernel visits.
+// CPU target runs it on captured tensors, so that the printed counts match the tiles that a forward kernel visits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ using tile::TileType;
 
 namespace {
 
-constexpr int64_t storedColumns = 8; // width of a store, whose limit keeps one column
+constexpr int64_t storedColumns = 8; // elements of one store; the store's limit lets only the first be written
 
 class TileMapWriter {
 public:
@@ -66,7 +66,7 @@ private:
                                   llvm::map_to_vector(axes, [&](StringRef name) { return axis(name); }), i32);
   }
 
-  /// The declared captured tensors or scalars that decide which tiles are visited.
+  /// Of the declared captured tensors or scalars, those on which the visited tiles depend.
   template <typename Attr, typename ReadOp> ArrayAttr read(ArrayAttr declared) {
     llvm::DenseSet<StringRef> names;
     op.getMask().walk([&](ReadOp read) { names.insert(read.getName()); });

@@ -1,8 +1,8 @@
 //===- BackwardTiles.h - The computations on one tile that all kernels of the backward pass share ---===//
 //
-// Writes kernels and their operands, the row values derived from LSE, and, for a tile of queries and keys, S, x, P, dP
-// and dS, with masks, dropout and the gradients of captured tensors. AttnToTileBackward.cpp decides which kernels there
-// are and what their loops sum up.
+// Writes kernels and their operands, the row values derived from LSE, and, for one tile of queries and keys, the
+// matrices S, x, P, dP and dS, with masks, dropout and the gradients of captured tensors. AttnToTileBackward.cpp
+// decides which kernels there are and what their loops sum up.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -77,8 +77,8 @@ protected:
     return kernel;
   }
 
-  /// Declares an operand of the kernel and reads its view. The last axis is `columns` with extent `width`; operands
-  /// without `width` have one value per row.
+  /// Declares an operand of the kernel (a global tensor) and returns its view. The last axis is `columns` with extent
+  /// `width`; operands without `width` have one value per row.
   Value operand(StringRef name, OperandRole role, Type element, StringRef heads, StringRef rows, StringRef columns = "",
                 int64_t width = 0) {
     SmallVector<tile::AxisAttr> axes;
@@ -108,11 +108,12 @@ protected:
   }
   Value ofRows(StringRef name, OperandRole role) { return operand(name, role, f32, "h", "q"); }
 
-  /// Whether a softmax sink or the like makes the divisor differ from the sum. Then L = LSE + log(divisor) differs from
-  /// LSE and has a workspace operand.
+  /// Whether a softmax sink or the like makes the normaliser's divisor differ from the row's sum of weights. Then L =
+  /// LSE + log(divisor) differs from LSE and has a workspace operand.
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
-  /// Whether the loop over queries computes all five products and adds dQ to sums in memory.
+  /// Whether the loop over queries computes all five products of the backward pass and adds its tiles' parts of dQ to
+  /// float32 sums in global memory.
   bool accumulatesDq() { return op->hasAttr(attn::accumulatesDqAttr); }
   /// Whether a loop over keys computes gradients of captured tensors: sums per row, or scattered additions.
   bool addsByRow() {
@@ -190,7 +191,8 @@ protected:
 
   //===--- Rows ---===//
 
-  /// The row sums (or the key sums, for `ofKeys`) whose additions are in one of these gradient regions.
+  /// The sums per row of captured tensors' gradients (or per key, for `ofKeys`) whose additions are in one of
+  /// `regions`, gradient regions of the attention.
   SmallVector<GradientSum> sumsOf(std::initializer_list<Region *> regions, bool ofKeys) {
     SmallVector<GradientSum> sums;
     for (const CapturedGradient &gradient : captured)
@@ -206,8 +208,8 @@ protected:
                                  constant(-std::numeric_limits<float>::infinity()));
   }
 
-  /// The arguments of a region of the normaliser: b, h and the statistics. Every maximum is LSE, and every sum is 1 (0
-  /// in a row without visible keys).
+  /// The arguments of a region of the normaliser: b, h and the statistics. With LSE in place of the running maximum the
+  /// weights of a row sum to 1, so every maximum is LSE and every sum is 1 (0 in a row without visible keys).
   SmallVector<Value> atLse(Value lse) {
     Value sum = arith::SelectOp::create(builder, loc, isEmpty(lse), constant(0), constant(1));
     SmallVector<Value> arguments{b, h};
@@ -250,7 +252,7 @@ protected:
   /// Vectors with a value per query of a tile; null where the normaliser has no statistics.
   struct RowValues {
     Value base, delta;
-    Value logs = {}; ///< LSE or L; if `base` is null, scoresOf computes the base from `logs`
+    Value logs = {}; ///< LSE, or L = LSE + log(divisor); if `base` is null, scoresOf computes the base from `logs`
   };
   struct RowViews {
     Value logs, delta;
@@ -297,9 +299,9 @@ protected:
     bool givesValues = false; ///< the loop also computes dV from P
   };
 
-  /// Masks a tile. A cut, one end of the rows' visible keys, is applied in the tiles that the cut crosses; the rest of
-  /// the mask is applied in partial tiles. Masked elements become `masked`. Sets `isMasked`, whether any of these
-  /// conditions holds for the tile.
+  /// Masks a tile. A cut, a condition that ends each row's visible keys at one side (q >= k), is applied in the tiles
+  /// that it crosses; the rest of the mask is applied in partial tiles. Masked elements become `masked`. Sets
+  /// `isMasked`, whether any of these conditions holds for the tile.
   Value maskTile(const ScoreTile &of, Value tile, float masked) {
     const Value q0 = of.q0, origin = of.origin, k0 = of.k0, partial = of.partial;
     const bool loopsOverKeys = !values.k0;
@@ -337,7 +339,7 @@ protected:
     isMasked = isMasked ? arith::OrIOp::create(builder, loc, isMasked, condition).getResult() : condition;
   }
 
-  /// P of a tile of x.
+  /// The weights P of a tile of scores x.
   Value weights(Value x, Value base) {
     SmallVector<Value> inputs{x};
     if (base)
@@ -410,7 +412,8 @@ protected:
       return constant(scale);
     return arith::MulFOp::create(builder, loc, keepScale, constant(givesValues ? scale / 2 : scale));
   }
-  /// delta as the loops read it; `keepScale` is a value of the kernel over rows.
+  /// delta with the factor that the loops over tiles expect: delta' of splitsGradient, otherwise delta itself.
+  /// `keepScale` is 1 / (1 - p_drop), as a value of the kernel over rows.
   Value deltaOfLoops(Value delta, Value keepScale) {
     return splitsGradient() ? Value(arith::DivFOp::create(
                                   builder, loc, arith::MulFOp::create(builder, loc, delta, constant(2)), keepScale))
@@ -448,7 +451,7 @@ protected:
     if (rows.logs)
       rows.base = baseOf(rows.logs);
     tile.rows = rows;
-    // Saved tiles are loaded while the product runs.
+    // The forward pass's saved tiles are loaded while the product Q K^T runs.
     tile.kept = loadSaved("kept", savedDropout, builder.getI1Type(), q0, k0);
     tile.saved = loadSaved("saved", savedScore, f32, q0, k0);
     isMasked = Value();
@@ -500,7 +503,7 @@ protected:
     return !op.getScore().empty() && !llvm::all_of(op.getScore().front(), isNumber);
   }
 
-  /// Whether `value` is dX times finite factors.
+  /// Whether `value` of the score's gradient region is dX times finite factors.
   bool isMultiple(Value value) {
     if (value == op.getScoreGrad().getArguments().back())
       return true;
@@ -517,7 +520,7 @@ protected:
     return false;
   }
 
-  /// Sets masked elements to 0, in tiles that the mask cuts.
+  /// Sets masked elements of `values` to 0, in tiles that may have masked elements (`isMasked`).
   Value unlessMasked(const ScoreTile &tile, Value values, StringRef name) {
     return !isMasked ? values
                      : createMap(
@@ -554,7 +557,8 @@ protected:
     });
   }
 
-  /// The values that `add`, in the gradient region of the score or of p, adds for each element; 0 at masked keys.
+  /// The values that `add`, an op in the gradient region of the score or of p, adds to a captured tensor's gradient for
+  /// each element of the tile; 0 at masked keys.
   Value addedOf(const ScoreTile &tile, attn::AddGradientOp add) {
     const bool isOfScore = add->getParentRegion() == &op.getScoreGrad();
     if (isOfScore && tile.ds && add.getValue() == yieldOf(op.getScoreGrad()))
@@ -568,8 +572,9 @@ protected:
     return isOfScore && vanishes(add.getValue()) ? unlessMasked(tile, added, "added") : added;
   }
 
-  /// sum + added. If `added` is computed by an unconditional map without other users, the addition moves into that map,
-  /// and its select between 0 and the added value becomes a select between `sum` and the new sum.
+  /// `sum` + `added`, element by element. If `added` is computed by an unconditional map without other users, the
+  /// addition moves into that map, and its select between 0 and the added value becomes a select between `sum` and the
+  /// new sum.
   Value sumWith(const ScoreTile &tile, Value sum, Value added) {
     auto map = added.getDefiningOp<tile::MapOp>();
     if (!map || !map.isWhole() || added == tile.ds || !added.use_empty())
@@ -608,7 +613,7 @@ protected:
     return tile::named(map.getResult(), "ds");
   }
 
-  /// mapOfProducts with G in place of dP.
+  /// mapOfProducts with G, which is dP after dropout minus delta, in place of dP.
   Value mapOfGradients(const ScoreTile &tile, StringRef name, GradientBody body) {
     Value result = mapOfProducts(tile, [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
       if (keepScale)
@@ -673,8 +678,9 @@ protected:
   MaskSplit mask;
   Value isMasked; ///< whether the tile being written is masked; null: never
   Value zero, headNumber, seed, offset, threshold, keepScale;
-  Value savedDropout, savedScore;            ///< views in the kernel being written; null: nothing saved
-  SmallVector<BoundsTable> bounds, ofKernel; ///< tables of all kernels; of the kernel being written
+  Value savedDropout, savedScore; ///< views in the kernel being written; null: nothing saved
+  /// Per-tile tables of the mask for all kernels; `ofKernel`: for the kernel being written.
+  SmallVector<BoundsTable> bounds, ofKernel;
 };
 
 } // namespace attune::backward

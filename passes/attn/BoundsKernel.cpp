@@ -1,7 +1,7 @@
 //===- BoundsKernel.cpp - Write the kernel that fills the per-tile tables of a mask ---===//
 //
-// A fixed number of blocks fills all tables. The work of a table is counted in groups of 8 consecutive entries, for
-// each index of the table's other axes. Every block takes the same number of consecutive groups:
+// A fixed number of blocks fills all tables. The work of a table is divided into groups of 8 consecutive entries, for
+// each index of the table's other axes (batch, head). Every block takes the same number of consecutive groups:
 //
 //     ids[b, k], 128 keys an entry                           entries of group 0                   of group 1
 //         batch 0    ids[0, 0:128]  ids[0, 128:256]  ...     ids.k[least | greatest, 0, 0:8]      ..., 8:16]
@@ -12,9 +12,9 @@
 // For a boolean condition of both axes the work is counted in single entries, one per (query tile, key tile): a loop
 // counts for how many keys of each query the condition holds.
 //
-// For a table of groups of tiles the work is counted in single entries, too. The columns of the register tile are then
-// the 32 tiles of the group. The blocks take this work in reverse order, so that the last blocks, which may have no
-// other tables to fill, begin:
+// For a table whose entries each cover a group of 32 tiles the work is counted in single entries, too. The columns of
+// the register tile are then the 32 tiles of the group. The last block takes the first of this work, because the last
+// blocks may have no entries of other tables to fill:
 //
 //     ids[b, k], 32 tiles of 128 keys an entry               entry 0
 //         batch 0    ids[0, 0:4096]  ids[0, 4096:8192]  ...  ids.k_groups[least | greatest, 0, 0]
@@ -58,7 +58,7 @@ public:
     auto writer = tile::KernelOp::create(builder, loc, name, operands(tables), builder.getArrayAttr({split}),
                                          kernel.getDtype(), plan(), kernel.getTensorsAttr(), kernel.getScalarsAttr(),
                                          attn::BlockPatternAttr(), false, false, kernel.getQOffset());
-    // All kernels of a launch must declare the same derived axis of keys.
+    // All kernels of a launch must declare the same derived axis of keys (its extent is computed from the pages).
     if (Attribute derived = kernel->getAttr(tile::derivedAttr); derived && op.getKeyPagesAttr())
       writer->setAttr(tile::derivedAttr, derived);
     builder.createBlock(&writer.getBody());
@@ -104,7 +104,8 @@ private:
     return TileType::make(builder.getContext(), axes, element, tile::MemorySpace::Register);
   }
 
-  /// The first block stores the one element of the counter; all other blocks have the limit 0.
+  /// Resets the work counter. The first block stores the counter's one element; all other blocks have the limit 0 and
+  /// store nothing.
   void resetCounter(tile::OperandAttr counter) {
     Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, block, number(0));
     Value limit = arith::ExtUIOp::create(builder, loc, i32, isFirst);
@@ -114,8 +115,8 @@ private:
                           /*optional=*/false);
   }
 
-  /// A loop over the block's equal part of the work items, counted from the last block if `reversed`. `body` gets the
-  /// index of a work item.
+  /// A loop over the thread block's equal part of the work items. If `reversed`, the last block gets the first part.
+  /// `body` gets the index of a work item.
   void forSplit(Value workItems, bool reversed, function_ref<void(Value)> body) {
     Value place = reversed ? subtract(number(splits - 1), block) : block;
     Value each = tile::named(divideUp(workItems, splits), "each"), first = multiply(place, each);
@@ -166,7 +167,7 @@ private:
     return tile::named(divideUp(extent(axis), size), (axis + (areGroups ? "_groups" : "_tiles")).str());
   }
 
-  /// The least and the greatest value of each entry of a work item.
+  /// The least and the greatest value of the table's value in each entry of a work item.
   std::pair<Value, Value> ends(const BoundsTable &table, ArrayRef<Value> others, Value first) {
     const Type element = table.declaration().getElementType();
     const bool isOfGroups = table.tiles > 1;
@@ -192,7 +193,7 @@ private:
     return {least, end(tile::Reduction::Max, "greatest")};
   }
 
-  /// Whether the condition holds for all elements of a tile of queries and keys, and whether for any.
+  /// Whether the table's condition holds for all elements of a tile of queries and keys, and whether it holds for any.
   std::pair<Value, Value> endsOfBoth(const BoundsTable &table, ArrayRef<Value> others, Value tile) {
     const int64_t keys = table.keys % 32 ? 16 : 32, height = heightOf(table); // keys per iteration
     const TileType type = registers({{"row", height}, {"key", keys}}, i32);
@@ -228,7 +229,7 @@ private:
                        name);
   }
 
-  /// Broadcasts a vector of rows to the number of columns that a store writes.
+  /// Broadcasts a vector with an element per row to the number of columns that a store writes.
   Value beside(Value ofRow, StringRef name) {
     const auto type = cast<TileType>(ofRow.getType());
     return createMap(builder, loc, name,
@@ -238,17 +239,18 @@ private:
 
   Value remainder(Value a, Value b) { return arith::RemSIOp::create(builder, loc, a, b); }
 
-  /// rowsOf is the number of queries or keys of one tile. heightOf rounds that number up to a tile height that the
-  /// warps can split.
+  /// rowsOf is the number of queries or keys in one tile that a table judges. heightOf rounds that number up to a tile
+  /// height that the warps can split.
   static int64_t rowsOf(const BoundsTable &table) { return (table.queries ? table.queries : table.keys) / table.tiles; }
   static int64_t heightOf(const BoundsTable &table) {
     const int64_t shared = warps * 16, rows = rowsOf(table);
     return rows > shared ? llvm::alignTo(rows, shared) : std::max<int64_t>(llvm::PowerOf2Ceil(rows), 16);
   }
 
-  /// Evaluates the table's value as a tile. For a table of one axis the tile is row by entry, from entry `first` on
-  /// (row by tile of the group, for groups). For a table of both axes the tile is row by key, from key `first` on. Rows
-  /// past the entry's last row or the sequence's last position repeat the last one.
+  /// Evaluates the expression that the table bounds, as a register tile. For a table of one axis the tile is row by
+  /// entry, from entry `first` on; if an entry covers a group of tiles, row by tile of the group. For a table of both
+  /// axes the tile is row by key, from key `first` on. Rows past the entry's last row or the sequence's last position
+  /// repeat the last one.
   Value read(const BoundsTable &table, TileType type, ArrayRef<Value> others, Value first) {
     const int64_t rows = rowsOf(table);
     Value zero = number(0), queries = table.queries ? subtract(extent("q"), number(1)) : Value(),

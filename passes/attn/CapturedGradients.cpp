@@ -16,7 +16,8 @@ using tile::TileType;
 // The values that indices depend on
 //===----------------------------------------------------------------------===//
 
-/// The operand with these axes. `words` is the extent of a first axis for long accumulators; 0 leaves that axis out.
+/// The declaration of an operand with these axes. `words` is the extent of a leading axis for the words of long
+/// accumulators; 0 leaves that axis out.
 static tile::OperandAttr operandOver(MLIRContext *context, const Twine &name, OperandRole role,
                                      ArrayRef<std::string> axes, Type element, int64_t words = 0) {
   SmallVector<tile::AxisAttr> all;
@@ -115,7 +116,8 @@ Value attune::isUnshared(OpBuilder &builder, Location loc, const CapturedGradien
   const CoordinateDims dims = dimsOfTile(gradient.tiles.front());
   Value all;
   for (unsigned coordinate : {0u, 1u}) {
-    // The comparison of count - 1 is unsigned: with a count of 0 nothing is written, and the result is false.
+    // count <= most is tested as count - 1 < most, unsigned. A count of 0 wraps, so the test is false; no gradient is
+    // written then.
     Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
     Value most = dims[coordinate] ? extentOf(*dims[coordinate]) : one;
     Value before = arith::SubIOp::create(builder, loc, counts[coordinate], one);

@@ -27,7 +27,8 @@
 
 namespace attune {
 
-/// The sums of one attn.add_gradient in the workspace: a float32 for each query of each head, or for each key.
+/// The partial sums that one attn.add_gradient keeps in the workspace: a float32 for each (b, h, q), or for each (b, h,
+/// k).
 struct GradientSum {
   attn::AddGradientOp add;
   bool ofKeys;
@@ -41,7 +42,8 @@ struct GradientSum {
 struct CapturedGradient {
   attn::CapturedTensorAttr tensor;
   llvm::SmallVector<GradientSum> sums;
-  /// non-empty if each index is one coordinate, with q and k among them; the other lists are then empty
+  /// additions of which each index is one coordinate, with q and k among the indices; if there are any, the other lists
+  /// are empty
   llvm::SmallVector<attn::AddGradientOp> tiles;
   llvm::SmallVector<attn::AddGradientOp> scattered; ///< additions that are done atomically
   bool inAnyOrder = false;                          ///< scattered to long accumulators: any order gives the same bits
@@ -63,25 +65,27 @@ std::array<mlir::Value, 4> coordinatesAround(attn::AddGradientOp add);
 /// The first axis of a tensor's long accumulators (LongAccumulator.h).
 inline constexpr llvm::StringLiteral wordAxis = "word";
 
-/// Which coordinate (0 to 3: b, h, q, k) an index is; nullopt for any other index.
+/// Which coordinate (0 to 3 for b, h, q, k) an index of the tensor is; nullopt for any other index.
 std::optional<unsigned> coordinateOf(attn::AddGradientOp add, mlir::Value index);
 /// Whether the indices depend on b, h and q - k alone.
 bool followsFromDistance(attn::AddGradientOp add);
-/// For additions with followsFromDistance: whether no index is linear in q - k, so that many values of q - k address
-/// the same element (buckets).
+/// For additions with followsFromDistance: whether no index is linear in q - k. Many values of q - k may then address
+/// the same element, as with T5 buckets.
 bool sharesPlaces(attn::AddGradientOp add);
 /// Whether an index depends on b and h alone.
 bool isOfHead(attn::AddGradientOp add, mlir::Value index);
-/// Evaluates `index` at these coordinates (those that it depends on), clamped to [0, extent), as i32.
+/// Emits the value of `index` at the coordinates b, h, q and k, clamped to [0, extent), as i32. A coordinate that
+/// `index` does not read may be null.
 mlir::Value placeOf(mlir::OpBuilder &builder, attn::AddGradientOp add, mlir::Value index, mlir::Value extent,
                     const std::array<mlir::Value, 4> &coordinates);
 /// The tensor dimension that each of b, h, q and k indexes.
 using CoordinateDims = std::array<std::optional<unsigned>, 4>;
-/// The dimensions of an addition whose indices are all coordinates.
+/// The tensor dimensions indexed by the coordinates, for an addition whose indices are all coordinates.
 CoordinateDims dimsOfTile(attn::AddGradientOp add);
 
 /// Whether the main loop over tiles can write the gradient directly, given that CapturedGradient::tiles is non-empty. b
-/// or h must be an index: the loop sets that index to -1 in launches where several batches or heads add to one element.
+/// or h must be an index: in launches where several batches or heads add to one element, the loop sets that index to -1
+/// and so stores nothing.
 bool isWrittenByLoop(const CapturedGradient &gradient);
 /// Whether in a launch of `counts` batches and heads no two of them add to the same element: each of b and h is an
 /// index that the tensor's extent does not clamp, or its count is 1. `extentOf` returns the extent of a dimension.

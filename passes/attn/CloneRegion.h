@@ -9,11 +9,13 @@
 
 namespace attune {
 
-/// Clones an op of one of the regions of `op`, whose operands are mapped already: reads of captured tensors, run-time
-/// scalars and extents become tile ops. Maps the result.
+/// Clones `inner`, an op of one of the regions of `op`, into the kernel. The operands of `inner` must be mapped
+/// already. Reads of captured tensors, run-time scalars and extents become tile ops. The clone's result is added to
+/// `mapping`.
 void cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Operation &inner, mlir::IRMapping &mapping);
 
-/// Clones the ops that a value of one of the regions of `op` is computed from, down to values that are mapped already.
+/// Clones the ops that a value of one of the regions of `op` is computed from, stopping at values that `mapping`
+/// already has.
 mlir::Value cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Value value,
                             mlir::IRMapping &mapping);
 

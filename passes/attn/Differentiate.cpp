@@ -16,8 +16,8 @@
 // ONE WEIGHT PER KEY. With row statistics (softmax) the weight of a key is w = p(x, base(m)) / divisor(m, l). The
 // weight does not depend on the value of the maximum m; otherwise a row could not be computed in blocks of keys. So the
 // backward pass evaluates the normaliser at m = LSE, where l is 1 (0 in a row without visible keys), and treats m as a
-// constant. This is known to hold for softmax and softmax with a sink; the op's normaliser is compared with these two
-// definitions.
+// constant. That w does not depend on m is known for softmax and softmax with a sink; the op's normaliser is compared
+// with these two definitions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -95,7 +95,8 @@ private:
     Value &sum = gradients[to];
     sum = sum ? Value(arith::AddFOp::create(builder, loc, sum, gradient)) : gradient;
   }
-  /// add() for a gradient whose ops are created only if `to` is active.
+  /// Like add() above, but the ops of the gradient are created only if `to` is active (depends on an input of the
+  /// derivative).
   void add(Value to, function_ref<Value()> gradient) {
     if (active.contains(to))
       add(to, gradient());
@@ -113,7 +114,8 @@ private:
     return arith::CmpFOp::create(builder, loc, predicate, a, b);
   }
 
-  /// The gradient of a minimum or maximum goes to the operand that is the result; two equal operands get half each.
+  /// The gradient of a minimum or maximum goes to the operand that was chosen as the result; two equal operands get
+  /// half each.
   void chosen(Operation *op, arith::CmpFPredicate first, Value g) {
     Value a = op->getOperand(0), b = op->getOperand(1);
     Value isFirst = compare(first, a, b), half = times(g, 0.5f);
@@ -123,7 +125,8 @@ private:
   }
 
   void divide(arith::DivFOp op, Value y, Value g) {
-    // The rule of division would give 0 * inf where the logistic function is 0; y (y - 1) is finite.
+    // y = 1 / (1 + exp(a)) is a logistic function. The rule of division would give 0 * inf where y is 0; y (y - 1) is
+    // finite.
     if (Operation *exponential = exponentialOfLogistic(op)) {
       add(exponential->getOperand(0), [&] {
         Value slope = times(y, minus(y, constant(1)));
@@ -185,8 +188,8 @@ private:
   DenseMap<Value, Value> gradients; ///< gradients summed so far, of each value
 };
 
-/// Whether two attentions have the same normaliser after canonicalisation; regions that come from text may differ
-/// before.
+/// Whether two attentions have the same normaliser after canonicalisation; regions parsed from text may be written
+/// differently before.
 bool haveSameNormaliser(attn::AttentionOp a, attn::AttentionOp b) {
   MLIRContext *context = a.getContext();
   RewritePatternSet patterns(context);

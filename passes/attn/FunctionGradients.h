@@ -63,8 +63,9 @@ inline Term log(Term x) { return x.make<mlir::math::LogOp>(x.value); }
 inline Term pow(Term x, Term y) { return x.make<mlir::math::PowFOp>(x.value, y.value); }
 inline Term copysign(float x, Term y) { return y.make<mlir::math::CopySignOp>(y.constant(x).value, y.value); }
 
-/// Calls `add(operand, gradient)` for each operand of the function `op` that receives a part of the gradient `g` of its
-/// result; calling `gradient` creates the ops. Returns false if `op` is not one of the functions.
+/// Calls `add(operand, gradient)` for each operand of `op` that receives a gradient, where `g` is the gradient of the
+/// result of `op`; calling `gradient` creates the ops. Returns false if `op` is not one of the functions in
+/// Functions.def.
 using AddGradient = llvm::function_ref<void(mlir::Value, llvm::function_ref<mlir::Value()>)>;
 inline bool addGradients(mlir::Operation *op, Term g, AddGradient add) {
   namespace math = mlir::math;

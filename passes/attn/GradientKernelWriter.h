@@ -18,8 +18,8 @@ public:
       : TileWriter(op), gradient(gradient), like(like), rank(unsigned(gradient.tensor.getRank())) {}
 
 protected:
-  /// Begins a kernel whose grid covers the operand `over`: its last axes are the tensor's dimensions, of which a block
-  /// takes `by[dim]` elements each. The caller writes the body next.
+  /// Begins a kernel whose grid covers the operand `over`. The last axes of `over` are the tensor's dimensions; a
+  /// thread block takes `by[dim]` elements of dimension `dim`. The caller writes the body next.
   void begin(const llvm::Twine &suffix, tile::OperandAttr over, llvm::ArrayRef<int64_t> by, int64_t columns) {
     builder.setInsertionPoint(op);
     llvm::SmallVector<mlir::Attribute> grid(over.getAxes().begin(), over.getAxes().end());
@@ -72,7 +72,8 @@ protected:
   llvm::SmallVector<mlir::Attribute> operands;
 
 private:
-  /// Declares an operand of the kernel `like` that has the axis, so that the launch knows the extent.
+  /// Declares an operand of the kernel `like` that has the axis, so that the launch can read the extent from this
+  /// operand.
   void declareExtent(llvm::StringRef axis) {
     if (tile::hasExtent(kernel, axis))
       return;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t blockEntries = 8;
 
-/// Adds up sums per row and per key. A block computes 8 elements along the tensor's last dimension. The elements are
-/// the columns of a tile; the tile's 128 rows split the values that each element sums:
+/// Writes the kernel that adds up a gradient's sums per row and per key. A block computes 8 elements along the tensor's
+/// last dimension. The elements are the columns of a tile; the tile's 128 rows split the values that each element sums:
 ///
 ///     slopes[h], B 2, Sq 300: b 0 and 1 in a loop, q in rows     column 0     column 1   ...
 ///         b 0, q 0 .. 127                                        [b, 0, q]    [b, 1, q]
@@ -56,7 +56,7 @@ public:
   }
 
 private:
-  /// The values of one coordinate that an element sums over.
+  /// One coordinate (b, h, q or k), and the values of it that an element of the tensor sums over.
   struct Run {
     unsigned coordinate;
     Value count;                      ///< extent of the coordinate
@@ -91,7 +91,7 @@ private:
         run.dim = unsigned(dim);
     if (!run.dim)
       return run;
-    // An element sums over its own index and over the indices that are clamped to it.
+    // An element sums over the coordinate equal to its index, and over out-of-range coordinates that are clamped to it.
     Value beyond = subtract(count, extents[*run.dim]);
     run.before = number(0);
     if (coordinate == 2 && qOffset) {
@@ -137,7 +137,7 @@ private:
     });
   }
 
-  /// Adds the long accumulator of each element: one word per row.
+  /// Adds the long accumulator of each element; each row of the tile takes one word.
   Value addWords(Value total) {
     static_assert(accumulator::words <= blockRows);
     Value view = declare(gradient.addends());
@@ -157,8 +157,8 @@ private:
     return tile::named(map.getResult(), "total");
   }
 
-  /// Decodes the run's coordinate from `row`, and divides `row` by the number of steps for the runs after this one.
-  /// `counts` becomes false where the coordinate is out of range.
+  /// Row numbers are mixed-radix numbers with a digit per run. Decodes this run's coordinate from `row`, and divides
+  /// `row` by the run's number of steps for the next run. `counts` becomes false where the coordinate is out of range.
   Value coordinateAt(const Run &run, ArrayRef<Value> place, Value &row, bool isLast, Value &counts) {
     Value step = isLast ? row : arith::RemSIOp::create(builder, loc, row, run.steps).getResult();
     if (!isLast)
@@ -172,7 +172,7 @@ private:
     return coordinate;
   }
 
-  /// Whether the indices at these coordinates, clamped, address the element `place`.
+  /// Whether the clamped tensor indices at these coordinates address the element `place`.
   Value isOfElement(attn::AddGradientOp of, std::array<Value, 4> coordinates, ArrayRef<Value> place) {
     if (coordinates[2] && qOffset)
       coordinates[2] = add(coordinates[2], qOffset);
@@ -184,7 +184,7 @@ private:
     return isOf;
   }
 
-  SmallVector<Value> at, extents; ///< the block's first element; the tensor's extents
+  SmallVector<Value> at, extents; ///< indices of the thread block's first element; the tensor's extents
 };
 
 } // namespace

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t zeroEntries = 256, zeroColumns = 64;
 
-/// Sets the elements that no other kernel writes to zero.
+/// Writes the kernel that sets the elements of a gradient that no other kernel writes to zero.
 class ZerosWriter : public GradientKernelWriter {
 public:
   using GradientKernelWriter::GradientKernelWriter;
@@ -36,8 +36,8 @@ private:
     return end();
   }
 
-  /// Clears all elements that no (b, h, q, k) of the launch addresses. If the main loop writes the gradient, which it
-  /// does in visited tiles only, clears the addressed elements as well.
+  /// Clears all elements that no (b, h, q, k) of the launch addresses. The main loop writes the gradient in visited
+  /// tiles only; if the main loop writes it, clears the addressed elements as well.
   tile::KernelOp writeMargins() {
     attn::AddGradientOp of = gradient.tiles.front();
     SmallVector<int64_t> by(rank, 1);
@@ -64,7 +64,7 @@ private:
     const TileType type = registers({{"row", blockRows}, {"column", zeroColumns}}, f32);
     Value zeros = tile::named(tile::SplatOp::create(builder, loc, type, constant(0)), "zeros");
     if (covered) {
-      // Batches and heads that no other kernel writes: clear the whole block.
+      // Batches and heads that no other kernel writes: clear all elements of the block.
       SmallVector<Value> all = at;
       leaveOut(covered, dims, all);
       auto along = [&](StringRef axis, int64_t size, Value origin, StringRef name) {
@@ -102,7 +102,7 @@ private:
     return kernel;
   }
 
-  /// The launch skips the kernel if the tensor is no larger than what other kernels write.
+  /// Makes the launch skips the kernel if the tensor is no larger than what other kernels write.
   void leaveOutWithoutMargins(const CoordinateDims &dims) {
     constexpr StringRef coordinates[] = {"b", "h", "q", "k"};
     SmallVector<std::pair<std::string, std::string>> bounds;

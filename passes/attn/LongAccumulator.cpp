@@ -49,7 +49,7 @@ Value attune::accumulator::wordOf(OpBuilder &builder, Location loc, Value x) {
 Value attune::accumulator::addendOf(OpBuilder &builder, Location loc, Value x) {
   Bits i{builder, loc};
   Value bits = i.of(x), field = i.exponentField(bits), fraction = i.mask(bits, fractionMask);
-  // A normal number has an implicit leading one; a subnormal number has the exponent of field 1.
+  // A normal number has an implicit leading one; a subnormal number counts as exponent field 1.
   Value isNormal = i.compare(Predicate::ne, field, 0);
   Value significand = i.select(isNormal, i.add(fraction, i.number(fractionMask + 1)), fraction);
   Value shift = i.select(isNormal, i.mask(field, exponentsOfWord - 1), i.number(1));
@@ -61,7 +61,8 @@ Value attune::accumulator::addendOf(OpBuilder &builder, Location loc, Value x) {
 
 Value attune::accumulator::valueOf(OpBuilder &builder, Location loc, Value word, Value index) {
   Bits i{builder, loc};
-  // 2^(4 w - 150) itself may not be a float32, so the count is multiplied twice by 2^(2 w - 75); 127 is the bias.
+  // 2^(4 w - 150) itself may not be a float32, so the word's count is multiplied twice by 2^(2 w - 75); 127 is the bias
+  // of float32 exponents.
   Value half = i.add(i.add(index, index), i.number(127 - 75));
   Value factor = i.asFloat(arith::ShLIOp::create(builder, loc, half, i.number(fractionBits)));
   Value count = arith::SIToFPOp::create(builder, loc, builder.getF32Type(), word);

@@ -1,9 +1,9 @@
 //===- LongAccumulator.h - Float32 sums that do not depend on the order of additions ---===//
 //
 // A long accumulator (Kulisch and Miranker, 1981) holds a sum of float32 in fixed point over the whole range of
-// float32: a row of 64-bit integers, the words, each for four exponents. No addition rounds, and integer additions
-// commute, so the words are the same for every order of additions. Word w counts multiples of 2^(4 w - 150). A float
-// with exponent field e adds its significand, shifted by e mod 4, to word e / 4:
+// float32: an array of 64-bit integers (words), of which each covers four exponents. No addition rounds, and integer
+// additions commute, so the words are the same for every order of additions. Word w counts multiples of 2^(4 w - 150).
+// A float with exponent field e adds its significand, shifted by e mod 4, to word e / 4:
 //
 //     | x      | e | word | addend            |
 //     |--------|-----|------|-------------------|
@@ -25,12 +25,12 @@ namespace attune::accumulator {
 
 inline constexpr int64_t words = 67;
 
-/// The index of the word to which the float32 `x` is added, as i32.
+/// The index of the word of a long accumulator to which the float32 `x` is added, as i32.
 mlir::Value wordOf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
 /// The integer that `x` adds to its word, as i32.
 mlir::Value addendOf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
-/// The value of the i64 `word` with this index, rounded to float32; the sum is the sum of these values. Infinities of
-/// both signs add up to NaN.
+/// The value that the i64 `word` at position `index` of a long accumulator stands for, rounded to float32. The
+/// accumulator's value is the sum over all of its words. Infinities of both signs add up to NaN.
 mlir::Value valueOf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value word, mlir::Value index);
 
 } // namespace attune::accumulator

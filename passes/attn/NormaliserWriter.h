@@ -1,7 +1,7 @@
 //===- NormaliserWriter.h - Emit a normaliser's regions in kernels --------===//
 //
 // A normaliser is a definition (attn.attention): row statistics, their base and rescaling factor, p, divisor and LSE.
-// The kernel that visits keys and the kernel that combines splits emit these with the same functions.
+// The kernel that visits keys and the kernel that combines splits both emit these parts with the functions below.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -38,7 +38,7 @@ protected:
   }
 
   /// A map that evaluates one of the normaliser's regions. `values` are the region's arguments after b and h. `finish`
-  /// may add ops to the result.
+  /// may compute the map's element further from the region's result.
   mlir::Value mapByRegion(
       llvm::StringRef name, tile::TileType type, mlir::Region &region, mlir::ValueRange values,
       llvm::function_ref<mlir::Value(mlir::Value)> finish = [](mlir::Value result) { return result; }) {
@@ -77,7 +77,7 @@ protected:
     if (divisor.empty())
       return keepScale;
     mlir::Value numerator = keepScale ? keepScale : constant(1);
-    // A divisor that is a statistic has the statistic's name.
+    // If the divisor is just one of the statistics, the map is named after that statistic.
     auto named = mlir::dyn_cast<mlir::BlockArgument>(yieldOf(divisor));
     std::string name = named ? op.normaliserArgument(divisor, named.getArgNumber()) : "divisor";
     auto type = mlir::cast<tile::TileType>(statistics.front().getType());
@@ -89,7 +89,7 @@ protected:
   }
 
   mlir::Value row0; ///< first row of the tile, in a packed group
-  mlir::Value zero; ///< float32 zero of the block
+  mlir::Value zero; ///< float32 constant zero
 
 private:
   std::map<uint32_t, mlir::Value> floats; ///< keys are the bits of the floats

@@ -37,12 +37,13 @@ using namespace attune;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The ops that values of the score region or of its gradient region are computed from, with their cost.
+/// The set of ops that values of the score region or of its gradient region are computed from, with their cost.
 class Slice {
 public:
   explicit Slice(bool precise) : precise(precise) {}
 
-  /// Adds the ops that `value` is computed from, but not those that only `saved` is computed from.
+  /// Adds the ops that `value` is computed from. `saved` is in memory: ops that only `saved` is computed from are not
+  /// added.
   void add(Value value, Value saved) {
     if (value == saved || !seen.insert(value).second)
       return;
@@ -155,7 +156,7 @@ BackwardRequest attune::backwardRequest(attn::AttentionOp op, StringRef arch, co
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The predicted time of forward and backward pass for each choice of saved values.
+/// Predicts the time of forward and backward pass for each set of saved values, and picks the best.
 class Choice {
 public:
   Choice(const BackwardRequest &request, const SavingRequest &asked) : request(request), asked(asked) {}
@@ -176,7 +177,7 @@ public:
         if (const SavedValues values{dropout, score};
             isAllowed(values) && (!found || seconds(values) < seconds(*found)))
           found = values;
-    return *found; // at least the values that the user fixed are an allowed choice
+    return *found; // the choice of saving only the values that the user fixed is always allowed
   }
 
   double seconds(SavedValues values) const {

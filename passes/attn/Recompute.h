@@ -11,7 +11,7 @@
 
 namespace attune {
 
-/// The request: budget, fixed choices and sizes.
+/// What the caller of weighSaving asks for: the memory budget, fixed choices and sizes.
 struct SavingRequest {
   std::string arch;
   int64_t memoryBudget = 0; ///< bytes for saved values other than O and LSE
@@ -25,7 +25,8 @@ struct SavingRequest {
 Expected<std::vector<SavingDecision>> weighSaving(attn::AttentionOp op, const SavingRequest &request);
 
 /// The request of the cost model for the backward pass of `op`. If some value of the score is to be saved, `savedScore`
-/// is set to that value of the score region; null for the region's result or the scaled product.
+/// is set to that value of the score region; null stands for the region's result, or for the scaled product if there is
+/// no region.
 BackwardRequest backwardRequest(attn::AttentionOp op, llvm::StringRef arch, const SizeHints &hints,
                                 mlir::Value *savedScore = nullptr);
 

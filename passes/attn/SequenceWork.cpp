@@ -15,7 +15,7 @@ SequenceWork::SequenceWork(OpBuilder &builder, Location loc, BlockRows block, in
   each = evenPart();
 }
 
-/// Both numbers must be non-negative: a + (b - 1) then does not wrap as unsigned.
+/// ceil(a / b) for non-negative numbers: a + (b - 1) then does not wrap as unsigned.
 Value SequenceWork::divideUp(Value a, Value b) {
   Value before = arith::SubIOp::create(builder, loc, b, number(1));
   return arith::DivUIOp::create(builder, loc, arith::AddIOp::create(builder, loc, a, before), b);
@@ -34,7 +34,7 @@ SmallVector<Value> SequenceWork::forSequences(Value end, ValueRange inits, Array
   return llvm::to_vector_of<Value>(counted.getResults());
 }
 
-/// The operands of an op, and the outer values that its regions read.
+/// The operands of an op, and the values defined outside that its regions read.
 static llvm::SetVector<Value> readBy(Operation *op) {
   llvm::SetVector<Value> read(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), read);
@@ -81,8 +81,8 @@ Value SequenceWork::keyTilesOf(Value sequence) {
 }
 
 Value SequenceWork::evenPart() {
-  // The total is computed in 64 bits, since a launch may have more tiles than 32 bits count. In that case no sequence
-  // is split.
+  // The number of tiles of all sequences is computed in 64 bits, since it may not fit in 32 bits. If it does not, no
+  // sequence is split.
   auto wide = [&](Value value) -> Value { return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), value); };
   Value start = arith::ConstantIntOp::create(builder, loc, 0, 64),
         most = arith::ConstantIntOp::create(builder, loc, INT32_MAX, 64);
@@ -135,7 +135,7 @@ SequenceWork::Place SequenceWork::find(Value workItem) {
   Value rowTile = arith::DivUIOp::create(builder, loc, within, place.splits);
   place.split = tile::named(
       arith::SubIOp::create(builder, loc, within, arith::MulIOp::create(builder, loc, rowTile, place.splits)), "split");
-  // Indices past the last work item have no bound, so the row tile is clamped.
+  // A work item index may be any number past the last one, so the row tile is clamped.
   rowTile = arith::MinUIOp::create(builder, loc, rowTile, rowTilesOf(place.sequence));
   place.row0 = tile::named(
       arith::MulIOp::create(builder, loc, rowTile, number(tileQ), arith::IntegerOverflowFlags::nsw), "row0");

@@ -2,15 +2,15 @@
 //
 // Where the lengths of sequences are known only in device memory, a launch cannot compute the number of splits of each
 // sequence, and a grid over sequences, tiles of rows and splits would consist mostly of blocks without work. The grid
-// is a list of work items instead, and each block finds its own:
+// is a list of work items instead, and each block computes its work item from its block index:
 //
 //     each        = ceil(sum over sequences of row tiles x key tiles, of all heads, / blocks that run at a time)
 //     splits      = ceil(key tiles of a sequence / each), 1 at least
 //     work items    0 .. | row tile 0: split 0, 1, .. | row tile 1: .. | next sequence .. | none
 //
-// A launch has as many blocks as there can be work items: one for each block that runs at a time, and one for each tile
-// of rows. Blocks after the last work item start last and do nothing. The number of key tiles of a sequence is taken
-// from its last tile of rows; other tiles of rows with more key tiles have longer splits.
+// A launch has as many blocks as there can be work items: the number of blocks that run at a time plus the number of
+// tiles of rows. Blocks after the last work item start last and do nothing. The number of key tiles of a sequence is
+// taken from its last tile of rows; other tiles of rows with more key tiles have longer splits.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -29,11 +29,11 @@ struct BlockRows {
   mlir::Value keyTiles;       ///< number of key tiles that the tile of rows visits
 };
 
-/// Emits, at a builder, the arithmetic on all sequences' work that each block computes.
+/// Emits the arithmetic by which each block finds its work item. The arithmetic covers the work of all sequences.
 class SequenceWork {
 public:
-  /// The ops that compute the values in `block` are cloned for other sequences and rows; `block` may be of
-  /// another kernel.
+  /// `block` holds values of one kernel's block. The ops that compute these values are cloned, with other sequences and
+  /// rows as inputs; `block` may be of another kernel.
   SequenceWork(mlir::OpBuilder &builder, mlir::Location loc, BlockRows block, int64_t tileQ, llvm::StringRef heads);
 
   /// The number of splits of each tile of rows of a sequence, at least 1.
@@ -61,8 +61,8 @@ private:
   /// The number of tiles of keys of a sequence's last tile of rows.
   mlir::Value keyTilesOf(mlir::Value sequence);
   mlir::Value evenPart();
-  /// Clones the computation of `value` for the values mapped in `given`. Ops that do not depend on these are cloned
-  /// once, before the loop.
+  /// Clones the ops that compute `value`, with sequence and row replaced as mapped in `given`. Ops that depend on
+  /// neither are cloned once, before the loop.
   mlir::Value again(mlir::Value value, mlir::IRMapping &given);
 
   mlir::Value number(int64_t value) { return mlir::arith::ConstantIntOp::create(builder, loc, value, 32); }
@@ -76,8 +76,8 @@ private:
   int64_t tileQ;
   llvm::StringRef heads;
   mlir::Operation *loop = nullptr;       ///< the loop being written
-  mlir::IRMapping common;                ///< clones that all sequences use
-  llvm::DenseMap<mlir::Value, bool> own; ///< whether a value depends on the sequence or the row
+  mlir::IRMapping common;                ///< clones of ops that do not depend on the sequence, shared by all sequences
+  llvm::DenseMap<mlir::Value, bool> own; ///< whether a value depends on the sequence or the row, cached
   mlir::Value each;                      ///< tiles per split
 };
 

@@ -48,7 +48,8 @@ class TileCounter {
 public:
   TileCounter(OpBuilder builder, tile::DomainOp domain) : builder(builder), loc(domain.getLoc()) {
     this->builder.setInsertionPoint(domain);
-    // Adjacent segments form one run, which a split cuts at two places; tiles are counted through all runs.
+    // Adjacent segments of the domain form one run; a split cuts a run at two places at most. Tiles are counted through
+    // all runs.
     for (auto [begin, end] : llvm::zip(domain.getBegins(), domain.getEnds())) {
       if (runs.empty() || runs.back().ends.back() != begin)
         runs.push_back({{begin}, {}});
@@ -136,8 +137,8 @@ public:
   }
 
 private:
-  /// Computes where the row's splits are stored, and how many of them have a tile and were written by the partial
-  /// kernel.
+  /// Computes where the row's splits are stored, and how many splits have a tile of keys and were therefore written by
+  /// the partial kernel.
   void findWorkItems() {
     const int64_t tileQ = partial.getPlan().getTileQ();
     SequenceWork work(builder, loc, *workItems, tileQ, axes.heads);
@@ -146,14 +147,14 @@ private:
     firstItem = work.firstItem(b, rowTile, ofTile);
     rowOfTile = tile::named(arith::RemUIOp::create(builder, loc, row, number(tileQ)), "row_of_tile");
     Value all = work.keyTilesOf(b, row0);
-    // at least 1: there may be no tiles
+    // at least 1: the row may have no tiles of keys
     Value each = arith::MaxSIOp::create(builder, loc, work.divideUp(all, ofTile), number(1));
     splits = tile::named(work.divideUp(all, each), "shares_written");
-    // firstItem of a sequence without work items may be past the end; indices are clamped to lastItem.
+    // firstItem of a sequence without work items may be past the last work item; indices are clamped to lastItem.
     lastItem = arith::SubIOp::create(builder, loc, axisExtent(tile::workItemsAxis, "work_items"), number(1));
   }
 
-  /// The indices of a split of the row, clamped to the splits that were written.
+  /// The indices of a split of the row in the splits' operands, clamped to the splits that were written.
   SmallVector<Value> placeOf(Value split) {
     Value last = arith::SubIOp::create(builder, loc, splits, number(1));
     if (!workItems)
@@ -162,7 +163,8 @@ private:
     return {arith::MinSIOp::create(builder, loc, add(firstItem, split), lastItem), places[1], rowOfTile};
   }
 
-  /// O and LSE, the splits, and the operands that axes take their extents from.
+  /// The operands of the combining kernel: O and LSE, the splits, and operands from whose sizes the extents of axes are
+  /// read.
   ArrayAttr operands() {
     SmallVector<Attribute> declared;
     for (auto operand : partial.getOperandsAttr().getAsRange<tile::OperandAttr>())
@@ -228,7 +230,8 @@ private:
                           columnsWritten, /*optional=*/false);
   }
 
-  /// A loop over splits. `body` gets the first split of a tile and the carried values, and returns their next values.
+  /// A loop over splits. A step covers a tile of 16 splits. `body` gets the first split of the tile and the carried
+  /// values, and returns their next values.
   ValueRange forSplits(ValueRange inits, function_ref<SmallVector<Value>(Value, ValueRange)> body) {
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), inits);
     OpBuilder::InsertionGuard guard(builder);
@@ -331,7 +334,7 @@ private:
     return parts;
   }
 
-  /// Loads one number of a split, within a map; `none` for splits past the last.
+  /// Loads one number that the partial kernel stored for a split, within a map; `none` for splits past the last.
   Value elementOf(Value from, Value split, ArrayRef<Value> behind, Value none) {
     Value exists = compare(arith::CmpIPredicate::slt, split, splits);
     SmallVector<Value> at = placeOf(split);
@@ -373,7 +376,7 @@ private:
   RowAxes axes;
   std::optional<BlockRows> workItems; ///< rows of a block of the partial kernel; unset where every split is written
   TileType copies, ofSplits, weights, column;
-  SmallVector<Value, 2> places; ///< sequence and heads, as indices of the splits
+  SmallVector<Value, 2> places; ///< sequence and head, the first indices of the splits' operands
   Value row, splits, domain, firstColumn;
   Value firstItem, lastItem, rowOfTile; ///< set where splits are work items
   SmallVector<Value> views;             ///< views of the splits

@@ -2,7 +2,7 @@
 //
 // Each block visits one split of the tiles of keys of a tile of rows and stores the loop's carried values in float32:
 // the normaliser's statistics and the accumulator of its split. A second kernel combines the splits of each row with
-// the normaliser's own rescaling, as the loop combines one tile with the next, and writes the outputs:
+// the normaliser's own rescaling, as the forward loop does from one tile of keys to the next, and writes the outputs:
 //
 //     @causal_shares   grid [b, h, q by 64, split]   part_m, part_l [b, h, split, q]   part_acc [b, h, split, q, dv]
 //     @causal          grid [b, h, q]                O and LSE
@@ -31,7 +31,7 @@ struct RowAxes {
 /// indexed by sequence and split, or, where lengths are known only in device memory, by work item (SequenceWork.h).
 llvm::SmallVector<tile::OperandAttr> splitOperands(attn::AttentionOp op, RowAxes axes, bool byWorkItems);
 
-/// The number of tiles of keys in a domain, and the position of a split's first tile among them.
+/// The number of tiles of keys in a domain, and the position among them of the first tile of a split.
 struct SplitTiles {
   mlir::Value all, first;
 };

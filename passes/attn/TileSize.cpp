@@ -26,7 +26,7 @@ using namespace attune;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Whether a value depends on the row or the column; `onElement`: on s, or on both q and k.
+/// What a value depends on: the row q, the column k, or the element (on s, or on both q and k).
 enum Dependence : unsigned { onRow = 1, onColumn = 2, onElement = onRow | onColumn };
 
 struct RegionCost {
@@ -65,8 +65,8 @@ static bool isBias(attn::LoadOp load, Block &body, const llvm::DenseMap<Value, u
                      [&](Value index) { return dependence.lookup(index) == 0; });
 }
 
-/// The ops of a region that remain in the kernel when `roots`, its relative-position values, are copied to shared
-/// memory.
+/// The ops of a region that remain in the kernel when `roots`, the region's relative-position values, are read from
+/// shared memory instead of computed.
 static llvm::DenseSet<Operation *> opsBesideRelative(Block &body, ArrayRef<Value> roots) {
   llvm::DenseSet<Operation *> needed{body.getTerminator()};
   for (Operation &op : llvm::reverse(body)) {
@@ -80,8 +80,8 @@ static llvm::DenseSet<Operation *> opsBesideRelative(Block &body, ArrayRef<Value
 }
 
 /// The cost of a region per element of S. `argumentDependence` has an entry for each block argument; the last two
-/// arguments are q and k. If `staged`, relative-position values are counted apart from other ops, and dense biases also
-/// as biases.
+/// arguments are q and k. If `staged` (vectors and biases are copied to shared memory), relative-position values are
+/// counted apart from other ops, and loads of dense biases are also counted as biases.
 static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependence, bool precise, bool staged) {
   RegionCost cost;
   if (region.empty())
@@ -139,14 +139,15 @@ struct Affine {
   int64_t row = 0, column = 0, constant = 0;
 };
 
-/// Reads a mask as a band of k - q with an optional prefix. Extents have the sizes for which plans are ranked. An
-/// unknown operand of `and` is dropped, so that the band is an upper bound; any other unknown value makes the mask
-/// unreadable.
+/// Reads a mask as a band of k - q with an optional prefix. Extents of axes have the sizes for which plans are ranked.
+/// An operand of `and` that cannot be read is dropped, so that the band is an upper bound; any other value that cannot
+/// be read makes the mask unreadable.
 class BandReader {
 public:
   BandReader(Block &block, const PlanRequest &request) : block(block), request(request) {}
 
-  /// Results are cached: a value with several users is read once.
+  /// The mask shape of a condition, or nullopt if it cannot be read. Results are cached: a value with several users is
+  /// read once.
   std::optional<MaskShape> read(Value value) {
     if (auto known = shapes.find(value); known != shapes.end())
       return known->second;
@@ -189,7 +190,7 @@ private:
     auto lhs = affine(compare.getLhs()), rhs = affine(compare.getRhs());
     if (!lhs || !rhs)
       return std::nullopt;
-    Affine d; // the comparison as "d predicate 0"
+    Affine d; // lhs - rhs: the comparison is "d predicate 0"
     if (__builtin_sub_overflow(lhs->row, rhs->row, &d.row) ||
         __builtin_sub_overflow(lhs->column, rhs->column, &d.column) ||
         __builtin_sub_overflow(lhs->constant, rhs->constant, &d.constant))
@@ -208,7 +209,7 @@ private:
     if (d.column != 1 || (d.row != -1 && d.row != 0))
       return std::nullopt;
     int64_t left = MaskShape::unlimited, right = MaskShape::unlimited;
-    switch (predicate) { // k - q + constant predicate 0
+    switch (predicate) { // the condition is: k - q + constant predicate 0 (or k + constant predicate 0)
     case arith::CmpIPredicate::sle:
       right = -d.constant;
       break;
@@ -300,13 +301,14 @@ private:
 // Request and attribute
 //===----------------------------------------------------------------------===//
 
-/// The shape of the mask for the sizes that plans are ranked for, by the same analysis as the kernel's loops. Leaves a
-/// remark on `op` if the mask is so large that the analysis is coarse.
+/// The shape of the mask for the sizes that plans are ranked for, found by the analysis that also builds the domains of
+/// the kernel's loops. Leaves a remark on `op` if the mask is so large that the analysis is coarse.
 static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
   constexpr int64_t mostRows = 2048; // limit on tile rows per pair of lengths; takes some milliseconds
-  constexpr int64_t mostTested = 64; // limit on tile rows and on tile columns if each tile is tested; takes some 10 ms
-  // The number of values of the mask's region to evaluate over all tiles; takes some 100 ms. Larger masks are evaluated
-  // on larger tiles.
+  // Limit on tile rows and on tile columns if each tile is tested by a search; takes some 10 ms.
+  constexpr int64_t mostTested = 64;
+  // The limit on evaluated values of the mask's region, summed over all tiles; takes some 100 ms. Larger masks are
+  // evaluated on larger tiles.
   constexpr int64_t mostValues = 1 << 19;
   const int64_t values = int64_t(op.getMask().front().getOperations().size());
   std::vector<std::pair<int64_t, int64_t>> lengths = {{request.queries, request.keys}};
@@ -357,7 +359,7 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
     request.denseGradients |= !gradient.tiles.empty();
     request.elementGradients |= gradient.tiles.empty();
     request.scatteredGradients |= !llvm::all_of(gradient.scattered, followsFromDistance);
-    // Sums per key are kept for each head.
+    // Sums per key are kept in the workspace separately for each head.
     request.sumsByHead |= llvm::any_of(gradient.sums, [](const GradientSum &sum) { return sum.ofKeys; });
   }
   if (request.denseGradients) {
@@ -414,7 +416,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     const RegionCost p = regionCost(op.getP(), ArrayRef(on).take_front(op.getP().getNumArguments()), precise, false);
     constexpr double softmaxAlu = 2; // a subtraction, and the scaling before exp2
     request.normaliserSpecial = p.special;
-    // tile-expand-logistic replaces the reciprocal by five arithmetic instructions.
+    // tile-expand-logistic replaces the reciprocal of a logistic function by five arithmetic instructions.
     if (staged && !precise && op.getDtype().isBF16())
       op.getP().walk([&](arith::DivFOp division) {
         if (!exponentialOfLogistic(division))
@@ -466,7 +468,8 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
     else
       request.mask = rowsOfMask(op, request);
   }
-  // With a query offset, fewer queries than keys are assumed to be the last ones.
+  // With a query offset, if there are fewer queries than keys, the queries are assumed to be the last positions of the
+  // sequence.
   const int64_t offset = op.getQOffset() ? std::max<int64_t>(0, request.keys - request.queries) : 0;
   if (request.mask.kind == MaskShape::Kind::Band && offset)
     for (auto [bound, by] : {std::pair(&request.mask.left, -offset), {&request.mask.right, offset}})
@@ -555,7 +558,7 @@ private:
     return success();
   }
 
-  /// Options take precedence over the plan in the op's attribute.
+  /// The pass's options take precedence over the plan in the op's attribute.
   static PlanChoice choiceFor(attn::AttentionOp op, StringRef attribute, const PlanChoice &fixed) {
     PlanChoice choice;
     if (auto given = op->getAttrOfType<attn::PlanAttr>(attribute))

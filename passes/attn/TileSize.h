@@ -15,14 +15,14 @@
 
 namespace attune {
 
-/// The sizes for which plans are ranked. 0 heads are 2048 / head_dim, 0 batches 16384 / queries.
+/// The sizes for which plans are ranked. A 0 in `heads` means 2048 / head_dim, a 0 in `batch` means 16384 / queries.
 struct SizeHints {
   int64_t batch = 0, heads = 0, queries = 4096, keys = 4096;
 };
 
 /// Counts the instructions that the regions of `op` cost per element of S, and reads the mask's band. A value that
-/// depends on the column alone is computed once for all rows of a lane; a value that does not depend on k is hoisted
-/// out of the loop.
+/// depends on the column alone is counted once for all rows that a lane holds; a value that does not depend on k is
+/// hoisted out of the loop.
 PlanRequest planRequest(attn::AttentionOp op, llvm::StringRef arch, const SizeHints &hints = {});
 
 /// The instructions of one op of a region per element: special functions, and others.

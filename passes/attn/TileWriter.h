@@ -42,7 +42,7 @@ protected:
     return mlir::arith::CmpIOp::create(builder, loc, predicate, a, b);
   }
 
-  /// The roles of a kernel: a producer role with the plan's producer warps, and a consumer role.
+  /// The warp roles of a kernel: a producer role with the plan's producer warps, and a consumer role.
   mlir::ArrayAttr rolesOf(attn::PlanAttr plan) {
     auto role = [&](llvm::StringRef name, int64_t warps) -> mlir::Attribute {
       return sched::RoleAttr::get(builder.getContext(), builder.getStringAttr(name), warps, /*registers=*/0);
@@ -56,7 +56,7 @@ protected:
                        tile::MemorySpace space) {
     return tile::TileType::make(op.getContext(), axes, element, space);
   }
-  /// A copy to a ring with `stages` stages in shared memory.
+  /// A copy of a tile from global memory to a ring with `stages` stages in shared memory.
   mlir::Value copy(tile::TileType type, mlir::Value view, mlir::ValueRange indices, mlir::Value limit, int64_t stages,
                    llvm::StringRef name) {
     auto load = tile::LoadOp::create(builder, loc, type, view, indices, limit);
@@ -73,7 +73,7 @@ protected:
       return mlir::arith::MulFOp::create(builder, loc, v[0], factor);
     });
   }
-  /// Rounds a tile to the kernel's dtype, as operands of a product must be.
+  /// Rounds a tile to the kernel's dtype, because operands of a product must have it.
   mlir::Value rounded(mlir::Value tile, llvm::StringRef name) {
     if (op.getDtype().isF32())
       return tile;
@@ -88,7 +88,7 @@ protected:
 
   //===--- The variant's regions ---===//
 
-  /// Clones the ops of a block whose results are not mapped yet.
+  /// Clones those ops of an IR block whose results `mapping` does not have yet.
   void cloneOps(mlir::Block &block, mlir::IRMapping &mapping) {
     for (mlir::Operation &inner : block.without_terminator())
       if (!mapping.contains(inner.getResult(0)))
@@ -129,7 +129,8 @@ protected:
     return scoreMap("x", s, op.getScore().empty() ? mlir::Value() : yieldOf(op.getScore()), qOrigin, k0);
   }
 
-  /// Computes `value` of the score region for each element of s; the scaled product if `value` is null.
+  /// A map that computes `value`, a value of the score region, for each element of s. If `value` is null the map
+  /// computes the scaled product.
   mlir::Value scoreMap(llvm::StringRef name, mlir::Value s, mlir::Value value, mlir::Value qOrigin, mlir::Value k0) {
     auto map = tile::MapOp::create(builder, loc, s.getType(), s, {{"q", qOrigin}, {"k", k0}});
     mlir::OpBuilder::InsertionGuard guard(builder);
@@ -144,8 +145,8 @@ protected:
     return tile::named(map.getResult(), name);
   }
 
-  /// The scores x, computed from the saved value of the score region. `s` is needed only if x also depends on the
-  /// product in another way; else `s` is null.
+  /// The scores x, computed from the saved value of the score region. `s` is needed only if x depends on the product
+  /// other than through the saved value; otherwise `s` is null.
   mlir::Value scoreFromSaved(mlir::Value saved, mlir::Value s, mlir::Value qOrigin, mlir::Value k0) {
     mlir::Value value = op.getSavedScore();
     if (!value || value == yieldOf(op.getScore()))
@@ -193,7 +194,7 @@ protected:
   }
 
   /// Replaces the elements of `tile` for which `visible(q, k)` is false by `masked`, a score or a weight. The map is
-  /// conditional on `onlyIf`; coordinates count from the origins.
+  /// conditional on `onlyIf`; q and k count from `qFrom` and `kFrom`.
   mlir::Value hide(mlir::Value tile, mlir::Value qFrom, mlir::Value kFrom, mlir::Value onlyIf,
                    llvm::function_ref<mlir::Value(mlir::Value q, mlir::Value k)> visible,
                    float masked = -std::numeric_limits<float>::infinity()) {
@@ -207,12 +208,13 @@ protected:
     return tile::named(map.getResult(), masked == 0 ? "p" : "x");
   }
 
-  /// The row of a coordinate, without the query offset.
+  /// The row of Q for a query coordinate, which includes the query offset.
   mlir::Value rowOf(mlir::Value q) {
     return qOffset ? mlir::Value(mlir::arith::SubIOp::create(builder, loc, q, qOffset)) : q;
   }
 
-  /// Whether an element is visible by the conjuncts of the mask and, with `lookUp`, by the block pattern.
+  /// Emits whether (q, k) is visible: these conjuncts of the mask must hold and, with `lookUp`, the block pattern must
+  /// include it.
   mlir::Value isVisible(llvm::ArrayRef<Conjunct> conjuncts, bool lookUp, mlir::Value q, mlir::Value k) {
     mlir::Value visible;
     auto require = [&](mlir::Value condition) {
@@ -240,9 +242,10 @@ protected:
   mlir::OpBuilder builder;
   mlir::Location loc;
   mlir::Type f32, i32;
-  mlir::Value b, h;    ///< batch and head of the block, or of the loop around it; h is the first head of a packed group
+  /// Batch and head of the thread block, or of a loop over them in the kernel; h is the first head of a packed group.
+  mlir::Value b, h;
   mlir::Value group;   ///< number of query heads per key head in a packed group (tile.group_rows); else null
-  mlir::Value qOffset; ///< null where the variant has none
+  mlir::Value qOffset; ///< what is added to a row of Q to get its position; null where the variant has no offset
 };
 
 } // namespace attune
