@@ -223,8 +223,8 @@ std::string resultName(Operation *op) {
       .Default([](Operation *) { return std::string(); });
 }
 
-/// The base name of result `i`. The results of sched.receive and of sched.philox are one group: only the first has a
-/// name.
+/// The base name of result `i`. The results of sched.receive and of sched.philox are printed as one group, so only the
+/// first has a name.
 std::string resultName(Operation *op, size_t i) {
   static constexpr StringRef search[] = {"found", "origin", "visible", "full", "begins"};
   static constexpr StringRef split[] = {"big", "small"}, pair[] = {"first", "second"};
@@ -285,11 +285,12 @@ void nameResults(const Names *, Operation *op, OpAsmSetValueNameFn set) {
   const bool isGroup = isa<sched::ReceiveOp, sched::PhiloxOp>(op);
   bool isNamed = false;
   for (OpResult result : op->getResults().take_front(isGroup ? 1 : op->getNumResults())) {
-    // The results for the parts of the rows, any number of them, are one group named by the first.
+    // sched.next_visible has one result for each part of the rows, from result 4 on. The printer shows these results as
+    // one group (%begins:2), which is named by its first result.
     if (isa<sched::NextVisibleOp>(op) && result.getResultNumber() > 4)
       break;
     std::string name = baseName(result);
-    // Adjacent results without a name are one group, too.
+    // Adjacent results without a name are printed as one group, too.
     if (isNamed || !name.empty())
       set(result, name.empty() ? name : name + suffixOf(result, name));
     isNamed = !name.empty();

@@ -16,7 +16,7 @@
 //     | result of an op with `tile.name`          | the value of `tile.name`                                  |
 //     | view of q, k, v, o or lse                 | Q, K, V, O, LSE                                           |
 //     | parameter, buffer, ring                   | the attribute `name` of the op                            |
-//     | element of a map's input, of a fragment   | the tile's name and axes: s_qk, m_q                       |
+//     | element of a map's input or of a fragment | the tile's name and axes: s_qk, m_q                       |
 //     | coordinate of a map                       | its axis: q; with an f32 origin q_f32                     |
 //     | loop-carried block argument               | the name of its initial value                             |
 //     | initial value, next value, loop result    | the name of the argument with _init, _next, _end          |
@@ -33,7 +33,7 @@
 
 namespace attune {
 
-/// Attaches the interface that names values to each op of `dialect`, which is loaded.
+/// Attaches the naming interface to every op of `dialect`, which must already be loaded into `context`.
 void nameValues(mlir::MLIRContext *context, llvm::StringRef dialect);
 
 } // namespace attune

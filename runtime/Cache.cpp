@@ -82,7 +82,7 @@ Expected<Sections> decode(std::string_view file) {
   return Sections{sections[0], sections[1], sections[2], sections[3]};
 }
 
-/// Also checks that the file's key section is `key`.
+/// Splits a file into its sections like decode(file), and also checks that the file's key section is `key`.
 Expected<Sections> decode(std::string_view file, std::string_view key) {
   Expected<Sections> sections = decode(file);
   if (sections && sections->key != key)

@@ -1,7 +1,8 @@
 //===- Indices.cpp - Finding out-of-bounds reads of captured tensors --------===//
 //
-// findIndexFault evaluates the variant's index expressions on the host. Interval arithmetic first excludes all loads
-// whose indices are surely within bounds; the search evaluates the rest element by element.
+// findIndexFault evaluates the variant's index expressions on the host. Interval arithmetic first excludes the loads
+// whose indices are surely within bounds. Class Search then evaluates the indices of the other loads element by
+// element.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +41,7 @@ Error IndexFault::error() const {
 
 namespace {
 
-/// The facts of a launch that the search needs.
+/// The sizes of a launch that class Search needs.
 struct Problem {
   LaunchSizes sizes;
   int64_t qOffset = 0, group = 1;
@@ -126,7 +127,7 @@ std::optional<IndexFault> findPageFault(const Variant &variant, const LaunchArgs
 /// The loads that may be out of bounds by interval arithmetic, and the instructions that the search has to evaluate.
 struct Doubts {
   std::vector<int> loads;   ///< indices of these loads in the program, in evaluation order
-  std::vector<bool> leads;  ///< per instruction: whether it is one of `loads` or depends on one
+  std::vector<bool> leads;  ///< per instruction: whether it is one of `loads`, or uses the result of one
   std::vector<bool> needed; ///< per instruction: whether the search needs its value
 };
 
@@ -185,7 +186,8 @@ float elementAt(const Tensor &tensor, int64_t offset) {
   return tensor.dtype == DType::BF16 ? dsl::fromBf16(bits) : dsl::fromF16(bits);
 }
 
-/// The position of a key in operand k: its batch or page, and the row within.
+/// The position of a key in operand k: the batch index (the page number where K is paged), and the row in that batch or
+/// page.
 struct KeyRow {
   int64_t place, row;
 };
@@ -230,8 +232,8 @@ public:
   }
 
   std::optional<IndexFault> run() {
-    // Each block takes enough consecutive rows for about 2^16 elements. Blocks start in order, so blocks after the
-    // first row with a fault can be skipped.
+    // Each block of the thread pool searches enough consecutive rows of queries for about 2^16 elements. Blocks start
+    // in order, so blocks after the first row with a fault can be skipped.
     constexpr int64_t elements = 1 << 16;
     const int64_t perBlock = std::max<int64_t>(1, elements / sizes.keyLength);
     ThreadPool::process().run(size_t((rows + perBlock - 1) / perBlock), 0, [&](size_t block, void *) {
@@ -304,8 +306,9 @@ private:
     return dim;
   }
 
-  /// The first key of the run that reads out of bounds, or `count`. The first loop tests all indices, also those that a
-  /// mask or a condition prevents from being evaluated: most runs have none out of bounds and end there.
+  /// The position of the first out-of-bounds read among the `count` keys of the evaluator's last run, or `count`. The
+  /// first loop tests all indices, also those that a mask or a condition prevents from being evaluated: most runs have
+  /// no index out of bounds and end there.
   int64_t firstFault(Evaluator &evaluator, int64_t count, const uint8_t *visible) const {
     bool any = false;
     for (int load : doubts.loads)

@@ -31,7 +31,7 @@ constexpr int errorInvalidImage = 200;                      // CUDA_ERROR_INVALI
 constexpr int errorNoBinaryForGpu = 209;                    // CUDA_ERROR_NO_BINARY_FOR_GPU
 constexpr int errorUnsupportedPtxVersion = 222;             // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 
-/// The module as loaded in one context.
+/// The image's CUDA module, as loaded into one context.
 struct LoadedModule {
   CudaContext context = nullptr;
   CudaModule module = nullptr;
@@ -99,8 +99,8 @@ struct Kernel::State {
   Expected<const LoadedModule *> moduleFor(CudaContext current) const;
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
   Expected<void> loadEntry(const KernelEntry &entry, LoadedModule &loaded) const;
-  /// The launch configuration of kernel `index`, which has blocks. `followsOwn`: an earlier kernel of the same launch
-  /// precedes it.
+  /// The launch configuration of kernel `index`, which has at least one block. `followsOwn`: an earlier kernel of the
+  /// same launch precedes the kernel.
   StartedKernel startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index,
                               bool followsOwn) const;
   Expected<void> launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const;

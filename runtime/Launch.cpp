@@ -406,7 +406,8 @@ template <typename Param, typename List>
   return missingText(absent, kind, field);
 }
 
-/// `mayBeEmpty`: extents of 0 are allowed, because the launch has no elements or the tensor is a block pattern.
+/// Checks one captured tensor or block pattern. `mayBeEmpty`: extents of 0 are allowed, because the launch has no
+/// elements or the tensor is a block pattern.
 Expected<void> checkCaptured(const TensorParam &param, const Tensor &tensor, Device device, bool pattern,
                              bool mayBeEmpty) {
   const char *kind = pattern ? "block pattern" : "captured tensor";
@@ -1043,8 +1044,9 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64
   for (size_t i = 0; i < image.entries.size(); ++i)
     RETURN_IF_ERROR(countBlocks(image.entries[i], axes, args, packed.tiles[i], packed.blocks[i]));
   if (args.keepTables) {
-    // The per-tile tables stay, but block 0 of a preparation kernel also resets the counter by which blocks claim work.
-    // Kernels that claim work therefore still need one block of it.
+    // The launch reuses the per-tile tables of an earlier launch, so preparation kernels need not run. But block 0 of a
+    // preparation kernel also resets the counter from which blocks claim work. That block still runs where a kernel
+    // claims work.
     const bool claims = std::ranges::any_of(image.entries, &KernelEntry::claimsWork);
     for (size_t i = 0; i < image.entries.size(); ++i)
       if (image.entries[i].preparation)

@@ -63,7 +63,8 @@ Expected<void> packLaunch(const KernelImage &image, Device device, int64_t multi
 /// kernel for it.
 Expected<void> checkMapped(const KernelImage &image, int32_t mapped);
 
-/// The most keys that a sequence has by the arguments of a launch. The arguments need not have been checked.
+/// The most keys that a sequence can have in a launch: the length of K, or the pages of a sequence times the page size
+/// where K is paged. `args` need not have been checked.
 int64_t keysIn(const KernelSignature &signature, const LaunchArgs &args);
 
 /// Bytes of all workspace operands, each padded to a multiple of 16. A tensor that `args` lacks, or has with a wrong

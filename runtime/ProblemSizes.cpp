@@ -8,8 +8,8 @@
 
 using namespace attune;
 
-static constexpr int64_t tiledLength = 512; // up to this length, lengths are classed by multiples of 16
-/// From 1024 blocks of 128 queries on the device counts as full.
+static constexpr int64_t tiledLength = 512; // lengths up to this one are rounded up to a multiple of 16
+/// With 1024 or more blocks of 128 queries the device counts as full: more batches or heads make no other size class.
 static constexpr int64_t fullDevice = 1024, blockQueries = 128;
 
 /// Rounds `n` up to a value of {0, 1, 2, 3, 4} or {4, 5, 6, 7} * 2^i.
@@ -22,7 +22,7 @@ static int64_t quarterStep(int64_t n) {
   return (n + step - 1) / step * step;
 }
 
-/// The index of a value of quarterStep (4 or more) in their ascending order: 4 -> 8, 5 -> 9, 6 -> 10, 7 -> 11,
+/// Numbers the values of quarterStep from 4 on consecutively, in ascending order: 4 -> 8, 5 -> 9, 6 -> 10, 7 -> 11,
 /// 8 -> 12, 10 -> 13.
 static int placeOf(int64_t step) {
   const int octave = std::bit_width(uint64_t(step)) - 1;
@@ -68,7 +68,8 @@ std::optional<SizeClass> SizeClass::parse(std::string_view text) {
 
 FewQueries attune::fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t multiprocessors) {
   constexpr int64_t tileRows = 64, tileKeys = 128;
-  constexpr int64_t combiningTiles = 5; // cost of the combining kernel, as key tiles that a block reads in that time
+  constexpr int64_t combiningTiles =
+      5; // time of the combining kernel, as the number of key tiles that a block reads meanwhile
   constexpr int64_t most = int64_t(1) << 30;
   if (sizes.heads <= 0 || sizes.headsKv <= 0 || sizes.queries <= 0 || sizes.keys <= 0 || sizes.queries > most)
     return FewQueries::No;
@@ -83,7 +84,7 @@ FewQueries attune::fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t m
 }
 
 std::optional<int> SizeClass::distance(const SizeClass &other) const {
-  constexpr int most = 2; // two quarter steps: half of a doubling
+  constexpr int most = 2; // a length may differ by two values of quarterStep; four values are a factor of 2
   if (rows != other.rows)
     return std::nullopt;
   int sum = 0;

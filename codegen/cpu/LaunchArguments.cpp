@@ -51,7 +51,8 @@ const Memory &Lowering::memoryOf(Value view) {
   return found->second;
 }
 
-/// Whether an operand has a captured tensor's extents (the gradient of one). Like the tensor it may be empty.
+/// Whether an operand is the gradient of a captured tensor, and so has that tensor's extents. Such an operand may be
+/// empty, like the tensor.
 static bool followsTensor(const OperandParam &operand) {
   return llvm::any_of(operand.axes, [](const AxisParam &axis) { return tensorDimension(axis.name).has_value(); });
 }

@@ -14,9 +14,9 @@
 //
 // For an op that needs the other memory order, a transposed copy of the tile is made where the tile is defined.
 //
-// Steps. The ops of a block are grouped into steps. Element-wise ops and reductions over the same axes become one loop
-// nest, with intermediate values in registers. The rescaling of an accumulator is fused into the product that adds to
-// the accumulator. A tile's memory is reused after the last step that reads the tile.
+// Steps. The ops of an IR block are grouped into steps. Element-wise ops and reductions over the same axes become one
+// loop nest, with intermediate values in registers. The rescaling of an accumulator is fused into the product that adds
+// to the accumulator. A tile's memory is reused after the last step that reads the tile.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -45,8 +45,9 @@ struct Storage {
   TileType type;
   int64_t offset[2] = {-1, -1};
   bool owned = true; ///< whether the memory is freed after the tile's last use
-  Value base;        ///< address of the listed order, where only known at run time: scratch or global memory; else null
-  Value rowStride;   ///< stride of rows at `base`: i64, in elements
+  /// Address of the copy in listed order where the address is chosen at run time (scratch or global memory), else null.
+  Value base;
+  Value rowStride; ///< stride of rows at `base`: i64, in elements
 
   bool has(Order order) const { return offset[order] >= 0; }
   Order any() const { return has(Listed) ? Listed : Reversed; }
@@ -125,8 +126,8 @@ private:
   void define(Value value, int64_t offset, Order order, bool owned = true);
   /// The scratch offset of `value` in `order`; makes the transposed copy if there is none yet.
   int64_t ensure(Value value, Order order);
-  /// Memory for a value that the current step writes element by element: that of the carried tile that the value
-  /// replaces, that of a tile of the same shape that this step is the last to read, or new memory.
+  /// Memory for a value that the current step writes element by element: the memory of the carried tile that the value
+  /// replaces, the memory of a tile of the same shape that this step is the last to read, or new memory.
   int64_t allocateResult(Value value, ArrayRef<Operation *> ops);
 
   // Reading launch parameters (LaunchArguments.cpp).
@@ -169,15 +170,16 @@ private:
   Value lowerTouches(TouchesOp op);
 
   // Grouping ops into steps (Steps.cpp).
-  /// Groups a block's ops into steps (see "Steps" in the file header).
+  /// Groups the ops of an IR block into steps (see "Steps" in the file header).
   SmallVector<Step> schedule(Block &block);
   static bool sameAxes(TileType a, TileType b);
   /// The op of `block` that contains `op`, or null.
   static Operation *ancestorIn(Block *block, Operation *op) { return block->findAncestorOpInBlock(*op); }
-  /// Fills `deferred` with the maps whose only use is the accumulator of a product in the same block (rescaling).
+  /// Fills `deferred` with the maps that rescale accumulators: their only use is the accumulator of a product in the
+  /// same IR block, and that product evaluates the map.
   void findDeferred(Block &block);
   void lowerBlock(Block &block);
-  /// Whether `next` can be written in place of `carried`: the step reads each element of `carried` only before it
+  /// Whether `next` can be written to the memory of `carried`: the step reads each element of `carried` only before it
   /// writes the same element of `next`.
   bool overwrites(const Step &step, Value next, Value carried);
   void lowerStep(const Step &step);
@@ -226,14 +228,14 @@ private:
   Value keeps(DropoutOp op, int64_t random, int64_t innerSize, const Position &at);
   Value drop(DropoutOp op, Value value, Value keep, const Position &at);
   /// Writes 16 random bits for each element to scratch memory, in the tile's memory order, and returns the offset. A
-  /// Philox call has 16 vector lanes: lanes 0-7 hold the counters g = 0..7 of one pair of keys, lanes 8-15 those of the
-  /// next pair. Two calls fill a 16 x 16 block.
+  /// Philox call has 16 vector lanes: lanes 0-7 hold the counters of query rows g = 0..7 for one pair of key columns,
+  /// lanes 8-15 the counters for the next pair. Two calls fill a 16 x 16 block of the tile.
   int64_t randomNumbers(DropoutOp op);
 
   // Loads and stores between global and scratch memory (Transfers.cpp).
   /// The number of the tile's rows that are below `limit`: limit - firstRow, clamped to [0, rows].
   Value validRows(Value limit, Value firstRow, int64_t rows);
-  /// Covers the columns [begin, end) with vectors of full width, then with vectors of smaller powers of two.
+  /// Calls `body` for the columns [begin, end): with vectors of full width, then with vectors of smaller powers of two.
   void forSteps(int64_t begin, int64_t end, function_ref<void(Value column, int64_t lanes)> body);
   void lowerLoad(tile::LoadOp op);
   /// Whether a load needs no copy: its tile consists of whole f32 rows of a parameter, and only products read the tile,
@@ -246,7 +248,8 @@ private:
   void copyRows(tile::LoadOp op, const Memory &memory, ValueRange indices, Value valid, int64_t offset);
   /// Converts a bool in memory (i8) to i1; returns other elements unchanged.
   Value widenElement(Value value, Type element);
-  /// Whether a product reads `value` as its broadcast operand, one element at a time, so that any memory order will do.
+  /// Whether a product reads `value` as its broadcast operand, one element at a time. Any memory order of `value` will
+  /// do for such a product.
   bool usedInAnyOrder(Value value);
   void lowerStore(Operation *op, Value tileValue, Value view, ValueRange indexOperands, Value limit, bool optional,
                   bool atomic);
@@ -256,8 +259,9 @@ private:
   void lowerLoadBlocks(LoadBlocksOp op);
   void lowerStoreBlocks(StoreBlocksOp op);
   /// Calls `body(place, element, address)` for each element of the tile whose 16 x 16 block is inside the view. `place`
-  /// is the element's index (0 to 7) in a GPU lane's fragment, `element` its index in the tile in listed order,
-  /// `address` its address in memory; for single bits, the address of the lane's byte.
+  /// is the element's index (0 to 7) in a GPU lane's fragment. `element` is its index in the tile, row * columns +
+  /// column in the type's order of axes. `address` is its address in memory; for single bits, the address of the lane's
+  /// byte.
   template <typename BlocksOp>
   void forEachInBlocks(BlocksOp op, TileType type, function_ref<void(int64_t, Value, Value)> body);
 
@@ -268,10 +272,11 @@ private:
     Value base, rowStride, depthStride;
   };
   Broadcast broadcastOperand(Value rowOperand, StringRef rowName);
-  /// Memory for a product's result: that of the carried tile that the result replaces, the accumulator's, or new
-  /// memory.
+  /// Memory for a product's result: the memory of the carried tile that the result replaces, the memory of the
+  /// accumulator, or new memory.
   int64_t allocateProduct(MmaOp op, bool isScaled);
-  /// Takes over the accumulator's memory, where this product is the accumulator's last reader.
+  /// Requires that this product is the accumulator's last reader. Returns the accumulator's memory for the result,
+  /// where the accumulator owns a copy in the result's memory order; else new memory.
   int64_t allocateAccumulator(MmaOp op);
   /// The deferred map that rescales the product's accumulator, or null.
   MapOp scalingOf(MmaOp op);
@@ -283,7 +288,7 @@ private:
   // Loops over the tiles of a domain (BlockLoops.cpp).
   void lowerForBlocks(ForBlocksOp op);
   /// Provides memory for carried tile `i` and copies the initial value there. Where this loop is the initial value's
-  /// last reader, the carried tile takes over its memory.
+  /// last reader, the carried tile reuses the memory of the initial value without a copy.
   void carryTile(ForBlocksOp op, unsigned i);
   /// Emits the loops over the domain's segments and their tiles; returns the carried scalars after them.
   SmallVector<Value> lowerSegments(ForBlocksOp op, DomainOp domain, ValueRange scalars, ArrayRef<unsigned> scalarIndex);
@@ -309,7 +314,7 @@ private:
   llvm::StringMap<Value> scalarParams;
   llvm::StringMap<Value> extents;
   std::map<std::string, Memory, std::less<>> memories;
-  DenseSet<Operation *> deferred;             ///< maps that are evaluated where a product reads its accumulator
+  DenseSet<Operation *> deferred;             ///< maps that a product evaluates when it reads its accumulator
   SmallVector<Value> dyingNow;                ///< tiles that the current step is the last to read
   DenseMap<Value, Value> target;              ///< result of the current step -> carried tile that it overwrites
   std::set<int64_t> taken;                    ///< scratch offsets of dying tiles that results of the step reuse

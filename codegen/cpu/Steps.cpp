@@ -4,7 +4,7 @@
 
 namespace attune::cpu {
 
-/// Whether all operands of `op` that its own block defines come from ops in `done` or `also`.
+/// Whether all operands of `op` that are defined in the same IR block are results of ops in `done` or `also`.
 static bool isReady(Operation *op, const DenseSet<Operation *> &done, const DenseSet<Operation *> &also) {
   bool good = true;
   op->walk([&](Operation *inner) {
@@ -31,7 +31,7 @@ SmallVector<Step> Lowering::schedule(Block &block) {
     if (done.contains(first))
       continue;
     if (deferred.contains(first)) {
-      // The product that reads this map evaluates it.
+      // The product whose accumulator this map rescales evaluates the map.
       done.insert(first);
       continue;
     }
@@ -96,7 +96,7 @@ void Lowering::findDeferred(Block &block) {
 void Lowering::lowerBlock(Block &block) {
   findDeferred(block);
   SmallVector<Step> steps = schedule(block);
-  // Find the last step that reads each tile of this block, after which the tile's memory is free.
+  // Find the last step that reads each tile of this IR block, after which the tile's memory is free.
   DenseMap<Operation *, size_t> position;
   for (auto [i, step] : llvm::enumerate(steps))
     for (Operation *op : step.ops)
@@ -122,8 +122,8 @@ void Lowering::lowerBlock(Block &block) {
         dying[last].push_back(result);
       }
   for (size_t i = 0; i < steps.size(); ++i) {
-    // Where this step is the last to read a carried tile and computes the tile's next value, it may write the next
-    // value in place.
+    // Where this step is the last to read a carried tile and computes the tile's next value, the step may write the
+    // next value to the carried tile's memory.
     SmallVector<std::pair<Value, Value>> reusable;
     if (auto loop = dyn_cast<ForBlocksOp>(block.getParentOp()))
       for (auto [carried, next] : llvm::zip(loop.getCarried(), loop.getYield().getValues()))

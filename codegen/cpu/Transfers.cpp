@@ -38,8 +38,9 @@ void Lowering::lowerLoad(tile::LoadOp op) {
   int64_t offset = allocate(bytesOf(type));
   if (readsInPlace(op, memory)) {
     Value base = addressOf(memory, indices), rowStride = memory.strides[indices.size() - 1];
-    // A tile that is entirely valid is read from global memory without a copy. If a product walks down the tile's
-    // columns, rows that are far apart would conflict in cache sets; then only a tile with dense rows is read in place.
+    // A tile whose rows are all below the limit is read from global memory without a copy to scratch memory. If a
+    // product walks down the tile's columns, rows that are far apart would conflict in cache sets; then only a tile
+    // with dense rows is read without a copy.
     Value whole = compare(arith::CmpIPredicate::eq, valid, constI64(rows));
     if (!runsAlongRows(op))
       whole =
@@ -69,7 +70,8 @@ void Lowering::lowerLoad(tile::LoadOp op) {
   }
   copyRows(op, memory, indices, valid, offset);
   define(op, offset, Listed);
-  // Where only the reversed order is needed, the listed order was just an intermediate of the transpose: free it.
+  // Where ops need the tile only in the reversed memory order, the copy in the listed order was just the source of the
+  // transpose: free the copy.
   if (needed.lookup(op) == (1u << Reversed) && !usedInAnyOrder(op)) {
     release(offset, bytesOf(type));
     storage[op.getResult()].offset[Listed] = -1;

@@ -62,8 +62,8 @@ public:
   /// and i + s (i without bit s): it exchanges the elements of vector i whose index has bit s with the elements of
   /// vector i + s whose index lacks it. For n = 2 and s = 1, (a0 a1)(b0 b1) becomes (a0 b0)(a1 b1).
   void transposeVectors(SmallVectorImpl<Value> &vectors);
-  /// tile.mul_finite: lhs * rhs. Where finite operands give an infinite product, the greatest finite float of that
-  /// sign.
+  /// tile.mul_finite: lhs * rhs. Where the product of finite operands is infinite, the result is the greatest finite
+  /// float of the same sign.
   Value mulFinite(Location loc, Value lhs, Value rhs);
   /// Philox 4x32 with 7 rounds (Salmon et al., 2011), on 16 counters at once.
   SmallVector<Value> philox(std::array<Value, 4> counter, Value key0, Value key1);

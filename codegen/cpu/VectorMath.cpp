@@ -176,7 +176,8 @@ public:
     cosPart = add(fma(square, -0.5f, mul(mul(cosPart, square), square)), constant(1.0f));
     Value sinPart = polynomial(square, {-1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f});
     sinPart = fma(mul(sinPart, square), f, f);
-    // Octants 2 and 6 exchange sine and cosine. The sign is the octant's bit of value 4, for the cosine of octant + 2.
+    // In octants 2 and 6 the polynomials of sine and cosine are exchanged. The result's sign is bit 2 (value 4) of the
+    // octant for the sine, and of octant + 2 for the cosine.
     Value bit2 = arith::AndIOp::create(b, j, constant(int32_t(2)));
     Value swap = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit2, constant(int32_t(0)));
     Value result = cosine ? select(swap, sinPart, cosPart) : select(swap, cosPart, sinPart);

@@ -108,11 +108,11 @@ bool KernelPrinter::canInline(Operation *op) {
     return false;
   Operation *user = *result.getUsers().begin();
   if (user->getBlock() != op->getBlock() || isa<scf::ForOp, ForTilesOp>(user))
-    return false; // a user in another block, or a loop bound, which C++ evaluates in every iteration
+    return false; // a user in another IR block, or a loop bound, which C++ evaluates in every iteration
   if (!isa<GetOp>(op))
     return true;
   // An inlined sched.get reads its register in the statement that the expression ends up in. No op between the
-  // sched.get and that statement may write.
+  // sched.get and that statement may write to registers or memory.
   while (isExpression(user) && user->getNumResults() == 1 && user->getResult(0).hasOneUse() &&
          (*user->getResult(0).getUsers().begin())->getBlock() == op->getBlock() &&
          !isa<scf::ForOp, ForTilesOp>(*user->getResult(0).getUsers().begin()) && !user->hasAttr(tile::nameAttr) &&

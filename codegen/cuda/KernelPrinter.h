@@ -221,8 +221,8 @@ private:
   Expr compare(mlir::arith::CmpFOp op);
   /// Whether the expression of `op` may be inlined into the op's only user.
   bool canInline(Operation *op);
-  /// Whether the block combines so many conditions that they are joined by `&` and `|` instead of `&&` and `||`. NVRTC
-  /// compiles `&&` and `||` as branches in each unrolled element, and then takes many times as long.
+  /// Whether the IR block combines so many conditions that they are joined by `&` and `|` instead of `&&` and `||`.
+  /// NVRTC compiles `&&` and `||` as branches in each unrolled element, and then takes many times as long.
   bool hasManyTerms(Block *block);
   void printPhilox(sched::PhiloxOp op);
   Expr value(Value value);
@@ -257,7 +257,7 @@ private:
   PrintOptions options;
   MapMembers &maps;
   DeviceFunctions &functions;
-  bool inFunction = false; ///< while a device function is printed; loops in it become no device functions
+  bool inFunction = false; ///< true while a device function is printed: its inner loops stay in its body
   bool isPrecise;
   bool waitsForLaunch; ///< the kernel may start while the previous kernel of the launch runs
   Source source;
@@ -270,7 +270,7 @@ private:
   llvm::DenseMap<Value, std::string> buffers;
   llvm::DenseMap<Value, std::string> rings; ///< variable with the address of the ring's barriers
   unsigned firstThread = 0;                 ///< first thread of the role that is being printed
-  /// How many ops before an op, in the same block, write to memory or registers.
+  /// For each op: how many earlier ops of its IR block write to memory or registers.
   llvm::DenseMap<Operation *, unsigned> writesBefore;
   llvm::DenseMap<Block *, bool> manyTerms; ///< results of hasManyTerms
   std::optional<Error> error;

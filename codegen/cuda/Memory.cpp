@@ -164,7 +164,7 @@ Expr KernelPrinter::pairAddress(View view, ValueRange indices) {
 void KernelPrinter::printInPairs(InPairsOp op) {
   const View &view = views[op.getView()];
   // The bitwise or of all numbers that must be even (multiples of eight for `eights`): the last extent and all strides
-  // but the last. An empty stride is 1, because the launch lays the tensor out densely.
+  // but the last. The text "" as the last stride means 1, because the launch lays the tensor out densely.
   std::string even = view.extents.back();
   for (const std::string &stride : ArrayRef(view.strides).drop_back())
     even += " | " + stride;

@@ -19,7 +19,7 @@ using namespace attune::sim;
 
 namespace {
 
-/// The step function that applies `f` to `arity` operands of type T; null where `f` takes another number.
+/// The step function that applies `f` to `arity` operands of type T; null where `f` takes another number of operands.
 template <auto f, typename T> Run onType(unsigned arity) {
   if constexpr (std::is_invocable_v<decltype(f), T>)
     return arity == 1 ? &apply<f, T> : nullptr;

@@ -109,7 +109,8 @@ void Decoder::work(sched::ForWorkOp op) {
   const bool received = op.getOrder() == sched::WorkOrder::Received;
   program->persistent |= !received;
   program->claims |= !op.getBody().getOps<sched::ClaimWorkOp>().empty();
-  // Both outputs are uniform, even where the tile number comes from a shuffle.
+  // The step's two outputs (the number of the tile of work, the count of tiles so far) are uniform, even where the
+  // number comes from a shuffle.
   auto take = [&](Step &step, size_t target) {
     step.out[0] = slot(received ? op.getCount() : op.getNumber());
     step.out[1] = slot(op.getCount());

@@ -12,9 +12,9 @@ using namespace attune::sim;
 // The warp scheduler
 //===----------------------------------------------------------------------===//
 
-/// Which warp runs next where several can. Short: a random warp each time. Long: mostly the same warp as before.
-/// ByPriority: the warp of the highest priority; the warps of a role have neighbouring priorities, so that a whole role
-/// lags as far as the barriers let it.
+/// Which warp runs next where several warps can run. Short: a random warp each time. Long: mostly the same warp as
+/// before. ByPriority: the warp of the highest priority; the warps of a role have neighbouring priorities, so that a
+/// whole role lags as far as the barriers let it.
 enum class Policy { Short, Long, ByPriority };
 
 Machine::Machine(const Program &program, const Launch &launch, uint64_t seed)
@@ -180,7 +180,8 @@ bool Machine::finish() {
   return true;
 }
 
-/// Reports a deadlock, with what each warp waits for. Neighbouring warps that wait for the same are listed together.
+/// Reports a deadlock and what each warp waits for. Neighbouring warps that wait for the same event are listed
+/// together.
 void Machine::reportDeadlock() {
   std::string text, last;
   uint32_t op = Fault::none;

@@ -49,7 +49,7 @@ struct Product {
 struct RegisterState {
   bool touched = true;  ///< whether ordinary instructions accessed the buffer since the last mma_fence
   int underWay = 0;     ///< number of asynchronous MMAs in flight that use the buffer
-  bool unnamed = false; ///< whether its MMAs are complete but no mma_wait has named the buffer yet
+  bool unnamed = false; ///< whether the buffer's MMAs are complete, but no mma_wait has named the buffer yet
   uint32_t op = 0;      ///< the last asynchronous MMA that used the buffer
 };
 
@@ -70,8 +70,8 @@ struct Warp {
 
   // Vector clocks.
   uint32_t now = 1, met = 0; ///< the warp's clock; its value at the last sync_lanes or barrier of all lanes
-  Knowledge all;             ///< the vector clock that every lane has at least
-  Knowledge some;            ///< the vector clock of the lanes in someMask, which have waited for more
+  Knowledge all;             ///< the part of the vector clock that all lanes have in common
+  Knowledge some;            ///< the vector clock of the lanes in someMask, which have waited for further events
   uint32_t someMask = 0;
   uint32_t stored = 0;                     ///< lanes that have stored to shared memory since `met`
   std::array<uint32_t, lanes> fences = {}; ///< the warp's clock at each lane's last fence_async
@@ -118,7 +118,7 @@ struct Phase {
 struct RingState {
   bool ready = false; ///< whether init_ring was executed
   Actor by;           ///< the thread that executed init_ring
-  uint32_t fence = 0; ///< that warp's clock at the fence_init after init_ring; 0 before it
+  uint32_t fence = 0; ///< the clock of that thread's warp at the fence_init after init_ring; 0 before the fence
   std::vector<Phase> full, empty;
 };
 
@@ -229,7 +229,7 @@ private:
   void reportDeadlock();
   uint64_t draw(uint64_t below);
 
-  /// A block that takes more steps is taken for an endless loop; so many steps take about ten seconds.
+  /// A block that takes more steps than this is reported as an endless loop. 2^28 steps take about ten seconds.
   static constexpr uint64_t mostSteps = uint64_t(1) << 28;
   uint64_t stepsTaken = 0;
   uint64_t state; ///< state of the random number generator
@@ -305,8 +305,8 @@ Go extent(Machine &, Warp &, const Step &);
 Go isNull(Machine &, Warp &, const Step &);
 /// Whether a tensor allows aligned accesses to 2 or 8 elements. at[0]: index of the view. number[0]: 2 or 8.
 Go inPairs(Machine &, Warp &, const Step &);
-/// tile.element. Inputs: base offset of the view, indices. Output: value. at[0]: index of the view. number[i]: whether
-/// index i is surely in range, else it is clamped. at[1]: bit i is set if index i is i64.
+/// tile.element. Inputs: base offset of the view, indices. Output: value. at[0]: index of the view. number[i]: 1 if
+/// index i is known to be in range, 0 if the step must clamp index i. at[1]: bit i is set if index i is i64.
 Go loadElement(Machine &, Warp &, const Step &);
 /// Loads a pair of elements. Inputs: base offset of the view, indices. Outputs: two values. at[0]: index of the view.
 Go loadElements(Machine &, Warp &, const Step &);
@@ -314,8 +314,8 @@ Go loadElements(Machine &, Warp &, const Step &);
 Go storeElement(Machine &, Warp &, const Step &);
 /// Stores a pair of elements. Inputs: two values, base offset of the view, indices. at[0]: index of the view.
 Go storeElements(Machine &, Warp &, const Step &);
-/// Stores eight elements per lane, exchanged within a quad of lanes. Inputs: eight values, quad, base offset of the
-/// view, indices. at[0]: index of the view.
+/// Stores eight elements per lane, exchanged within a quad of lanes. Inputs: eight values, the lane's index in its
+/// quad, base offset of the view, indices. at[0]: index of the view.
 Go storeEights(Machine &, Warp &, const Step &);
 /// Loads one or two bytes as bits. Inputs: base offset of the view, indices. Output: the bits. at[0]: index of the
 /// view. at[1]: number of bytes.

@@ -21,8 +21,8 @@ void SharedMemory::reset() {
   std::fill(reads.begin(), reads.end(), Read());
 }
 
-/// Whether the cell's last write is ordered before the actor's access. With `engine` the write must also be visible to
-/// the asynchronous proxy (fence_async).
+/// Whether the cell's last write is ordered before the actor's access. With `engine` (an access by tensor cores or TMA)
+/// the write must also be visible to the asynchronous proxy (fence_async).
 bool SharedMemory::seesWrite(const Actor &actor, const Cell &cell, bool engine) const {
   const bool own = cell.agent == actor.agent();
   const bool ordered = own || cell.clock <= actor.knows->seen[cell.agent];
@@ -59,8 +59,9 @@ std::optional<Fault> SharedMemory::faultOfRead(const Actor &actor, const Cell &c
   return Fault{"which another thread wrote, and no barrier or ring orders the two", cell.op};
 }
 
-/// Whether a warp's last reads of a cell may still be executing at the actor's access, because nothing orders them
-/// before. A read by the whole warp is ordered before everything that its own lanes do later.
+/// Whether the last reads of a cell by `warp` may still be executing when the actor accesses the cell, because nothing
+/// orders the reads before the access. A read by a whole warp is ordered before all later accesses of that warp's
+/// lanes.
 bool SharedMemory::mayStillRead(const Actor &actor, int warp, const Read &read) const {
   const std::vector<uint32_t> &seen = actor.knows->seen;
   if (!read.lanes)
@@ -106,8 +107,8 @@ void SharedMemory::claim(int agent, uint32_t clock, uint32_t op, size_t index, S
   std::fill_n(&reads[index * warps], warps, Read());
 }
 
-/// Records a read. Reads before the lanes last synchronised are dropped: they are ordered before this read, so whatever
-/// is ordered after this read is ordered after them.
+/// Records a read. Reads from before the warp's lanes last synchronised are dropped: the new read is ordered after
+/// them, so an access that is ordered after the new read is ordered after the dropped reads, too.
 void SharedMemory::noteRead(const Actor &actor, size_t index) {
   Read &read = reads[index * warps + actor.warp];
   const uint32_t lane = actor.lane == Actor::wholeWarp ? 0 : 1u << actor.lane;

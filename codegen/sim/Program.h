@@ -31,7 +31,7 @@ struct Warp;
 struct Step;
 
 constexpr int lanes = 32;
-/// The most dimensions of a view: workspace operands have as many.
+/// The greatest rank of a view: a workspace operand has up to maxGridAxes dimensions.
 constexpr size_t maxRank = maxGridAxes;
 constexpr uint32_t allLanes = 0xffffffffu;
 /// Agents (components of vector clocks) of a warp: one per lane, and one for the whole warp.
@@ -42,7 +42,7 @@ constexpr uint32_t poison = 0x7ffd7ffdu;
 /// The position of an SSA value in Warp::values.
 struct Slot {
   uint32_t at = 0;     ///< byte offset
-  bool varies = false; ///< whether the slot holds 32 values, one per lane, or one uniform value
+  bool varies = false; ///< true: the slot holds 32 values, one per lane; false: one uniform value
 };
 
 /// What the interpreter does after a step of a warp.
@@ -60,7 +60,7 @@ struct Step {
   Run run = nullptr;
   uint32_t op = 0;              ///< index in Program::ops
   uint32_t target = 0;          ///< index of the step that a jump goes to
-  std::array<Slot, 13> in = {}; ///< the most inputs are a message's: a stage and 12 fields
+  std::array<Slot, 13> in = {}; ///< sched.send has the most inputs: a stage and 12 fields
   std::array<Slot, 12> out = {};
   uint8_t inputs = 0;                 ///< number of inputs
   bool flag = false;                  ///< a property such as `transpose`; see the step functions in Machine.h
@@ -76,8 +76,8 @@ inline int64_t bytesOf(Element element) {
                                                               : 2;
 }
 
-/// A tile in shared memory. `panel` is the swizzle's panel in bytes, 0 without a swizzle. Rows are padded to whole
-/// panels.
+/// A tile in shared memory. `panel` is the width in bytes of the swizzle's panels, or 0 without a swizzle. Rows are
+/// padded to whole panels.
 struct SharedBuffer {
   std::string name;
   int64_t offset = 0, stages = 1, rows = 0, columns = 0, panel = 0;
@@ -121,7 +121,7 @@ struct RegisterBuffer {
 struct Ring {
   std::string name;
   int64_t offset = 0, stages = 1, filledBy = 1, emptiedBy = 1;
-  int firstAgent = 0;    ///< TMA copies into stage s count as writes of agent firstAgent + s
+  int firstAgent = 0;    ///< agent (see agentsOfWarp) that writes stage 0 by TMA; firstAgent + s writes stage s
   bool released = false; ///< whether any op in the kernel releases the ring's stages
 };
 

@@ -45,7 +45,7 @@ static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, con
 namespace {
 /// The rows of four 8 x 8 matrices of 16-bit elements in shared memory.
 struct Matrices {
-  std::array<const std::byte *, lanes> rows; ///< lane l gives row l % 8 of matrix l / 8
+  std::array<const std::byte *, lanes> rows; ///< lane l provides the address of row l % 8 of matrix l / 8
 
   /// The pair of elements that lane l receives from a matrix by ldmatrix: row l / 4, columns 2 (l % 4) and 2 (l % 4) +
   /// 1. With `transposed`, rows 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
@@ -229,7 +229,7 @@ Go sim::storeMatrix(Machine &machine, Warp &warp, const Step &step) {
   const SharedBuffer &buffer = machine.program.shared[step.at[0]];
   if (!machine.converged(warp, step))
     return Go::Stop;
-  // Lane l gives the address of row l % 8 of matrix l / 8 (stmatrix).
+  // Lane l provides the address of row l % 8 of matrix l / 8 (stmatrix).
   for (int lane = 0; lane < lanes; ++lane) {
     auto at = [&](int input) -> int64_t { return warp.get<int32_t>(step.in[input], lane); };
     const int64_t row = at(5) + at(7), column = steppedColumn(buffer, at(6), at(8));

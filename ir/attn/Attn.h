@@ -29,11 +29,13 @@ namespace attune::attn {
 /// On a module: the variant from which the module was built, an #attn.variant.
 inline constexpr llvm::StringLiteral variantAttr = "attn.variant";
 
-/// On an attention: its plan, a PlanAttr.
+/// On an attention: the plan of its kernels (tile sizes and schedule), a PlanAttr.
 inline constexpr llvm::StringLiteral planAttr = "attn.plan";
-/// On a backward pass: the plan of the loop over keys (dQ), where that plan differs from `attn.plan`.
+/// On a backward pass: the plan of the kernel that loops over keys to compute dQ, where that plan differs from
+/// `attn.plan`.
 inline constexpr llvm::StringLiteral queriesPlanAttr = "attn.queries_plan";
-/// On a backward pass, a unit: the loop over queries accumulates dQ in memory by atomic additions, in no fixed order.
+/// On a backward pass, a unit: the kernel that loops over queries to compute dK and dV also accumulates dQ in global
+/// memory, by atomic additions in no fixed order.
 inline constexpr llvm::StringLiteral accumulatesDqAttr = "attn.accumulates_dq";
 /// On a backward pass, an array of strings: for each value, whether attn-recompute saves or recomputes it, and why.
 inline constexpr llvm::StringLiteral decisionsAttr = "attn.recompute";

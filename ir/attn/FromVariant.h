@@ -19,7 +19,7 @@
 //     | expression           | ops                                                                      |
 //     |----------------------|--------------------------------------------------------------------------|
 //     | x / n, constant n    | divsi; 0 for n = 0; 0 - x for n = -1                                     |
-//     | x / y                | y == 0 ? 0 : y == -1 ? 0 - x : x / y, where divsi sees 1 for 0 and -1    |
+//     | x / y                | y == 0 ? 0 : y == -1 ? 0 - x : x / y; divsi gets 1 where y is 0 or -1    |
 //     | x % y                | remsi by y, or by 1 where y is 0 or -1: both give 0                      |
 //     | x << y, x >> y       | shli, shrsi by y & (width - 1)                                           |
 //     | min, max of floats   | minnumf, maxnumf: where one operand is NaN, the other operand            |

@@ -478,7 +478,8 @@ LogicalResult ClaimWorkOp::verify() {
   return success();
 }
 
-/// Verifies that each stage of a shared tile holds a message of 2, 4, 8 or 12 i32 fields, at least `values` of them.
+/// Verifies that each stage of a shared tile holds a message (the integers of a sched.send) of 2, 4, 8 or 12 i32
+/// fields, at least `values` of them.
 static LogicalResult verifyMessage(Operation *op, TileType type, size_t values) {
   if (type.rank() != 3 || type.axis(0) != "stage" || type.getShape()[1] != 1 ||
       !llvm::is_contained({2, 4, 8, 12}, type.getShape()[2]) || !type.getElementType().isInteger(32) ||
@@ -948,8 +949,9 @@ LogicalResult RingOp::verify() {
   return success();
 }
 
-/// Verifies the stages to which a `c` fragment is stored. Where warpgroups split the columns, the rows of one warpgroup
-/// come after the rows of another: n splits give n times the rows and 1 / n of the columns.
+/// Verifies the shared tile to which an accumulator (a fragment of role `c`) is stored. Where n warpgroups split the
+/// columns of the accumulator, the shared tile has their slices one below the other: n times the rows and 1 / n of the
+/// columns.
 static LogicalResult verifyStored(StoreTileOp op, FragmentAttr fragment, TileType shared) {
   TileType tile = op.getTile().getType();
   const int64_t shares = fragment.getColumnWarps();

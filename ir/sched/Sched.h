@@ -25,8 +25,9 @@ using tile::ViewType;
 /// On an `scf.for`: the device compiler unrolls the loop, in full (unit attribute) or by a factor (integer attribute).
 inline constexpr llvm::StringLiteral unrollAttr = "sched.unroll";
 
-/// On an `scf.for`, a name: the CUDA printer prints the loop as a device function of this name, and a call of it. On
-/// each loop of a nest, so that the name outlives outer loops of one iteration, which canonicalisation removes.
+/// On an `scf.for`, a name: the CUDA printer prints the loop as a device function of this name, and a call of the
+/// function. The attribute is set on each loop of a nest, so that the name outlives outer loops of one iteration, which
+/// canonicalisation removes.
 inline constexpr llvm::StringLiteral functionAttr = "sched.function";
 
 /// On a `tile.mma`: the product is asynchronous, and a later `sched.mma_wait` completes it.
@@ -35,9 +36,10 @@ inline constexpr llvm::StringLiteral asyncAttr = "sched.async";
 /// On an op in a loop over tiles: its pipeline stage and order, an AtAttr.
 inline constexpr llvm::StringLiteral atAttr = "sched.at";
 
-/// On a `tile.element` in a map, or on a `tile.scatter`: columns 2 n and 2 n + 1 of the tile have last indices 2 m and
-/// 2 m + 1, so that one access serves both columns if the view satisfies `sched.in_pairs`. `sched.row_pairs` says the
-/// same of two adjacent rows: lanes whose indices differ by 4 then exchange one element of each pair by a shuffle.
+/// On a `tile.element` in a map, or on a `tile.scatter`: for columns 2 n and 2 n + 1 of the tile, the op accesses last
+/// indices 2 m and 2 m + 1 of the view. One access then serves both columns if the view satisfies `sched.in_pairs`.
+/// `sched.row_pairs` says the same of two adjacent rows: lanes whose indices differ by 4 then exchange one element of
+/// each pair by a shuffle.
 inline constexpr llvm::StringLiteral pairsAttr = "sched.pairs", rowPairsAttr = "sched.row_pairs";
 
 /// On a `tile.scatter`: the lanes of a quad can exchange their pairs of columns by shuffles, so that each lane stores
@@ -74,24 +76,26 @@ class NextOp;
 #include "ir/sched/SchedOps.h.inc"
 
 namespace attune::sched {
-/// Reads the parameter `view` again and makes its tensor map: boxes of `rows` rows and a panel of `swizzle`.
+/// Makes a tensor map of the tensor that `view` reads, with boxes of `rows` rows and the width of one panel of
+/// `swizzle`. The function creates another `tile.param` of that tensor at the builder's insertion point.
 mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp view, int64_t rows,
                      SwizzleAttr swizzle);
 
 /// The pipeline stage and order of `op`; null where `op` has no `sched.at`.
 inline AtAttr placeOf(mlir::Operation *op) { return op->getAttrOfType<AtAttr>(atAttr); }
-/// Gives `op` the stage and order of `at`, without its ping-pong name. No effect where `at` is null.
+/// Gives `op` the stage and order of `at`, but not the ping-pong name of `at`. No effect where `at` is null.
 inline void placeAt(mlir::Operation *op, AtAttr at) {
   if (at)
     op->setAttr(atAttr, AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
 }
-/// The stage and order of the first reader of `read`: a reader of the earliest stage, and among these the first in
-/// program order. A nested reader counts as the op of `block` that contains it. Null where that op has no `sched.at`.
+/// The stage and order of the first op that reads value `read`: a reader of the earliest stage, and among the readers
+/// of that stage the first in program order. A nested reader counts as the op of `block` that contains the reader. Null
+/// where the op found has no `sched.at`.
 AtAttr earliestPlace(mlir::Value read, mlir::Block &block);
 /// The ring of the shared tile of `op`; null where `op` has no `sched.ring`.
 inline RingAttr ringOf(mlir::Operation *op) { return op->getAttrOfType<RingAttr>(ringAttr); }
-/// Whether a vector that producer warps compute (tile::isStaged) is computed by warps other than the first, which
-/// copies. That holds for relative-position values, and for vectors whose `sched.ring` names another warp.
+/// Whether producer warps other than the first, which issues the copies, compute the vector `staged`
+/// (tile::isStaged). True for relative-position values, and for vectors whose `sched.ring` names another warp.
 inline bool isByOtherWarps(tile::ConvertOp staged) {
   RingAttr ring = ringOf(staged);
   return tile::isRelative(staged.getResult().getType()) || (ring && ring.getFirstWarp() > 0);

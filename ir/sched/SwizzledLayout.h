@@ -1,6 +1,7 @@
 //===- SwizzledLayout.h - Sizes of swizzled tiles in shared memory ---------===//
 //
-// This header has no MLIR types, so that passes and the cost model compute the same sizes.
+// A swizzled tile is split into panels: slices of 32, 64 or 128 bytes of its rows, stored row after row. This header
+// has no MLIR types, so that passes and the cost model compute the same sizes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -9,7 +10,7 @@
 
 namespace attune::sched {
 
-/// Bytes of a panel for rows of `rowBytes`: the widest of 128, 64, ... that divides `rowBytes`.
+/// The panel width in bytes for rows of `rowBytes`: the widest of 128, 64, ... that divides `rowBytes`.
 constexpr int64_t widestPanel(int64_t rowBytes) {
   int64_t panel = 128;
   while (rowBytes % panel)
@@ -17,12 +18,12 @@ constexpr int64_t widestPanel(int64_t rowBytes) {
   return panel;
 }
 
-/// Bytes of a row of `rowBytes`, rounded up to whole panels.
+/// Bytes that a row of `rowBytes` takes in shared memory: rounded up to whole panels of `panel` bytes.
 constexpr int64_t paddedToPanels(int64_t rowBytes, int64_t panel) { return (rowBytes + panel - 1) / panel * panel; }
 
-/// Bytes of a panel for rows of `rowBytes` that TMA copies. A copy in panels of half the width takes up to twice as
-/// long: the cost is nearly the full factor for panels of 32 bytes, and small for panels of 64. Wide panels may pad the
-/// row:
+/// The panel width in bytes for a tile that TMA copies, with rows of `rowBytes`. Narrow panels make the copy slower:
+/// panels of 64 bytes slightly slower than panels of 128, panels of 32 up to twice as slow as panels of 64. Wide panels
+/// may pad the row with unused bytes. The function weighs both:
 ///
 ///     | columns of bf16 | 16 | 32 | 48  | 64  | 80     | 96     | 112     | 128 | 144     | 160     | 176     | 192 |
 ///     |-----------------|----|----|-----|-----|--------|--------|---------|-----|---------|---------|---------|-----|
@@ -42,7 +43,7 @@ constexpr int64_t panelForBoxes(int64_t rowBytes, bool singleRows = false) {
 /// Alignment in bytes of a swizzled tile, as the swizzle pattern repeats every 1024 bytes.
 inline constexpr int64_t swizzledAlignment = 1024;
 
-/// Bytes of a row that TMA copies, rounded up to whole panels.
+/// Bytes that a row of `rowBytes` takes in a tile that TMA copies: rounded up to whole panels of panelForBoxes.
 constexpr int64_t boxRowBytes(int64_t rowBytes, bool singleRows = false) {
   return paddedToPanels(rowBytes, panelForBoxes(rowBytes, singleRows));
 }

@@ -40,7 +40,8 @@ llvm::StringRef nameOf(mlir::Value value);
 
 /// The axis of relative-position values: one value for each distance between a row and a key (tile.map).
 inline constexpr llvm::StringLiteral distanceAxis = "distance";
-/// The axis of the parts into which a tile's rows are split, each part with its own distances (tile.sum_diagonals).
+/// The axis of the parts into which a tile's rows are split; each part has a value for each distance
+/// (tile.sum_diagonals).
 inline constexpr llvm::StringLiteral partAxis = "part";
 
 } // namespace attune::tile
@@ -94,8 +95,8 @@ llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
 /// On a kernel: an array of #tile.bound. A launch whose sizes satisfy all bounds skips the kernel.
 inline constexpr llvm::StringLiteral leftOutAttr = "tile.skipped_if";
 llvm::SmallVector<ExtentBoundAttr> skippedIf(mlir::Operation *kernel);
-/// Sets the bounds of `tile.skipped_if`: pairs of an axis and the axis whose extent is its upper bound, "" for the
-/// bound 1.
+/// Sets `tile.skipped_if`. Each bound is a pair of an axis and a second axis: the extent of the first is at least 1 and
+/// at most the extent of the second. "" as the second axis stands for an upper bound of 1.
 void skipIf(mlir::Operation *kernel, llvm::ArrayRef<std::pair<std::string, std::string>> bounds);
 /// On a fallback kernel: the symbol of the kernel that it replaces in its launch. That kernel accesses captured tensors
 /// or their gradients by TMA, and the fallback runs where TMA cannot address one of them.
@@ -138,9 +139,9 @@ bool precedesDependent(mlir::Operation *kernel);
 inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";
 /// Adds `text` to the remarks of `kernel` unless it is already there.
 void remark(mlir::Operation *kernel, const llvm::Twine &text);
-/// Whether `convert` copies to shared memory a vector that a loop computes from no tile. With producer warps, these
-/// warps compute the vector.
+/// Whether `convert` writes to shared memory a vector that the body of a tile.for_blocks computes from coordinates and
+/// loads, without reading a tile. In kernels with producer warps, the producer warps compute the vector.
 bool isStaged(ConvertOp convert);
-/// The number of columns of the widest tiled operand to which the kernel stores.
+/// The number of columns of the widest operand to which a tile.store of the kernel writes.
 int64_t storedColumns(KernelOp kernel);
 } // namespace attune::tile
