@@ -1,20 +1,20 @@
 //===- AssignRoles.cpp - Choose the depth of each ring and the warps that fill it -------===//
 //
-// Completes the attributes that the text leaves open. A kernel with roles has one role that fills rings and one that
-// computes:
+// Adds what the ring and role attributes of the input IR leave out. A kernel with roles has one role that fills rings
+// and one that computes:
 //
-//     tiles                                    stages     filled by
-//     ---------------------------------------  ---------  ----------------------------------------------------
-//     copies before the loop                   1          the first warp
-//     copies in the loop                       2          the first warp; where that warp also searches tiles,
-//                                                         the second warp makes all copies but the first
-//     windows                                  as the     the first warp
-//     relative-position values                   first    all warps but the first; if vectors are loaded, warp 1
-//     per-key vectors of masks                   copy     the first warp, into the stages of the first copy; or
-//                                                         warps of the text, into stages of their own
-//     other loaded vectors                                the last two warps
-//     tiles that are added to memory             1        stored by a warp that fills no ring, the second or third; the
-//                                                         last warp alone then loads vectors
+//     tiles                            stages         filled by
+//     -------------------------------  -------------  ---------------------------------------------------------------
+//     copies before the loop           1              the first warp
+//     copies in the loop               2              the first warp; where the first warp also searches tiles, the
+//                                                     second warp makes all copies but the first
+//     windows                          as first copy  the first warp
+//     relative-position values         as first copy  all warps but the first; if vectors are loaded, only the second
+//     per-key vectors of masks         as first copy  the first warp, in the stages of the first copy; or the warps
+//                                                     that `sched.ring` names, in separate stages
+//     other loaded vectors             as first copy  the last two warps
+//     tiles that are added to memory   1              the consumers; a warp that fills no ring, the second or third,
+//                                                     stores the stage, and the last warp alone then loads vectors
 //
 // In a kernel without roles all warps copy.
 //
@@ -81,7 +81,7 @@ public:
           setRing(op, filling, first, warps);
     };
     const int64_t warps = sched::fillingWarps(kernel);
-    const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // the warps that the text names
+    const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // warps that the input IR names
     assign(once, 0);
     assign(ArrayRef(streamed).take_front(1), 0);
     assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())),
@@ -113,7 +113,7 @@ private:
     return parameter ? parameter.getOwnName().str() : "memory";
   }
 
-  /// The warps that rings of `ops` name.
+  /// The warps that the ring attributes of `ops` name.
   static llvm::SmallDenseSet<int64_t> warpsOf(ArrayRef<Operation *> ops) {
     llvm::SmallDenseSet<int64_t> warps;
     for (Operation *op : ops)
@@ -138,8 +138,8 @@ private:
     return 0;
   }
 
-  /// Assigns the store `op` to the warp that the text names, else to `freeWarp`. Without such a warp the computing
-  /// lanes store element by element.
+  /// Assigns the store `op` to the warp that its ring attribute names, else to `freeWarp`. Without such a warp the
+  /// computing lanes store element by element.
   LogicalResult assignStored(Operation *op, int64_t freeWarp) {
     RingAttr ring = sched::ringOf(op);
     if (ring && ring.getRole())
@@ -160,7 +160,7 @@ private:
     op->setAttr(sched::ringAttr, RingAttr::get(op->getContext(), ringDepth(op), role, first, warps));
   }
 
-  /// Whether a map of a tile reads the staged vector without a condition of its own.
+  /// Whether a map reads the staged vector without a condition that is computed for each tile.
   static bool isReadAlways(tile::ConvertOp staged) {
     return llvm::any_of(staged.getResult().getUsers(), [&](Operation *user) {
       auto map = dyn_cast<tile::MapOp>(user);
@@ -168,7 +168,7 @@ private:
     });
   }
 
-  /// Whether rows of loaded tiles are in pages, or end before the tensor's end.
+  /// Whether the rows of loaded tiles are addressed by a page table, or end before the tensor's end.
   bool findsRows() {
     return llvm::any_of(streamed, [](Operation *op) {
       auto load = dyn_cast<tile::LoadOp>(op);
@@ -177,7 +177,7 @@ private:
     });
   }
 
-  /// Checks the kernel's roles, and chooses the registers of their threads if the text does not.
+  /// Checks the kernel's roles, and chooses the registers of their threads if the input IR does not.
   LogicalResult nameRoles() {
     auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr);
     if (roles.size() != 2)
@@ -225,7 +225,7 @@ private:
     return success();
   }
 
-  /// Checks that a ring in the text names a role and warps that exist.
+  /// Checks that a ring attribute names a role and warps that exist.
   static LogicalResult checkRing(Operation *op, RoleAttr role) {
     if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getResult().getType().rank() == 1)
       return load.emitOpError("is of single values, which TMA of a role does not bring; load the vector to "

@@ -1,7 +1,8 @@
 //===- AssignSharedMemory.cpp - Offsets of the shared buffers ----------------===//
 //
 // Each buffer gets the lowest offset at which it overlaps no buffer that is alive at the same time. The output tile so
-// reuses the memory of Q. A buffer is alive from its first to its last use among the ops of its block.
+// reuses the memory of Q. A buffer is alive from its first to its last use, counted in ops of the IR block that
+// declares the buffer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +39,7 @@ struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMem
         total = std::max(total, lifetime.end());
         placed.push_back(lifetime);
       }
-      // The barriers of rings are alive during the whole kernel and follow all buffers.
+      // The barriers of rings are alive during the whole kernel and are placed after all buffers.
       total = llvm::alignTo(total, 16);
       kernel.walk([&](sched::RingOp ring) {
         ring.setOffset(total);

@@ -5,9 +5,9 @@
 // other program runs on the general path: products are warp-level and all warps copy.
 //
 // The pass runs twice. The first run is before the tile passes that write ops which need roles (windows of biases,
-// relative-position tables), so that no kernel without roles gets such ops. The order of axes is not chosen at that
-// time, and conditions on the order are not checked. The second run is at the start of the schedule, where tile text
-// written by hand may start.
+// relative-position tables), so that no kernel without roles gets such ops. At that time the order of the tiles' axes
+// is not chosen, and conditions on the order are not checked. The second run is at the start of the lowering to sched,
+// where hand-written tile IR may enter the pipeline.
 //
 //===----------------------------------------------------------------------===//
 
@@ -140,8 +140,8 @@ private:
   tile::ForBlocksOp loop;
 };
 
-/// Whether the kernel has ops that only kernels with producer warps have: scaled tiles, windows, rows of a warpgroup,
-/// relative-position tables.
+/// Whether the kernel has ops that only kernels with producer warps have: scaled tiles, windows, the row index of a
+/// warpgroup, relative-position tables.
 bool isMadeForProducerWarps(tile::KernelOp kernel) {
   return holds<Operation *>(kernel, [](Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
@@ -166,7 +166,7 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
         kernel.emitError() << "cannot be scheduled around producer warps, for which some of its ops are: " << fault;
         return signalPassFailure();
       }
-      // Of all schedule attributes only the depths of rings remain.
+      // Removes all schedule attributes except the depths of rings.
       for (StringRef name :
            {StringRef(sched::rolesAttr), StringRef(sched::persistentAttr), StringRef(sched::pingPongAttr),
             StringRef(sched::overlapAttr), StringRef(sched::stageBiasesAttr)})

@@ -12,9 +12,9 @@
 // To find the first visible tile of each warpgroup's rows, the window that was found is tested once more. A window that
 // would begin in a gap between the segments of a domain begins after the gap instead.
 //
-// A search may have the votes of an earlier search's window. If these votes have a visible tile ahead, the loop does
-// not run: it starts at its bound, with that tile as the result. If they have none, the search starts after the earlier
-// window.
+// A search may receive the votes of an earlier search's window. If one of these votes is for a visible tile ahead, the
+// loop does not run: it starts at its bound, with that tile as the result. If none is, the search starts after the
+// earlier window.
 //
 // If the domain also has a test of groups of 32 tiles, the window moves ahead to the first group that may hold a
 // visible tile, while the bound is more than two windows away:
@@ -24,9 +24,9 @@
 //       window = max(ahead, 32 * (ahead / 32 + trailing_zeros(votes)));       without votes: after the 32 groups
 //     }
 //
-// A search whose votes are kept tests groups before it tests a window's tiles: such a search finds a block's first
-// tile, or the next tile after a window of 32. Any other search tests a window first, because its tile is likely to be
-// near.
+// A search whose votes a later search receives tests groups before it tests a window's tiles: such a search finds a
+// block's first tile, or the next tile after a window of 32. Any other search tests a window first, because its tile is
+// likely to be near.
 //
 // The test of a block pattern is a loop over the rows and columns of the pattern's blocks that the tile touches, or one
 // load if the tile lies in one block.
@@ -74,7 +74,8 @@ public:
   explicit SearchWriter(sched::NextVisibleOp search) : Writer(search), search(search), bound(search.getBound()) {}
 
   void run() {
-    // The loop carries the window, the results that have uses, and the origin if parts are searched as well.
+    // The loop carries the window to test, the results that have uses, and, if parts of the rows are searched as well,
+    // the origin: the first tile of the window that was found.
     const SmallVector<Value> all = start();
     SmallVector<Value> inits{all.front()};
     SmallVector<StringRef> names{"window"};
@@ -164,7 +165,7 @@ private:
     return cast<sched::VisibleOp>(answer);
   }
 
-  /// Tests one tile for this lane.
+  /// Tests the tile `asked`, which differs from lane to lane.
   sched::VisibleOp ask(Value asked) { return answersOf(search.getCondition(), smaller(asked, lastTile())); }
 
   Value testedBy(Value window) { return tile::named(plusLane(window), "asked"); }
@@ -187,7 +188,8 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&loop.getBody().front());
     Value ahead = loop.getBody().front().getArgument(0), first = groupOf(ahead), last = groupOf(lastTile());
-    // Lanes past the last group test the last group again. Their votes come after that group's own vote.
+    // Lanes past the last group test the last group again. In the ballot their bits come after that group's own bit, so
+    // the first set bit stays the right one.
     Value group = tile::named(smaller(plusLane(first), last), "group");
     sched::VisibleOp answer = answersOf(search.getGroups(), group);
     Value votes = ballot(answer.getVisible());
@@ -286,7 +288,7 @@ public:
   }
 
 private:
-  /// The range of blocks along a dimension that a tile touches, limited to the view.
+  /// The range of the pattern's blocks along a dimension that a tile touches, limited to the pattern's extent.
   struct Blocks {
     Value begin, end;
     bool isOne;
@@ -303,7 +305,8 @@ private:
 
   Value divided(Value value, int64_t by) { return arith::DivUIOp::create(builder, loc, value, i32(by)); }
 
-  /// Loads the flag of a block. Leading indices are clamped, because one plane may serve all heads or batches.
+  /// Loads the flag of one block of the pattern. Leading indices are clamped, because one pattern may apply to all
+  /// heads or batches.
   Value flag(Value i, Value j, bool isInside) {
     SmallVector<Value> indices(touches.getIndices().drop_back(2));
     SmallVector<bool> inRange(indices.size(), false);

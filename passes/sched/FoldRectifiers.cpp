@@ -28,7 +28,7 @@ using namespace attune;
 
 namespace {
 
-/// Whether a tile is the fragment of a product's left operand, of 16-bit floats, two in a register.
+/// Whether a tile is a product's left operand in registers, as 16-bit floats packed two to a register.
 bool isPacked(tile::TileType type) {
   auto layout = dyn_cast_or_null<sched::FragmentAttr>(type.getLayout());
   return layout && layout.getRole() == sched::FragmentRole::A && !type.getElementType().isF32();
@@ -48,7 +48,7 @@ bool collectPacking(Value tile, SmallVectorImpl<tile::ConvertOp> &packing) {
   });
 }
 
-/// Whether a map yields the elements of its first input as they are.
+/// Whether a map yields the elements of its first input unchanged.
 bool givesInput(tile::MapOp map) {
   return !map.getInputs().empty() && map.getInputs()[0].getType() == map.getResult().getType() &&
          map.getYield().getValues()[0] == map.getElement(0);

@@ -16,9 +16,9 @@
 //
 // The exponentials on the right are exp2((x - m) c) for f16 and for `precise`. For bf16 the exponent is one FMA, exp2(c
 // x + addend), and the loop carries the addend together with m (createAddend). Rows for which the addend's rounding
-// would matter have an infinite addend, so that every tile runs the code on the left. Where a row has had no visible
-// key, m is the least finite float and the addend the greatest: masked keys give exp2(-inf) = 0, and the first visible
-// key gives exp2(inf).
+// would matter have an infinite addend: the row's sum is infinite, so every tile runs the code on the left. Where a row
+// has had no visible key, m is the least finite float and the addend the greatest: masked keys give exp2(-inf) = 0, and
+// the first visible key gives exp2(inf), so that its tile runs the code on the left and sets m.
 //
 // S must stay in registers after the exponentials, because the code on the left may need it. So the exponentials are
 // written to P's registers at once, 16 columns at a time. The previous product with V still reads these registers, and
@@ -70,14 +70,15 @@ struct Softmax {
   Value carriedSum() { return sumBefore.getInputs()[0]; }
   Value accumulator() { return output.getInputs()[0]; }
 
-  /// The ops that depend on the maximum, except `base`, in order.
+  /// The ops that depend on the maximum, except `base`, in program order.
   SmallVector<Operation *> ops() {
     SmallVector<Operation *> ops{maximum, exponentials, alpha, sumBefore, output, sum, probability};
     llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     return ops;
   }
 
-  /// The wait for the accumulator, the wait for the next V directly before it, and the waits and releases after it.
+  /// The wait for the accumulator's product, the wait for the next V directly before it, and the waits and releases
+  /// after it.
   SmallVector<Operation *> waits() {
     SmallVector<Operation *> waits;
     if (auto values = dyn_cast_or_null<sched::WaitOp>(wait->getPrevNode()))
@@ -89,7 +90,7 @@ struct Softmax {
   }
 };
 
-/// The users of `value`, if there are `count` users, all in the block of `value`.
+/// The users of `value`, if there are exactly `count` and all are in the same IR block as `value`.
 std::optional<SmallVector<Operation *>> usersOf(Value value, size_t count) {
   SmallVector<Operation *> users(value.getUsers());
   const bool match = users.size() == count &&
@@ -173,8 +174,8 @@ bool isInOneBlock(Softmax softmax, bool overlap) {
          });
 }
 
-/// Inserts a copy of `map` before it that computes the first half of the columns, in whole blocks of 16; `map` then
-/// computes the other columns. A map of one block of columns stays whole.
+/// Inserts a copy of `map` before it that computes the first half of the columns, rounded down to a multiple of 16;
+/// `map` then computes the other columns. A map of fewer than 32 columns is not split.
 void splitFirstHalf(tile::MapOp map) {
   constexpr int64_t block = 16;
   const int64_t columns = map.getResult().getType().getShape().back(), half = columns / block / 2 * block;
@@ -211,13 +212,15 @@ sched::ForTilesOp carryTile(sched::ForTilesOp loop, Value init) {
 /// bf16. Above it, exponents use the difference x - m.
 constexpr float farExponent = 16384;
 
-/// The addend of the exponent's FMA for a row of maximum m, for bf16: exp2(fma(c, x, addend)).
+/// The addend of the exponent's FMA for a row of maximum m, for bf16: exp2(fma(c, x, addend)). An infinite exponential
+/// makes the row's sum infinite, so that the tile runs the branch that updates the maximum and uses exact differences.
 ///
 ///     m                              addend
 ///     |c m| < 2^14                   -c m, rounded by at most 2^-11, less than the rounding of P
-///     no visible key (m is least)    the greatest float: exp2 is infinite for the first visible key, however small,
-///                                    and 0 for masked keys; for c >= 1 no such number exists: as in the next line
-///     otherwise                      infinity: every tile updates the maximum and uses the exact difference
+///     no visible key (m is least)    the greatest float: exp2 is 0 for masked keys, and infinite for the first visible
+///                                    key, which thus updates the maximum. For c >= 1 the greatest float would not
+///                                    exceed c x for every x, and the addend is infinity as in the next line
+///     otherwise                      infinity: exp2 is infinite, and every tile updates the maximum
 Value createAddend(OpBuilder &builder, Location loc, Value maximum, float factor) {
   return createMap(builder, loc, "addend", maximum.getType(), maximum, [&](ValueRange v) -> Value {
     auto constant = [&](float value) -> Value {
@@ -269,7 +272,7 @@ void keepMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
 
   const SmallVector<Operation *> waits = softmax.waits();
 
-  // The exponentials, sum and P with the maximum kept.
+  // Creates the exponentials, their sum and P for the case that the maximum is kept.
   OpBuilder builder(loop.getContext());
   builder.setInsertionPointAfter(last);
   IRMapping held;

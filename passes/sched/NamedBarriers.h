@@ -1,7 +1,7 @@
 //===- NamedBarriers.h - The uses of a block's named barriers ----------------===//
 //
-// A block has 16 barriers (PTX ISA 9.7.13.1, bar.sync), numbered from 0. `sched.barrier` uses barrier 0. Passes that
-// synchronise some of a block's warps use the numbers below.
+// A thread block has 16 barriers (PTX ISA 9.7.13.1, bar.sync), numbered from 0. `sched.barrier` uses barrier 0. Passes
+// that synchronise some of the block's warps use the numbers below.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -91,12 +91,13 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     return element.isF32() || element.isBF16() || element.isF16();
   }
 
-  /// Whether a coordinate counts along `axis`, from an even origin of the tile.
+  /// Whether a coordinate is the index along `axis`, and the tile's first index along `axis` is even.
   static bool countsAlong(const std::optional<TileCoordinate> &coordinate, StringRef axis) {
     return coordinate && coordinate->axis == axis && isMultipleOf(coordinate->origin, 2);
   }
 
-  /// Whether the last index of `element` counts along axis `along` of the map's tile, and the others stay the same.
+  /// Whether the last index of `element` counts along axis `along` of the map's tile, and the other indices do not vary
+  /// along that axis.
   static bool isInPairs(tile::MapOp map, tile::ElementOp element, unsigned along) {
     const TileType type = map.getResult().getType();
     if (!isFloat(element.getView().getType()) || element.getIndices().empty() ||

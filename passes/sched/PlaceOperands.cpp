@@ -64,7 +64,7 @@ public:
             if (dropout.getKept())
               tieAll({dropout.getKept()}, dropout.getResult());
           })
-          .Case<tile::LoadBlocksOp>([](auto) {}) // can give its result in either order
+          .Case<tile::LoadBlocksOp>([](auto) {}) // can return a tile with either order of axes
           .Case([&](tile::ConvertOp convert) {
             if (goesToMemory(convert.getResult()))
               keepOrder(convert.getTileMutable(), convert.getResult().getType().getAxes()[0]);
@@ -85,8 +85,8 @@ public:
     });
   }
 
-  /// Gives each group of tiles the order that costs least. An op that reads or returns a tile in the order of memory
-  /// gets a conversion where the group's order differs.
+  /// Gives each group of tiles the order of axes that costs least. An op that accesses memory and so has a fixed order
+  /// of axes gets a conversion where the group's order differs.
   void apply(tile::KernelOp kernel) {
     SmallVector<std::pair<Value, StringAttr>> turned;
     auto collect = [&](Value value) {
@@ -142,7 +142,8 @@ private:
            llvm::any_of(tile.getUsers(), [](Operation *user) { return isa<tile::StoreOp, tile::AccumulateOp>(user); });
   }
 
-  /// Operands and results of ops that access memory keep the order in which they are written.
+  /// Fixes the order of axes of the op's operands and results, for example of an op that accesses memory: the order
+  /// that they have in the input IR.
   void keepOrder(Operation *op) {
     for (OpOperand &use : op->getOpOperands())
       if (isRegisterTile(use.get()))
@@ -161,7 +162,7 @@ private:
     takenInOrder.push_back({&use, rows});
   }
 
-  /// Adds the cost of an exchange to the order in which `rows` is not the row axis of `value`.
+  /// Adds the cost of an exchange between lanes to the order in which `rows` is not the row axis of `value`.
   void weighOrder(Value value, StringAttr rows) {
     constexpr int exchange = 4;
     auto type = cast<TileType>(value.getType());
@@ -194,7 +195,7 @@ private:
     auto [known, isNew] = decided.try_emplace(*leader, StringAttr());
     if (!isNew)
       return known->second;
-    // The order that is written is kept unless the other order costs less.
+    // The input IR's order of axes is kept unless the other order costs less.
     auto type = cast<TileType>(value.getType());
     int asWritten = 0, other = 0;
     for (auto member = leader; member != classes.member_end(); ++member)
@@ -260,7 +261,8 @@ private:
     keepToItself(mma);
   }
 
-  /// A copy of a register tile in shared memory, made right after the tile is defined; one for each tile.
+  /// Returns the copy of a register tile in shared memory. The first call for a tile creates the copy, right after the
+  /// tile's definition.
   Value inShared(Value tile) {
     Value &copy = copies[tile];
     if (copy)
@@ -268,7 +270,7 @@ private:
     Value source = tile;
     auto type = cast<TileType>(tile.getType());
     if (auto convert = tile.getDefiningOp<tile::ConvertOp>(); convert && isRegisterTile(convert.getTile()))
-      source = convert.getTile(); // the shared copy also does the rounding
+      source = convert.getTile(); // the conversion to shared memory also rounds
     OpBuilder builder(tile.getContext());
     builder.setInsertionPointAfterValue(tile);
     auto convert = tile::ConvertOp::create(builder, tile.getLoc(), type.withSpace(MemorySpace::Shared), source);

@@ -4,8 +4,8 @@
 // In one lane's code these are the same expressions of the same registers, and the device compiler keeps their values
 // from the first map to the second, for all elements of a lane. One kept value can reuse the register of the tile's
 // element. Several kept values need registers that are not free. In that case the later map reads its elements through
-// `sched.after`, ordered after the elements of its first input: to the device compiler they are other values, which it
-// recomputes.
+// `sched.after`, ordered after the elements of its first input: the device compiler then takes them for other values,
+// and recomputes the expressions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,8 +71,8 @@ size_t valuesToKeep(tile::MapOp map, Value element, tile::MapOp earlier, Value o
   return common.size() == 1 ? 0 : kept.size();
 }
 
-/// Whether the device compiler would keep more than one value of each element of `tile` from an earlier map of the
-/// block.
+/// Whether the device compiler would keep more than one value of each element of `tile` from an earlier map of the same
+/// IR block.
 bool keepsMany(tile::MapOp map, Value tile) {
   return llvm::any_of(tile.getUsers(), [&](Operation *user) {
     auto earlier = dyn_cast<tile::MapOp>(user);

@@ -48,9 +48,9 @@ struct StoreByTma : attune::impl::StoreByTmaBase<StoreByTma> {
     return {};
   }
 
-  /// The last product after the exchange; null if no product reads the exchanged tile. After that product has started,
-  /// the warps have passed the exchange's barrier and are about to wait. The search ends at a loop over further tiles:
-  /// after the loop the ring would hold the tiles of later iterations.
+  /// The last product after the exchange; null if no product reads the exchanged tile. The store is placed after that
+  /// product: once the product has started, the warps have passed the exchange's barrier and are about to wait. The
+  /// scan stops at a loop over further tiles: after such a loop the ring would hold the tiles of later iterations.
   static Operation *lastProductAfter(sched::ExchangeOp exchange) {
     if (llvm::none_of(exchange.getResult().getUsers(), llvm::IsaPred<tile::MmaOp>))
       return nullptr;

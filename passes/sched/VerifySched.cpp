@@ -1,8 +1,8 @@
 //===- VerifySched.cpp - Check whole kernels at the end of sched ------------------------------------===//
 //
 // Checks that single ops cannot make: no op is left to expand, buffers that are alive at the same time do not overlap,
-// each ring has a writer and a reader, every copy completes before it is read (passes/analysis/copies/CopyOrder.h), and roles
-// wait for each other (passes/analysis/roles/RoleOrder.h).
+// each ring has a writer and a reader, every copy completes before it is read (passes/analysis/copies/CopyOrder.h), and
+// roles wait for each other (passes/analysis/roles/RoleOrder.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -92,7 +92,8 @@ LogicalResult verifyPlaces(sched::KernelOp kernel) {
   return success();
 }
 
-/// Checks that no instruction of a whole warpgroup is in a branch whose condition is a vote of one warp.
+/// Checks that no instruction of a whole warpgroup is in a branch whose condition is a vote of one warp: the warps of
+/// the warpgroup could diverge there.
 LogicalResult verifyTogether(Operation *op) {
   if (!isa<sched::MmaAsyncOp, sched::MmaFenceOp, sched::MmaCommitOp, sched::MmaWaitOp>(op))
     return success();
@@ -131,7 +132,8 @@ LogicalResult verifySides(sched::RingOp ring) {
   return success();
 }
 
-/// Whether threads alone write and read shared memory, which is the case that passes/analysis/copies/CopyOrder.h models.
+/// Whether only threads write and read shared memory, without roles, TMA and warpgroup-level products. CopyOrder.h
+/// models only this case.
 bool copiesByThreads(sched::KernelOp kernel) {
   return !holds<Operation *>(kernel, [](Operation *op) {
     return isa<sched::RoleOp, sched::RingOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::MmaAsyncOp>(

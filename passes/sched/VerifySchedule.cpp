@@ -70,7 +70,7 @@ LogicalResult verifyCopies(Operation *op) {
     Operation *role = user->getParentOfType<sched::RoleOp>();
     if (isa<sched::AcquireOp, sched::CommitOp, sched::CopyTileOp, sched::CopyWindowOp>(user))
       filling.insert(role);
-    else if (isa<sched::WaitOp>(user) && role) // producer warps that follow another warp's tiles wait, too
+    else if (isa<sched::WaitOp>(user) && role) // producer warps that receive another warp's messages wait, too
       waiting.insert(role);
     acquires |= isa<sched::AcquireOp>(user);
     releases |= isa<sched::ReleaseOp>(user);
@@ -84,7 +84,7 @@ LogicalResult verifyCopies(Operation *op) {
   return success();
 }
 
-/// The products of a block that are in flight, in the order in which they started.
+/// The asynchronous products of an IR block that are in flight, in the order in which they started.
 class Products {
 public:
   LogicalResult verify(Block &block) {
