@@ -1,8 +1,9 @@
 //===- AssignLayouts.cpp - Assign fragment layouts to register tiles, swizzles to shared tiles ---===//
 //
-// For the mma.sync family: accumulators are `c` fragments, vectors over q and k follow their rows and columns, the
-// left operand of a product is an `a` fragment (converted from `c` in registers: both hold the same rows, so no lane
-// exchanges anything), and shared tiles are cut into swizzled panels that ldmatrix reads without bank conflicts.
+// For the mma.sync family: accumulators are `c` fragments; vectors over q and k are laid out along the rows and columns
+// of the accumulators; the left operand of a product is an `a` fragment (converted from `c` in registers: both hold the
+// same rows, so no lane exchanges anything); and shared tiles are cut into swizzled panels that ldmatrix reads without
+// bank conflicts.
 //
 // Where the plan has `dv_warps` N, the warps form N groups. The groups split the columns of tiles with an axis dv. Each
 // group holds the whole of every other tile:
@@ -131,8 +132,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return FragmentAttr::get(&getContext(), role, plan.getWarpsOfRows(rows), columnWarps);
   }
 
-  /// How many warps split the last axis of `type`. Where a tile has fewer rows than all warpgroups take, the warpgroups
-  /// split its columns.
+  /// How many warps split the last axis of `type`. Where a tile has fewer rows than all warpgroups together compute (64
+  /// each), the warpgroups split the tile's columns.
   int64_t columnWarpsOf(TileType type) {
     const bool isFlat = producerWarps && type.rank() == 2 && type.getSpace() == MemorySpace::Register &&
                         type.getShape()[0] < 16 * warps && 16 * warps % type.getShape()[0] == 0;
@@ -148,8 +149,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
                          : sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
-  /// The layout of a tile or vector. A vector in shared memory has none: its values are contiguous, written one by each
-  /// thread.
+  /// The layout of a tile or vector. A vector in shared memory has no layout attribute: its values are contiguous, and
+  /// each thread writes one of them.
   Attribute layoutFor(Value value) {
     auto type = cast<TileType>(value.getType());
     auto load = value.getDefiningOp<tile::LoadOp>();
@@ -184,7 +185,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     auto layout = dyn_cast_or_null<FragmentAttr>(type.getLayout());
     const unsigned last = type.rank() - 1;
     if (!layout) {
-      const int64_t columns = 256 / type.getElementType().getIntOrFloatBitWidth(); // in 32 bytes, the narrowest panel
+      // Values in 32 bytes, the narrowest panel.
+      const int64_t columns = 256 / type.getElementType().getIntOrFloatBitWidth();
       return type.rank() == 1 || type.getShape()[last] % columns == 0 ||
              refuse(last, columns, "which lies along the rows of shared memory, in panels of 32 bytes");
     }
@@ -238,7 +240,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     };
     kernel.walk([&](Block *block) { llvm::for_each(block->getArguments(), assignVector); });
     kernel.walk([&](Operation *op) { llvm::for_each(op->getResults(), assignVector); });
-    // A vector that is combined with some tiles along rows and with others along columns is converted for the others.
+    // A vector may be combined with some tiles along rows and with others along columns. It is converted for each use
+    // that needs another layout than the vector has.
     kernel.walk([&](Operation *op) {
       for (OpOperand &use : op->getOpOperands())
         if (std::optional<bool> rows = VectorRoles::wanted(use))
@@ -295,7 +298,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   }
 
   /// Converts a vector in shared memory to registers before the first map that reads the vector along the map's rows,
-  /// so that a lane reads it once a row and not once an element.
+  /// so that a lane reads a value of the vector once per row, not once per element.
   static void holdRows(tile::KernelOp kernel) {
     SmallVector<OpOperand *> uses;
     kernel.walk([&](tile::MapOp map) {

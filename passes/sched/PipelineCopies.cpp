@@ -128,10 +128,10 @@ private:
     int64_t first = 0, last = 0; ///< the first and last stage of the loop whose ops read the ring
     Value buffer = {};
 
-    /// How many tiles ahead of the iteration's own tile the ring is copied.
+    /// How many tiles ahead of the loop's current tile (the tile of stage 0) an iteration copies into the ring.
     int64_t ahead() const { return stages - 1 - last; }
-    /// Groups that may still be in flight when an iteration begins, with its own tile's copy complete. Each iteration
-    /// commits one group.
+    /// Groups of copies that may still be in flight when an iteration starts to read its tiles. Each iteration commits
+    /// one group.
     int64_t pending() const { return ahead() + first - 1; }
   };
 
@@ -154,7 +154,8 @@ private:
         ring.first = *llvm::min_element(readers);
         ring.last = *llvm::max_element(readers);
       }
-      // An iteration waits for copies of the iteration before, and copies its own tile at the latest.
+      // Each tile that an iteration reads was copied by an earlier iteration, and iteration n copies tile n at the
+      // latest.
       if (const int64_t needed = ring.last + std::max<int64_t>(1, 2 - ring.first); ring.last && ring.stages < needed)
         return load.emitOpError() << "has a ring of " << ring.stages << (ring.stages == 1 ? " stage" : " stages")
                                   << ", and is read by stage " << ring.last
@@ -173,7 +174,7 @@ private:
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
-  /// Whether the readers of a tile before the loop can be moved to where all copies are complete.
+  /// Whether the ops before the loop that read the tile of `load` can be moved to after the wait for all copies.
   bool isReadLate(tile::LoadOp load) {
     return llvm::all_of(load.getResult().getUsers(), [&](Operation *user) {
       return user->getBlock() != loop->getBlock() || !user->isBeforeInBlock(loop) ||
@@ -235,7 +236,7 @@ private:
     load.erase();
   }
 
-  /// Copies tile `index` of `ring` into `slot`, if there is such a tile.
+  /// Copies the domain's tile `index` into `slot` of the ring, if there is such a tile.
   void copyTile(Ring &ring, Value index, Value slot) {
     Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, sequence.bound);
     auto branch = scf::IfOp::create(builder, loc, exists, /*withElseRegion=*/false);
@@ -271,7 +272,8 @@ private:
       reader->moveBefore(builder.getInsertionBlock(), builder.getInsertionPoint());
   }
 
-  /// Opens the new loop with `carried` after the tile index and leaves the builder at the start of its body.
+  /// Creates the new loop, which carries `carried` (the first is the tile index) and the values that the old loop
+  /// carries. Leaves the builder at the start of the new loop's body.
   sched::ForTilesOp openLoop(ValueRange carried) {
     auto tiles = sched::ForTilesOp::create(builder, loc, carried, sequence.bound, loop.getInits());
     builder.setInsertionPointToStart(&tiles.getBody().front());
@@ -311,7 +313,7 @@ private:
     ring.load.erase();
   }
 
-  /// Rings of one stage: the copy of one operand is overlapped with the product of the other.
+  /// Writes the loop for rings of one stage: the copy of one operand is overlapped with the product of the other.
   void alternate() {
     Value first = sequence.first(builder).tile;
     copyTile(rings[0], first, i32(0));
@@ -348,10 +350,10 @@ private:
     return last;
   }
 
-  /// Rings of several stages. In iteration n the slots that iteration n - 1 has read are free, and receive the tile
-  /// `ahead()` tiles after n. The loop carries the tile's index and, for each depth of ring, the tile's slot. Other
-  /// indices and slots are recomputed from these, as registers are scarcer than integer instructions. Where the domain
-  /// skips tiles, the indices of the tiles ahead are carried too.
+  /// Writes the loop for rings of several stages. In iteration n the slots that iteration n - 1 has read are free, and
+  /// receive the tile `ahead()` tiles after n. The loop carries the tile's index and, for each depth of ring, the
+  /// tile's slot. Other indices and slots are recomputed from these, as registers are scarcer than integer
+  /// instructions. Where the domain skips tiles, the indices of the tiles ahead are carried too.
   void fillRings() {
     const bool dense = sequence.isContiguous();
     int64_t furthest = 0, pending = rings.front().pending();
@@ -419,7 +421,8 @@ private:
     return tile::named(arith::RemUIOp::create(builder, loc, after, i32(stages)), name);
   }
 
-  /// After the loop no copy is in flight and no thread reads a shared tile, so that their memory may be reused.
+  /// After the loop no copy is in flight and no thread reads a shared tile, so that the memory of the tiles may be
+  /// reused.
   void finish() { waitAndSynchronize(0); }
 
   tile::KernelOp kernel;
@@ -429,8 +432,9 @@ private:
   bool copiesOnce = false; ///< tiles before the loop are copied
   OpBuilder builder;
   Location loc;
-  Value origin = loop.getOrigin();       ///< first row of the tile of the current iteration
-  Value iteration = loop.getIteration(); ///< iteration of the domain; null if the domain has no `times`
+  Value origin = loop.getOrigin(); ///< first row of the loop's current tile
+  /// The current repetition of the domain (`times`), e.g. a head; null without `times`.
+  Value iteration = loop.getIteration();
   SmallVector<Ring> rings;
   SmallVector<int64_t> depths; ///< the different depths of `rings`
   SmallVector<Operation *> earlyReaders;

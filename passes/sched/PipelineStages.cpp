@@ -30,8 +30,8 @@ bool startsProducts(ForTilesOp loop) {
   return llvm::any_of(loop.getBody().front(), [](Operation &op) { return op.hasAttr(sched::asyncAttr); });
 }
 
-/// The steady-state loop, whose iterations run ops of all stages, in order; and the number of loops around it that
-/// expansion of the first tiles created.
+/// The steady-state loop, whose iterations run ops of all stages, in order. `around` is the number of loops around it:
+/// each expansion step adds one, whose body runs at most once, for the tile that the step peels off.
 struct Steady {
   ForTilesOp loop;
   int64_t around;

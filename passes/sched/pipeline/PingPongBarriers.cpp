@@ -6,11 +6,12 @@
 //     warpgroup 0   | section(n) | rest(n)                  | section(n + 1) | ...
 //     warpgroup 1                | section(n) | rest(n)                      | section(n + 1) | ...
 //
-// Barrier 5 + g guards the section of warpgroup g: its 128 threads wait there until the 128 threads of the warpgroup
-// before it have arrived. Before the loop, the last warpgroup arrives for warpgroup 0. All warpgroups must enter the
-// section equally often, namely once for each tile of the block. If the first tile that a warpgroup works on is peeled
-// off the loop, it has no section, and the count is one less; further peeled tiles have sections. For a tile that a
-// warpgroup skips, the warpgroup waits and arrives at once, except for the block's last tile if it has worked on none.
+// Barrier 5 + g guards the section of warpgroup g: its 128 threads wait there until the 128 threads of the previous
+// warpgroup have arrived. Before the loop, the last warpgroup arrives at the barrier of warpgroup 0. All warpgroups
+// must enter the section equally often, namely once for each tile of the thread block. If the first tile that a
+// warpgroup works on is peeled off the loop, that tile has no section, and the count is one less; further peeled tiles
+// have sections. For a tile that a warpgroup skips, the warpgroup waits and arrives at once, except for the block's
+// last tile if the warpgroup has worked on no tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,8 +80,8 @@ private:
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
-  /// Computes the barriers of this warpgroup and of the next one at the start of the role. The last warpgroup arrives
-  /// there for warpgroup 0, which enters its section first.
+  /// Computes the barriers of this warpgroup and of the next one at the start of the role. There the last warpgroup
+  /// arrives at the barrier of warpgroup 0, which enters its section first.
   void giveFirst() {
     const auto nsw = arith::IntegerOverflowFlags::nsw;
     Value thread = sched::ThreadIdOp::create(builder, loc);
@@ -97,8 +98,8 @@ private:
     sched::ArriveWarpsOp::create(builder, loc, next, pingPongThreads);
   }
 
-  /// The loops before and after the main loop skip tiles; for each skipped tile the warpgroup waits and arrives at
-  /// once.
+  /// The loops before and after the main loop skip tiles whose keys are masked for the warpgroup's rows; for each
+  /// skipped tile the warpgroup waits and arrives at once.
   void passOver() {
     sched::ForTilesOp works = loop;
     while (auto around = enclosing(works))
@@ -109,7 +110,8 @@ private:
     const Value end =
         passes.empty() || passes.back()->isBeforeInBlock(works) ? works.getBound() : passes.back().getBound();
     for (sched::ForTilesOp pass : passes) {
-      // Right before the stage is released: the tile, and the message that comes with it, have been waited for.
+      // The barrier ops are placed right before the release of the ring stage: the tile, and the message that comes
+      // with it, have been waited for.
       sched::ReleaseOp release = *pass.getBody().getOps<sched::ReleaseOp>().begin();
       builder.setInsertionPoint(release);
       if (works != loop) { // the first tile is peeled off the loop

@@ -32,7 +32,7 @@ private:
     return cast<tile::TileType>(tile.getType()).getSpace() == tile::MemorySpace::Register;
   }
 
-  /// The last product under way that reads a tile of the ring stage that `release` frees.
+  /// The last product in flight that reads a tile of the ring stage that `release` frees.
   tile::MmaOp lastReaderOf(sched::ReleaseOp release) {
     tile::MmaOp last;
     for (tile::MmaOp product : underWay)
@@ -56,7 +56,7 @@ private:
     return read.contains(product.getResult()) || (inRegisters(product.getLhs()) && takesPlaceOf(op, product.getLhs()));
   }
 
-  /// The last product under way that must be complete before `op`.
+  /// The last product in flight that must be complete before `op`.
   tile::MmaOp neededBy(Operation *op) {
     if (underWay.empty())
       return {};
@@ -91,7 +91,7 @@ private:
 
   Block &block;
   OpBuilder builder;
-  SmallVector<tile::MmaOp> underWay; ///< in the order of their start
+  SmallVector<tile::MmaOp> underWay; ///< the products in flight, in the order of their start
   SmallVector<sched::ReleaseOp> postponed;
 };
 

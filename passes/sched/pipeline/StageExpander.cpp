@@ -36,7 +36,7 @@ private:
   /// A value that the steady loop (the loop over the tiles after the first) carries.
   struct Carried {
     Value value; ///< an argument of the original loop, or a result of stage 0 that stage 1 reads
-    bool before; ///< carries the argument's value for the tile before, which stage 1 reads
+    bool before; ///< whether the loop carries the value for the previous tile, which stage 1 reads
     Value init = {}, argument = {};
   };
 

@@ -93,7 +93,7 @@ private:
   int64_t expanded, last = 0;                                 ///< last: the greatest stage of an op
 };
 
-/// Splits stage 0 off the loop, so that ops of stage 1 work on the tile before. For A of stage 0 and B of stage 1:
+/// Splits stage 0 off the loop, so that ops of stage 1 work on the previous tile. For A of stage 0 and B of stage 1:
 ///
 ///     for tiles n: A(n), B(n)          if there is a tile: A(first)
 ///                                        for the tiles n after it: A(n), B(n - 1), by order

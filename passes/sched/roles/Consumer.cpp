@@ -206,13 +206,14 @@ void WarpSpecializer::fillStored(Ring &ring, Position at) {
   placeAs(ring.tile, sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   placeAs(ring.tile, sched::StoreTileOp::create(builder, loc, ring.value(), ring.buffer, at.stage));
   auto commit = sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
-  if (Attribute whole = ring.tile->getAttr(sched::atAttr)) // including the ping-pong mark
+  // The commit gets the whole attribute, including the ping-pong mark.
+  if (Attribute whole = ring.tile->getAttr(sched::atAttr))
     commit->setAttr(sched::atAttr, whole);
   ring.tile->erase();
 }
 
 void WarpSpecializer::awaitStored(sched::ForTilesOp tiles) {
-  if (persistent) // no other buffer reuses the shared memory of these stages
+  if (persistent) // in a persistent block no other buffer reuses the memory of these stages
     return;
   builder.setInsertionPointAfter(tiles);
   for (Ring &ring : stored) {
@@ -297,8 +298,8 @@ void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool wai
     if (cameWithMessage || (isa_and_nonnull<tile::MapOp>(last) && (ring.isStored || !byLanes(ring))))
       ends.push_back(sched::SyncLanesOp::create(builder, loc));
     ends.push_back(sched::ReleaseOp::create(builder, loc, ring.barriers, at.stage, byLanes(ring), read));
-    // After an asynchronous product of stage 0, the release has no order of its own: it runs with the ops that follow,
-    // which wait for the product.
+    // After an asynchronous product of stage 0, the release gets no `sched.at`: it runs with the ops that follow, which
+    // wait for the product.
     auto at = last ? sched::placeOf(last) : sched::AtAttr();
     if (at && (at.getStage() || !last->hasAttr(sched::asyncAttr)))
       for (Operation *end : ends)

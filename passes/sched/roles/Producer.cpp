@@ -60,7 +60,7 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
 
 void WarpSpecializer::copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit) {
   const SmallVector<Ring *> copied = ring.copied();
-  for (Ring *each : copied) // indices are computed before the wait
+  for (Ring *each : copied) // indices of windows are computed before the wait for the stage
     if (auto window = dyn_cast<tile::WindowOp>(each->tile))
       cloneValues(window.getIndices(), &loop.getBody().front(), builder, mapping);
   sched::AcquireOp::create(builder, ring.tile->getLoc(), ring.barriers, at.stage, at.phase);

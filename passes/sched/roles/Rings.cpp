@@ -63,8 +63,8 @@ bool WarpSpecializer::areTogether(const Ring &a, const Ring &b) {
     return false;
   if (!a.isStored)
     return !b.isStored && first == firstOther && last == lastOther;
-  // The wait is placed by either of the two conversions and the release by either of the two last readers, so both
-  // pairs must agree in stage (and the readers in order).
+  // With shared barriers, the one wait has the stage of either conversion, and the one release has the stage and order
+  // of either last reader. So the conversions must agree in stage, and the readers in stage and order.
   return b.isStored && whenOf(a.tile).first == whenOf(b.tile).first && whenOf(last) == whenOf(lastOther);
 }
 

@@ -48,8 +48,8 @@ private:
     sched::RingAttr is; ///< the number of stages, and the warps that fill them
     bool isStored;      ///< lanes store the tile element by element (TMA copies it otherwise)
     Value buffer = {}, barriers = {}, map = {};
-    Ring *with = nullptr;          ///< the ring whose barriers this ring uses, or null
-    SmallVector<Ring *, 1> beside; ///< the rings that use this ring's barriers
+    Ring *with = nullptr;          ///< the ring whose barriers this ring shares, or null if it has barriers of its own
+    SmallVector<Ring *, 1> beside; ///< the rings that share the barriers of this ring
 
     explicit Ring(Operation *tile)
         : tile(tile), is(sched::ringOf(tile)), isStored(isa<attune::tile::ConvertOp>(tile)) {}
@@ -120,7 +120,8 @@ private:
   /// The positions one tile later: the next stage of each ring, and its phase.
   Positions advance(ArrayRef<Position> at);
 
-  /// A role's loop over tiles of work, and the arithmetic for the place of a tile of work and for the next number.
+  /// A role's loop over tiles of work, and the arithmetic that maps a number to its tile of work and to the next
+  /// number.
   struct Work {
     sched::ForWorkOp loop;
     WorkOrder numbers;
@@ -154,7 +155,8 @@ private:
   /// The positions in the loop's rings (K, V) when a tile of work begins.
   Positions start(sched::ForWorkOp work);
 
-  /// The position in the ring of Q: stage `count mod stages`, phase the parity of `count / stages`.
+  /// The position in the ring of Q of the tile of work with index `count` in the loop: stage `count mod stages`, phase
+  /// the parity of `count / stages`.
   Position queryPosition(sched::ForWorkOp work);
 
   /// Ends the body of the loop over tiles of work; `tiles` is the loop over K and V. `following` is the number of the
@@ -175,7 +177,8 @@ private:
   /// The election is then outside of the loop; inside, ptxas may elect a lane anew in each iteration.
   bool walksAlone() const { return once.empty() && columns.empty(); }
 
-  /// Copies a load or window of the loop and the rings that share its barriers. With K, sends the message `visit`.
+  /// Copies a load or window of the loop and the rings that share its barriers. With K, also sends the message `visit`:
+  /// the next tile, and whether this tile is partial.
   void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit = {});
 
   /// Copies K and, for partial tiles, stores per-key vectors (`columns`) to the same stage, which is full when both are
@@ -183,12 +186,12 @@ private:
   /// ptxas would replace the branch by predicates, but not for the copy, which all lanes would then start.
   void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one);
 
-  /// Emits the body of the loop over tiles. `visit` has the message fields that the first warp sends with K if tiles
-  /// follow from a search.
+  /// A callback that emits the body of the loop over tiles. `visit` has the message fields that the first warp sends
+  /// with K if the loop's tiles are found by a search.
   using AtStage = function_ref<void(IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value> visit)>;
-  /// Emits the begin of a tile of work. `place`, for persistent blocks, is where the tile of work is and whether
-  /// another one follows. `first` is the first tile of keys. `begins` are each warpgroup's first visible tiles, if they
-  /// are searched.
+  /// A callback that emits the beginning of a tile of work. `place`, for persistent blocks, is the position of the tile
+  /// of work and whether another one follows. `first` is the first tile of keys. `begins` has the first visible tile of
+  /// each warpgroup's rows, if these tiles are searched.
   using AtWork = function_ref<void(IRMapping &mapping, Position query, ArrayRef<Value> place, Value first,
                                    ArrayRef<Value> begins)>;
 
@@ -203,7 +206,7 @@ private:
     return tile::named(arith::ExtUIOp::create(builder, loc, builder.getI32Type(), is), "more");
   }
 
-  /// The number of message fields for the place of a tile of work and for whether another one follows.
+  /// The number of message fields for the position of a tile of work and for whether another one follows.
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 : 0; }
 
   /// The number of warpgroups whose first visible tiles are searched; 0 without such a search.
@@ -244,7 +247,7 @@ private:
 
   LogicalResult writeConsumer(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original);
 
-  /// Selects this warpgroup's first visible tile from `begins`, in which the producer has one for each warpgroup.
+  /// Selects this warpgroup's first visible tile from `begins`, which has one for each warpgroup.
   void chooseOwnBegin(ArrayRef<Value> begins);
 
   /// Writes a loop over tiles that the warpgroup skips, from `from` to `bound`. The warpgroup waits for each stage and
@@ -256,9 +259,9 @@ private:
     return tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), message.getResult(i)), name);
   }
 
-  /// Waits for Q and receives the message about its tile of work; calls `tell` with the place for each tile.block_index
-  /// in `ops`. Returns whether another tile of work follows, and the first tile of keys; null for a value that is not
-  /// sent.
+  /// Waits for Q and receives the message about its tile of work. Calls `tell` with each tile.block_index in `ops` and
+  /// the tile of work's position along that axis. Returns whether another tile of work follows, and the first tile of
+  /// keys; null for a value that is not sent.
   std::pair<Value, Value> receiveTask(Position query, ArrayRef<Operation *> ops,
                                       function_ref<void(tile::BlockIndexOp, Value)> tell,
                                       SmallVectorImpl<Value> *begins = nullptr);
@@ -330,11 +333,12 @@ private:
   Value visits;
   /// The op that finds the first tile visible to a warpgroup's rows, if that takes a search.
   tile::FirstVisibleOp ownBegin;
-  /// The rings that producer warps other than the first fill, by the first of these warps.
+  /// The rings that producer warps other than the first fill, keyed by the index of the first warp that fills them.
   std::map<int64_t, SmallVector<Ring *>> others;
   SmallVector<int64_t> depths; ///< the different numbers of stages of the rings in the loop
   bool sharesWindows = false;  ///< all batches read the same windows
-  bool claims = false;         ///< a free block claims its next tile of work; else the block's index decides
+  /// A free block claims its next tile of work; else the tile is computed from the block's index.
+  bool claims = false;
 };
 
 } // namespace attune::roles
