@@ -9,9 +9,9 @@
 // warpgroup would wait for its ping-pong turn or for K anyway, and not on the critical path between the product and the
 // exponentials.
 //
-// A bias in shared memory has to be waited for and read first. With `overlap` and without ping-pong no other warpgroup
-// hides that latency, and the product would start later. In such kernels the bias is added after the product,
-// overlapped with the product with V.
+// A bias in shared memory has to be waited for and read first. In a plan with `overlap` and without ping-pong no other
+// warpgroup hides that latency, and the product QK^T would start later. In such kernels the bias is added after the
+// product, overlapped with the product with V.
 //
 //===----------------------------------------------------------------------===//
 
@@ -94,7 +94,8 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
       if (&op != sum)
         builder.clone(op, mapping);
     tile::YieldOp::create(builder, map.getLoc(), mapping.lookupOrDefault(bias));
-    // The map may read values that are defined after the product; the product must follow their definitions.
+    // The map may read values that are defined after the product; the product must be placed after the definitions of
+    // these values.
     product->moveAfter(start);
     product.getAccMutable().assign(start.getResult());
     map.getResult().replaceAllUsesWith(product.getResult());

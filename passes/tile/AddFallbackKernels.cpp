@@ -11,7 +11,7 @@
 // bias element by element or in pairs, in the lanes that add it. A launch knows the strides of its tensors and starts
 // one of the two kernels.
 //
-// Producer warps that copied single elements to shared memory instead took 30 times as long as TMA
+// A kernel whose producer warps copied single elements to shared memory instead took 30 times as long as TMA
 // (docs/inside/decisions-numerics.md).
 //
 //===----------------------------------------------------------------------===//
@@ -40,7 +40,7 @@ struct AddFallbackKernels : attune::impl::AddFallbackKernelsBase<AddFallbackKern
         addKernel(kernel);
   }
 
-  /// Whether tile-stage-biases will copy a bias of the kernel to shared memory.
+  /// Whether tile-stage-biases will copy a bias of the kernel to shared memory, as a window.
   static bool readsWindows(tile::KernelOp kernel) {
     return holds<tile::MapOp>(kernel, [](tile::MapOp map) {
       return isa<tile::ForBlocksOp>(map->getParentOp()) &&

@@ -5,10 +5,10 @@
 // tile-split-relative-positions writes it, moves to the LSE, and an element costs one multiply-add.
 //
 // The formula rounds u * (k - q). This pass rounds u * (k - q0), where q0 is the tile's first query, and a
-// warpgroup-level product whose accumulator starts from the bias truncates at each of D / 16 steps. The additional
-// error of s' is at most 2^-23 * |u| * tile_q * D / 16. For bf16 inputs this error is within the bound of fast math,
-// 2^-9, up to |u| = 2^3 at D 256 even where s' is 1. For larger |u|, neighbouring keys differ by more than their
-// errors. f16 kernels keep the formula.
+// warpgroup-level product whose accumulator starts from the bias truncates at each of D / 16 steps. Let s' be the sum
+// of product and bias in the accumulator. The additional error of s' is at most 2^-23 * |u| * tile_q * D / 16. For bf16
+// inputs this error is within the bound of fast math, 2^-9, up to |u| = 2^3 at D 256 even where s' is 1. For larger
+// |u|, neighbouring keys differ by more than their errors. f16 kernels keep the formula.
 //
 //===----------------------------------------------------------------------===//
 
@@ -92,7 +92,7 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
   }
 
   void cancel(tile::MapOp map, DistanceTerm term) {
-    // The maps after the loop must undo the shift.
+    // Maps after the loop that read scores or maxima, such as the LSE, must undo the shift of the scores.
     llvm::SetVector<tile::MapOp> readers;
     ScoreFlow flow([](float constant) { return std::isinf(constant); });
     auto onMap = [&](tile::MapOp user, OpOperand &use) {

@@ -42,7 +42,7 @@ void expand(arith::DivFOp division, math::ExpOp byE, math::Exp2Op byTwo) {
   };
   auto cast = [&](Type type, Value value) -> Value { return arith::BitcastOp::create(builder, loc, type, value); };
   const Type word = builder.getI32Type(), real = builder.getF32Type();
-  // If y is a product, the product and the 4 of 2^(y + 4) become one multiply-add.
+  // If y is a product, the product and the addend 4 of 16 * 2^y = 2^(y + 4) become one multiply-add.
   Value y = byTwo ? byTwo.getOperand() : byE.getOperand(), factor = byTwo ? Value() : constant(1.44269504f);
   if (auto product = y.getDefiningOp<arith::MulFOp>(); product && !factor) {
     y = product.getLhs();

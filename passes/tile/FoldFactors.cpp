@@ -87,7 +87,8 @@ Value divisibleFactor(Value term, arith::AddFOp sum, float factor) {
   return staysFinite(term, factor) && isStaged(term, dyn_cast<tile::MapOp>(sum->getParentOp())) ? term : Value();
 }
 
-/// Clamps `slope` to +-2^96, but keeps `slope` where `finite` is infinite.
+/// Clamps `slope`, the quotient of `finite` and a factor, to +-2^96. Where `finite` is itself infinite, `slope` is
+/// kept.
 Value bounded(PatternRewriter &rewriter, Location loc, Value slope, Value finite) {
   auto isAbove = [&](Value value, float limit) -> Value {
     return arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, math::AbsFOp::create(rewriter, loc, value),

@@ -63,7 +63,8 @@ namespace {
 
 constexpr float greatest = std::numeric_limits<float>::max();
 
-/// The exponentials of a loop, and `alpha`, the factor that rescales earlier exponentials when the maximum changes.
+/// The map of exponentials in a loop over keys, and `alpha`, the factor that rescales earlier exponentials when the
+/// maximum changes.
 struct Softmax {
   tile::MapOp exponentials, alpha;
 
@@ -125,7 +126,7 @@ public:
   explicit Fuser(Softmax softmax)
       : softmax(softmax), builder(softmax.exponentials), loc(softmax.exponentials.getLoc()), factor(softmax.factor()) {}
 
-  /// Computes x - m in a branch for rows with a large maximum. Other readers of the scores precede the branch.
+  /// Computes x - m in a branch for rows with a large maximum. Other maps that read the scores must precede the branch.
   void withBranch() {
     Value x = softmax.scores(), base = softmax.base();
     Value size = map("m_size", base.getType(), base,
@@ -143,7 +144,7 @@ public:
             [&](ValueRange v) -> Value { return exponential(v[0], constant(factor), v[1]); });
   }
 
-  /// Gives each row its own factor f, without a branch.
+  /// Gives each row its own factor f, as in the second way of the file header, without a branch.
   void withRowFactor(tile::ReduceOp reduce) {
     Value maximum = reduce.getResult();
     // `alpha` and the exponentials both read the addend, so it is inserted before the first of the two.

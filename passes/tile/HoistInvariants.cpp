@@ -78,7 +78,8 @@ private:
   llvm::DenseMap<Value, Axes> axes;
 };
 
-/// Ops whose result is worth a register per row or column: loads, divisions, special functions.
+/// Whether it pays to keep the result of `op` in a register per row or column instead of recomputing it: loads,
+/// divisions, special functions.
 bool isCostly(Operation *op) {
   return isa<tile::ElementOp, arith::DivFOp, arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp>(op) ||
          (isa<math::MathDialect>(op->getDialect()) && !isa<math::FmaOp, math::AbsFOp, math::AbsIOp>(op));
@@ -146,8 +147,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     for (Operation &op : map.getBody().front().without_terminator()) {
       if (op.getNumResults() != 1 || !dependence.only(op.getResult(0), along) || !isPure(&op))
         continue;
-      // A root is the last value of its axis: a user of the root varies along another axis or with the loop, or is the
-      // region's yield.
+      // A root is the last value of a computation along one axis: a user of the root varies along another axis or with
+      // the loop, or is the region's yield.
       Value value = op.getResult(0);
       if (map.getOnlyIf() && dependence.only(value, along) == along) {
         if (conditionalColumns && isa<tile::ElementOp>(op) && followsFromCoordinate(map, value))
@@ -172,7 +173,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
   }
 
   /// Moves loads of a two-axis map that would be the same in every iteration to a map of their own before the loop. The
-  /// map is conditional on the loop having iterations. Biases that producer warps copy stay in the map.
+  /// new map runs only if `times` of the loop's domain is positive. Biases that producer warps copy stay in the map.
   void splitInvariantLoads(tile::MapOp map) {
     auto loop = map->getParentOfType<tile::ForBlocksOp>();
     auto type = cast<TileType>(map.getResult().getType());
@@ -187,7 +188,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         extract(map, load, both.getArrayRef(), hasIterations(loop));
   }
 
-  /// Whether the domain has any iterations, computed before the loop; null where the domain has no `times`.
+  /// Whether `times` of the loop's domain is positive, computed before the loop; null where the domain has no `times`.
   static Value hasIterations(tile::ForBlocksOp loop) {
     auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
     Value times = domain ? domain.getTimes() : Value();
@@ -233,9 +234,9 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     });
   }
 
-  /// Makes `root` the element of a new map over `axes`, and an input of `map`.
+  /// Moves the computation of `root` to a new map over `axes`, whose result becomes an input of `map`.
   void extract(tile::MapOp map, Value root, ArrayRef<StringAttr> axes, Value onlyIf) {
-    // A map over both axes is the same in all iterations, so it is placed before the loop.
+    // A map over both axes gives the same result in all iterations of the loop, so it is placed before the loop.
     OpBuilder builder(axes.size() > 1 ? map->getParentOp() : map.getOperation());
     SmallVector<Operation *> ordered(sliceOf(root).getArrayRef());
     llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });

@@ -83,8 +83,8 @@ struct ScaleQueries : attune::impl::ScaleQueriesBase<ScaleQueries> {
     auto queries = product && !product.getAcc() && product.getResult().hasOneUse()
                        ? product.getLhs().getDefiningOp<tile::LoadOp>()
                        : nullptr;
-    // A tile of queries that is loaded anew for each tile of keys is not scaled: the scaling would be repeated for
-    // each.
+    // A tile of queries that is loaded anew for each tile of keys is not scaled: the scaling would be repeated for each
+    // tile of keys.
     if (!queries || !queries.getResult().hasOneUse() || !map.isWhole() || queries->getBlock() == map->getBlock())
       return;
     BlockArgument element = map.getElement(0);

@@ -38,7 +38,8 @@ struct StageColumns : attune::impl::StageColumnsBase<StageColumns> {
         });
   }
 
-  /// Whether an unconditional map of the loop computes the same tile; the score may read the same vector as the mask.
+  /// Whether an unconditional map of the loop computes the same vector, which happens if the score and the mask read
+  /// the same captured tensor.
   static bool isComputedToo(tile::MapOp map) {
     return llvm::any_of(map->getBlock()->getOps<tile::MapOp>(), [&](tile::MapOp other) {
       return other != map && OperationEquivalence::isEquivalentTo(map, other, OperationEquivalence::IgnoreLocations);

@@ -39,10 +39,11 @@ class LoadedVector {
 public:
   LoadedVector(tile::ForBlocksOp loop, Value vector) : loop(loop), vector(vector), origin(originOf(loop, vector)) {}
 
-  /// Whether `vector` is computed from loaded vectors alone, as above.
+  /// Whether `vector` is computed from loaded vectors alone, so that the class applies.
   explicit operator bool() const { return origin != nullptr; }
 
-  /// Computes the vector by one map, and gives it through shared memory to the two-axis maps that read it.
+  /// Computes the vector by one map that producer warps run, and writes the vector to shared memory, where the two-axis
+  /// maps read it.
   void stage() {
     OpBuilder builder(vector.getContext());
     builder.setInsertionPointAfterValue(vector);
@@ -70,7 +71,8 @@ public:
                         [&](Value input) { return canBeCopied(loop, input); });
   }
 
-  /// Copies the loaded vectors to shared memory; each two-axis map that reads the vector recomputes it from them.
+  /// Copies the loaded vectors to shared memory; each two-axis map that reads `vector` recomputes `vector` from the
+  /// loaded ones.
   void copy() {
     for (Operation *user : llvm::make_early_inc_range(vector.getUsers())) {
       auto map = dyn_cast<tile::MapOp>(user);
@@ -116,7 +118,7 @@ private:
     return map && map.getResult().getType().rank() == 2;
   }
 
-  /// Returns a copy in shared memory of what `load` loads; an equal copy is reused.
+  /// Returns a load of the same vector as `load` to shared memory; an equal load of the loop is reused.
   static Value copied(tile::LoadOp load) {
     auto isCopy = [&](tile::LoadOp other) { return isCopied(other) && other->getOperands() == load->getOperands(); };
     for (auto other : load->getBlock()->getOps<tile::LoadOp>())
@@ -128,7 +130,8 @@ private:
     return tile::named(copy, tile::nameOf(load.getResult()));
   }
 
-  /// Clones the computation of one element of `of` at `builder`; `ofLoad` gives the elements of the loaded vectors.
+  /// Clones the computation of one element of the vector `of` at `builder`; `ofLoad` returns the element of each loaded
+  /// vector.
   static Value elementOf(OpBuilder &builder, Value of, function_ref<Value(tile::LoadOp)> ofLoad) {
     if (auto load = of.getDefiningOp<tile::LoadOp>())
       return ofLoad(load);

@@ -52,8 +52,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return succeeded(result) ? verifyBudget(kernel) : failure();
   }
 
-  /// scf.for is allowed before the loop over tiles only, to count integers: a block finds its sequence by a loop over
-  /// the lengths in memory.
+  /// scf.for is allowed before the loop over tiles only, to count integers: a thread block finds its sequence by a loop
+  /// over the lengths in memory.
   static LogicalResult verifyCount(Operation *op) {
     auto isNumber = [](Type type) { return type.isSignlessInteger(); };
     bool counts = !isa<tile::ForBlocksOp>(op->getParentOp()) && llvm::all_of(op->getResultTypes(), isNumber);
@@ -126,7 +126,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// Tiles in shared memory that are computed: relative-position values need a kernel with producer warps.
+  /// Checks a conversion that writes a computed tile to shared memory: relative-position values need a kernel with
+  /// producer warps.
   static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
     auto map = convert.getTile().getDefiningOp<tile::MapOp>();
     TileType type = convert.getResult().getType();

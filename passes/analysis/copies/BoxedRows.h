@@ -12,8 +12,9 @@ inline bool endsWithAxis(mlir::Value view, mlir::Value limit) {
   return operand && extent && extent.getAxis() == operand.getAxes()[operand.getAxes().size() - 2].getName();
 }
 
-/// Whether `limit` is a multiple of 16 or the extent of the row axis. The extent serves in both layouts: the rows of
-/// paged keys are a multiple of 16, and the tensor map of contiguous rows ends at the extent.
+/// Whether `limit` is a multiple of 16 or an extent, so that TMA can copy boxes of 16 rows up to `limit`. An extent is
+/// enough for both layouts of keys: paged keys have a multiple of 16 rows, and the tensor map of contiguous rows ends
+/// at the extent.
 inline bool endsInGroups(mlir::Value limit) {
   if (auto least = limit.getDefiningOp<mlir::arith::MinSIOp>())
     return endsInGroups(least.getLhs()) && endsInGroups(least.getRhs());

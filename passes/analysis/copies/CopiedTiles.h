@@ -8,8 +8,8 @@ namespace attune {
 
 inline bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
 
-/// Whether `values` depend only on the origin of the loop's tile, on the loop's iteration (head of a group) and on
-/// values defined before the loop.
+/// Whether `values` depend only on the origin of the loop's tile, on the number of the domain's repetition (head of a
+/// group, see `times` of tile.domain) and on values defined before the loop.
 inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
   mlir::Block &body = loop.getBody().front();
   auto isPlace = [&](mlir::BlockArgument argument) {
@@ -25,9 +25,9 @@ inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
 /// several tiles ahead of its use.
 inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) { return followFromTile(loop, load->getOperands()); }
 
-/// How many stages the ring of `op` has: of its result, or of the tile that it stores. Where `op` has no `sched.ring`
-/// attribute: one stage outside of loops and for stores; else as many as the ring of the loop's first copy, two by
-/// default.
+/// How many stages the ring of `op` has: of its result, or of the tile that it stores. Without a `sched.ring` attribute
+/// the ring has one stage outside of loops and for stores. In loops it has as many stages as the ring of the loop's
+/// first copy, by default two.
 inline int64_t ringDepth(mlir::Operation *op) {
   if (sched::RingAttr ring = sched::ringOf(op))
     return ring.getStages();

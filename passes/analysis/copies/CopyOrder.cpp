@@ -220,7 +220,7 @@ bool isCopyEvent(Operation *op) {
              sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::CopyToGlobalOp>(op);
 }
 
-/// Whether all threads of the block must execute `op`.
+/// Whether all threads of the thread block must execute `op`.
 bool isCollective(Operation *op) { return isa<sched::CommitCopiesOp, sched::WaitCopiesOp, sched::BarrierOp>(op); }
 
 bool isControl(Operation *op) { return isa<sched::ForWorkOp, sched::ForTilesOp, scf::ForOp, scf::IfOp>(op); }
@@ -394,7 +394,8 @@ private:
     include(op->getParentOp());
   }
 
-  /// The operands of a scalar integer op. Empty for all other ops, whose results are guessed or follow from the launch.
+  /// The operands of a scalar integer op. Empty for all other ops, whose results are guessed or given by the launch
+  /// (block index, extents).
   static SmallVector<Value, 3> operandsOf(Operation *op) {
     return IntegerOp::of(op) ? SmallVector<Value, 3>(op->getOperands()) : SmallVector<Value, 3>();
   }
@@ -503,7 +504,8 @@ private:
 
   LogicalResult control(const Step &step) {
     if (auto work = dyn_cast<sched::ForWorkOp>(step.op)) {
-      // For a persistent block two tiles of work are executed: the second one finds the state that the first one left.
+      // For a persistent block two tiles of work are executed: the second starts with the state of shared memory that
+      // the first left.
       bool several = work.getOrder() == sched::WorkOrder::Persistent;
       for (int64_t count = 0; count < (several ? 2 : 1) && !stopped; ++count) {
         if (int at = slot(work.getNumber()); at >= 0)
@@ -617,7 +619,7 @@ LogicalResult attune::verifyCopyOrder(sched::KernelOp kernel) {
     return failure();
   int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(), stages = sched::deepestRing(kernel);
   for (int64_t keys : {int64_t(0), int64_t(1), tileK, tileK + 1, (2 * stages + 1) * tileK}) {
-    // For masks that compare positions there are at least as many queries as keys, and at least two tiles of queries.
+    // Masks may compare positions, so the launch has more queries than keys, and at least two tiles of queries.
     int64_t queries = std::max(tileQ, keys) + 1, tiles = countTiles(kernel, queries, keys);
     SmallVector<int64_t> numbers{0, tiles / 2, tiles - 1};
     numbers.erase(llvm::unique(numbers), numbers.end());

@@ -12,9 +12,10 @@
 // waits and barriers.
 //
 // Only scalar integers that decide control flow or select a stage are computed, for thread 0 (if any thread copies a
-// part of a tile, thread 0 does). A loop whose counter affects neither of them, and that contains no wait, runs twice,
-// because a third iteration would find what the second found. Several launches are run, with different extents and
-// query tiles. A value that the kernel loads is guessed: as 0 in one run, as a large number in another.
+// part of a tile, thread 0 does). A loop that contains no wait and whose counter affects neither control flow nor a
+// stage runs twice, because a third iteration would find what the second found. Several launches are run, with
+// different extents and query tiles. A value that the kernel loads is guessed: as 0 in one run, as a large number in
+// another.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -34,8 +34,8 @@ inline bool isExchangedInEights(tile::ScatterOp scatter) {
 }
 
 /// Whether TMA can store the shared tile of `exchange` to the place where `scatter` writes. The shared tile must have
-/// the view's rows as its rows, the view's element type and panels of 128 bytes. The last two indices must be the
-/// coordinates along rows and columns.
+/// the view's rows as its rows, the view's element type and panels of 128 bytes. The last two scatter indices must be
+/// the coordinates along the rows and columns of the tile.
 inline bool isInBoxes(tile::ScatterOp scatter, sched::ExchangeOp exchange) {
   constexpr int64_t mostRows = 256;
   const tile::TileType type = exchange.getTile().getType(), shared = exchange.getResult().getType();

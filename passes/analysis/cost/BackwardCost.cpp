@@ -95,7 +95,8 @@ public:
     if (statistics > 0 || sums > 0)
       cost.kernels.push_back(ofBytes("rows", statistics * (2 * ofO + ofRow), statistics * ofRow + sums));
     const double inputs = ofQ + ofO + ofK + ofV + 2 * statistics * ofRow;
-    // If dQ has a loop of its own, that loop recomputes S and dP.
+    // A loop over keys that computes dQ recomputes S and dP. If the loop over queries accumulates dQ, the loop over
+    // keys is not needed.
     cost.kernels.push_back(ofTiles("keys", plans.keys, adds, adds, inputs + sums, ofK + ofV + sums));
     if (adds)
       cost.kernels.push_back(ofBytes("queries", sums, ofQ));
@@ -144,7 +145,7 @@ private:
   const BackwardPlans &plans;
   const SavedValues saved;
   const ArchInfo &arch;
-  const bool adds; ///< dQ is accumulated in memory
+  const bool adds; ///< whether dQ is accumulated in memory
   const Calibration &calibration;
   double ofQ, ofO, ofK, ofV, ofRow, sums; ///< bytes of each tensor, of a vector over rows and of the sums of dQ
 };

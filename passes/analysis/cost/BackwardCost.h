@@ -1,8 +1,8 @@
 //===- BackwardCost.h - Predicts bytes and time of the backward pass ----------===//
 //
-// The cost is a sum over the kernels of AttnToTileBackward.cpp. Bytes are HBM traffic: each tensor once, and of a dense
-// bias the visited tiles. If dQ is accumulated in memory, its float32 sums are cleared, added to and read. The time of
-// a kernel is the larger of the time of its bytes and the time of its tiles of S:
+// The cost is a sum over the kernels of AttnToTileBackward.cpp. Bytes are HBM traffic: each tensor is counted once, and
+// of a dense bias only the visited tiles. If dQ is accumulated in memory, its float32 sums are cleared, added to and
+// read. The time of a kernel is the larger of the time of its bytes and the time of its tiles of S:
 //
 //     products / (rate * efficiency)  +  cycles of a tile  +  cycles of an element  +  cycles of the score
 //
@@ -69,7 +69,8 @@ struct BackwardCost {
 /// The cost on a GPU of plans that chooseBackwardPlans returned. Gradients of captured tensors are not counted.
 BackwardCost backwardCost(const BackwardRequest &request, const BackwardPlans &plans, SavedValues saved = {});
 
-/// The additional seconds of a forward pass, which takes `seconds` and moves `hbmBytes`, if it saves values.
+/// The additional seconds of a forward pass, which takes `seconds` and moves `hbmBytes`, if the forward pass saves
+/// values.
 double savingSeconds(const BackwardRequest &request, double seconds, double hbmBytes, SavedValues saved);
 
 /// The decision about one value, "lse", "o", "score", "p", "mask" or "dropout": saved or recomputed, and why.

@@ -45,8 +45,8 @@ public:
   }
 
   /// Whether a loop over queries with this plan can have all five products: whether shared memory has room for dS,
-  /// which all warps of the block read. Warps of 16 rows are excluded, because shared-memory bandwidth would cost more
-  /// time than the second loop.
+  /// which all warps of the block read. Warps of 16 rows are excluded, because their reads of shared memory would take
+  /// more time than the second loop.
   bool hasRoomForQueries(const Plan &plan) const {
     const int64_t exchanged = int64_t(plan.tileQ) * plan.tileK * request.elementBytes;
     return own(plan) >= 32 * plan.warps && hasRoom(plan, exchanged);
@@ -74,7 +74,8 @@ private:
     return plan;
   }
 
-  /// The plan with two stages, or else with one stage, for which `those` holds; nothing if it holds for neither.
+  /// The plan with two stages, or else with one stage, for which the predicate `those` holds; nothing if `those` holds
+  /// for neither.
   template <typename Predicate>
   std::optional<Plan> withStages(int64_t rows, int64_t rowsOfWarp, int64_t columns, Predicate those) const {
     for (int64_t stages : {2, 1})
@@ -100,7 +101,7 @@ private:
   /// Shared memory of the tiles and, for the loop over queries, of LSE and delta in each stage.
   int64_t sharedBytes(const Plan &plan) const {
     const int64_t vectors = of == Keys && request.rowStatistics ? 2 : 0;
-    // The gradient kernel of a dense tensor loops over batches and heads, so that all four matrices need rings.
+    // The gradient kernel of a dense tensor loops over batches and heads, so that all of Q, K, V and dO need rings.
     const int64_t held = of == Queries && request.denseGradients ? plan.stages * own(plan) : own(plan);
     const int64_t loop =
         (held + plan.stages * looped(plan)) * rowBytes(request) + plan.stages * vectors * plan.tileQ * 4;
@@ -146,7 +147,7 @@ struct WarpgroupTiles {
 };
 constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}};
 
-constexpr int64_t barrierBytes = 512; ///< at most, of mbarriers and of messages between roles
+constexpr int64_t barrierBytes = 512; ///< upper bound of the bytes of mbarriers and of messages between roles
 
 /// Bytes of a row in shared memory, rounded up to whole panels of TMA.
 static int64_t boxRowBytes(int64_t columns, int64_t elementBytes, bool singleRows = false) {
@@ -224,7 +225,7 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
 }
 
 /// The plan of one loop with all five products at warpgroup level; nothing if no candidate fits or the request excludes
-/// it.
+/// such a plan.
 static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
   // The loop multiplies dS with one tile of K for all heads of a group, so the heads must end their keys at the same
   // row.
@@ -248,16 +249,16 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
   return std::nullopt;
 }
 
-/// Candidates, in this order, for the loops over keys that compute gradients of captured tensors, in addition to a plan
-/// of the loop over queries. A warp has 16 rows of S, dP and the sums of a tensor's tile. The loop over the batches of
-/// such a tile is short and limited by reads from L2. Best is the largest tile that fits in registers, or two blocks on
-/// a multiprocessor, whose prologues and epilogues overlap.
+/// Candidate tiles, tried in this order, for the loops over keys that compute gradients of captured tensors. Such loops
+/// are used in addition to the loop over queries. A warp has 16 rows of S, dP and the sums of a tensor's tile. The loop
+/// over the batches of such a tile is short and limited by reads from L2. Best is the largest tile that fits in
+/// registers, or two blocks on a multiprocessor, whose prologues and epilogues overlap.
 constexpr WarpgroupTiles warpgroupElementTiles[] = {
     {128, 128, 8, 2}, {128, 112, 8, 2}, {64, 64, 4, 2, 2}, {128, 64, 8, 2}};
 
-/// Registers per thread of these loops: S, dP, and sums or addresses of additions. The kernel of a dense tensor also
-/// has the elements of tensors: biases in their own type unless they are read from shared memory, others as floats. It
-/// has one more tile if the score's gradient reads S.
+/// Registers per thread of the loops over keys that compute gradients of captured tensors: S, dP, and sums or addresses
+/// of additions. The kernel of a dense tensor also has the elements of tensors: biases in their own type unless they
+/// are read from shared memory, others as floats. One more tile is live if the score's gradient reads S.
 static double elementRegisters(const PlanRequest &request, const Plan &plan) {
   const int others = std::max(request.elementLoads - request.biases, request.biases ? 0 : 1);
   const double tile = plan.tileK / 2.0,
@@ -268,7 +269,8 @@ static double elementRegisters(const PlanRequest &request, const Plan &plan) {
   return (3 + ofTensors + ofScore) * tile + request.relativeValues * (plan.tileK / 4 + 2);
 }
 
-/// Shared memory of these loops: tiles, vectors, and windows of dense biases in each stage.
+/// Shared memory of the loops over keys that compute gradients of captured tensors: tiles, vectors, and windows of
+/// dense biases in each stage.
 static int64_t elementSharedBytes(const PlanRequest &request, const Plan &plan) {
   const LoopColumns of{request.headDim, request.headDimV};
   const int64_t e = request.elementBytes, held = (request.denseGradients ? plan.stages : 1) * plan.tileQ;
@@ -282,10 +284,11 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
   if (hasSmallBlocks(request) || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
     return std::nullopt;
   // Producer warps serve one loop, and send the results of a search with a copy before the loop. The gradient kernel of
-  // a dense tensor has no copy before its loop, because each iteration copies its own Q.
+  // a dense tensor has no copy before its loop, because each iteration (batch and head) copies another Q.
   if (request.denseGradients && !request.denseInOneLoop)
     return std::nullopt;
-  // Prefer biases copied by TMA: each tile of the tensor reads new biases, and copies hide the latency of these reads.
+  // Prefer biases copied by TMA: each tile of the tensor reads other elements of the bias, and asynchronous copies hide
+  // the latency of these reads.
   for (bool stageBiases : {true, false})
     for (const WarpgroupTiles &tiles : warpgroupElementTiles) {
       std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
@@ -332,7 +335,8 @@ static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch) 
 
 /// Whether the loop over queries may add dQ to memory. The order of additions must not be fixed, and recomputing each
 /// element in a second loop must take longer than the additions: with random numbers of dropout, or special functions
-/// of the score. Gradients of captured tensors need the second loop anyway, so that nothing would be saved.
+/// of the score. Gradients of captured tensors need the second loop anyway, so that adding dQ in the first loop would
+/// save nothing.
 static bool mayAddQueries(const PlanRequest &request, const ArchInfo &arch) {
   const bool isDear = request.dropout || request.specialPerElement >= 1;
   return isDear && arch.addsVectors() && request.elementBytes == 2 && !request.deterministic &&

@@ -25,7 +25,8 @@ using namespace attune;
 static constexpr int addressRegisters = 35; // addresses and strides, coordinates of the lane, the loop and its bounds
 // Rows that are not a multiple of 128-byte panels: fewer address computations can be reused.
 static constexpr int narrowPanelRegisters = 15;
-static constexpr int queryAddressRegisters = 12; // fragments of Q loaded from shared memory, and their addresses
+// Fragments of Q loaded from shared memory, and the addresses of these loads.
+static constexpr int queryAddressRegisters = 12;
 // Register pressure of these features peaks at different points of the loop: only the largest count is added.
 static constexpr int boundRegisters = 3;         // index of the first tile and of the first full tile
 static constexpr int listRegisters = 17;         // a list of tiles of a block pattern, with a loop-carried index
@@ -48,7 +49,7 @@ static constexpr int leastDropoutRegisters = 16;
 static constexpr int leastWarpgroupRegisters = 31; // m, l, addresses, the loop; without S, P and O of a warpgroup
 
 // Up to this head dim tiles of 16 rows a warp fit in shared memory, and all columns of O fit in a warp's registers, so
-// splitting the columns over warps gains nothing.
+// splitting the columns of O over warps gains nothing.
 static constexpr int wideHeadDim = 256;
 
 //===----------------------------------------------------------------------===//
@@ -79,7 +80,8 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   cost.readBytes = queryBytes + keyBytes + B * H * tiles.visited * biasBytesOfTile(request, plan);
   cost.writtenBytes = B * H * Sq * (request.headDimV * e + 4);
   if (plan.splitKeys) {
-    // The accumulator and the row statistics of each split are written, then read by the combining kernel.
+    // The accumulator and the row statistics of each split are written by the attention kernel, then read by the
+    // combining kernel.
     const double bytes = B * H * Sq * double(splitsOf(request, plan, arch)) * (request.headDimV + 2) * 4;
     cost.readBytes += bytes;
     cost.writtenBytes += bytes;
@@ -98,12 +100,12 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   double waves = std::max(1.0, std::ceil(queryTiles * group / running));
   double reads = runningHeads * headBytes > room ? waves : 1;
   if (request.maskLoadsByKey && plan.persistent) {
-    // Blocks claim tiles of work (passes/sched/WorkOrder.h): at a time a few row tiles of many heads run, and each row
-    // tile reads only the keys that are visible to it.
+    // Blocks claim tiles of work (passes/sched/WorkOrder.h): a few row tiles of many heads run at the same time, and
+    // each row tile reads only the keys that are visible to it.
     const double most = std::max(1.0, std::floor(running * plan.tileQ / 384));
     const double together = std::ceil(B * H / std::ceil(B * H / most));
     // The next wave of a head runs after the keys of all these heads have been read. The more bytes these keys have,
-    // the fewer of them are still in L2.
+    // the smaller is the part that is still in L2.
     const double lost = std::min(1.0, together / group * tiles.keyRows / queryTiles * columns * e / room);
     waves = std::max(1.0, keyBytes * together / running / (B * Hkv * headBytes));
     reads = 1 + (waves - 1) * lost;
@@ -115,9 +117,9 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
 }
 
 /// Registers that a variant adds for float32 inputs; `most` is the count for 16-bit inputs. The three TF32 products of
-/// a float32 product set the peak of register pressure, and few of the variant's values are live there. With one stage
-/// copies start while S is live, so that the variant's values add to the peak. Dropout's random numbers are live at the
-/// peak in every plan.
+/// a float32 product set the peak of register pressure, and few of the variant's values are live there. In plans with
+/// one stage, copies start while S is live, so that the variant's values add to the peak. Dropout's random numbers are
+/// live at the peak in every plan.
 static int apartFromTf32(const PlanRequest &request, const Plan &plan, int most) {
   if (request.dropout)
     return (plan.tileK > 32 ? plan.tileK - 4 : 0) + tf32DropoutRegistersOfSecondRows * (plan.rowTilesPerWarp() - 1);
@@ -285,8 +287,8 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   return buffers;
 }
 
-/// The buffers of a CPU thread, which computes in float32 for all input types. The buffers should fit in the core's L2
-/// cache.
+/// The buffers of a CPU thread, which computes in float32 for all input types. Together they should fit in the core's
+/// L2 cache.
 static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t d = request.headDim, dv = request.headDimV;
   return {{"Q", plan.tileQ * d * 4},
@@ -303,13 +305,13 @@ static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Pl
 /// Chooses how products overlap with softmax. By default warpgroups ping-pong: one runs its products while another runs
 /// its softmax. A single warpgroup overlaps its own product with V and its own softmax (`overlap`).
 ///
-/// Ping-pong does not pay if the softmax is longer than the products and limited by arithmetic, as with dropout. The
-/// warpgroups then compete for the arithmetic units and run best without an imposed order. Exception: without row
-/// statistics, as with sigmoid, no row waits for other lanes, and ping-pong pays again.
+/// Ping-pong does not gain time if the softmax is longer than the products and limited by arithmetic, as with dropout.
+/// The warpgroups then compete for the arithmetic units and run best if no order is imposed on them. Exception: without
+/// row statistics, as with sigmoid, no row waits for other lanes, and ping-pong pays.
 ///
 /// With two warpgroups in ping-pong the tensor cores idle if a softmax takes longer than the other warpgroup's
-/// products, as at D 128. Overlap in addition to ping-pong was measured to pay if the softmax takes between half of the
-/// time of a tile's products and all of it. Overlap then needs registers for half of the exponentials, as many as P
+/// products, as at D 128. Overlap in addition to ping-pong was measured to gain time if the softmax takes between 0.5
+/// and 1 times as long as a tile's products. Overlap then needs registers for half of the exponentials, as many as P
 /// has.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.producerWarps)
@@ -357,8 +359,8 @@ template <typename T> static std::vector<T> choices(std::optional<T> fixed, std:
 
 static std::vector<int> warpChoices(const PlanRequest &request) { return choices(request.fixed.warps, {4, 8}); }
 
-/// How many warps may split the columns of V and O. Each of them computes the same S. In return a block has fewer rows
-/// of Q, and a warp fewer columns of O.
+/// How many warps may split the columns of V and O. Each of these warps computes the same S. In return a thread block
+/// has fewer rows of Q, and a warp fewer columns of O.
 static std::vector<int> dvWarpChoices(const PlanRequest &request) {
   const bool wide = std::max(request.headDim, request.headDimV) > wideHeadDim;
   return choices(request.fixed.dvWarps, wide ? std::vector{1, 2, 4} : std::vector{1});
@@ -373,7 +375,7 @@ static std::string orList(const auto &numbers) {
   return text;
 }
 
-/// Checks fixed fields that only some targets support.
+/// Checks the plan fields that the user fixed, of which some are supported on some targets only.
 static std::optional<Error> checkForms(const PlanRequest &request, const ArchInfo &arch) {
   const PlanChoice &fixed = request.fixed;
   if (fixed.blocksPerSm && *fixed.blocksPerSm < 1)
@@ -554,8 +556,8 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
   }
   if (usesWarpgroups(request, arch)) {
     // Unless fixed by the user, four warpgroups are not a candidate for: masks where few of 256 rows may see a visited
-    // tile (measured 3 to 20% slower), dropout (11% slower), tiles of fewer than 64 keys, and biases, whose loads by
-    // element spill.
+    // tile (measured 3 to 20% slower), dropout (11% slower), tiles of fewer than 64 keys, and biases, because their
+    // loads by element make the kernel spill.
     const bool scattered = request.mask.kind == MaskShape::Kind::Fraction || request.mask.byTile || request.patternRows;
     const bool asked = fixed.warps || fixed.tileQ, three = scattered || request.dropout || request.biases;
     for (int warps : choices(fixed.warps, {4, 8, 12, 16}))
@@ -607,7 +609,8 @@ std::vector<std::pair<int64_t, int64_t>> attune::rankedLengths(const PlanRequest
   return lengths;
 }
 
-/// The geometric mean of a plan's time over rankedLengths with the same number of tokens: one plan serves all lengths.
+/// The geometric mean of a plan's time over rankedLengths with the same number of tokens: one plan is used for all
+/// lengths.
 static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &arch) {
   const double tokens = double(request.batch) * request.queries;
   const auto lengths = rankedLengths(request);
@@ -626,7 +629,8 @@ static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &
   return std::exp(logarithms / double(lengths.size()));
 }
 
-/// The request of a plan with stageBiases: dense biases are no longer loads by element, and cost fewer instructions.
+/// The request as it applies to a plan with stageBiases: dense biases do not count as loads by element, and cost fewer
+/// instructions.
 static PlanRequest withStagedBiases(PlanRequest request) {
   // Instructions per element: TileSize counts 4 for a load; reading from shared memory takes half a read of two
   // columns, and the conversion to float32.
@@ -652,7 +656,7 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
   chooseOverlap(request, plan, arch);
   plan.pingPong = fixed.pingPong.value_or(plan.pingPong);
   plan.overlap = fixed.overlap.value_or(plan.overlap);
-  // Blocks are persistent if shared memory has room for both O and Q; Q has two stages if there is room for these.
+  // Blocks are persistent if shared memory has room for both O and Q; Q has two stages if there is room for both.
   const bool splits = plan.packGqa || plan.splitKeys;
   plan.persistent = plan.producerWarps && !splits && fixed.persistent.value_or(true);
   plan.queryStages = plan.persistent ? fixed.queryStages.value_or(2) : 1;

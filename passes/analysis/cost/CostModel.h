@@ -11,15 +11,15 @@
 //     plans->front().plan                     // 128 x 64, 4 warps, ...
 //     plans->front().cost.trafficBytes        // exact for this tiling
 //
-// The forward kernel of a plan: one block of `warps` warps holds tileQ rows of one head. A warp holds Mw tiles of 16
-// rows:
+// The forward kernel of a plan: one thread block of `warps` warps holds tileQ rows of one head. A warp holds Mw tiles
+// of 16 rows:
 //
 //     Mw = tileQ / (16 * warps / G)     1 or 2; G = dvWarps
 //
 // Up to head dim 256, G is 1: each warp has rows of its own, with all keys of a tile and all Dv columns. Above, where
 // registers or shared memory may not suffice for that, G warps may hold the same rows. Each of them computes S for all
-// keys and accumulates Dv / G columns of O (Dv is padded to 16 G). The block reads K and V from global memory once in
-// any case.
+// keys and accumulates Dv / G columns of O (Dv is padded to 16 G). In both cases a block reads K and V from global
+// memory once.
 //
 //   shared bytes (e = bytes of an element, pad16 rounds up to 16)
 //     Q  tileQ * pad16(D) * e               O is stored through the bytes of Q; "O beyond Q" is what Dv > D adds
@@ -28,7 +28,7 @@
 //
 // With producer warps (sm_90a) a warpgroup holds 64 rows, and P has registers of its own in addition to S. Blocks are
 // persistent if O fits in shared memory in addition to Q, with tileQ * pad16(Dv) * e bytes of its own. Q has two stages
-// if these fit too.
+// if both stages fit too.
 //
 // With stageBiases each dense bias needs stages * tileQ * tileK more elements. Relative-position values, which the
 // producer warps compute for the tileQ + tileK - 1 distances of a tile, have rings of 4 * stages bytes a distance, or 8
@@ -78,8 +78,8 @@ namespace attune {
 /// Part of the cache key of every kernel whose schedule is "auto". Increase the number whenever a ranking can change.
 inline constexpr int costModelVersion = 24;
 
-/// Up to this head dim plans that are expected to spill are ranked last. Above it only small tiles of mma.sync would
-/// not spill, and small tiles lose more time than spills do.
+/// Up to this head dim plans that are expected to spill are ranked last. Above this head dim only small tiles of
+/// mma.sync would not spill, and small tiles lose more time than spills do.
 constexpr int spillFreeHeadDim(bool warpgroups) { return warpgroups ? 256 : 128; }
 
 /// The tile sizes and the schedule of one kernel: the fields of #attn.plan.
@@ -113,7 +113,7 @@ struct Plan {
 };
 
 /// Registers per thread of producer and consumer warps. setmaxnreg redistributes the registers that the block has at
-/// its launch; a request for more would wait for ever.
+/// its launch; a setmaxnreg that requests more would wait for ever.
 ///
 /// Producer warps need more registers if they search for the tiles to visit, find rows in pages or the end of a
 /// sequence, or compute `values` relative-position values for the consumers. A searching producer gets the most if the
@@ -160,8 +160,8 @@ template <typename Structure> PlanChoice choiceOf(const Structure &structure) {
   return choice;
 }
 
-/// The keys that are visible to each few queries, for one pair of lengths, as the mask analysis (MaskAnalysis.h) finds
-/// them for the loops of a kernel.
+/// The keys that are visible to each group of `rowsEach` consecutive queries, for one pair of lengths, as the mask
+/// analysis (MaskAnalysis.h) finds them for the loops of a kernel.
 struct MaskRows {
   /// Some of the queries see keys in [begin, end), and all of them see all keys in [fullBegin, fullEnd).
   struct Keys {
@@ -169,7 +169,8 @@ struct MaskRows {
   };
   int64_t queries = 0, keys = 0; ///< the lengths that `rows` was computed for
   int64_t rowsEach = 16;         ///< number of queries that each element of `rows` describes
-  /// For each `rowsEach` queries, ascending intervals that do not overlap. No key outside of the intervals is visible.
+  /// For each group of `rowsEach` queries, ascending intervals that do not overlap. No key outside of the intervals is
+  /// visible.
   std::vector<std::vector<Keys>> rows = {};
 };
 
@@ -178,7 +179,7 @@ struct MaskShape {
   enum class Kind : uint8_t {
     Full,     ///< every key is visible
     Band,     ///< visible if -left <= k - q <= right or k < prefix
-    Rows,     ///< known intervals for each few queries
+    Rows,     ///< known intervals for each group of consecutive queries (MaskRows)
     Fraction, ///< unknown; `fraction` of blocks of `grain` x `grain` have a visible element, every tile is partial
   };
   static constexpr int64_t unlimited = int64_t(1) << 40;
@@ -219,7 +220,8 @@ struct PlanRequest {
   bool elementGradients = false;   ///< a loop adds to gradients of captured tensors for each element of S
   bool scatteredGradients = false; ///< some gradients are added atomically by element, not by diagonal
   bool denseGradients = false;     ///< a captured tensor indexed by q and k has a gradient kernel of its own
-  bool denseInOneLoop = true; ///< the kernel of denseGradients has one loop over batches and heads, without a search
+  /// The kernel of denseGradients has one loop over batches and heads, and needs no search for visible tiles.
+  bool denseInOneLoop = true;
   bool gradientReadsScore = false; ///< the score's gradient reads S, which stays in registers until then
   bool sumsByHead = false;         ///< gradients need a sum for each key and query head, not only for each key head
   std::string packFault = {};      ///< why a tile cannot hold the rows of all query heads of a key head, or ""
@@ -228,9 +230,9 @@ struct PlanRequest {
   double normaliserSpecial = 1;    ///< special-function results of the normaliser for each element of S: 1 for exp2
   double aluPerElement = 0;        ///< other instructions of the score region for each element of S
   bool rowStatistics = true;       ///< P of a tile depends on statistics of its rows, such as the row maximum
-  int uniformValues = 0;           ///< values of score and mask that are uniform over the block: scalars, loads
-  int rowVectors = 0;              ///< vectors over rows that stay live in the loop: loads indexed by q
-  int columnVectors = 0;           ///< vectors over the keys of a tile: loads indexed by k
+  int uniformValues = 0; ///< values of score and mask that are the same for all elements of a block: scalars, loads
+  int rowVectors = 0;    ///< vectors over rows that stay live in the loop: loads indexed by q
+  int columnVectors = 0; ///< vectors over the keys of a tile: loads indexed by k
   int stagedColumns = 0; ///< 4-byte vectors by key of the mask that a producer warp loads; not in columnVectors
   int elementLoads = 0;  ///< loads indexed by q and k
   int biases = 0;        ///< those of elementLoads that read floats at [.., q, k]; stageBiases copies them
@@ -249,7 +251,7 @@ struct PlanRequest {
   int64_t patternRows = 0;    ///< block pattern: queries per block, 0 without a pattern
   int64_t patternColumns = 0; ///< block pattern: keys per block
   int64_t batch = 4, heads = 16, headsKv = 16, queries = 4096, keys = 4096;
-  bool theseSizes = false; ///< rank for these sizes only; else also for other lengths with as many tokens
+  bool theseSizes = false; ///< rank plans for these sizes only; otherwise also for other lengths with as many tokens
   PlanChoice fixed;
 
   /// The number of query heads for each key head.

@@ -19,12 +19,13 @@ using namespace attune;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Constants that no data sheet has, for kernels without producer warps. Instructions are per element of S; cycles are
-/// of one SM.
+/// Measured constants that no data sheet of a GPU has, for kernels without producer warps. Instructions are per element
+/// of S; cycles are of one SM.
 struct Calibration {
   double mmaScale;    ///< factor on ArchInfo's rate of the tensor cores
   double sharedScale; ///< factor on ArchInfo's rate of shared memory; above 1, because reads overlap well
-  double overlapLoss; ///< fraction of the other units' time that does not overlap with the busiest, at 8 warps per SM
+  /// Fraction of the other units' time that does not overlap with the busiest unit's, at 8 warps per SM.
+  double overlapLoss;
   double overlapExponent;  ///< overlapLoss is multiplied by (8 / warps per SM) ^ overlapExponent
   double fewWarpsExponent; ///< overlapExponent below 8 warps per SM: two warps a scheduler hide latencies, one does not
   double oneBlockLoss;     ///< factor on overlapLoss if one block has the SM: all its warps wait at the same barriers
@@ -54,12 +55,13 @@ struct WarpgroupCalibration {
   double barrierCycles;   ///< cycles added to tileCycles for each additional warpgroup
   double ownOverlap;      ///< overlapped fraction of the shorter of products and softmax, with a single warpgroup
   double pingPongOverlap; ///< overlapped fraction for two warpgroups with both ping-pong and overlap
-  double withoutPingPong; ///< without ping-pong: wait for each other warpgroup, in units of a warpgroup's product time
-  double boxRowCycles;    ///< cycles of TMA for a row of a box
-  double unalignedFactor; ///< factor on boxRowCycles for rows that are not a multiple of 32 bytes
-  double wideTile;        ///< factor on tiles of more than 128 keys: longer code and more live registers
-  double stageCycles;     ///< cycles of a tile to release and refill the stages of rings
-  double thirdStageCycles; ///< cycles of stageCycles that a third stage hides
+  /// Without ping-pong: wait for each other warpgroup, in units of the time of a warpgroup's products.
+  double withoutPingPong;
+  double boxRowCycles;     ///< cycles of TMA for a row of a box
+  double unalignedFactor;  ///< factor on boxRowCycles for rows that are not a multiple of 32 bytes
+  double wideTile;         ///< factor on tiles of more than 128 keys: longer code and more live registers
+  double stageCycles;      ///< cycles of a tile to release and refill the stages of rings
+  double thirdStageCycles; ///< part of stageCycles that a third stage hides
   double maskShare;        ///< factor on the arithmetic of a mask, which overlaps with nothing
   double nextTileCycles;   ///< cycles between row tiles of a persistent block, whose next copies have begun
   double blockCycles;      ///< cycles of a block's prologue and epilogue
@@ -201,7 +203,8 @@ static double busiestCycles(const PlanRequest &request, const Plan &plan, const 
     const double each = tilesOfRows / sms;
     return request.theseSizes ? std::ceil(each) : std::max(1.0, each + 0.5);
   };
-  // A block that is free takes the next row tile, long tiles first, so that short tiles fill the gaps at the end.
+  // A thread block that is free takes the next row tile, long tiles first, so that short tiles fill the gaps at the
+  // end.
   const double last = plan.producerWarps ? warpgroupCalibration.lastRows : calibration.lastRows;
   const double filled = std::max(work / sms + last * block, longest);
   if (!plan.producerWarps || (plan.persistent && request.searches()))
@@ -258,7 +261,7 @@ static void setWarpSeconds(PlanCost &cost, const PlanRequest &request, const Pla
   const double clock = arch.clockGHz * 1e9;
   const bool f32 = request.elementBytes == 4;
 
-  // Busy cycles of each unit of one SM for one tile.
+  // Busy cycles of each execution unit of one SM for one tile.
   const double mmaRate = c.mmaScale * arch.mmaTflops * 1e12 / (arch.smCount * clock);
   const double flops = 2 * elements * (copies * d + dv) * (f32 ? c.float32MmaFactor : 1);
   const double mma = flops / mmaRate;

@@ -13,7 +13,7 @@ static bool isUneven(const PlanRequest &request) {
   return request.mask.kind != MaskShape::Kind::Full || request.patternRows;
 }
 
-/// Choices of fields that depart from the model's rules, in addition to the fields that the request fixes.
+/// Choices of plan fields that depart from the cost model's rules, in addition to the fields that the request fixes.
 static std::vector<PlanChoice> departures(const PlanRequest &request) {
   const PlanChoice &fixed = request.fixed;
   std::vector<PlanChoice> result;
@@ -82,7 +82,7 @@ std::string attune::planFeatures(const PlanRequest &request) {
            : keys <= -MaskShape::unlimited ? std::string("-inf")
                                            : std::to_string(keys);
   };
-  // The feature of a mask of Kind::Rows is the fraction of (row, key) pairs that lie in its intervals.
+  // A mask of Kind::Rows is described by one number: the fraction of (row, key) pairs that lie in the mask's intervals.
   auto split = [&] {
     double keys = 0;
     const MaskRows &rows = mask.rows->front();

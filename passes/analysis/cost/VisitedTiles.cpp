@@ -35,7 +35,8 @@ namespace {
 ///
 /// All four ends move by tileQ keys a row. Over a period of lcm(tileQ, tileK) / tileQ rows they move by a whole number
 /// of tiles, so that every count grows by a constant from one period to the next, unless an end is clamped or crosses
-/// the prefix. Between the rows where that happens, two periods are enough to compute the sum, whatever the length.
+/// the prefix. Between the rows at which an end is clamped or crosses the prefix, two periods are enough to compute the
+/// sum, whatever the length.
 class BandTiles {
 public:
   BandTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK)
@@ -133,7 +134,7 @@ private:
 };
 } // namespace
 
-/// The union of ranges, as ascending ranges that do not overlap.
+/// The union of `ranges`, as ascending ranges that do not overlap.
 static std::vector<Range> unionOf(std::vector<Range> ranges) {
   std::ranges::sort(ranges, {}, &Range::begin);
   std::vector<Range> result;
@@ -263,7 +264,7 @@ TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t ti
     const double tiles = double(ceilDiv(known.queries, tileQ)) * double(ceilDiv(known.keys, tileK));
     request.mask.fraction = countRows(known, tileQ, tileK).visited / std::max(tiles, 1.0);
   }
-  // A tile is visited if any of the `grain` x `grain` blocks that it overlaps has a visible element.
+  // A tile is visited if any of the mask's `grain` x `grain` blocks that the tile overlaps has a visible element.
   const int64_t grain = request.mask.grain;
   const double fraction =
       grain == 1 ? request.mask.fraction
@@ -290,8 +291,8 @@ bool attune::lastRowsSeeMost(const MaskShape &mask) {
     return mask.right < MaskShape::unlimited && mask.left >= MaskShape::unlimited;
   if (mask.kind != MaskShape::Kind::Rows)
     return mask.kind == MaskShape::Kind::Fraction;
-  // Decided for the longest sequence, because the first rows of a window mask, which see fewer keys, matter least
-  // there.
+  // The comparison is made for the longest sequence. The first rows of a window mask see fewer keys, and matter least
+  // in a long sequence.
   const MaskRows &longest = *std::ranges::max_element(*mask.rows, {}, &MaskRows::queries);
   const size_t rows = longest.rows.size();
   return rows > 1 && keysSeen(longest, rows / 2, rows) > 1.3 * keysSeen(longest, 0, rows / 2);

@@ -1,7 +1,7 @@
 //===- BlockDependences.h - Use-def chains between the ops of a block ------===//
 //
-// An op depends on the ops of its block whose results it reads, as operands or within its regions, and on the ops that
-// those ops depend on.
+// An op depends on the ops of its IR block whose results it reads, as operands or within its regions, and on the ops
+// that those ops depend on.
 //
 //     BlockDependences dependences(loop.getBody().front());
 //     dependences.sourcesOf(op)                  the ops whose results `op` reads directly

@@ -9,8 +9,8 @@
 
 namespace attune {
 
-/// A shared buffer is live from its `sched.shared` op to the last op of the same block that uses the buffer or contains
-/// a use. A buffer that is used in a loop is therefore live to the end of the loop.
+/// A shared buffer is live from its `sched.shared` op to the last op of the same IR block that uses the buffer or
+/// contains a use. A buffer that is used in a loop is therefore live to the end of the loop.
 struct Lifetime {
   sched::SharedOp buffer;
   mlir::Operation *first, *last;
@@ -24,8 +24,8 @@ struct Lifetime {
     return lifetime;
   }
 
-  /// The buffer whose bytes this buffer reuses (`sched.shared over`), or null. Each warpgroup has read its rows of that
-  /// buffer before it writes its rows of this one.
+  /// The buffer whose bytes this buffer reuses (`sched.shared over`), or null. Each warpgroup has read its rows of the
+  /// reused buffer before it writes its rows of this buffer.
   sched::SharedOp over() const {
     mlir::Value over = sched::SharedOp(buffer).getOver();
     return over ? over.getDefiningOp<sched::SharedOp>() : nullptr;
@@ -34,9 +34,9 @@ struct Lifetime {
   int64_t begin() const { return sched::SharedOp(buffer).getOffset(); }
   int64_t end() const { return begin() + sched::SharedOp(buffer).getResult().getType().bytes(); }
 
-  /// Whether both buffers are live at the same time. If one block encloses the other, the live range of the outer
-  /// buffer is compared with the op that contains the inner block. Buffers of two roles always conflict, because roles
-  /// run concurrently.
+  /// Whether both buffers are live at the same time. If the IR block of one buffer encloses that of the other, the live
+  /// range of the outer buffer is compared with the op that contains the inner IR block. Buffers of two roles always
+  /// conflict, because roles run concurrently.
   bool meets(const Lifetime &other) const {
     mlir::Block *block = first->getBlock(), *otherBlock = other.first->getBlock();
     if (block == otherBlock)

@@ -1,8 +1,8 @@
 //===- BlockIntegers.h - Block-uniform integers as linear sums ------------===//
 //
-// A `Linear` is a sum coefficient * value + ... + constant of block-uniform integers, with the range of the sum for
-// every launch. With a builder, an operation that a sum cannot express (division, min, max, comparison) is emitted as
-// IR, and its result is a new base value. Without a builder, every integer is a number.
+// A `Linear` is a sum coefficient * value + ... + constant of integers that are uniform over the thread block, with a
+// range in which the sum lies in every launch. With a builder, an operation that a sum cannot express (division, min,
+// max, comparison) is emitted as IR, and its result is a new base value. Without a builder, every integer is a number.
 //
 //     q0 in [0, 2^30), Sq in [0, 2^30]
 //     add(q0, 128)                     1 * q0 + 128                in [128, 2^30 + 128)
@@ -47,7 +47,8 @@ constexpr Range int64Range = {std::numeric_limits<int64_t>::min(), std::numeric_
 
 Range rangeOf(Type type);
 
-/// A block-uniform integer: the sum of coefficient * base over `terms`, plus `constant`. Its value lies in `range`.
+/// An integer that is uniform over the thread block: the sum of coefficient * base over `terms`, plus `constant`. Its
+/// value lies in `range`.
 struct Linear {
   SmallVector<std::pair<Value, int64_t>, 3> terms;
   int64_t constant = 0;
@@ -66,7 +67,7 @@ struct Linear {
 
 Linear constantOf(int64_t value);
 
-/// A block-uniform condition: a constant (`known`) or an i1 SSA value.
+/// A condition that is uniform over the thread block: a constant (`known`) or an i1 SSA value.
 struct Condition {
   std::optional<bool> known;
   Value value;
@@ -83,7 +84,8 @@ public:
   Value toI1(const Condition &condition);
 
 protected:
-  /// Returns `base` as an SSA value at block level; called when a sum that contains `base` is emitted.
+  /// Returns `base` as an SSA value in the kernel's body, outside of maps; called when a sum that contains `base` is
+  /// emitted.
   virtual Value atBlock(Value base) = 0;
 
   Linear base(Value value, Range range);
@@ -124,7 +126,7 @@ protected:
 
   OpBuilder *builder;
   Location loc;
-  /// A bound on two base values that does not follow from their ranges: x - y <= most.
+  /// A known bound x - y <= most on two base values that is tighter than their ranges imply.
   struct Difference {
     Value x, y;
     int64_t most;

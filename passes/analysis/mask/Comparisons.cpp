@@ -49,7 +49,7 @@ template <typename Set> Set Visibility::atMost(Side x, Side y, int64_t slack) {
     } else if (isa<arith::SelectOp>(definition) && std::is_same_v<Set, Bounds> &&
                !isVague(form(definition->getOperand(1))) && !isVague(form(definition->getOperand(2)))) {
       // Each operand of the select is compared where the select's condition picks that operand. Only Bounds need this
-      // split: for a Verdict, choiceForm() already uses the condition.
+      // split: for a Verdict, choiceForm() already takes the select's condition into account.
       --splits;
       auto where = [&](bool not_, Side chosen) {
         return conjunction(visit<Set>(definition->getOperand(0), not_),
@@ -92,7 +92,8 @@ void Visibility::narrow(Form &x, Range other) {
   Wide limit = Wide(1) << 40;
   if (!isWide(x.lo) || !(x.lo == x.hi) || x.looped || x.fixed || other.lo < -limit || other.hi > limit)
     return;
-  // The clamp is at twice the other side's magnitude, so that the clamped value is outside `other` also when negated.
+  // The clamp is at twice the magnitude of the compared value's range `other`, so that the clamped value is outside
+  // `other` also when negated.
   int64_t bound = 2 * std::max(std::abs(other.lo), std::abs(other.hi)) + 2;
   Type type = builder->getI64Type();
   Value value = convert(atBlock(x.lo.terms[0].first), type);

@@ -64,7 +64,8 @@ public:
   tile::DomainOp write(FullBy fullBy) {
     const Visibility::RowConjuncts ofRow = rowConjuncts(builder, op, values);
     chooseByTile(ofRow.loose);
-    // With FullBy::Rest, a tile that only cuts affect is full: each cut is a map with its own condition.
+    // With FullBy::Rest, a tile in which only cuts mask elements counts as full, because each cut is a map with a
+    // condition of its own.
     const std::vector<VisitedPart> parts = fullBy == FullBy::Rest ? analysis.tilesBy(ofRow.rest, false)
                                            : analysis.judgedByTile().empty()
                                                ? analysis.tiles()
@@ -94,8 +95,9 @@ public:
   SmallVector<BoundsTable> tables;
 
 private:
-  /// Creates the entry block of a region of the domain, with the arguments tile index and, if the domain iterates over
-  /// heads, iteration. Returns the tile index and the block values with the iteration's head.
+  /// Creates the entry block of a region of the domain, with the arguments tile index and, if the domain is repeated
+  /// for each head of a group, the repetition's number. Returns the tile index and the block values with the
+  /// repetition's head.
   std::pair<Value, BlockValues> ask(Region &region, BlockValues values) {
     Value index = builder.createBlock(&region, {}, builder.getI32Type(), loc)->getArgument(0);
     if (values.firstHead) {
@@ -105,8 +107,8 @@ private:
     return {index, values};
   }
 
-  /// Chooses the conjuncts that `where` tests for each tile: conjuncts in `loose`, which intervals of a row do not
-  /// describe exactly, whose test can skip tiles.
+  /// Chooses the conjuncts that `where` tests for each tile: those conjuncts in `loose` (conjuncts that intervals of a
+  /// row do not describe exactly) whose test can skip tiles.
   void chooseByTile(ArrayRef<Conjunct> loose) {
     OpBuilder::InsertionGuard guard(builder);
     Region scratch;
@@ -265,7 +267,7 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
 }
 
 namespace {
-/// A block outside of any kernel. Its arguments are the BlockValues for an analysis of a tile of queries.
+/// An IR block outside of any kernel. The block's arguments are the BlockValues for an analysis of a tile of queries.
 struct ScratchBlock {
   ScratchBlock(attn::AttentionOp op, int64_t tileQ, int64_t tileK) : builder(op.getContext()), loc(op.getLoc()) {
     block = builder.createBlock(&region);
@@ -349,8 +351,8 @@ SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op,
   return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};
 }
 
-/// The ranges of positions whose tiles are full by the conjuncts `rest`, without tables, for one warpgroup's part of
-/// the rows: a tile that is partial for the block may be full for a warpgroup.
+/// The ranges of positions whose tiles are full for one warpgroup's rows, as far as the conjuncts `rest` decide without
+/// tables. A tile that is partial for the thread block may be full for a warpgroup.
 static SmallVector<std::pair<Value, Value>> fullPositions(OpBuilder &builder, attn::AttentionOp op,
                                                           const BlockValues &values, ArrayRef<Conjunct> rest) {
   SmallVector<std::pair<Value, Value>> full;
@@ -384,7 +386,7 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
     if (ends)
       split.cuts.push_back({llvm::to_vector(conjuncts), {}, analysis.endOf(full, "full_to")});
   };
-  // There is always a cut at the end, because the looped axis ends for every row.
+  // There is always a cut for the upper end, because the looped axis ends for every row.
   add(ofRow.upper, false, true);
   if (!ofRow.lower.empty())
     add(ofRow.lower, true, false);

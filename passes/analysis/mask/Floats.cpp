@@ -1,7 +1,7 @@
 //===- Floats.cpp - Solves float comparisons for the elements of a tile ---===//
 //
-// A comparison of a converted integer with a block-uniform float becomes a comparison of integers, because conversion
-// to float is monotone:
+// A comparison of a converted integer with a float that is uniform over the thread block becomes a comparison of
+// integers, because conversion to float is monotone:
 //
 //     float(q - k) < w        is        q - k <= the last integer whose float is below w
 //
@@ -42,7 +42,7 @@ static int64_t lastBelow(float y) {
   return float(last) < y ? last : last - 1;
 }
 
-/// Emits lastBelow(y) for a value y at block level.
+/// Emits the computation of lastBelow(y) for an SSA value y.
 static Value emitLastBelow(OpBuilder &builder, Location loc, Value y) {
   const Type f32 = builder.getF32Type(), i64 = builder.getI64Type();
   auto real = [&](float value) -> Value {

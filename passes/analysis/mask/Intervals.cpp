@@ -61,8 +61,8 @@ std::optional<Interval> Visibility::asOne(const Interval &x, const Interval &y, 
   if (x.isAllOrNothing || y.isAllOrNothing)
     return hullOf(x, y);
   const bool sameBegin = x.lo == y.lo, sameEnd = x.hi == y.hi;
-  // The union is an interval if each of x and y begins at or before the end of the other. An empty interval for which
-  // this holds lies inside the other interval.
+  // The union is an interval if each of x and y begins at or before the end of the other. An empty interval that
+  // satisfies this condition lies inside the other interval.
   auto touches = [&](const Interval &from, const Interval &to) {
     const Linear gap = subtract(to.lo ? *to.lo : constantOf(0), from.hi ? *from.hi : loopedAxis.count);
     return !gap.tooLarge && gap.range.hi <= (rounding == Rounding::Grow ? loopedAxis.tile - 1 : 0);

@@ -83,10 +83,11 @@
 
 namespace attune {
 
-/// The fixed axis: a block holds one tile of it and loops over tiles of the other axis.
+/// The fixed axis: a thread block holds one tile of the fixed axis and loops over tiles of the other axis.
 enum class MaskAxis { Queries, Keys };
 
-/// The position of a block's tile and the extents of the axes, as i32 values that dominate the domain to be built.
+/// The position of a thread block's tile and the extents of the axes, as i32 values that dominate the domain to be
+/// built.
 struct BlockValues {
   mlir::Value b, h;
   mlir::Value q0;      ///< first row of the query tile, below Sq, without the query offset; null if keys are fixed
@@ -97,8 +98,8 @@ struct BlockValues {
   mlir::Value k0 = {};         ///< first key of the key tile, below Sk; null if queries are fixed
   int64_t tiles = 1;           ///< how many tiles of the plan a looped tile covers: 1, or 32 for a group
   llvm::StringRef tables = ""; ///< suffix of table names, for kernels of one launch that differ in tile size
-  /// The first head of the group, if the domain iterates over the heads of a group; h is then null, and conditions that
-  /// depend on the head are tested in each iteration.
+  /// The first head of the group, if the domain is repeated for each head of a group (`times`); h is then null, and
+  /// conditions that depend on the head are tested for each head.
   mlir::Value firstHead = {};
   /// Whether the fixed tile may begin past the end of its axis. Its table entries are then read with a bounds check,
   /// and no result depends on them.
@@ -125,7 +126,7 @@ struct BlockValues {
 
 /// A table of the least and the greatest value that an SSA value of the mask region has in each tile of `queries`
 /// queries, of `keys` keys, or of both. For bool the values are 0 and 1. For floats the entry is -inf and inf if any
-/// value is NaN. Values that depend on q are evaluated at the position of the row, which includes the query offset.
+/// value is NaN. Values that depend on q are evaluated at the row's position, which includes the query offset.
 ///
 ///     ids = 7 7 7 8 8 | 8 8 9 9 9 | 3        keys 5         ids.k = 7 8 3   least
 ///                                                                   8 9 3   greatest
@@ -136,8 +137,9 @@ struct BoundsTable {
   std::string name;
   mlir::Value value;
   bool byBatch = false, byHead = false;
-  int64_t queries = 0, keys = 0; ///< how many an entry covers; 0 if the value does not depend on the axis
-  int64_t tiles = 1;             ///< how many tiles an entry covers: 1, or 32 for a group
+  /// How many queries and keys an entry covers; 0 if the value does not depend on the axis.
+  int64_t queries = 0, keys = 0;
+  int64_t tiles = 1; ///< how many tiles an entry covers: 1, or 32 for a group
 
   bool isOfBoth() const { return queries && keys; }
   /// The workspace operand of the table: [end 2, b, h, q by queries, k by keys], without the axes that the value does
@@ -151,16 +153,19 @@ using BoundsTables = mlir::SmallVectorImpl<BoundsTable>;
 /// `Mask`: the whole mask and the end of the looped axis.
 enum class FullBy { Rest, Mask };
 
-/// Creates at `builder` (the end of a block) the tile.domain of the looped tiles that the fixed tile visits. Each
-/// interval of the hull gives segments partial, full, partial, in this order, without segments that are always empty.
+/// Creates at `builder` (the end of a block) the tile.domain of the tiles along the looped axis that the fixed tile
+/// visits. Each interval of the hull gives segments partial, full, partial, in this order, without segments that are
+/// always empty.
 ///
 /// A block pattern (see patternNeedsElementMask) and conditions on loads by the looped axis become the domain's `where`
-/// region. The latter also give its `groups` region, except for a domain of a part, which is tested together with the
-/// block's domain. Tables that the regions read are added to `bounds`; a table name has one tile size.
+/// region. The conditions on loads also give the `groups` region. A domain of a part (one warpgroup's rows) has no
+/// `groups`, because it is tested together with the block's domain. Tables that the regions read are added to `bounds`;
+/// a table name has one tile size.
 ///
-/// If the domain iterates over heads (`firstHead`), conditions that depend on the head go to `where`, which then has
-/// the iteration as an argument. The segments then cover the tiles of all heads, and the caller must set the domain's
-/// `times`. Reads of scalars, uniform captured tensors and bounds become tile.param and tile.element.
+/// If the domain is repeated for each head of a group (`firstHead`), conditions that depend on the head go to `where`,
+/// which then has the number of the repetition as an argument. The segments then cover the tiles of all heads, and the
+/// caller must set the domain's `times`. Reads of scalars, uniform captured tensors and bounds become tile.param and
+/// tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds,
                         FullBy fullBy = FullBy::Rest);
 
@@ -177,9 +182,9 @@ struct LoopShape {
 /// Computes the properties by building the domain and the cuts of the mask in a scratch block.
 LoopShape loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
 
-/// The range [begin, end) of looped tiles (i32) that encloses the hull of the fixed tile: nothing outside is visible.
-/// The range is empty if the fixed tile begins past the end of its axis. Returns no values if the mask does not bound
-/// the rows, so that they see the whole axis.
+/// The range [begin, end) of tiles of the looped axis (i32) outside of which nothing is visible to the fixed tile. The
+/// range is empty if the fixed tile begins past the end of its axis. Returns no values if the mask does not bound the
+/// rows, so that they see the whole axis.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
 /// For `axis` Keys: the number of leading keys (i32) beyond which no query of the sequence sees any key, so that rows
@@ -196,8 +201,8 @@ bool endsByHead(attn::AttentionOp op, MaskAxis axis);
 /// A conjunct of a mask: an i1 value of the mask region, and whether it is negated.
 using Conjunct = std::pair<mlir::Value, bool>;
 
-/// One end (lower or upper) of the interval of the looped axis that `conjuncts` leave of each row. Without conjuncts it
-/// is the end of the looped axis.
+/// One end (lower or upper) of the interval of the looped axis that `conjuncts` leave of each row. Without conjuncts
+/// the cut is at the end of the looped axis.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
   /// Where the cut masks nothing, so that looped tiles need not evaluate it. A lower end sets fullBegin: no row is cut
@@ -206,8 +211,8 @@ struct MaskCut {
 };
 
 /// A mask split into three kinds of conjuncts. A cut costs one comparison an element, only in tiles that the cut's ends
-/// cross. `unions` leave several intervals of a row. `rest` has all other conjuncts and those that depend on the
-/// iteration. The end of the looped axis is always one of the cuts.
+/// cross. `unions` leave several intervals of a row. `rest` has all other conjuncts, and all conjuncts that depend on
+/// the head where the domain is repeated for each head. The end of the looped axis is always one of the cuts.
 struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> unions, rest;
@@ -248,10 +253,10 @@ struct MaskSizes {
 /// The conjuncts whose visible elements of a row are not exactly intervals, so that each tile must be tested.
 llvm::SmallVector<Conjunct> looseConjuncts(attn::AttentionOp op, MaskAxis fixed = MaskAxis::Queries);
 
-/// The tiles that buildDomain visits for the fixed tile at `first`, and which of them are full by the whole mask and
-/// the end of the looped axis, as ascending segments that do not overlap. `loose` are the looseConjuncts, which are the
-/// same for all tiles of an axis. Conditions on b, h, run-time scalars or uniform loads count as visible, conditions on
-/// other loads as partial. A block pattern counts as all set.
+/// The tiles that buildDomain visits for the fixed tile at `first`, as ascending segments that do not overlap. A tile
+/// is full if the whole mask holds in it and it ends before the end of the looped axis. `loose` are the looseConjuncts,
+/// which are the same for all tiles of an axis. Conditions on b, h, run-time scalars or uniform loads count as visible,
+/// conditions on other loads as partial. A block pattern counts as all set.
 llvm::SmallVector<TileSegments> evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
                                                llvm::ArrayRef<Conjunct> loose, MaskAxis fixed = MaskAxis::Queries);
 

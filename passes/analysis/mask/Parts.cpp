@@ -10,9 +10,9 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// The maximum number of elements that are read for a tile in place of one entry of a table over both axes.
+/// The maximum number of elements that are read directly for a tile, instead of one entry of a table over both axes.
 static constexpr size_t mostParts = 8;
-/// The maximum number of operations that are recomputed for each part.
+/// The maximum number of operations that are repeated to address the element of each part.
 static constexpr size_t mostOperations = 16;
 
 std::optional<std::pair<int64_t, int64_t>> RegionForms::quotientSteps(Value value) {
@@ -46,8 +46,9 @@ std::optional<std::pair<Value, Value>> RegionForms::partEnds(Value value) {
   const auto steps = quotientSteps(value);
   if (!steps || !(fixedAxis.offset == constantOf(0)) || !(loopedAxis.offset == constantOf(0)))
     return std::nullopt;
-  // One position in each part. Tiles begin at multiples of their size, so a tile whose size divides the step is one
-  // part. If neither size nor step divides the other, a part may begin anywhere, and the tile's last position is added.
+  // The positions at which the element is read: one in each part. Tiles begin at multiples of their size, so a tile
+  // whose size divides the step is one part. If neither size nor step divides the other, a part may begin anywhere, and
+  // the tile's last position is added.
   auto partsOf = [&](int64_t step, const Axis &axis) {
     const bool fits = step % axis.tile == 0 || axis.tile % step == 0;
     const Linear first = axis.argument == fixedAxis.argument ? fixedBegin : scale(*loopedTile, axis.tile);

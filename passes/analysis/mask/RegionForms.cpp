@@ -41,7 +41,8 @@ const Linear &RegionForms::fixedEnd() {
     fixedEndValue = fixedAxis.tile == 1 && builder ? end : minimum(end, fixedAxis.count);
     if (fixedEndValue->terms.size() == 1 && !(*fixedEndValue == fixedAxis.count)) {
       Value end = fixedEndValue->terms[0].first;
-      // fixedBegin < end holds for a block's tile, but one warpgroup's part of the rows may begin past the count.
+      // fixedBegin < end holds for a thread block's tile, but one warpgroup's part of the rows may begin past the
+      // count.
       if (!values.part && fixedBegin.terms.size() == 1 && fixedBegin.constant == 0) {
         differences.push_back({fixedBegin.terms[0].first, end, -1});
         differences.push_back({end, fixedBegin.terms[0].first, fixedAxis.tile});
@@ -390,7 +391,7 @@ Form RegionForms::quotientForm(Operation *definition) {
   bool shift = isa<arith::ShRSIOp>(definition);
   int64_t divisor = !shift ? *by : *by >= 0 && *by < 62 ? int64_t(1) << *by : 0;
   Form x = form(definition->getOperand(0));
-  // The quotient of a form rounds towards zero, but an arithmetic shift rounds down. They agree for x >= 0 only.
+  // The quotient of a form rounds towards zero, but an arithmetic shift rounds down. Both agree for x >= 0 only.
   if (divisor <= 0 || (shift && x.values.lo < 0))
     return opaque(value);
   Range range = {x.values.lo / divisor, x.values.hi / divisor};
@@ -425,7 +426,7 @@ Form RegionForms::remainderForm(Operation *definition) {
     return opaque(value, range);
   if (x.looped && !loopedTile)
     return anything(range);
-  // If x.lo and x.hi have the same quotient, the remainders lie between those of x.lo and x.hi.
+  // If x.lo and x.hi have the same quotient, the remainder of x lies between the remainders of x.lo and x.hi.
   x = collapsed(x);
   const Linear length = subtract(x.hi, x.lo);
   if (x.lo.unknown || x.hi.unknown || x.lo.tooLarge || x.hi.tooLarge || length.tooLarge || length.range.lo >= size)

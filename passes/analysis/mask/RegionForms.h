@@ -2,7 +2,7 @@
 //
 // A form describes a value of the region for one tile of the fixed axis. The form is a sum of a multiple of the looped
 // position (or of a quotient of that position), a multiple of the fixed position, and a rest that lies between two
-// block-uniform integers. Examples with queries fixed and a loop over keys:
+// integers that are uniform over the thread block. Examples with queries fixed and a loop over keys:
 //
 //     q - k / 4 + w                    looped -1, divisor 4, fixed 1, lo = hi = w
 //     k % 8                            looped 0, fixed 0, lo 0, hi 7
@@ -23,7 +23,8 @@
 namespace attune::mask {
 
 /// A value of the region as looped * trunc(l / divisor) + fixed * f + r with r in [lo, hi], for the positions l and f
-/// along the looped and the fixed axis. `values` bounds the value for every launch; no operation on the way wraps.
+/// along the looped and the fixed axis. `values` bounds the value for every launch; no operation that computes the
+/// value wraps.
 struct Form {
   int64_t looped = 0, divisor = 1, fixed = 0;
   Linear lo, hi;
@@ -48,12 +49,13 @@ struct Axis {
   StringRef name() const { return argument == 2 ? "q" : "k"; }
 };
 
-/// Computes the forms of one mask's values for one tile of the fixed axis, and emits uniform values at block level.
+/// Computes the forms of one mask's values for one tile of the fixed axis, and emits values that do not depend on q and
+/// k into the kernel's body, outside of maps ("at block level").
 class RegionForms : public BlockIntegers {
 protected:
   /// The fixed tile is given by SSA values. If there are `tables`, a value that forms cannot express gets bounds from a
-  /// per-tile table, which is added to `tables`. Values of the looped axis need `tile`, the index of a looped tile,
-  /// too.
+  /// per-tile table, which is added to `tables`. For values along the looped axis, `tile`, the index of a looped tile,
+  /// must be given too.
   RegionForms(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, BoundsTables *tables, Value tile);
   /// The fixed tile is given by numbers, and so is the looped tile if there is a `tile`.
   RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes, std::optional<int64_t> tile);
@@ -67,15 +69,16 @@ protected:
   Linear firstFixed() { return add(fixedBegin, fixedAxis.offset); }
   Linear lastFixed() { return addConstant(add(fixedEnd(), fixedAxis.offset), -1); }
 
-  /// Emits a uniform value of the region at block level, by the same operations as in the region.
+  /// Emits a value of the region that does not depend on q and k into the kernel's body, by the same operations as in
+  /// the region.
   Value atBlock(Value value) override;
 
   /// Whether the value depends on the position along the axis.
   bool dependsOn(Value value, const Axis &axis) { return argumentsOf(value) >> axis.argument & 1; }
   bool dependsOnOneAxis(Value value) { return dependsOn(value, fixedAxis) != dependsOn(value, loopedAxis); }
   bool isUniform(Value value) { return !dependsOn(value, fixedAxis) && !dependsOn(value, loopedAxis); }
-  /// Whether the value depends on the head while the domain iterates over the heads of a group, so that the block as a
-  /// whole has no single head.
+  /// Whether the value depends on the head, in a kernel whose domain is repeated for each head of a group, so that the
+  /// thread block has no single head.
   bool differsByIteration(Value value) { return values.firstHead && !values.h && (argumentsOf(value) >> 1 & 1); }
 
   /// What is known about a condition: `always` if it holds for every element of the tile, `never` if for no element.
@@ -89,8 +92,8 @@ protected:
   static Form anything(Range range);
   Form sum(Form x, Form y, Range range);
   Form signedForm(const Form &x, bool negative);
-  /// Replaces the form's looped term by its range over the looped tile, or over the whole sequence if no looped tile is
-  /// given: the range is added to [lo, hi].
+  /// Replaces the form's looped term by its range over the looped tile, which is added to [lo, hi]. If no looped tile
+  /// is given, the range is over the whole sequence.
   void collapseLooped(Form &x);
   /// Replaces the form's fixed term by its range over the fixed tile.
   void collapseFixed(Form &x);
@@ -109,9 +112,11 @@ protected:
   /// only (blocks[q / 128, k / 128]). The element is constant in each of a few parts of the tile, and is read once for
   /// each part. nullopt if there are too many parts.
   std::optional<std::pair<Value, Value>> partEnds(Value value);
-  /// Whether the bounds found so far for the value come from a table, or an element in memory, that depends on `axis`.
+  /// Whether the bounds found so far for the value are read from a per-tile table, or an element in memory, that
+  /// depends on `axis`.
   bool readsMemory(Value value, const Axis &axis);
-  /// The maximum number of tables over one axis. Every launch fills each table, and every tile or block reads it.
+  /// The maximum number of per-tile tables over one axis. Every launch fills each table, and every tile or thread block
+  /// reads an entry.
   static constexpr size_t mostTables = 32;
   bool lacksTables = false; ///< some value got no table because there are mostTables tables already
 
@@ -128,9 +133,9 @@ private:
   Value scalarValue(StringRef name, Type type);
   Value extentValue(StringRef name);
 
-  /// The first value of the region that computes the same expression as `value`, and the name of its table. The name is
-  /// that of the loaded tensor or of the operation; a number distinguishes values of the same name and axes (ids,
-  /// ids2).
+  /// The first value of the region that computes the same expression as `value`, and the name of the per-tile table for
+  /// that expression. The name is that of the loaded tensor or of the operation; a number distinguishes values of the
+  /// same name and axes (ids, ids2).
   std::pair<Value, std::string> canonical(Value value);
   /// Fills `canonicals` for all values of the region in one pass, by hashes of their expressions.
   void findCanonical();

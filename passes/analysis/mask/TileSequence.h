@@ -47,8 +47,8 @@ inline mlir::Value passGaps(mlir::OpBuilder &builder, mlir::Location loc, mlir::
 /// The tiles that a domain visits, as an ascending sequence of places. A place is a tile index unless the domain is
 /// reversed or has `times`.
 struct TileSequence {
-  /// A place of the sequence. If tiles are found by a search, `window` has the search's results for 32 tiles: index of
-  /// the first of them, bits of visible tiles, bits of full tiles.
+  /// A place of the sequence. If visible tiles are found by a search, `window` has the search's results for 32 tiles:
+  /// index of the first of them, bits of visible tiles, bits of full tiles.
   struct Visit {
     mlir::Value tile;
     llvm::SmallVector<mlir::Value, 3> window;
@@ -85,8 +85,8 @@ struct TileSequence {
     return !searches() && gaps().empty() && (!domain.getTimes() || matchPattern(domain.getBegins()[0], mlir::m_Zero()));
   }
 
-  /// The first place. `parts` are the domains of parts of the rows (one per warpgroup). For each of them `begins`
-  /// receives a tile that is not after the first tile that the part visits.
+  /// The first place. `parts` are the domains of parts of the rows (one per warpgroup). For each part `begins` receives
+  /// a tile index at or before the first tile that the part visits.
   Visit first(mlir::OpBuilder &builder, llvm::ArrayRef<tile::DomainOp> parts = {},
               llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
     if (placesOfIteration)
@@ -135,7 +135,7 @@ struct TileSequence {
                        (domain.getAxis() + "0").str());
   }
 
-  /// The range of places of the tiles with indices [begin, end).
+  /// The range of places (positions in the sequence) of the tiles with indices [begin, end).
   std::pair<mlir::Value, mlir::Value> within(mlir::OpBuilder &builder, mlir::Value begin, mlir::Value end) {
     if (!domain.getReverse())
       return {begin, end};
@@ -203,7 +203,7 @@ private:
     tile::named(placesOfIteration, "round_places");
   }
 
-  /// The iteration of `place` if the domain's regions have an argument for it, else null.
+  /// The iteration of `place` if the domain's regions have an argument for the iteration, else null.
   mlir::Value iterationToTest(mlir::OpBuilder &builder, mlir::Value place) {
     return domain.takesIteration() ? iteration(builder, place) : mlir::Value();
   }
@@ -318,7 +318,7 @@ private:
   }
 
   /// The tile of `place`, its iteration, and whether the tile lies in a segment (null: always). Outside of the segments
-  /// the tile is clamped to one whose tables may be read.
+  /// the tile index is clamped, so that per-tile tables may be read at it.
   std::tuple<mlir::Value, mlir::Value, mlir::Value> testOf(mlir::OpBuilder &builder, mlir::Value place) {
     mlir::Location loc = domain.getLoc();
     mlir::Value tile = tileAt(builder, place), iteration = this->iteration(builder, place);
@@ -329,7 +329,7 @@ private:
     return {tile, iteration, isTile};
   }
 
-  /// Whether the tile is full, read from the bits of its window.
+  /// Whether the tile of `at` is full, read from the bits of the window `at.window`.
   mlir::Value isFull(mlir::OpBuilder &builder, const Visit &at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value asked = placesOfIteration ? at.tile : tileAt(builder, at.tile);
@@ -340,13 +340,13 @@ private:
   }
 
   /// Clones the ops of the domain's `where` region that compute `value`, for tile `index` and, if the region has an
-  /// argument for it, `iteration`. Returns the clone of `value`.
+  /// iteration argument, `iteration`. Returns the clone of `value`.
   mlir::Value ask(mlir::OpBuilder &builder, mlir::Value index, mlir::Value iteration, mlir::Value value) {
     return answer(builder, domain.getWhere(), index, iteration, value);
   }
 
-  /// Clones the ops of `region` (`where` or `groups`) that compute `value`, with its arguments replaced by `index` and
-  /// `iteration`. Returns the clone of `value`.
+  /// Clones the ops of `region` (`where` or `groups`) that compute `value`, with the region's arguments replaced by
+  /// `index` and `iteration`. Returns the clone of `value`.
   static mlir::Value answer(mlir::OpBuilder &builder, mlir::Region &region, mlir::Value index, mlir::Value iteration,
                             mlir::Value value) {
     mlir::Block &body = region.front();

@@ -81,8 +81,8 @@ std::vector<VisitedPart> Visibility::tiles(std::optional<ArrayRef<Conjunct>> dec
   std::vector<VisitedPart> parts = visitedParts(hull);
   const bool isNever = full.empty() || patternNeedsElementMask(op, axisOf(2).tile, axisOf(3).tile);
   const bool isAlways = !isNever && !toEnd && full.front().isAll();
-  // A full interval of the whole mask that starts at 0 is empty or inside the hull, and needs no clamping. Any other
-  // full interval may be empty at a position outside of the hull.
+  // A full interval of the whole mask that starts at 0 is empty or inside the hull, and need not be clamped to the
+  // visited part. Any other full interval may be empty at a position outside of the hull.
   const bool isWithin =
       !deciding && hull.size() <= 1 && full.size() == 1 && (hull.empty() || !hull.front().lo) && !full.front().lo;
   for (VisitedPart &part : parts) {
@@ -153,7 +153,8 @@ Interval Visibility::withBothEnds(const Interval &x) {
 static bool isNear(const Linear &end) { return end.range.within({-maxExtent, int32Range.hi}); }
 
 Value Visibility::beginOf(const Interval &x, StringRef name) {
-  // Interval::empty() has an end (0) but no begin. The count is used as its begin, so that every index is before it.
+  // Interval::empty() has an end (0) but no begin. The axis's count is used as the begin, so that every index is before
+  // the begin.
   const Linear begin = x.lo ? *x.lo : x == Interval::empty() ? loopedAxis.count : constantOf(0);
   return toI32(isNear(begin) ? begin : clampToLooped(begin), name);
 }

@@ -78,7 +78,8 @@ bool Visibility::isPossible(ArrayRef<Conjunct> conjuncts) {
 
 bool Visibility::skipsByTile(const Conjunct &conjunct) {
   const Condition possible = visit<Verdict>(conjunct.first, conjunct.second).possible;
-  // A conjunct that reads tables of the fixed axis alone bounds the loop already, unless solving it gave no bound.
+  // A conjunct that reads tables of the fixed axis alone bounds the loop over tiles already, unless solving the
+  // conjunct gave no bound.
   const bool boundsLoop =
       readsMemory(conjunct.first, fixedAxis) && !readsMemory(conjunct.first, loopedAxis) &&
       llvm::none_of(visit<Bounds>(conjunct.first, conjunct.second).hull, [](const Interval &x) { return x.isAll(); });
@@ -146,8 +147,9 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   Operation *definition = value.getDefiningOp();
   if (!definition)
     return unknown<Set>();
-  // If the domain iterates over heads, a condition that depends on the head is tested in each iteration. The intervals,
-  // which hold for all heads together, follow only from conditions that do not depend on the head.
+  // If the domain is repeated for each head of a group, a condition that depends on the head is tested for each head.
+  // The intervals hold for all heads together, so they are computed only from conditions that do not depend on the
+  // head.
   const bool dependsOnIteration = differsByIteration(value);
   if (dependsOnIteration && !isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SelectOp>(definition))
     return unknown<Set>();
@@ -214,7 +216,8 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   if (!uniform)
     if (std::optional<Set> known = byEnds(endsInMemory(value)))
       return *known;
-  // Only numeric evaluation reaches this line with a uniform value: an unknown condition, which counts as true.
+  // Only numeric evaluation reaches this line with a uniform value: a condition whose value is not known, which counts
+  // as true.
   return uniform ? everything<Set>() : unknown<Set>();
 }
 

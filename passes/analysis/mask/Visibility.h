@@ -76,16 +76,16 @@ public:
   /// The conjuncts of the mask, each an i1 value with a flag for negation.
   SmallVector<Conjunct> conjuncts();
 
-  /// Sets the conjuncts that are tested for each looped tile instead of restricting the full interval. Called at most
-  /// once, before any other member. The values in `counted` are looked up in a table over all tiles of both axes, which
-  /// the bounds kernel fills by evaluating every element.
+  /// Sets the conjuncts that are tested for each looped tile; these conjuncts then do not restrict the full interval.
+  /// Called at most once, before any other member. The values in `counted` are looked up in a table over all tiles of
+  /// both axes, which the bounds kernel fills by evaluating every element.
   void judgeByTile(SmallVector<Conjunct> conjuncts, SmallVector<Value> counted = {}) {
     byTile = std::move(conjuncts);
     byCount = std::move(counted);
   }
   llvm::ArrayRef<Conjunct> judgedByTile() const { return byTile; }
   llvm::ArrayRef<Value> countedByTile() const { return byCount; }
-  /// The verdict of the conjuncts of judgedByTile() on the looped tile.
+  /// The verdict on the looped tile of the conjuncts that judgeByTile() has set.
   Verdict verdict() { return verdictOf(byTile); }
   Verdict verdictOf(llvm::ArrayRef<Conjunct> conjuncts);
   /// Whether the conjuncts may hold for some element of the looped tile. For numeric evaluation (without a builder).
@@ -94,14 +94,14 @@ public:
   bool skipsByTile(const Conjunct &conjunct);
   /// Whether a test of the conjunct for each looped tile can show that a tile is fully masked, or that a tile is full.
   bool decidesByTile(const Conjunct &conjunct);
-  /// Whether the conjunct depends on the head, and the domain iterates over the heads of a group.
+  /// Whether the conjunct depends on the head, in a kernel whose domain is repeated for each head of a group.
   bool dependsOnIteration(const Conjunct &conjunct) { return differsByIteration(conjunct.first); }
   /// Whether the conjunct's verdict reads per-tile tables of the looped axis.
   bool testsTiles(const Conjunct &conjunct);
   /// Intervals cannot express some conditions on both axes, such as table[q, k] or q ^ k. Only a table over all tiles
   /// of both axes shows which tiles such a condition masks.
   ///     Nothing      the conjunct contains no such condition
-  ///     HidesNone    it does, but every sampled tile has a visible element
+  ///     HidesNone    there is such a condition, but every sampled tile has a visible element
   ///     HidesFew     the conjunct masks elements in a few tiles at one end of the looped axis only: not worth a table
   ///     HidesSome    the conjunct may mask whole tiles anywhere
   ///     Untried      earlier conjuncts used up the budget of sampled elements
@@ -111,8 +111,8 @@ public:
   /// The visited tiles: at least one part, in ascending order, without overlap. A tile is full if the whole mask holds
   /// for all of its elements, and if the tile ends before the end of the looped axis.
   std::vector<VisitedPart> tiles() { return tiles({}, true); }
-  /// The same visited tiles, but a tile is full if the conjuncts `deciding`, except judgedByTile(), hold for all of its
-  /// elements and, if `toEnd`, if the tile ends before the end of the looped axis.
+  /// The same visited tiles, but only the conjuncts `deciding`, without those of judgeByTile(), decide which tiles are
+  /// full. If `toEnd`, a full tile must also end before the end of the looped axis.
   std::vector<VisitedPart> tilesBy(llvm::ArrayRef<Conjunct> deciding, bool toEnd) { return tiles(deciding, toEnd); }
 
   /// The longest interval in which the given conjuncts hold for every row of the fixed tile.
@@ -134,7 +134,7 @@ public:
   RowConjuncts rowConjuncts();
 
   /// An index of the looped axis after which every row is masked, by the conjuncts that depend on the looped axis alone
-  /// (not on the fixed axis or on the iteration over heads); nullopt without such a conjunct.
+  /// (not on the fixed axis or on the head); nullopt without such a conjunct.
   std::optional<Linear> endForAll();
 
   /// The hull of one conjunct: the conjunct masks every index outside of these intervals.
@@ -149,8 +149,8 @@ private:
   std::vector<VisitedPart> tiles(std::optional<llvm::ArrayRef<Conjunct>> deciding, bool toEnd);
   std::vector<VisitedPart> visitedParts(const Intervals &hull);
   void findFull(VisitedPart &part, const Intervals &full, bool isClamped, bool toEnd);
-  /// The hull of the whole mask, and the full intervals of the conjuncts `deciding` without judgedByTile() (of the
-  /// whole mask, if nullopt).
+  /// The hull of the whole mask, and the full intervals of the conjuncts `deciding` (of the whole mask, if nullopt).
+  /// Conjuncts that judgeByTile() has set do not restrict the full intervals.
   Bounds bounds(std::optional<llvm::ArrayRef<Conjunct>> deciding);
 
   //===--------------------------------------------------------------------===//
@@ -159,7 +159,7 @@ private:
 
   // The template parameter Set is Bounds, or Verdict for the looped tile.
 
-  /// The set of elements for which the i1 `value`, negated if `negate`, is true.
+  /// The set (see above) of the elements for which the i1 `value`, negated if `negate`, is true.
   template <typename Set> Set visit(Value value, bool negate);
   template <typename Set> Set computeSet(Value value, bool negate);
   /// The set for x != y of two i1 values, or for x == y if `negate`.
@@ -248,16 +248,16 @@ private:
   template <typename Set> Set compareFloats(mlir::arith::CmpFOp compare, bool negate);
   /// The set for x < y of floats if `strictly`, else for x <= y; the complement if `negate`. NaN compares false.
   template <typename Set> Set isLess(Value x, Value y, bool strictly, bool negate);
-  /// The largest integer whose float is below y (at most y, if not `below`), or `ofNaN` if y is NaN. `y` is uniform or
-  /// a minimum or maximum from a per-tile table.
+  /// The largest integer whose float is below y (at most y, if not `below`), or `ofNaN` if y is NaN. `y` is uniform
+  /// over the tile: a value that does not depend on q and k, or an entry of a per-tile table.
   Linear lastInteger(Value y, bool below, int64_t ofNaN);
   /// The minimum and the maximum, over the tile, of a float that is uniform or depends on one axis.
   std::optional<std::pair<Value, Value>> floatEnds(Value value);
   /// The verdict for x < y if `strictly`, else for x <= y.
   Verdict compare(Form x, Form y, bool strictly);
   Bounds solveAtMost(Form low, Form high, bool lowNegative, bool highNegative, int64_t slack);
-  /// Clamps a uniform i64 that is too large for sums to slightly more than the range `other` of the other side, which
-  /// changes no comparison.
+  /// Clamps x, a uniform i64 that is too large for sums, to slightly more than `other`, the range of the value that x
+  /// is compared with. The clamp changes no comparison.
   void narrow(Form &x, Range other);
   /// The bounds of x <= 0: `hull` for some, `full` for all of the rows and of the values in [x.lo, x.hi].
   Bounds solve(const Form &x);
@@ -266,7 +266,7 @@ private:
   /// The first index of the looped axis whose position l has trunc(l / divisor) >= least.
   Linear firstIndex(const Linear &least, int64_t divisor);
   static bool mayBeNegative(const Axis &axis) { return axis.offset.range.lo < 0; }
-  /// The interval without ends that never restrict it.
+  /// The interval without an end that never excludes an index of the axis.
   Interval simplified(Interval x);
 
   /// The maximum number of intervals of a union. To skip the gap between two intervals costs a domain two integer

@@ -49,8 +49,8 @@ Machine::Go Machine::faultAt(Warp &warp, const Step &step, StringRef verb, const
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-/// The actor of the warp (Clock.h) that the active lanes are. Besides lane 0, only one lane is tracked by itself; a
-/// third lane that acts alone counts as Each.
+/// The actor of the warp (table in Clock.h) to which an access of the active lanes belongs. Besides lane 0, only one
+/// lane is tracked by itself; a third lane that acts alone counts as Each.
 Lanes Machine::activeLanes(Warp &warp) {
   if (llvm::popcount(warp.mask) != 1)
     return Lanes::Each;
@@ -165,7 +165,7 @@ Machine::Go Machine::loadBox(Warp &warp, const Step &step) {
   return completeIfDone(warp, step, phase, component);
 }
 
-/// Reads of shared memory by TMA: store_box and add_rows.
+/// Executes ops by which TMA reads shared memory: store_box and add_rows.
 Machine::Go Machine::readBox(Warp &warp, const Step &step) {
   std::optional<Place> at = place(warp, step, step.shared, step.in[0], step.in[1], step.number);
   if (!at)
@@ -194,7 +194,8 @@ Machine::Go Machine::checkWork(Warp &warp, const Step &step) {
     known = at;
     op = step.op;
   }
-  // If the output lacks an axis of the grid, all tiles of work along that axis store the same box.
+  // A box stored twice is an error only if the output has all axes of the grid: otherwise all tiles of work along a
+  // missing axis store the same box.
   auto store = dyn_cast<sched::StoreBoxOp>(step.op);
   if (!store || store.getAdds() || step.grid.size() != axes.size())
     return Go::Next;
@@ -219,7 +220,7 @@ Machine::Go Machine::boxGroup(Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Commits or waits for groups of cp.async, which are the same for all lanes of a warp.
+/// Commits a group of cp.async copies, or waits for groups. All lanes of a warp have the same groups.
 Machine::Go Machine::copyGroup(Warp &warp, const Step &step) {
   if (step.action == Action::CommitCopies) {
     warp.copies.closed.push_back(std::move(warp.copies.open));
@@ -236,7 +237,8 @@ Machine::Go Machine::copyGroup(Warp &warp, const Step &step) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Completes all groups except the newest `pending` ones; `lanes` have waited for these groups.
+/// Completes all closed groups except the newest `pending` ones; `lanes` are the lanes that waited for the completed
+/// groups.
 void Machine::complete(Warp &warp, Groups &groups, size_t pending, Lanes lanes) {
   for (; groups.closed.size() > pending; groups.closed.pop_front())
     for (const Asynchronous &work : groups.closed.front()) {
@@ -316,7 +318,7 @@ Machine::Go Machine::multiply(Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Ordinary instructions that access register buffers of products.
+/// Checks ordinary instructions that access register buffers of asynchronous products.
 Machine::Go Machine::touch(Warp &warp, const Step &step) {
   for (auto [which, op] : llvm::zip(step.registers, step.touching)) {
     RegisterState &state = warp.registers[size_t(which)];

@@ -180,7 +180,7 @@ int64_t Machine::valueIn(Warp &warp, const Step &step, int lane) {
   case Action::ShuffleXor:
     return warp.get(step.in[0], (lane ^ int(step.number)) & 31);
   case Action::ClaimWork:
-    // Blocks claim tiles of work round-robin. Lanes other than 0 get -1, which is the number of no tile of work.
+    // Blocks claim tiles of work round-robin. Lanes other than 0 get -1, which is not the number of any tile of work.
     return lane ? -1 : launch.blocks + launch.block + int64_t(claimed.size()) * launch.blocks;
   case Action::Element:
     return guessElement(warp, step, lane);
@@ -200,7 +200,8 @@ static uint64_t mix(uint64_t key, uint64_t with) {
   return mixed ^ mixed >> 31;
 }
 
-/// A guess for a value from registers or parameters, by launch.values: 0, the maximum, or a number by hash of `key`.
+/// A guess for a value from registers or parameters. launch.values selects 0, the maximum, or a number from a hash of
+/// `key`.
 int64_t Machine::guess(const Step &step, uint64_t key) const {
   const bool truth = step.op->getResult(0).getType().isInteger(1);
   if (launch.values == Launch::Values::Zero)

@@ -17,7 +17,7 @@ bool isEvent(mlir::Operation *op);
 bool synchronises(mlir::Operation *loop);
 Action actionOf(mlir::Operation *event);
 
-/// An operand of an event. The order of operands is documented at Action.
+/// An operand of an event. The order of operands is documented at enum Action (Program.h).
 struct EventValue {
   mlir::Value value;
   bool row = false; ///< the operand is the row of a shared-memory access by ordinary instructions

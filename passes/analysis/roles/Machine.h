@@ -1,9 +1,9 @@
 //===- Machine.h - Executes the warps of one block, their rings and barriers -===//
 //
 // Runs the control flow of each warp until the warp has to wait, then that of the next warp. When no warp can go on,
-// either all warps have ended or there is a deadlock, which is an error at a waiting op. Errors follow from vector
-// clocks (Clock.h), not from the order in which warps run. That order only decides which warp runs ahead of which, so
-// launches alternate between running the first warp first and running the last warp first.
+// either all warps have ended or there is a deadlock, which is an error at a waiting op. Errors are detected by vector
+// clocks (Clock.h), not by the order in which this simulation runs the warps. The order only decides which warp runs
+// ahead of which, so launches alternate between running the first warp first and running the last warp first.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -78,7 +78,8 @@ struct Warp {
   int64_t tilesBefore = 0;
 
   uint32_t now = 1;
-  Clock all, some; ///< clock of every lane; clock of the lanes in `someMask`, which have waited for more
+  /// `all`: what every lane has waited for; `some`: what the lanes in `someMask` have waited for in addition.
+  Clock all, some;
   uint32_t someMask = 0;
   uint32_t apart = 0;  ///< lanes with accesses as Lanes::Each since the last sync_lanes or barrier
   uint32_t stored = 0; ///< lanes that have stored to shared memory since the last sync_lanes or barrier
@@ -114,7 +115,7 @@ public:
 
 private:
   /// How a warp continues after a step: with the next step (Next), at another step (Jumped), by waiting at this step
-  /// (Block), or not at all after an error (Stop).
+  /// (Block), or not at all, after an error (Stop).
   enum class Go { Next, Jumped, Block, Stop };
 
   void reset();

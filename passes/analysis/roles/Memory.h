@@ -81,7 +81,8 @@ private:
   struct Cell {
     int owner = -1; ///< the buffer whose data the cell holds; -1 if never written
     mlir::Operation *writeOp = nullptr, *readOp = nullptr;
-    int copyComponent = -1; ///< clock component that shows the cell's TMA copy complete; -1 if written by stores
+    /// Vector-clock component that tells when the cell's TMA copy is complete; -1 if written by stores.
+    int copyComponent = -1;
     uint32_t copyPhase = 0;
     int underRead = 0, underCopy = 0;
     Accesses writes, reads;

@@ -93,7 +93,7 @@ private:
       } else if (auto work = dyn_cast<sched::ForWorkOp>(op)) {
         to.several |= work.getOrder() != sched::WorkOrder::Grid;
       }
-      // Roles take warps in program order.
+      // Roles are assigned consecutive warps, in program order.
       if (auto role = dyn_cast<sched::RoleOp>(op))
         firstWarp += int(role.getWarps());
     });
@@ -288,7 +288,7 @@ private:
 
   void land(int step) { to.steps[step].target = here(); }
 
-  /// Emits one parallel assignment for the pairs (from, to) whose target is needed.
+  /// Emits one parallel assignment for the pairs (from, to) whose target is a needed value.
   void move(Operation *op, ArrayRef<std::pair<Value, Value>> fromTo) {
     SmallVector<Slot> in, out;
     for (auto [from, into] : fromTo)
@@ -519,7 +519,8 @@ private:
                     : emit(Action::WorkBegin, work, {slot(work.getFirst()), slot(work.getBound())}, {number, count});
     int body = here();
     compile(work.getBody().front());
-    // The next number is copied before the carried values move, because the number may be one of them.
+    // The number of the next tile of work is copied before the carried values move, because the number may be a carried
+    // value.
     const Slot next = slot(work.getNext().getValues().front()), kept{slots, next.varies};
     slots += next.varies ? 32 : 1;
     emit(Action::Move, work, next, kept);

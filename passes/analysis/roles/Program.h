@@ -7,9 +7,9 @@
 //     sched.for_tiles (%n) = (%a) below %b {...}        Move a -> n; [test] Below n, b, else to [end]; ...; Move; Jump
 //     [test]
 //
-// Ordinary accesses to registers that products use are merged into one step Touch; loops over elements that contain
-// nothing else are part of that step. A loop runs only its first and its last iteration if its counter decides neither
-// control flow nor a stage and its body does not synchronise.
+// Register buffers of asynchronous products are also accessed by ordinary instructions. Such accesses are merged into
+// one step Touch; loops over elements that contain nothing else are part of that step. A loop runs only its first and
+// its last iteration if its counter decides neither control flow nor a stage and its body does not synchronise.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -88,13 +88,14 @@ enum class Action : uint8_t {
   Touch,
 };
 
-/// Where Warp::values holds a value: one number at `at`, or 32 numbers if the value varies by lane.
+/// Where Warp::values has a value: one number at index `at`, or 32 numbers from `at` on if the value varies by lane.
 struct Slot {
   int at = -1;
   bool varies = false;
 };
 
-/// The place of a TMA box along axis `axis` of the kernel's grid: input `input` of the step, divided by `by`.
+/// The position of a TMA box along axis `axis` of the kernel's grid. The position is the step's input number `input`,
+/// divided by `by`.
 struct GridPlace {
   unsigned input = 0, axis = 0;
   int64_t by = 1;
@@ -144,7 +145,7 @@ struct Program {
   sched::KernelOp kernel;
   int warps = 0;
   std::vector<Step> steps;
-  int slots = 0; ///< size of Warp::values
+  int slots = 0; ///< length of Warp::values
   std::vector<sched::RingOp> rings;
   std::vector<SharedBuffer> buffers;
   std::vector<mlir::Value> registers; ///< register buffers that products use

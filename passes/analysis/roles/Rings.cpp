@@ -36,7 +36,8 @@ Clock Machine::handOn(Warp &warp, uint32_t lanes) {
   return clock;
 }
 
-/// Joins `what` into the clock of the active lanes, which have waited for it.
+/// Joins `what`, the clock published by an arrival, into the clock of the active lanes, which have waited for that
+/// arrival.
 void Machine::learn(Warp &warp, const Clock &what) {
   if (warp.mask == ~0u) {
     warp.all.join(what);

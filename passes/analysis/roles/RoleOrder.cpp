@@ -36,7 +36,8 @@ static LogicalResult verifyTaken(const Record &record, const Launch &launch) {
   return success();
 }
 
-/// An upper bound of the splits of a key loop over blocks (split-KV): the blocks along grid axes of fixed size.
+/// An upper bound of the number of thread blocks over which a key loop is split (split-KV): the blocks along grid axes
+/// of fixed size.
 static int64_t countSplits(sched::KernelOp kernel) {
   int64_t shares = 1;
   for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
@@ -48,8 +49,8 @@ static int64_t countSplits(sched::KernelOp kernel) {
 /// The launches to check: without keys, with one key more than a tile, and with enough tiles of keys for each split to
 /// go round its rings twice and fill one more stage. The last tile of queries has one row, so that some warpgroups have
 /// no rows. For persistent blocks the first launch has one block for each tile of work, and the others have two blocks.
-/// One of the launches with two blocks has no keys, because waits on the K and V rings can hide that nothing else
-/// orders successive tiles of work.
+/// One of the launches with two blocks has no keys, because with keys the waits on the K and V rings may happen to
+/// order successive tiles of work, and hide that nothing else does.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
   const int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),
@@ -91,7 +92,7 @@ LogicalResult attune::verifyRoleOrder(sched::KernelOp kernel) {
     Record record;
     if (launch.blocks == 0)
       launch.blocks = launch.tiles;
-    // If a block has one tile of work, the first, a middle and the last block are enough.
+    // If a thread block has one tile of work, the first, a middle and the last block are enough.
     SmallVector<int64_t> blocks{0, launch.tiles / 2, launch.tiles - 1};
     if (program.several)
       blocks = llvm::to_vector(llvm::seq(launch.blocks));

@@ -49,7 +49,7 @@ bool ScoreFlow::follow(Value source, OnMap onMap) {
 bool ScoreFlow::visit(OpOperand &use, OnMap onMap) {
   Operation *user = use.getOwner();
   if (auto map = dyn_cast<tile::MapOp>(user)) {
-    // The map only compares the input, and the outcome of its comparisons is the same after the change.
+    // A map that only compares this input gives the same result after the change.
     if (use.getOperandNumber() > 0 && use.getOperandNumber() < map.getInputs().size() && onlyCompares(map, use))
       return true;
     Step step = use.getOperandNumber() < map.getInputs().size() ? onMap(map, use) : Step::Refuses;

@@ -1,7 +1,7 @@
 //===- ScoreFlow.h - Propagates a scaling or shift of scores through a softmax -===//
 //
-// A pass may scale all scores of a row by a positive factor, or shift them, if it compensates for the change later.
-// Such a change keeps the order of the scores, so it passes through these ops of a softmax:
+// A pass may scale all scores of a row by a positive factor, or shift them, if it compensates for the change later. A
+// scaling or shift keeps the order of the scores, so it passes through these ops of a softmax:
 //
 //     mask: select(visible, x, -inf)      the result changes as x does
 //     m = max(x), over rows and tiles     m changes as x does, also where a loop carries m
@@ -41,7 +41,7 @@ public:
   /// Whether `map` returns either its input `use` or a constant (0 or an infinity), selected by comparisons whose
   /// outcome the change does not affect.
   bool onlySelects(tile::MapOp map, mlir::OpOperand &use) const;
-  /// Whether `value` changes.
+  /// Whether `value` is scaled or shifted like the scores; known after follow().
   bool reaches(mlir::Value value) const { return changed.contains(value); }
 
 private:
