@@ -110,7 +110,7 @@ std::optional<CacheFolder> CacheFolder::make(const std::string &path, FileProble
 
 std::vector<std::string> CacheFolder::names() const {
   std::vector<std::string> result;
-  Descriptor own(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)); // own read position
+  Descriptor own(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)); // has a separate read position
   std::unique_ptr<DIR, int (*)(DIR *)> stream(own.valid() ? ::fdopendir(own.get()) : nullptr, &::closedir);
   if (!stream)
     return result;

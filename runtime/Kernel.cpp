@@ -535,7 +535,8 @@ Expected<Kernel> Kernel::prepare(const std::vector<ProblemSizes> &sizes) const {
   Expected<Kernel> prepared = choice->prepare(sizes);
   if (!prepared)
     return prepared;
-  // A prepared kernel from the cache may have no backward kernel; it gets this kernel's.
+  // If the prepared kernel came from the cache, it may have no backward kernel. The prepared kernel takes the backward
+  // kernel of this handle.
   return prepared->withBackward(choice->backward).withDropout(defaultDropout);
 }
 

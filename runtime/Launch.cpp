@@ -123,7 +123,8 @@ bool isEmpty(const Tensor &tensor) {
   return false;
 }
 
-/// Checks that rank and device are the operand's, that extents are not negative, and that data is not null.
+/// Checks that the tensor has the rank that the operand requires and is on `device`, that extents are not negative, and
+/// that data is not null.
 Expected<void> checkView(const OperandParam &operand, const Tensor &tensor, Device device) {
   const std::string &name = operand.name;
   if (tensor.rank != operand.rank())

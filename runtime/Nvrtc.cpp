@@ -225,7 +225,7 @@ Expected<Nvrtc::Output> Nvrtc::compile(const std::string &source, const std::str
   }
 
   std::string kept = keepSource(source, name);
-  std::string standard = "--std=c++17"; // nvcc has no --modify-stack-limit
+  std::string standard = "--std=c++17"; // options(), without --modify-stack-limit, which nvcc lacks
   for (const std::string &option : extraOptions)
     standard += " " + option;
   std::string remedy = kept.empty() ? "the source could not be kept, set TMPDIR to a writable folder"

@@ -8,8 +8,9 @@
 //
 // One call of the function computes one block of the grid. The kernel computes the block's position along the grid's
 // axes from the block index (pass `tile-schedule-blocks`). All tiles are in scratch memory, which the caller provides.
-// Rows of the block map to vector lanes: a tile of (q, k) is stored k-major. Then S^T = K Q^T needs no transposed K,
-// the maximum of a row is a lane-wise maximum of vectors, and P^T is the operand of O^T = V^T P^T without a transpose.
+// The block's rows (queries in a loop over keys) map to vector lanes, so a tile of (q, k) is stored k-major. Then
+// S^T = K Q^T needs no transposed K, the maximum of a row is a lane-wise maximum of vectors, and P^T is the operand of
+// O^T = V^T P^T without a transpose.
 //
 // Numbers. All float tiles are kept in float32. f16 and bf16 inputs are widened when they are loaded, and results are
 // rounded to nearest even when they are stored. `tile.convert` (P to the dtype of V) does not round.

@@ -98,7 +98,7 @@ private:
   void fail(Operation *op, const Twine &reason);
 
   // Vector axes and memory orders of tiles (Layouts.cpp).
-  /// Sets laneAxis to the axis of S that the kernel does not loop over.
+  /// Sets laneAxis, along which vectors run, to the axis of the score tile (q or k) that the kernel does not loop over.
   void findLaneAxis();
   /// The most lanes of a vector whose length divides `size`.
   int64_t lanesFor(int64_t size) const { return std::min<int64_t>(host.lanes, size & -size); }
@@ -160,7 +160,7 @@ private:
   Value readElement(ElementOp op, ArrayRef<Value> indices);
   /// Lowers a scf.for that carries scalars only.
   void lowerCountedLoop(scf::ForOp counted);
-  /// Lowers one scalar op; it becomes a vector op where an operand was lowered to a vector.
+  /// Lowers one scalar op; the op becomes a vector op where one of its operands was lowered to a vector.
   void lowerScalarOp(Operation *op);
   /// Lowers an arith or math op; operands are broadcast to vectors of `lanes`.
   void lowerArithmetic(Operation *op, SmallVector<Value> &operands, int64_t lanes);
@@ -290,7 +290,7 @@ private:
   /// Provides memory for carried tile `i` and copies the initial value there. Where this loop is the initial value's
   /// last reader, the carried tile reuses the memory of the initial value without a copy.
   void carryTile(ForBlocksOp op, unsigned i);
-  /// Emits the loops over the domain's segments and their tiles; returns the carried scalars after them.
+  /// Emits the loops over the domain's segments and their tiles; returns the carried scalars after these loops.
   SmallVector<Value> lowerSegments(ForBlocksOp op, DomainOp domain, ValueRange scalars, ArrayRef<unsigned> scalarIndex);
   /// Emits the loop body inside a branch on the domain's `where` region, which decides whether tile `n` is visited.
   SmallVector<Value> lowerVisited(ForBlocksOp op, DomainOp domain, Value n, Value first, Value partial,

@@ -58,8 +58,8 @@ SmallVector<Step> Lowering::schedule(Block &block) {
         join(op);
         continue;
       }
-      // A scalar op or an op on vectors that does not depend on the group is scheduled before the group, so that later
-      // ops that need its result can join.
+      // A scalar op or an op on vectors that does not depend on the group that is being formed is scheduled before the
+      // group, so that later ops that need the result of the op can join the group.
       bool small = mlir::isPure(op) && (op->getResultTypes().empty() || !isa<TileType>(op->getResult(0).getType()) ||
                                         (elementwise && visitedType(op).rank() == 1));
       if (small && type.rank() == 2 && op->getNumResults() == 1 && isReady(op, done, {})) {

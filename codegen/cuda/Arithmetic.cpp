@@ -137,7 +137,7 @@ Expr KernelPrinter::overflowing(Operation *op, StringRef sign, Level level, Stri
   return primitive(wrapping, {a, b});
 }
 
-/// Prints a bitwise op. On i1 the op prints as the operator `logical` (`&&`, `||`, `!=`), unless the block has many
+/// Prints a bitwise op. On i1 the op prints as the operator `logical` (`&&`, `||`, `!=`), unless the IR block has many
 /// conditions (hasManyTerms).
 Expr KernelPrinter::bitwise(Operation *op, StringRef sign, Level level, StringRef logical, Level logicalLevel) {
   Expr a = value(op->getOperand(0)), b = value(op->getOperand(1));

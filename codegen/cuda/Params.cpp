@@ -135,8 +135,8 @@ bool KernelPrinter::writes(StringRef operand) {
       kernel, [&](tile::ParamOp param) { return param.getName() == operand && isStored(param.getResult()); });
 }
 
-/// The view of an operand or captured tensor. An operand's extents are the extents of its axes, except where an axis
-/// counts tiles (`by` is not 1).
+/// The view of an operand or captured tensor. An operand's extents are the extents of its axes; the extent of an axis
+/// that counts tiles (`by` is not 1) is read from the operand's own extents in Params.
 View KernelPrinter::parameterView(tile::ParamOp op) {
   View view;
   std::string name = paramsPrefix.str() + members[op.getName().str()];

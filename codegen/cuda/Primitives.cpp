@@ -16,7 +16,7 @@ struct Primitive {
   std::string text;
 };
 
-/// Splits the text at its `//@ name : needs` lines; section headings are left out.
+/// Splits primitivesSource() at its `//@ name : needs` lines; section headings are left out.
 std::vector<Primitive> cut() {
   std::vector<Primitive> all;
   std::istringstream file{std::string(codegen::primitivesSource())};

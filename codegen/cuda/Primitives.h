@@ -17,10 +17,10 @@
 
 namespace attune::codegen {
 
-/// The concatenated files.
+/// The text of all *Primitives.cuh files, concatenated.
 std::string_view primitivesSource();
 
-/// Whether `name` is a device function of the files, or a function of mmaAsyncName.
+/// Whether `name` is a device function of the *Primitives.cuh files, or a name that mmaAsyncName returns.
 bool isPrimitive(std::string_view name);
 
 /// Where the left operand of a wgmma is: in registers, in shared memory (K-major), or transposed in shared memory

@@ -112,7 +112,7 @@ struct Phase {
   int64_t bytes = 0;            ///< bytes expected minus bytes copied in the current phase (the transaction count)
   uint32_t number = 0;          ///< number of the current phase; its low bit is the parity
   int underWay = 0;             ///< boxes in flight that signal this mbarrier
-  Knowledge gathered, complete; ///< join of the arrivals' vector clocks: current phase, last completed phase
+  Knowledge gathered, complete; ///< joined vector clocks of the arrivals at the current and the last completed phase
 };
 
 struct RingState {
@@ -188,12 +188,13 @@ struct Machine {
     const uint32_t fence = lane == Actor::wholeWarp ? 0 : warp.fences[size_t(lane)];
     return {warp.index, lane, warp.now, warp.met, step.op, fence, &warp.knows(lane)};
   }
-  /// The vector clock that an arrival of the lanes `arriving` publishes: all that these lanes have seen and done.
-  /// Increments the warp's clock, so that later accesses are not included.
+  /// The vector clock that an arrival of the lanes `arriving` publishes: the accesses that these lanes have done or are
+  /// ordered after. Increments the warp's clock, so that later accesses are not included.
   Knowledge handOn(Warp &warp, uint32_t arriving);
-  /// Joins `what` into the vector clock of the active lanes, which have waited for it.
+  /// Joins `what`, the vector clock of a barrier or ring stage, into the vector clock of the active lanes, which have
+  /// waited there.
   void learn(Warp &warp, const Knowledge &what);
-  /// Orders every lane after all that any lane of the warp has seen and done.
+  /// Orders the later accesses of every lane after all accesses that any lane of the warp has done or is ordered after.
   void synchronizeLanes(Warp &warp);
 
   // Barriers. Functions that return bool return false if they have reported an error.
@@ -214,7 +215,8 @@ struct Machine {
   bool converged(const Warp &warp, const Step &step);
   /// Checks that exactly one lane is active.
   bool single(const Warp &warp, const Step &step);
-  /// The address of `count` consecutive elements of a view, by all of the view's indices.
+  /// The address of `count` consecutive elements of a view, the first at `indices` (one index for each dimension of the
+  /// view).
   std::byte *global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, maxRank> indices,
                     int64_t count);
   /// The position of a lane's element in Warp::registers, or -1 if an index is out of bounds.
@@ -259,7 +261,8 @@ Go move(Machine &, Warp &, const Step &);
 /// Skips the role for warps that do not belong to it. at[0]: index of the role.
 Go roleBegin(Machine &, Warp &, const Step &);
 Go roleEnd(Machine &, Warp &, const Step &);
-/// Starts a for_work loop. Inputs: number of the tile of work, bound. Outputs: number, count of tiles so far.
+/// Starts a for_work loop. Inputs: number of the tile of work, number of all tiles. Outputs: number, count of tiles so
+/// far.
 Go workBegin(Machine &, Warp &, const Step &);
 /// Continues a for_work loop; inputs and outputs as for workBegin.
 Go workNext(Machine &, Warp &, const Step &);
@@ -327,12 +330,12 @@ Go storeByte(Machine &, Warp &, const Step &);
 Go addElements(Machine &, Warp &, const Step &);
 /// Adds to an int64 element. Inputs: value, base offset of the view, indices. at[0]: index of the view.
 Go addInteger(Machine &, Warp &, const Step &);
-/// Copies 16 bytes per lane. Inputs: row and column of the shared tile, base offset of the view, row of the view.
-/// at[]: indices of the shared tile and the view.
+/// Copies 16 bytes per lane. Inputs: row and column of the shared tile, base offset of the view, row of the view (the
+/// column is the same). at[]: indices of the shared tile and the view.
 Go copyToGlobal(Machine &, Warp &, const Step &);
 
-/// cp.async. Inputs: base offset of the view, row of the view, column, stage, row, whether to copy (else zeros). at[]:
-/// indices of the shared tile and the view. number[0]: bytes.
+/// cp.async. Inputs: base offset of the view, row of the view, column (of both), stage, row of the shared tile, whether
+/// to copy (else zeros). at[]: indices of the shared tile and the view. number[0]: bytes.
 Go copyAsync(Machine &, Warp &, const Step &);
 Go commitCopies(Machine &, Warp &, const Step &);
 /// sched.wait_copies. number[0]: groups that may stay pending.
@@ -356,14 +359,14 @@ Go syncLanes(Machine &, Warp &, const Step &);
 Go syncWarps(Machine &, Warp &, const Step &);
 /// Arrives at a named barrier without waiting. Input: id of the barrier. number[0]: threads.
 Go arriveWarps(Machine &, Warp &, const Step &);
-/// sched.load_box. Inputs: batch, head, row, tensor column, stage, column, and optionally the shared row. at[]: indices
-/// of the tensor map, the shared tile and the ring.
+/// sched.load_box. Inputs: batch, head, row and column of the tensor, stage, shared column, and optionally the shared
+/// row. at[]: indices of the tensor map, the shared tile and the ring.
 Go loadBox(Machine &, Warp &, const Step &);
-/// sched.store_box. Inputs: stage, shared row, batch, head, row, tensor column, column. at[]: indices of the tensor map
-/// and the shared tile. flag: adds to the tensor instead of overwriting.
+/// sched.store_box. Inputs: stage, shared row, batch, head, row and column of the tensor, shared column. at[]: indices
+/// of the tensor map and the shared tile. flag: adds to the tensor instead of overwriting.
 Go storeBox(Machine &, Warp &, const Step &);
-/// sched.add_rows. Inputs: stage, row, base offset of the view, row of the view. at[]: indices of the shared tile and
-/// the view. number[0]: rows.
+/// sched.add_rows. Inputs: stage, shared row, base offset of the view, row of the view. at[]: indices of the shared
+/// tile and the view. number[0]: rows.
 Go addRows(Machine &, Warp &, const Step &);
 Go commitBoxes(Machine &, Warp &, const Step &);
 /// sched.wait_boxes. number[0]: groups that may stay pending.

@@ -88,7 +88,7 @@ private:
     uint32_t op = 0;    ///< op of the last write or of the copy in flight
     uint16_t agent = 0; ///< agent of the last write
     State state = State::Empty;
-    uint16_t underRead = 0; ///< number of asynchronous reads in flight
+    uint16_t underRead = 0; ///< number of asynchronous reads of the cell in flight
   };
   /// A warp's last reads of a cell. `lanes` has the lanes that have read since the lanes last synchronised; 0 means
   /// that the warp read as a whole (ldmatrix, MMA).

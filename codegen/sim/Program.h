@@ -91,7 +91,8 @@ struct SharedBuffer {
   bool holds(int64_t stage, int64_t row, int64_t column, int64_t count) const {
     return stage >= 0 && stage < stages && row >= 0 && row < rows && column >= 0 && column + count <= columns;
   }
-  /// The byte address of (stage, row, column) in the block's shared memory, by the table of #sched.swizzle.
+  /// The byte address of (stage, row, column) in the block's shared memory, by the table of #sched.swizzle
+  /// (docs/reference/dialects/sched.md).
   int64_t place(int64_t stage, int64_t row, int64_t column) const {
     int64_t at = column * bytesOf(element), start = offset + stage * stageBytes();
     if (!panel)
@@ -173,7 +174,7 @@ struct Parameter {
 struct Axis {
   std::optional<size_t> offset; ///< byte offset of the extent in the packed parameters; nothing if no operand has it
   int64_t size = 0;             ///< the extent where it is fixed, else 0
-  int64_t by = 1;               ///< elements of a tile
+  int64_t by = 1;               ///< elements of the axis in one tile
 };
 
 /// The condition 1 <= extent of `axis` <= extent of `most`.

@@ -100,9 +100,9 @@ struct Program;
 
 struct SimulatorRun {
   uint64_t seed = 0;
-  /// Multiprocessors of the simulated device, at least 1. They determine the number of persistent blocks
-  /// (persistentBlocks in LaunchParams.h). A kernel with `for_work grid` has a block for each tile whatever their
-  /// number.
+  /// Multiprocessors of the simulated device, at least 1: they determine the number of persistent blocks
+  /// (persistentBlocks in LaunchParams.h). A kernel with `for_work grid` has a block for each tile, however many
+  /// multiprocessors there are.
   int64_t multiprocessors = 1;
 };
 

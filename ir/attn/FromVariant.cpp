@@ -67,7 +67,7 @@ public:
   }
 
 private:
-  /// Nodes with equal keys are the same computation: operation, type, operands and the leaf's own data.
+  /// Nodes with equal keys are the same computation. Fields: operation, type, operands, name and integer of a leaf.
   using Key = std::tuple<Op, DType, std::vector<const void *>, std::string, int64_t>;
 
   Value build(const Node *node) {

@@ -841,7 +841,8 @@ LogicalResult ExtentOp::verify() {
   return success();
 }
 
-/// Verifies that `op` accesses one element of a view of f32, or of i64 if `isInteger`. `does` is the verb of the error.
+/// Verifies that `op` accesses one element of a view of f32, or of i64 if `isInteger`. `does` is the verb in the error
+/// text.
 template <typename ElementsOp> static LogicalResult verifyPlace(ElementsOp op, StringRef does, bool isInteger = false) {
   ViewType view = op.getView().getType();
   const Type element = view.getElementType();
@@ -864,7 +865,7 @@ LogicalResult InPairsOp::verify() {
   return success();
 }
 
-/// Verifies that `op` accesses a pair of elements of a view of floats. `does` is the verb of the error.
+/// Verifies that `op` accesses a pair of elements of a view of floats. `does` is the verb in the error text.
 template <typename PairOp> static LogicalResult verifyPair(PairOp op, StringRef does) {
   ViewType view = op.getView().getType();
   if (!hasFloats(view) || view.getRank() == 0 || view.getRank() != int64_t(op.getIndices().size()))

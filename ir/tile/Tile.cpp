@@ -153,7 +153,7 @@ Value tile::readScalar(OpBuilder &builder, Location loc, StringRef name, Type ty
 ParseResult tile::parseOperands(OpAsmParser &parser, ArrayAttr &operands) {
   SmallVector<Attribute> all;
   auto parseOne = [&]() -> ParseResult {
-    // In a kernel's list an operand has no angle brackets.
+    // In a kernel's operand list an operand is written without the angle brackets of #tile.operand<...>.
     Attribute operand = OperandAttr::parseBare(parser);
     all.push_back(operand);
     return success(bool(operand));
@@ -705,7 +705,8 @@ LogicalResult DropoutOp::verify() {
   return success();
 }
 
-/// Verifies a register tile of q and k, and a view of 16 x 16 blocks [b, h, q by 16, k by 16, n] of the same elements.
+/// Verifies that a tile of tile.load_blocks or tile.store_blocks is a register tile of q and k, and that its view has
+/// the axes [b, h, q by 16, k by 16, n] of 16 x 16 blocks: of f32, or of bytes for a tile of bits.
 static LogicalResult verifyBlocks(Operation *op, TileType tile, ViewType view) {
   if (tile.rank() != 2 || !tile.hasAxis("q") || !tile.hasAxis("k") || tile.size("q") % 16 || tile.size("k") % 16 ||
       tile.getSpace() != MemorySpace::Register)

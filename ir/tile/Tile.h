@@ -87,8 +87,8 @@ inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "
 
 /// On a kernel: an array of #tile.derived, the axes whose extents a launch computes.
 inline constexpr llvm::StringLiteral derivedAttr = "tile.derived";
-/// Names of derived axes, in this order: the query rows of all heads of a group, the splits of keys, the blocks that
-/// run at a time, the work items, and the rows of one tile.
+/// Names of derived axes, in this order: the query rows of all heads of a group, the splits of keys, the thread blocks
+/// that the device runs at a time, the work items, and the rows of one tile.
 inline constexpr llvm::StringLiteral rowsAxis = "row", splitsAxis = "split", slotsAxis = "slot_of_device",
                                      workItemsAxis = "piece", tileRowsAxis = "row_of_tile";
 llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
@@ -117,7 +117,8 @@ ParamOp parameterOf(mlir::Value view);
 OperandAttr operandOf(mlir::Value view);
 /// The kernel's declaration of the captured tensor that `view` accesses; null where `view` is not of a captured tensor.
 CapturedTensorAttr capturedTensorOf(mlir::Value view);
-/// Create a tile.param that reads a captured tensor or a run-time scalar, with its own name as `tile.name`.
+/// Create a tile.param that reads a captured tensor or a run-time scalar, with the name of the tensor or scalar as
+/// `tile.name`.
 mlir::Value readTensor(mlir::OpBuilder &builder, mlir::Location loc, CapturedTensorAttr tensor);
 mlir::Value readScalar(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::Type type);
 /// The tile.kernel or sched.kernel that contains `op`: the ancestor with the attribute `operands`.
