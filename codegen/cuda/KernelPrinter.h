@@ -70,7 +70,7 @@ struct MapMembers {
   explicit MapMembers(llvm::ArrayRef<sched::KernelOp> kernels) : all(kernels), names(all.params().size()) {}
 
   sched::LaunchMaps all;
-  std::vector<std::string> names; ///< by number of the map; the first kernel that has the map names it
+  std::vector<std::string> names; ///< member names, by number of the map; the first kernel with a map names its member
   Names taken;
   std::string text; ///< the declarations of the members
 };

@@ -334,8 +334,8 @@ Go addInteger(Machine &, Warp &, const Step &);
 /// column is the same). at[]: indices of the shared tile and the view.
 Go copyToGlobal(Machine &, Warp &, const Step &);
 
-/// cp.async. Inputs: base offset of the view, row of the view, column (of both), stage, row of the shared tile, whether
-/// to copy (else zeros). at[]: indices of the shared tile and the view. number[0]: bytes.
+/// cp.async. Inputs: base offset of the view, row of the view, column of view and tile, stage, row of the shared tile,
+/// whether to copy (else zeros). at[]: indices of the shared tile and the view. number[0]: bytes.
 Go copyAsync(Machine &, Warp &, const Step &);
 Go commitCopies(Machine &, Warp &, const Step &);
 /// sched.wait_copies. number[0]: groups that may stay pending.

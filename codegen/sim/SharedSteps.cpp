@@ -16,8 +16,8 @@
 using namespace attune;
 using namespace attune::sim;
 
-/// The column at `step` from `column`. In a swizzled tile the part of `step` within a panel is applied by exclusive or,
-/// the rest counts whole panels.
+/// The column that is `step` columns after `column`. In a swizzled tile the part of `step` within a panel is applied by
+/// exclusive or; the rest of `step` is added as whole panels.
 static int64_t steppedColumn(const SharedBuffer &buffer, int64_t column, int64_t step) {
   if (!buffer.panel)
     return column + step;
