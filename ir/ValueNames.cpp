@@ -151,14 +151,14 @@ std::string argumentName(BlockArgument argument) {
                                          : op.normaliserArgument(*region, i);
       })
       .Case([&](tile::DomainOp op) {
-        return fromParts({argument.getParentRegion() == &op.getGroups() ? "group" : "tile", "round"});
+        return fromParts({argument.getParentRegion() == &op.getGroups() ? "group" : "tile", "iteration"});
       })
       .Case([&](tile::ForBlocksOp op) {
         auto domain = op.getDomain().getDefiningOp<tile::DomainOp>();
         return i == 0   ? domain && domain.getAxis() == "q" ? "q0" : "k0"
                : i == 1 ? "partial"
                : op.getIteration() == argument
-                   ? "round"
+                   ? "iteration"
                    : carriedName(carriedBy(op), i - (op.getBody().getNumArguments() - op.getInits().size()));
       })
       .Case([&](tile::MapOp op) {

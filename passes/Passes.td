@@ -425,7 +425,7 @@ def ScheduleBlocks : Pass<"tile-schedule-blocks", "::mlir::ModuleOp"> {
     Ensures: no `tile.block_index` is left. Each becomes arithmetic on `sched.block_id`, the same arithmetic that assigns work in scheduled kernels.
     Why here: this pass runs last; no earlier pass needs to know which tiles follow each other.
     Before: `%q0 = tile.block_index "q"` in a kernel with `grid [b, h, q by 64]`
-    After: `%0 = sched.block_id`, `%q_tiles = arith.ceildivui %Sq, %c64`, `%turn = arith.remui %0, %q_tiles`, ...
+    After: `%0 = sched.block_id`, `%q_tiles = arith.ceildivui %Sq, %c64`, `%position = arith.remui %0, %q_tiles`, ...
   }];
   let dependentDialects = ["::attune::sched::SchedDialect"];
 }

@@ -9,36 +9,41 @@ struct alignas(64) TensorMap {
 //@ load_box
 /// Starts the copy of a box from global to shared memory; the mbarrier counts the bytes that arrive.
 /// PTX 9.7.9.25.5.2, cp.async.bulk.tensor.
-__device__ __forceinline__ void load_box(unsigned shared, const TensorMap &map, unsigned barrier, int batch, int head, int row,
-                                         int column) {
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(
-                   shared),
+__device__ __forceinline__ void load_box(unsigned shared, const TensorMap &map, unsigned barrier, int batch, int head,
+                                         int row, int column) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+               "%6}], [%2];" ::"r"(shared),
                "l"(&map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch)
                : "memory");
 }
 
 //@ store_box
 /// Starts the copy of a box from shared to global memory. PTX 9.7.9.25.5.2, cp.async.bulk.tensor.
-__device__ __forceinline__ void store_box(const TensorMap &map, unsigned shared, int batch, int head, int row, int column) {
-  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map), "r"(shared),
-               "r"(column), "r"(row), "r"(head), "r"(batch)
+__device__ __forceinline__ void store_box(const TensorMap &map, unsigned shared, int batch, int head, int row,
+                                          int column) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+               "r"(shared), "r"(column), "r"(row), "r"(head), "r"(batch)
                : "memory");
 }
 
 //@ add_box
 /// Starts a reduction that adds a box of floats in shared memory to global memory.
 /// PTX 9.7.9.25.5.3, cp.reduce.async.bulk.tensor.
-__device__ __forceinline__ void add_box(const TensorMap &map, unsigned shared, int batch, int head, int row, int column) {
-  asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
-               "r"(shared), "r"(column), "r"(row), "r"(head), "r"(batch)
-               : "memory");
+__device__ __forceinline__ void add_box(const TensorMap &map, unsigned shared, int batch, int head, int row,
+                                        int column) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
+          &map),
+      "r"(shared), "r"(column), "r"(row), "r"(head), "r"(batch)
+      : "memory");
 }
 
 //@ add_rows
 /// Starts a reduction that adds `bytes` bytes of consecutive floats in shared memory to global memory.
 /// PTX 9.7.9.25.4.2, cp.reduce.async.bulk.
 __device__ __forceinline__ void add_rows(float *global, unsigned shared, int bytes) {
-  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(global), "r"(shared), "r"(bytes)
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(global),
+               "r"(shared), "r"(bytes)
                : "memory");
 }
 

@@ -22,22 +22,13 @@ using namespace attune::sched;
 
 namespace attune::codegen::cuda {
 
-static constexpr size_t longest = 32;
-
-/// `name` without the number that made it unique in its scope.
-static StringRef withoutNumber(StringRef name) {
-  StringRef base = name.rtrim("0123456789");
-  if (base.size() == name.size())
-    return name;
-  base.consume_back("_");
-  return base.empty() ? name : base;
-}
+static constexpr size_t longest = 28;
 
 /// "a_JOIN_b"; "a_JOIN" or "JOIN_b" if the other operand has no name; "" if neither operand has a name.
 static std::string joined(const std::string &a, llvm::StringRef join, const std::string &b) {
-  if (a.empty() && b.empty())
-    return "";
-  return (a.empty() ? "" : a + "_") + join.str() + (b.empty() ? "" : "_" + b);
+  if (a.empty())
+    return b;
+  return a + "_" + join.str() + (b.empty() ? "" : "_" + b);
 }
 
 static StringRef wordOf(arith::CmpIPredicate predicate) {
@@ -122,9 +113,12 @@ std::string KernelPrinter::derivedName(Operation *op, int depth) {
                        : by == OGT || by == UGT ? "above"
                                                 : "from");
           })
-          .Case([&](arith::SelectOp) { return joined(word(1), "or", word(2)); })
+          .Case([&](arith::SelectOp) {
+            const std::string a = word(1), b = word(2);
+            return a.empty() != b.empty() ? "chosen_" + a + b : joined(a, "or", b);
+          })
           .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::SIToFPOp, arith::UIToFPOp, arith::FPToSIOp,
-                arith::BitcastOp, NonnegativeOp, OpaqueOp, AfterOp>([&](auto) { return word(0); })
+                arith::BitcastOp, NonnegativeOp, OpaqueOp, UniformOp, AfterOp>([&](auto) { return word(0); })
           .Case<arith::NegFOp>([&](auto) { return one("minus_"); })
           .Case<math::FmaOp>([&](auto) { return joined(joined(word(0), "times", word(1)), "plus", word(2)); })
           .Case([&](GetOp get) {

@@ -22,16 +22,31 @@ struct Words {
 } // namespace
 
 static const Words vocabulary[] = {
-    {"fill", {"Sets every element.", {"tile"}}},
-    {"copy_fragment", {"Copies a lane's elements.", {"to", "from"}}},
-    {"scale_rows", {"Multiplies each row by its factor.", {"tile", "tile_in", "factors"}}},
+    {"fill", {"Sets every element.", "tile", "", ""}},
+    {"copy_fragment", {"Copies this lane's elements of a register tile.", "to", "from", "from"}},
+    {"scale_rows", {"Multiplies each row by its factor.", "tile", "", "factors"}},
     {"row_max",
-     {"The maximum of each row over the lanes of a quad, which share the row.", {"maxima", "tile", "initial"}}},
+     {"The maximum of each row; the four lanes of a quad share a row and exchange their maxima.", "maxima", "tile",
+      "initial"}},
     {"row_min",
-     {"The minimum of each row over the lanes of a quad, which share the row.", {"minima", "tile", "initial"}}},
-    {"row_sum", {"The sum of each row.", {"sums", "tile", "initial"}}},
-    {"combine_lanes", {"Completes row sums that were split over the lanes of a quad.", {"sums", "parts"}}},
-    {"pack", {"Rounds an accumulator to 16 bits, as the left operand of the next product.", {"packed", "tile"}}},
+     {"The minimum of each row; the four lanes of a quad share a row and exchange their minima.", "minima", "tile",
+      "initial"}},
+    {"row_sum", {"The sum of each row, or of a lane's part of the row.", "sums", "tile", "initial"}},
+    {"column_max", {"The maximum of each column.", "maxima", "tile", ""}},
+    {"column_min", {"The minimum of each column.", "minima", "tile", ""}},
+    {"column_sum", {"The sum of each column.", "sums", "tile", ""}},
+    {"combine_lanes", {"Completes row sums that are split over the four lanes of a quad.", "sums", "", "parts"}},
+    {"pack", {"Rounds an accumulator to 16 bits, as the left operand of a product.", "packed", "tile", ""}},
+    {"apply_mask", {"Sets masked elements to -infinity, or to what the mask's other side is.", "", "", ""}},
+    {"multiply", {"Adds a product of fragments to the accumulator by warp-level matrix instructions.", "", "", ""}},
+    {"copy_tile", {"Starts the asynchronous copies of this thread's 16-byte chunks of a tile.", "", "", ""}},
+    {"load_tile", {"Loads this lane's elements of a tile from global memory.", "", "", ""}},
+    {"store_tile", {"Stores this lane's elements of a tile.", "", "", ""}},
+    {"accumulate_tile", {"Adds this lane's elements of a tile to memory, atomically.", "", "", ""}},
+    {"scatter_tile", {"Writes or adds each element of a tile to its own place in memory.", "", "", ""}},
+    {"drop_elements", {"Drops elements at random (dropout).", "", "", ""}},
+    {"load_blocks", {"Loads saved 16 x 16 blocks.", "", "", ""}},
+    {"store_blocks", {"Saves 16 x 16 blocks.", "", "", ""}},
 };
 
 const FunctionWords *functionWords(StringRef name) {
@@ -40,13 +55,7 @@ const FunctionWords *functionWords(StringRef name) {
 }
 
 bool isFunctionName(StringRef name) {
-  StringRef base = name.rtrim("0123456789");
-  base.consume_back("_");
-  return functionWords(name) || functionWords(base) || name.starts_with("compute_") ||
-         llvm::is_contained({"apply_mask", "multiply", "drop_elements", "copy_tile", "store_tile", "accumulate_tile",
-                             "load_tile", "load_blocks", "store_blocks", "scatter_tile", "column_max", "column_min",
-                             "column_sum"},
-                            base);
+  return functionWords(name) || functionWords(withoutNumber(name)) || name.starts_with("compute_");
 }
 
 std::string DeviceFunctions::define(StringRef wish, StringRef comment, const std::string &parameters,
@@ -157,7 +166,11 @@ bool KernelPrinter::collectParameters(scf::ForOp loop, SmallVector<FunctionParam
   }
   // Parameters are ordered by kind: register tiles that the function writes, register tiles that the function only
   // reads, shared tiles, pointers, scalars.
-  llvm::stable_sort(parameters, [](const FunctionParameter &a, const FunctionParameter &b) { return a.kind < b.kind; });
+  SmallVector<FunctionParameter> ordered;
+  using Kind = FunctionParameter::Kind;
+  for (Kind kind : {Kind::Written, Kind::Read, Kind::Shared, Kind::Pointer, Kind::Scalar, Kind::Local})
+    llvm::copy_if(parameters, std::back_inserter(ordered), [&](const FunctionParameter &p) { return p.kind == kind; });
+  parameters = std::move(ordered);
   return true;
 }
 
@@ -166,7 +179,7 @@ std::string KernelPrinter::declareParameter(FunctionParameter &parameter, String
   std::string base = parameter.argument;
   if (!isIdentifier(base))
     base = "value";
-  const std::string name = names.take(wish.empty() ? StringRef(base) : wish);
+  const std::string name = names.take(wish.empty() ? withoutNumber(base) : wish);
   auto type = dyn_cast<TileType>(value.getType());
   switch (parameter.kind) {
   case FunctionParameter::Written:
@@ -180,8 +193,8 @@ std::string KernelPrinter::declareParameter(FunctionParameter &parameter, String
   case FunctionParameter::Pointer: {
     View &view = views[value];
     view.pointer = name;
-    return (view.isWritten ? "" : "const ") + elementName(cast<ViewType>(value.getType()).getElementType()) + " *" +
-           name;
+    return (view.isWritten ? "" : "const ") + elementName(cast<ViewType>(value.getType()).getElementType()).str() +
+           " *" + name;
   }
   default: {
     Expr &expr = values[value];
@@ -207,14 +220,19 @@ bool KernelPrinter::printFunction(scf::ForOp loop) {
   inFunction = true;
   const FunctionWords *words = functionWords(wish.getValue());
   std::string declared, arguments;
-  size_t buffer = 0;
+  bool written = false; ///< the first tile that the function writes has the vocabulary's name
   for (FunctionParameter &parameter : parameters) {
     if (parameter.kind == FunctionParameter::Local)
       continue;
-    const bool isTile = parameter.kind == FunctionParameter::Written || parameter.kind == FunctionParameter::Read;
-    const StringRef word = isTile && words && buffer < std::size(words->buffers) ? words->buffers[buffer++]
-                           : words && wish.getValue() == "fill"                  ? StringRef("value")
-                                                                                 : StringRef();
+    StringRef word;
+    if (words && wish.getValue() == "fill" && parameter.kind == FunctionParameter::Scalar)
+      word = "value";
+    else if (words && parameter.kind == FunctionParameter::Written)
+      word = std::exchange(written, true) ? StringRef() : StringRef(words->written);
+    else if (words && parameter.kind == FunctionParameter::Read)
+      word = cast<FragmentAttr>(cast<TileType>(parameter.value.getType()).getLayout()).getRole() == FragmentRole::C
+                 ? words->tile
+                 : words->rows;
     declared += (declared.empty() ? "" : ", ") + declareParameter(parameter, word);
     arguments += (arguments.empty() ? "" : ", ") + parameter.argument;
   }
@@ -224,7 +242,7 @@ bool KernelPrinter::printFunction(scf::ForOp loop) {
   printFor(loop);
   const std::string body = source.text();
   if (mentions(body, paramsName)) {
-    declared += (declared.empty() ? "" : ", ") + "const Params &" + paramsName.str();
+    declared += std::string(declared.empty() ? "" : ", ") + "const Params &" + paramsName.str();
     arguments += (arguments.empty() ? "" : ", ") + paramsName.str();
   }
   inFunction = false;
@@ -236,8 +254,12 @@ bool KernelPrinter::printFunction(scf::ForOp loop) {
   for (FunctionParameter &parameter : parameters)
     if (parameter.kind == FunctionParameter::Local) // the header comment's register table lists this buffer, too
       buffers[parameter.value] = parameter.value.getDefiningOp<RegistersOp>().getName().str();
-  comment(loop);
   auto note = loop->getAttrOfType<StringAttr>(tile::commentAttr);
+  for (const FunctionParameter &parameter : parameters)
+    if (!note && parameter.kind == FunctionParameter::Local)
+      note = parameter.value.getDefiningOp()->getAttrOfType<StringAttr>(tile::commentAttr);
+  if (note)
+    source.comment(codegen::commentText(note.getValue()));
   const StringRef text = words ? StringRef(words->comment) : note ? note.getValue() : StringRef();
   statement(loop, functions.define(wish.getValue(), text, declared, body) + "(" + arguments + ");");
   return true;

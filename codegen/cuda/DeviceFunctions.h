@@ -22,16 +22,15 @@ namespace attune::codegen::cuda {
 /// Whether `name` is reserved for device functions, so that no local variable may have this name.
 bool isFunctionName(llvm::StringRef name);
 
-/// The description and the parameter names of a device function of the fixed vocabulary (fill, row_max, ...). The
-/// parameters of all other device functions are named after the arguments of the call.
+/// What a function of the fixed vocabulary does, and what its register tiles are called: the tile that it writes, the
+/// accumulator fragment that it reads, the vector of row values that it reads. Where a word is empty, and in
+/// functions outside of the vocabulary, the parameter is named after the argument of the call.
 struct FunctionWords {
   const char *comment;
-  llvm::StringRef buffers[3]; ///< names of the register tiles: the written tiles, then the read tiles
+  llvm::StringLiteral written, tile, rows;
 };
-/// The entry of `name` in the vocabulary, or null.
 const FunctionWords *functionWords(llvm::StringRef name);
 
-/// The device functions of a source, each defined once.
 class DeviceFunctions {
 public:
   /// Defines the function with these parameters and this body unless it exists already, and returns its name: `wish`,

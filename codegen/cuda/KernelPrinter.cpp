@@ -37,6 +37,8 @@ static std::string sourceLine(Operation *op) {
 
 /// Prints the op's `tile.comment` as a comment line.
 void KernelPrinter::comment(Operation *op) {
+  if (inFunction && isa<RegistersOp>(op))
+    return; // the comment is at the call of the device function
   if (auto comment = op->getAttrOfType<StringAttr>(tile::commentAttr))
     source.comment(codegen::commentText(comment.getValue()));
 }

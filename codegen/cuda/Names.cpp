@@ -44,7 +44,8 @@ static constexpr llvm::StringLiteral declaredByCuda =
     "va_start y0 y0f y1 y1f yn ynf";
 
 bool isReservedGlobal(StringRef name) {
-  return isReserved(name) || isFunctionName(name) || llvm::is_contained(llvm::split(declaredByCuda, ' '), name) || name.starts_with("cuda");
+  return isReserved(name) || isFunctionName(name) || llvm::is_contained(llvm::split(declaredByCuda, ' '), name) ||
+         name.starts_with("cuda");
 }
 
 bool isReserved(StringRef name) {
@@ -58,6 +59,14 @@ std::string identifier(StringRef name) {
   if (result.empty() || llvm::isDigit(result[0]))
     result.insert(0, "_");
   return result;
+}
+
+StringRef withoutNumber(StringRef name) {
+  StringRef base = name.rtrim("0123456789");
+  if (base.size() == name.size())
+    return name;
+  base.consume_back("_");
+  return base.empty() ? name : base;
 }
 
 std::string Names::take(StringRef wish) {

@@ -17,6 +17,9 @@ bool isReservedGlobal(llvm::StringRef name);
 /// `name` with every character that is not allowed in an identifier replaced by '_'.
 std::string identifier(llvm::StringRef name);
 
+/// `name` without the number that made it unique in its scope: `tile` of `tile2`.
+llvm::StringRef withoutNumber(llvm::StringRef name);
+
 /// Unique names in the nested scopes of the generated source: no name shadows another. Where a wished name is taken,
 /// the least free number is appended. `take` runs in constant time however many names share a wish, because each search
 /// continues from the number at which the previous search ended.

@@ -27,7 +27,8 @@ template <int stages> __device__ __forceinline__ void init_ring(unsigned barrier
 #pragma unroll
   for (int i = 0; i < stages; ++i) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barriers + i * 8), "r"(filled_by) : "memory");
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barriers + (stages + i) * 8), "r"(emptied_by) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barriers + (stages + i) * 8), "r"(emptied_by)
+                 : "memory");
   }
 }
 
@@ -43,7 +44,9 @@ __device__ __forceinline__ void wait_barrier(unsigned barrier, int parity) {
                "again:\n"
                "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
                "@!done bra again;\n"
-               "}" ::"r"(barrier), "r"(parity) : "memory");
+               "}" ::"r"(barrier),
+               "r"(parity)
+               : "memory");
 }
 
 //@ expect_bytes

@@ -113,7 +113,8 @@ __device__ __forceinline__ float fast_log2(float x) {
   float far;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(far) : "f"(x));
   const float t = x - 1.0f;
-  const float near = t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.28853901f, -0.36067376f), 0.48089835f), -0.72134752f), 1.44269504f);
+  const float near =
+      t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.28853901f, -0.36067376f), 0.48089835f), -0.72134752f), 1.44269504f);
   return fabsf(t) < 0.0625f ? near : far;
 }
 

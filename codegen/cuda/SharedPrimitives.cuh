@@ -10,8 +10,7 @@ __device__ __forceinline__ unsigned shared_address(const void *pointer) {
 /// Byte offset of (row, column) in a tile of Rows rows, cut into panels of Panel bytes; `column` counts bytes.
 /// The 16-byte chunk c of a row is stored as chunk c xor ((row / (128 / Panel)) mod (Panel / 16)), so that the
 /// eight rows which ldmatrix reads at once are in different banks.
-template <int Rows, int Panel>
-__device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
+template <int Rows, int Panel> __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
   const unsigned exchange = row / (128 / Panel) % (Panel / 16) * 16;
   return column / Panel * (Rows * Panel) + row * Panel + (column % Panel ^ exchange);
 }
@@ -35,7 +34,8 @@ __device__ __forceinline__ void copy_async_16(unsigned shared, const void *globa
 /// Starts the copy of 16 bytes from global to shared memory; if not `valid`, writes zeros and reads nothing.
 /// PTX 9.7.9.25.3.1, cp.async.cg with src-size.
 __device__ __forceinline__ void copy_async_16_if(bool valid, unsigned shared, const void *global) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(valid ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+               "r"(valid ? 16 : 0)
                : "memory");
 }
 
@@ -126,26 +126,33 @@ __device__ __forceinline__ void store_shared_pair(unsigned address, float x, flo
 __device__ __forceinline__ void scale_shared_16(unsigned address, float factor) {
   unsigned by, x[4];
   asm("cvt.rn.bf16x2.f32 %0, %1, %1;" : "=r"(by) : "f"(factor));
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(address) : "memory");
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(address)
+               : "memory");
 #pragma unroll
   for (int i = 0; i < 4; ++i)
     asm("mul.rn.bf16x2 %0, %0, %1;" : "+r"(x[i]) : "r"(by));
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
 }
 
 //@ store_matrix
 /// Stores four 8 x 8 matrices of 16-bit elements. Lane l passes the address of row l % 8 of matrix l / 8, and holds
 /// row l / 4, columns 2 (l % 4) and + 1 of each matrix. PTX 9.7.14.5.16, stmatrix.sync.aligned.m8n8.x4.
 __device__ __forceinline__ void store_matrix(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1), "r"(r2), "r"(r3)
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1),
+               "r"(r2), "r"(r3)
                : "memory");
 }
 
 //@ store_matrix_transposed
 /// As store_matrix, each matrix transposed: lane l holds column l / 4, rows 2 (l % 4) and + 1.
 /// PTX 9.7.14.5.16, .trans.
-__device__ __forceinline__ void store_matrix_transposed(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1), "r"(r2), "r"(r3)
+__device__ __forceinline__ void store_matrix_transposed(unsigned address, unsigned r0, unsigned r1, unsigned r2,
+                                                        unsigned r3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0),
+               "r"(r1), "r"(r2), "r"(r3)
                : "memory");
 }
 

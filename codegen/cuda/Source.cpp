@@ -14,13 +14,14 @@ std::string wrap(std::string text, unsigned indent) {
   constexpr size_t width = 116;
   size_t start = 0, slack = indent;
   while (text.size() - start + slack > width) {
-    int depth = 0, best = INT_MAX;
+    int depth = 0, templates = 0, best = INT_MAX;
     size_t at = std::string::npos;
     for (size_t i = 0; i < text.size() && i - std::min(i, start) + slack < width; ++i) {
       bool isTemplate = (text[i] == '<' && i && llvm::isAlnum(text[i - 1])) || (text[i] == '>' && text[i + 1] == '(');
       depth += text[i] == '(' || (isTemplate && text[i] == '<');
       depth -= text[i] == ')' || (isTemplate && text[i] == '>');
-      if (text[i] != ' ' || i < start + 20)
+      templates += isTemplate ? text[i] == '<' ? 1 : -1 : 0;
+      if (text[i] != ' ' || i < start + 20 || templates > 0)
         continue;
       char before = text[i - 1];
       bool isSpaced = i >= 2 && StringRef(" &|").contains(text[i - 2]);

@@ -20,12 +20,13 @@ template <int Fields> struct Message {
 /// Writes a message of 2 fields, or of a multiple of 4. PTX 9.7.9.11, st.shared.v2 and v4.
 template <int Fields> __device__ __forceinline__ void send(unsigned address, Message<Fields> message) {
   if constexpr (Fields == 2)
-    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(message.field[0]), "r"(message.field[1]) : "memory");
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(message.field[0]), "r"(message.field[1])
+                 : "memory");
   else
 #pragma unroll
     for (int i = 0; i < Fields; i += 4)
-      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 4 * i), "r"(message.field[i]), "r"(message.field[i + 1]),
-                   "r"(message.field[i + 2]), "r"(message.field[i + 3])
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 4 * i), "r"(message.field[i]),
+                   "r"(message.field[i + 1]), "r"(message.field[i + 2]), "r"(message.field[i + 3])
                    : "memory");
 }
 
@@ -34,12 +35,16 @@ template <int Fields> __device__ __forceinline__ void send(unsigned address, Mes
 template <int Fields> __device__ __forceinline__ Message<Fields> receive(unsigned address) {
   Message<Fields> message;
   if constexpr (Fields == 2)
-    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(message.field[0]), "=r"(message.field[1]) : "r"(address) : "memory");
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+                 : "=r"(message.field[0]), "=r"(message.field[1])
+                 : "r"(address)
+                 : "memory");
   else
 #pragma unroll
     for (int i = 0; i < Fields; i += 4)
       asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(message.field[i]), "=r"(message.field[i + 1]), "=r"(message.field[i + 2]), "=r"(message.field[i + 3])
+                   : "=r"(message.field[i]), "=r"(message.field[i + 1]), "=r"(message.field[i + 2]),
+                     "=r"(message.field[i + 3])
                    : "r"(address + 4 * i)
                    : "memory");
   return message;

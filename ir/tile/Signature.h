@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attune/Error.h"
 #include "attune/Signature.h"
 #include "ir/tile/Tile.h"
 #include "mlir/IR/BuiltinOps.h"

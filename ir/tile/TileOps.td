@@ -206,7 +206,7 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
     %dom = tile.domain k by 64 [%a, %b) partial [%b, %c) full [%c, %d) partial
     %of_heads = tile.domain q by 64 [%a, %b) full times %group
     %by_head = tile.domain q by 64 [%a, %b) full times %group where {
-    ^bb0(%n: i32, %round: i32):
+    ^bb0(%n: i32, %iteration: i32):
       ...
       tile.yield %visible, %full : i1, i1
     }
@@ -292,7 +292,7 @@ def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">
     ```mlir
     %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%m = %m0 : !tile.tile<q 128, f32, register>) { ... }
     tile.for_blocks (%k0, %partial) in %dom within [%begin, %end) { ... }
-    tile.for_blocks (%q0, %partial, %round) in %of_heads { ... }
+    tile.for_blocks (%q0, %partial, %iteration) in %of_heads { ... }
     ```
   }];
   let arguments = (ins DomainType:$domain, Variadic<I32>:$within, Variadic<AnyType>:$inits);

@@ -207,7 +207,7 @@ private:
     return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, by);
   }
 
-  /// The grid has a block for each tile of rows of a head, and with split keys for each split of it.
+  /// The grid has a block for each tile of rows of a head, and with split keys a block for each split of such a tile.
   ArrayAttr gridOfRows() {
     SmallVector<Attribute> grid{gridAxis("b"), gridAxis(axes.heads), gridAxis(axes.rows, plan.getTileQ())};
     if (plan.getSplitKeys())

@@ -96,7 +96,7 @@ mlir::Value isUnshared(mlir::OpBuilder &builder, mlir::Location loc, const Captu
 /// launch; scalars, tensors and the operands whose extents are read are copied from `like`.
 tile::KernelOp writeGradientKernel(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like);
 /// Writes the kernel that clears memory before the others run: the workspace of scattered values, or, for a gradient
-/// with CapturedGradient::tiles, the elements beyond the sequences.
+/// with CapturedGradient::tiles, the elements that no query and key of the sequences addresses.
 tile::KernelOp writeZerosKernel(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like);
 
 } // namespace attune

@@ -78,7 +78,7 @@ private:
       all[*dims[3]] = along("column", zeroColumns, column0, "all_columns");
       tile::ScatterOp::create(builder, loc, zeros, view, all, /*add=*/false);
     }
-    // All other batches and heads: clear the elements beyond the sequences.
+    // All other batches and heads: clear only the elements whose query or key is past the end of the sequences.
     leaveOut(isNothingLeft(covered, isWhole(covered, row0, column0, counts)), dims, at);
     auto indices = [&](StringRef name, bool ofRows) {
       auto map = tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange(),

@@ -25,13 +25,14 @@ namespace attune {
 
 using namespace mlir;
 using namespace attune;
-using attune::mask::int32Range, attune::mask::maxExtent, attune::mask::Range;
+using attune::mask::int32Range, attune::mask::maxExtent;
+using IntegerRange = attune::mask::Range;
 
 namespace {
 
 constexpr int64_t mostThreads = 1024, warpLanes = 32;
 
-Range hull(Range a, Range b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
+IntegerRange hull(IntegerRange a, IntegerRange b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
 
 class KernelRanges {
 public:
@@ -48,17 +49,17 @@ public:
   }
 
   /// The range of an i32 value, as a signed number, in every launch.
-  Range of(Value value) {
+  IntegerRange of(Value value) {
     if (auto known = ranges.find(value); known != ranges.end())
       return known->second;
     ranges[value] = int32Range; // ends the recursion for a value that depends on itself through a loop
-    const Range range = compute(value);
+    const IntegerRange range = compute(value);
     return ranges[value] = range.within(int32Range) ? range : int32Range;
   }
 
   /// The range of the exact result of `op`, before it wraps around.
-  Range exact(Operation *op) {
-    const Range a = of(op->getOperand(0)), b = of(op->getOperand(1));
+  IntegerRange exact(Operation *op) {
+    const IntegerRange a = of(op->getOperand(0)), b = of(op->getOperand(1));
     if (isa<arith::AddIOp>(op))
       return {a.lo + b.lo, a.hi + b.hi};
     if (isa<arith::SubIOp>(op))
@@ -68,58 +69,58 @@ public:
   }
 
 private:
-  Range compute(Value value) {
+  IntegerRange compute(Value value) {
     if (auto argument = dyn_cast<BlockArgument>(value))
       return computeArgument(argument);
-    return llvm::TypeSwitch<Operation *, Range>(value.getDefiningOp())
+    return llvm::TypeSwitch<Operation *, IntegerRange>(value.getDefiningOp())
         .Case([&](arith::ConstantOp constant) {
           const int64_t number = cast<IntegerAttr>(constant.getValue()).getInt();
-          return Range{number, number};
+          return IntegerRange{number, number};
         })
         .Case([&](tile::AxisExtentOp extent) {
           // A launch rejects extents above maxExtent of axes that are cut into tiles.
-          return Range{0, tiledAxes.contains(extent.getAxis()) ? maxExtent : int32Range.hi};
+          return IntegerRange{0, tiledAxes.contains(extent.getAxis()) ? maxExtent : int32Range.hi};
         })
-        .Case<sched::ThreadIdOp, sched::ReadThreadIdOp>([](auto) { return Range{0, mostThreads - 1}; })
-        .Case([](sched::LaneIdOp) { return Range{0, warpLanes - 1}; })
+        .Case<sched::ThreadIdOp, sched::ReadThreadIdOp>([](auto) { return IntegerRange{0, mostThreads - 1}; })
+        .Case([](sched::LaneIdOp) { return IntegerRange{0, warpLanes - 1}; })
         .Case<sched::BlockIdOp, sched::GridSizeOp, sched::ReadBlockIdOp, sched::ExtentOp>(
-            [](auto) { return Range{0, int32Range.hi}; })
+            [](auto) { return IntegerRange{0, int32Range.hi}; })
         .Case<sched::UniformOp, sched::OpaqueOp>([&](auto same) { return of(same.getValue()); })
         .Case([&](sched::NonnegativeOp known) {
-          const Range range = of(known.getValue());
-          return range.lo >= 0 ? range : Range{0, int32Range.hi};
+          const IntegerRange range = of(known.getValue());
+          return range.lo >= 0 ? range : IntegerRange{0, int32Range.hi};
         })
         .Case<arith::AddIOp, arith::SubIOp, arith::MulIOp>([&](auto op) { return exact(op); })
         .Case<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp>([&](auto op) { return quotient(op); })
         .Case<arith::RemSIOp, arith::RemUIOp>([&](auto op) {
-          const Range a = of(op.getLhs()), b = of(op.getRhs());
-          return a.lo >= 0 && b.lo > 0 ? Range{0, std::min(a.hi, b.hi - 1)} : int32Range;
+          const IntegerRange a = of(op.getLhs()), b = of(op.getRhs());
+          return a.lo >= 0 && b.lo > 0 ? IntegerRange{0, std::min(a.hi, b.hi - 1)} : int32Range;
         })
         .Case<arith::CeilDivSIOp, arith::CeilDivUIOp>([&](auto op) {
-          const Range a = of(op.getLhs()), b = of(op.getRhs());
-          return a.lo >= 0 && b.lo > 0 ? Range{a.lo / b.hi, (a.hi + b.lo - 1) / b.lo} : int32Range;
+          const IntegerRange a = of(op.getLhs()), b = of(op.getRhs());
+          return a.lo >= 0 && b.lo > 0 ? IntegerRange{a.lo / b.hi, (a.hi + b.lo - 1) / b.lo} : int32Range;
         })
         .Case([&](arith::MinSIOp op) {
-          const Range a = of(op.getLhs()), b = of(op.getRhs());
-          return Range{std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
+          const IntegerRange a = of(op.getLhs()), b = of(op.getRhs());
+          return IntegerRange{std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
         })
         .Case([&](arith::MaxSIOp op) {
-          const Range a = of(op.getLhs()), b = of(op.getRhs());
-          return Range{std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
+          const IntegerRange a = of(op.getLhs()), b = of(op.getRhs());
+          return IntegerRange{std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
         })
         .Case([&](arith::SelectOp op) { return hull(of(op.getTrueValue()), of(op.getFalseValue())); })
         .Default([](Operation *) { return int32Range; });
   }
 
-  Range quotient(Operation *op) {
-    const Range a = of(op->getOperand(0)), b = of(op->getOperand(1));
+  IntegerRange quotient(Operation *op) {
+    const IntegerRange a = of(op->getOperand(0)), b = of(op->getOperand(1));
     if (b.lo <= 0 || (a.lo < 0 && isa<arith::DivUIOp>(op)))
       return int32Range;
     return {a.lo < 0 ? a.lo : a.lo / b.hi, a.hi < 0 ? 0 : a.hi / b.lo};
   }
 
   /// The range of a block argument. The counter of a loop is at least its first value and below the loop's bound.
-  Range computeArgument(BlockArgument argument) {
+  IntegerRange computeArgument(BlockArgument argument) {
     Operation *loop = argument.getOwner()->getParentOp();
     if (auto tiles = dyn_cast<sched::ForTilesOp>(loop); tiles && argument.getArgNumber() == 0)
       return counter(tiles.getInits()[0], tiles.getBound(), countsUp(tiles));
@@ -128,8 +129,8 @@ private:
     return int32Range;
   }
 
-  Range counter(Value first, Value bound, bool countsUp) {
-    const Range from = of(first), to = of(bound);
+  IntegerRange counter(Value first, Value bound, bool countsUp) {
+    const IntegerRange from = of(first), to = of(bound);
     return {countsUp ? from.lo : int32Range.lo, std::max(from.lo, to.hi - 1)};
   }
 
@@ -142,7 +143,7 @@ private:
   }
 
   llvm::StringSet<> tiledAxes;
-  llvm::DenseMap<Value, Range> ranges;
+  llvm::DenseMap<Value, IntegerRange> ranges;
 };
 
 struct BoundArithmetic : attune::impl::BoundArithmeticBase<BoundArithmetic> {

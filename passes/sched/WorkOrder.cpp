@@ -109,7 +109,8 @@ void WorkOrder::prepare() {
 
 Value WorkOrder::inOneIteration() {
   if (!oneIteration)
-    oneIteration = tile::named(arith::CmpIOp::create(builder, loc, Predicate::ule, total(), gridSize()), "one_round");
+    oneIteration =
+        tile::named(arith::CmpIOp::create(builder, loc, Predicate::ule, total(), gridSize()), "one_iteration");
   return oneIteration;
 }
 
@@ -122,12 +123,12 @@ Value WorkOrder::first() {
 
 Value WorkOrder::next(Value count) {
   Value block = blockId(), blocks = gridSize();
-  Value round =
-      tile::named(arith::AddIOp::create(builder, loc, count, constant(1), arith::IntegerOverflowFlags::nsw), "round");
+  Value round = tile::named(arith::AddIOp::create(builder, loc, count, constant(1), arith::IntegerOverflowFlags::nsw),
+                            "iteration");
   Value single = make<arith::AddIOp>(make<arith::MulIOp>(blocks, round), block);
   if (!inPairs())
     return tile::named(single, "next_number");
-  Value two = constant(2), assignment = tile::named(make<arith::DivUIOp>(round, two), "deal");
+  Value two = constant(2), assignment = tile::named(make<arith::DivUIOp>(round, two), "pair");
   Value section = make<arith::DivUIOp>(make<arith::MulIOp>(blocks, constant(5)), constant(8));
   Value shifted = make<arith::RemUIOp>(make<arith::AddIOp>(block, make<arith::MulIOp>(section, assignment)), blocks);
   Value pair = make<arith::AddIOp>(make<arith::MulIOp>(blocks, assignment), tile::named(shifted, "shifted_block"));
@@ -179,8 +180,8 @@ Value WorkOrder::tileOf(Value turn) {
   if (options.assignment != Assignment::Rounds)
     return make<arith::SubIOp>(last, turn);
   if (axes.size() > 1) // with one axis the position is the number itself
-    tile::named(turn, "turn");
-  Value two = constant(2), half = tile::named(make<arith::DivUIOp>(turn, two), "half_turn");
+    tile::named(turn, "position");
+  Value two = constant(2), half = tile::named(make<arith::DivUIOp>(turn, two), "half_position");
   Value odd = arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(turn, two), constant(0));
   return arith::SelectOp::create(builder, loc, odd, half, make<arith::SubIOp>(last, half));
 }

@@ -1137,7 +1137,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   // expected-error @+1 {{'tile.for_blocks' op takes the round of a domain that has none; give the domain `times`}}
-  tile.for_blocks (%k0, %partial, %round) in %dom {
+  tile.for_blocks (%k0, %partial, %iteration) in %dom {
   }
 }
 
@@ -1148,7 +1148,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
   %true = arith.constant true
   // expected-error @+1 {{'tile.domain' op asks which round a tile is in, and has none; give it `times`}}
   %dom = tile.domain k by 64 [%i, %i) full where {
-  ^bb0(%n: i32, %round: i32):
+  ^bb0(%n: i32, %iteration: i32):
     tile.yield %true, %true : i1, i1
   }
 }

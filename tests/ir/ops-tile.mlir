@@ -78,11 +78,11 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
   // CHECK: tile.domain k by 64 [%{{.*}}, %{{.*}}) partial reverse{{$}}
   %reverse = tile.domain k by 64 [%b, %h) partial reverse
   // CHECK: %[[ROUNDS:.*]] = tile.domain q by 128 [%{{.*}}, %{{.*}}) full times %{{.*}}{{$}}
-  %rounds = tile.domain q by 128 [%b, %h) full times %h
+  %iterations = tile.domain q by 128 [%b, %h) full times %h
   // CHECK: tile.for_blocks (%{{.*}}, %{{.*}}, %[[ROUND:.*]]) in %[[ROUNDS]] {
-  tile.for_blocks (%first, %part, %round) in %rounds {
+  tile.for_blocks (%first, %part, %iteration) in %iterations {
     // CHECK: arith.addi %{{.*}}, %[[ROUND]]
-    %head = arith.addi %h, %round : i32
+    %head = arith.addi %h, %iteration : i32
   }
   // CHECK: tile.domain q by 128 [%{{.*}}, %{{.*}}) full times %{{.*}} where {
   // CHECK-NEXT: ^bb0(%[[N:.*]]: i32, %[[ROUND:.*]]: i32):

@@ -32,11 +32,11 @@ tile.kernel @head_sums(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, v: i
   %behind = arith.minsi %c5, %tiles : i32
   // The second head sees nothing of the first 32 tiles, and every head leaves out one tile of three; of two tiles in the first segment one is full.
   %dom = tile.domain q by 64 [%first, %gap) full [%behind, %tiles) partial times %heads where {
-  ^bb0(%n: i32, %round: i32):
-    %place = arith.addi %n, %round : i32
+  ^bb0(%n: i32, %iteration: i32):
+    %place = arith.addi %n, %iteration : i32
     %third = arith.remui %place, %c3 : i32
     %shown = arith.cmpi ne, %third, %c0 : i32
-    %other = arith.cmpi ne, %round, %c1 : i32
+    %other = arith.cmpi ne, %iteration, %c1 : i32
     %late = arith.cmpi sge, %n, %c32 : i32
     %any = arith.ori %other, %late : i1
     %visible = arith.andi %shown, %any : i1
@@ -44,8 +44,8 @@ tile.kernel @head_sums(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, v: i
     %full = arith.xori %odd, %true : i1
     tile.yield %visible, %full : i1, i1
   } groups {
-  ^bb0(%group: i32, %round: i32):
-    %other = arith.cmpi ne, %round, %c1 : i32
+  ^bb0(%group: i32, %iteration: i32):
+    %other = arith.cmpi ne, %iteration, %c1 : i32
     %late = arith.cmpi ne, %group, %c0 : i32
     %any = arith.ori %other, %late : i1
     tile.yield %any : i1

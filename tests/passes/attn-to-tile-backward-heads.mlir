@@ -16,7 +16,7 @@
 // CHECK-NEXT:    }
 // CHECK:         %full_from =
 // CHECK-NOT:     %full_to
-// CHECK:         tile.for_blocks (%q0, %partial, %round) in %[[DOMAIN]]
+// CHECK:         tile.for_blocks (%q0, %partial, %iteration) in %[[DOMAIN]]
 // NESTED-LABEL: tile.kernel @window_keys
 // NESTED:         tile.domain h by 1
 // NESTED:           tile.domain q by {{[0-9]+}} [%tiles_begin, %tiles_end) full{{$}}

@@ -15,8 +15,8 @@
 // CHECK-SAME:    dk: out [b, hkv, k, d 64] bf16, dv: out [b, hkv, k, dv 64] bf16) grid [b, hkv, k by 64]
 // CHECK:         %[[FIRST:.*]] = arith.muli %hkv, %group
 // CHECK:         %[[DOMAIN:.*]] = tile.domain q by 64 [%tiles_begin, %tiles_end) full times %group
-// CHECK:         tile.for_blocks (%q0, %{{.*}}, %round) in %[[DOMAIN]] iter_args
-// CHECK:             arith.addi %[[FIRST]], %round
+// CHECK:         tile.for_blocks (%q0, %{{.*}}, %iteration) in %[[DOMAIN]] iter_args
+// CHECK:             arith.addi %[[FIRST]], %iteration
 // CHECK:             %[[S:.*]] = tile.mma %q_tile, %k_tile
 // CHECK:             %[[DP:.*]] = tile.mma %do_tile, %v_tile
 // P is one of the inputs, not computed again. The mask hides it behind dS: no branch stands between the exponentials and what follows.

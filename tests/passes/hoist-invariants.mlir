@@ -177,11 +177,11 @@ tile.kernel @rounds(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   %m = tile.splat %zero : f32 -> <q 64, f32, register>
   %dom = tile.domain k by 32 [%c0, %c1) partial times %Sq
-  %r = tile.for_blocks (%k0, %partial, %round) in %dom iter_args(%m0 = %m : !tile.tile<q 64, f32, register>) {
+  %r = tile.for_blocks (%k0, %partial, %iteration) in %dom iter_args(%m0 = %m : !tile.tile<q 64, f32, register>) {
     %x = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) at(q = %q0, k = %c0) -> !tile.tile<q 64 x k 32, f32, register> {
     ^bb0(%v: f32, %q: i32, %k: i32):
       %e = tile.element %bias[%q, %k] in_range [false, false] {tile.name = "bias"} : !tile.view<2, f32> (i32, i32) -> f32
-      %o = tile.element %other[%round, %q, %k] in_range [false, false, false] : !tile.view<3, f32> (i32, i32, i32) -> f32
+      %o = tile.element %other[%iteration, %q, %k] in_range [false, false, false] : !tile.view<3, f32> (i32, i32, i32) -> f32
       %0 = arith.addf %v, %e : f32
       %1 = arith.addf %0, %o : f32
       tile.yield %1 : f32
@@ -214,11 +214,11 @@ tile.kernel @windows(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f3
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   %m = tile.splat %zero : f32 -> <q 64, f32, register>
   %dom = tile.domain k by 32 [%c0, %c1) partial times %Sq
-  %r = tile.for_blocks (%k0, %partial, %round) in %dom iter_args(%m0 = %m : !tile.tile<q 64, f32, register>) {
+  %r = tile.for_blocks (%k0, %partial, %iteration) in %dom iter_args(%m0 = %m : !tile.tile<q 64, f32, register>) {
     %x = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) at(q = %q0, k = %c0) -> !tile.tile<q 64 x k 32, f32, register> {
     ^bb0(%v: f32, %q: i32, %k: i32):
       %e = tile.element %bias[%q, %k] in_range [false, false] {tile.name = "bias"} : !tile.view<2, f32> (i32, i32) -> f32
-      %o = tile.element %other[%round, %q, %k] in_range [false, false, false] : !tile.view<3, f32> (i32, i32, i32) -> f32
+      %o = tile.element %other[%iteration, %q, %k] in_range [false, false, false] : !tile.view<3, f32> (i32, i32, i32) -> f32
       %0 = arith.addf %v, %e : f32
       %1 = arith.addf %0, %o : f32
       tile.yield %1 : f32

@@ -47,8 +47,8 @@ tile.kernel @rounds(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, sums: o
   %gap = arith.addi %begin, %c3 : i32
   %tiles = arith.ceildivui %Sq, %c64 : i32
   %dom = tile.domain q by 64 [%begin, %gap) full [%c64, %tiles) partial times %heads where {
-  ^bb0(%n: i32, %round: i32):
-    %shown = arith.cmpi ne, %n, %round : i32
+  ^bb0(%n: i32, %iteration: i32):
+    %shown = arith.cmpi ne, %n, %iteration : i32
     tile.yield %shown, %true : i1, i1
   }
   %k = tile.load %K[%b, %k0] limit %Sk {sched.ring = #sched.ring<stages 1>} : !tile.view<3, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
@@ -101,12 +101,12 @@ tile.kernel @groups(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, sums: o
   %gap = arith.addi %begin, %c3 : i32
   %tiles = arith.ceildivui %Sq, %c64 : i32
   %dom = tile.domain q by 64 [%begin, %gap) full [%c64, %tiles) partial times %heads where {
-  ^bb0(%n: i32, %round: i32):
-    %shown = arith.cmpi ne, %n, %round : i32
+  ^bb0(%n: i32, %iteration: i32):
+    %shown = arith.cmpi ne, %n, %iteration : i32
     tile.yield %shown, %true : i1, i1
   } groups {
-  ^bb0(%group: i32, %round: i32):
-    %any = arith.cmpi ne, %group, %round : i32
+  ^bb0(%group: i32, %iteration: i32):
+    %any = arith.cmpi ne, %group, %iteration : i32
     tile.yield %any : i1
   }
   %k = tile.load %K[%b, %k0] limit %Sk {sched.ring = #sched.ring<stages 1>} : !tile.view<3, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>
@@ -146,8 +146,8 @@ tile.kernel @copies(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, sums: o
   %gap = arith.addi %begin, %c3 : i32
   %tiles = arith.ceildivui %Sq, %c64 : i32
   %dom = tile.domain q by 64 [%begin, %gap) full [%c64, %tiles) partial times %heads where {
-  ^bb0(%n: i32, %round: i32):
-    %shown = arith.cmpi ne, %n, %round : i32
+  ^bb0(%n: i32, %iteration: i32):
+    %shown = arith.cmpi ne, %n, %iteration : i32
     tile.yield %shown, %true : i1, i1
   }
   %k = tile.load %K[%b, %k0] limit %Sk {sched.ring = #sched.ring<stages 1>} : !tile.view<3, bf16> -> !tile.tile<k 128 x d 64, bf16, shared>

@@ -147,10 +147,10 @@ tile.kernel @rounds(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse:
   %zero = arith.constant 0.0 : f32
   %start = tile.splat %zero : f32 -> !rows
   %dom = tile.domain k by 128 [%none, %one) full times %b
-  %r = tile.for_blocks (%at, %partial, %round) in %dom iter_args(%acc = %start : !rows) {
-    %q = tile.load %Q[%round, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !queries
-    %k = tile.load %K[%round, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !keys
-    %lse = tile.load %LSE[%round, %h, %q0] limit %Sq {tile.name = "lse"} : !tile.view<3, f32> -> !rows
+  %r = tile.for_blocks (%at, %partial, %iteration) in %dom iter_args(%acc = %start : !rows) {
+    %q = tile.load %Q[%iteration, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !queries
+    %k = tile.load %K[%iteration, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !keys
+    %lse = tile.load %LSE[%iteration, %h, %q0] limit %Sq {tile.name = "lse"} : !tile.view<3, f32> -> !rows
     %s = tile.mma %q, %k : !queries, !keys -> !scores
     %x = tile.map(%s, %lse : !scores, !rows) -> !scores {
     ^bb0(%e: f32, %l: f32):

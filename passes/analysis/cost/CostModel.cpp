@@ -38,7 +38,7 @@ static constexpr int elementLoadRegisters = 25;  // addresses of loads by elemen
 static constexpr int tf32Registers = 64, tf32RegistersOfSecondRows = 18;
 static constexpr int tf32RegistersAbove64Columns = 26, tf32RegistersOfNarrowPanels = 11;
 static constexpr int tf32RegistersOfSecondKeys = 14; // fragments of keys after the first 16 of a tile
-static constexpr int tf32PlaceRegisters = 10;        // page addresses of rows, or where rows end
+static constexpr int tf32PlaceRegisters = 10;        // page addresses of rows, or the row where a sequence ends
 static constexpr int tf32DropoutRegistersOfSecondRows = 6;
 static constexpr int relativeRegisters = 1;        // a relative-position value from shared memory, and its address
 static constexpr int furtherRelativeRegisters = 6; // registers of each further relative-position value

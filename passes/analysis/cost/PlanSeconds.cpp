@@ -65,8 +65,8 @@ struct WarpgroupCalibration {
   double maskShare;        ///< factor on the arithmetic of a mask, which overlaps with nothing
   double nextTileCycles;   ///< cycles between row tiles of a persistent block, whose next copies have begun
   double blockCycles;      ///< cycles of a block's prologue and epilogue
-  double ownTiles;         ///< fraction of the time of tiles masked for a warpgroup's own rows that skipping saves
-  double lastRows;         ///< idle time of an SM at the end of the kernel, as a fraction of a row tile's time
+  double ownTiles; ///< fraction of a tile's time that a warpgroup saves if it skips a tile masked for all of its rows
+  double lastRows; ///< idle time of an SM at the end of the kernel, as a fraction of a row tile's time
 };
 
 } // namespace

@@ -90,8 +90,8 @@ private:
   /// these keys count as near.
   std::array<int64_t, 3> cuts() const { return {0, prefix, Sk}; }
 
-  /// The ascending rows of tiles at which an end comes near a cut or leaves it. The last row, which Sq may cut, forms a
-  /// range of its own.
+  /// The rows of tiles, in ascending order, at which an end comes near one of cuts() or moves away from it. The last
+  /// row, whose queries may end at Sq, forms a range of its own.
   std::vector<int64_t> rowsOfChange() const {
     const int64_t rows = ceilDiv(Sq, tileQ);
     std::vector<int64_t> bounds = {0, std::max<int64_t>(rows - 1, 0), rows};

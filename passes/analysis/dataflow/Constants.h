@@ -8,7 +8,7 @@
 
 namespace attune {
 
-/// The number, if `value` is an f32 constant.
+/// The value of an f32 constant; nullopt if `value` is anything else.
 inline std::optional<float> constantFloat(mlir::Value value) {
   mlir::FloatAttr attribute;
   if (!value.getType().isF32() || !mlir::matchPattern(value, mlir::m_Constant(&attribute)))

@@ -78,8 +78,9 @@ void BlockIntegers::setRange(Linear &x) const {
     lo += least;
     hi += most;
   }
-  // Known differences x - y <= most tighten the range. For each end of the range a term is used in one difference only,
-  // because a difference replaces the term's own contribution to that end.
+  // A known difference x - y <= most bounds two terms of the sum together, tighter than the terms' own ranges do. For
+  // each end of the range a term is used in one difference only, because a difference replaces the term's own
+  // contribution to that end.
   unsigned usedLo = 0, usedHi = 0;
   for (const Difference &known : differences) {
     auto find = [&](Value base) { return llvm::find_if(x.terms, [&](auto &term) { return term.first == base; }); };

@@ -101,8 +101,8 @@ struct BlockValues {
   /// The first head of the group, if the domain is repeated for each head of a group (`times`); h is then null, and
   /// conditions that depend on the head are tested for each head.
   mlir::Value firstHead = {};
-  /// Whether the fixed tile may begin past the end of its axis. Its table entries are then read with a bounds check,
-  /// and no result depends on them.
+  /// Whether the fixed tile may begin past the end of its axis. The table entries of such a tile are read with a bounds
+  /// check, and no result depends on these entries.
   bool mayFollow = false;
 
   MaskAxis fixed() const { return k0 ? MaskAxis::Keys : MaskAxis::Queries; }
@@ -179,7 +179,7 @@ struct LoopShape {
   bool byBatch = false;  ///< whether the visited tiles, or the cuts of the mask, depend on b
   bool byHead = false;   ///< whether the visited tiles, or the cuts of the mask, depend on h
 };
-/// Computes the properties by building the domain and the cuts of the mask in a scratch block.
+/// Computes the properties by building the domain and the cuts of the mask in a scratch IR block.
 LoopShape loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
 
 /// The range [begin, end) of tiles of the looped axis (i32) outside of which nothing is visible to the fixed tile. The

@@ -179,7 +179,8 @@ private:
   llvm::DenseMap<Value, unsigned> dependence; // cache of argumentsOf()
   llvm::DenseSet<Value> asked;                // values whose bounds tabledEnds() or partEnds() read from memory
   llvm::DenseMap<Value, std::pair<Value, std::string>> canonicals;
-  // By axis, the values for which readsMemory() was false, with the size that `asked` had at that time.
+  // Cache of readsMemory(): for each axis the values for which the result was false. A result is valid while `asked`
+  // has the size that is stored with it.
   std::array<llvm::DenseMap<Value, size_t>, 2> withoutMemory;
   llvm::DenseMap<Value, Form> forms;
 };

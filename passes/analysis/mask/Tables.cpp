@@ -19,8 +19,9 @@ void RegionForms::findCanonical() {
     auto known = canonicals.find(value);
     return known == canonicals.end() ? value : known->second.first;
   };
-  std::map<size_t, SmallVector<Operation *, 1>> firsts;     // by the hash of their expression
-  std::map<std::pair<StringRef, unsigned>, unsigned> count; // by name and by dependence on q and k
+  // The first op of each expression, by the hash of the expression.
+  std::map<size_t, SmallVector<Operation *, 1>> firsts;
+  std::map<std::pair<StringRef, unsigned>, unsigned> count; // number of tables, by name and by dependence on q and k
   for (Operation &each : op.getMask().front()) {
     if (each.getNumResults() != 1)
       continue;

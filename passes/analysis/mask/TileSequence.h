@@ -126,7 +126,7 @@ struct TileSequence {
   mlir::Value iteration(mlir::OpBuilder &builder, mlir::Value place) {
     if (!domain.getTimes())
       return {};
-    return tile::named(mlir::arith::DivUIOp::create(builder, domain.getLoc(), place, apart()), "round");
+    return tile::named(mlir::arith::DivUIOp::create(builder, domain.getLoc(), place, apart()), "iteration");
   }
 
   mlir::Value origin(mlir::OpBuilder &builder, mlir::Value place) {

@@ -159,7 +159,7 @@ private:
 
   // The template parameter Set is Bounds, or Verdict for the looped tile.
 
-  /// The set (see above) of the elements for which the i1 `value`, negated if `negate`, is true.
+  /// The set (Bounds or Verdict) of the elements for which the i1 `value`, negated if `negate`, is true.
   template <typename Set> Set visit(Value value, bool negate);
   template <typename Set> Set computeSet(Value value, bool negate);
   /// The set for x != y of two i1 values, or for x == y if `negate`.

@@ -28,8 +28,8 @@ enum class Action : uint8_t {
   MaskEnd,
   Below,   ///< inputs: number, bound; the condition is number < bound
   Advance, ///< inputs: tile index before and after this iteration, bound; an error if a loop does not advance
-  /// End of an iteration; jumps to target if another one follows. Inputs: counter, bound, step; outputs: counter;
-  /// number: whether all iterations run, or only the first and the last.
+  /// End of an iteration; jumps to target if another iteration follows. Inputs: counter, bound, step; outputs: counter.
+  /// Step::number: 1 if all iterations run, 0 if only the first and the last.
   Turn,
   Move, ///< inputs: values; outputs: as many slots, which are assigned in parallel
   RoleBegin,

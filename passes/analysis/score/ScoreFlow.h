@@ -1,6 +1,6 @@
 //===- ScoreFlow.h - Propagates a scaling or shift of scores through a softmax -===//
 //
-// A pass may scale all scores of a row by a positive factor, or shift them, if it compensates for the change later. A
+// A pass may scale all scores of a row by a positive factor or shift them ("the change"), if the pass compensates later. A
 // scaling or shift keeps the order of the scores, so it passes through these ops of a softmax:
 //
 //     mask: select(visible, x, -inf)      the result changes as x does

@@ -10,7 +10,7 @@
 
 namespace attune::expansion {
 
-/// Whether the tile's rows are keys.
+/// Whether the rows of a register tile are keys.
 static bool isByKeys(TileType type) { return type.axis(0) == "k"; }
 
 template <typename BlocksOp>

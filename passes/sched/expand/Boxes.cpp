@@ -1,9 +1,9 @@
 //===- Boxes.cpp - Tiles copied by TMA: to shared memory, and to dense tensors ---===//
 //
 // TMA copies a tile in boxes of rows x one panel. A tile takes one box for each panel if its rows are contiguous in
-// memory and end where the tensor ends, because TMA fills rows outside of the tensor with zeros. Pages break the rows
-// of a tile into several boxes. A limit before the tensor's end is not known to TMA: rows past the limit are loaded
-// from a row outside of the tensor, and so become zeros.
+// memory and end where the tensor ends, because TMA fills rows outside of the tensor with zeros. If the rows of a tile
+// are in several pages, the tile takes several boxes for each panel. A limit before the tensor's end is not known to
+// TMA: rows past the limit are loaded from a row outside of the tensor, and so become zeros.
 //
 //===----------------------------------------------------------------------===//
 

@@ -47,7 +47,7 @@ Value KernelExpander::columnAt(Value input, Range pairs, Value column) {
   return found;
 }
 
-/// The ops of the block that `op` depends on, and `op` itself. The search stops after more than `most` ops.
+/// The ops of the IR block that `op` depends on, and `op` itself. The search stops after more than `most` ops.
 static llvm::DenseSet<Operation *> neededBy(Operation *op, size_t most) {
   SmallVector<Operation *> pending = {op};
   llvm::DenseSet<Operation *> met;

@@ -34,7 +34,9 @@ LogicalResult KernelExpander::run() {
   } else if (failed(expandWork(kernel.getBody().front(), waits))) {
     return failure();
   }
-  // The sum of all buffers, an upper bound; sched-assign-shared-memory assigns the final offsets and size.
+  namePhases(target);
+  // The size is set to the sum of all buffers, an upper bound; sched-assign-shared-memory assigns the final offsets and
+  // size.
   int64_t bytes = 0;
   target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
   target.setSharedBytes(bytes);
@@ -108,7 +110,7 @@ LogicalResult KernelExpander::expandOp(sched::ForWorkOp op) {
     if (&inner != op.getNext().getOperation() && failed(expand(&inner)))
       return failure();
   if (op.getNext()) {
-    SmallVector<Value> next; // the next values of everything carried, and whether another tile of work follows
+    SmallVector<Value> next; // the next values of all that the loop carries, and whether another tile of work follows
     for (Value value : op.getNext().getValues())
       next.push_back(mapping.lookup(value));
     sched::NextOp::create(builder, loc, next);

@@ -102,7 +102,7 @@ void KernelExpander::forEachInside(Value buffer, Value view, ValueRange indices,
     });
     return;
   }
-  // All columns of a row are in one branch, so that their accesses are in flight together.
+  // All columns of a row are in one branch, so that their loads and stores are in flight together.
   forEachRow(buffer, view, indices, limit, condition, [&](Value i, Value r, HeadRow row) {
     repeat(laneShape(buffer)[1], "j",
            [&](Value j) { repeat(2, "e", [&](Value c) { atPlace(row, {}, i, r, j, c, {i, j, add(mul(r, 2), c)}); }); });
@@ -182,7 +182,7 @@ void KernelExpander::forEachChunk(int64_t rows, int64_t columns, int64_t element
   repeat(llvm::divideCeil(total, threads), "copy", [&](Value pass) {
     Value row, chunk, inside;
     if (threads % chunks == 0) {
-      row = add(div(thread, chunks), mul(pass, threads / chunks));
+      row = tile::named(add(div(thread, chunks), mul(pass, threads / chunks)), "row");
       chunk = chunks == 1 ? i32(0) : rem(thread, chunks);
       if (rows % (threads / chunks))
         inside = below(row, i32(rows));

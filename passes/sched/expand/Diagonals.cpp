@@ -6,8 +6,8 @@
 //     8 (r - j) + (g - 2 c - e)       with the step n = r - j + C / 8:  8 n - C + (g - 2 c - e)
 //
 // A lane first adds up its elements of each step n, separately for e = 0 and e = 1. Then sums of different lanes that
-// belong to the same diagonal are added. Where the row of the other lane would be past 7, the sum of the next step is
-// taken:
+// belong to the same diagonal are added. Where the row of the other lane would be past 7, that lane's sum of the next
+// step is added instead:
 //
 //     e = 1       row g at e = 0 and row g + 1 at e = 1 have the same diagonal: exchange with the next lane row
 //     c           row g at column c and row g + 2 c' at column c + c' have the same diagonal
@@ -82,8 +82,8 @@ void KernelExpander::scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents) 
   auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) {
     return arith::CmpIOp::create(builder, loc, predicate, a, b).getResult();
   };
-  // `place` is the greatest index over all lanes, negative if no sum has an index; `differs` says whether a sum has
-  // another index.
+  // `place` is the greatest index over all lanes, negative if no sum has an index. `differs` is whether any sum has an
+  // index other than the greatest.
   Value differs, inside = isWriter(buffer);
   SmallVector<Value> place, isPlaced(static_cast<size_t>(count));
   for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {

@@ -15,6 +15,8 @@ void Emitter::repeat(Range range, StringRef name, function_ref<void(Value)> body
   loop->setAttr(sched::unrollAttr,
                 times ? Attribute(builder.getI64IntegerAttr(*times)) : Attribute(builder.getUnitAttr()));
   loop->setAttr(tile::nameAttr, builder.getStringAttr(name));
+  if (!function.empty())
+    loop->setAttr(sched::functionAttr, builder.getStringAttr(function));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   body(loop.getInductionVar());

@@ -36,7 +36,7 @@ public:
   Value mul(Value a, int64_t b);
   Value div(Value a, int64_t b) { return b == 1 ? a : Value(arith::DivUIOp::create(builder, loc, a, i32(b))); }
   Value rem(Value a, int64_t b) { return arith::RemUIOp::create(builder, loc, a, i32(b)); }
-  /// The conjunction of `known` and `other`; `other` alone if `known` is null.
+  /// `known` and `other`; `other` alone if `known` is null.
   Value both(Value known, Value other) {
     return known ? arith::AndIOp::create(builder, loc, known, other).getResult() : other;
   }
@@ -63,6 +63,7 @@ public:
                         int64_t warpCount);
 
 protected:
+  StringRef function; ///< if not empty, loops that are written get this name as device functions (`sched.function`)
   OpBuilder builder;
   Location loc; ///< location of the op that is expanded
 };

@@ -1,14 +1,14 @@
 //===- FunctionNames.cpp - The loops that become device functions ------------===//
 //
-// The loops that a tile op becomes get the name of what they compute (`sched.function`), and the CUDA printer prints them
-// as a device function of that name:
+// The loops that a tile op becomes get the name of what they compute (`sched.function`), and the CUDA printer prints
+// the loops as a device function of that name:
 //
 //     %m1 = tile.reduce max %s over "k" init %m        row_max(m_next, s, m);
 //     %acc1 = tile.map(%acc, %alpha) { acc * alpha }   scale_rows(acc, alpha);
 //     %p1 = tile.convert %p : f32 -> bf16              pack(p, s);
 //
-// The name follows from the op and from the form of a map's region, not from what the tiles are called; a map of no such
-// form is compute_NAME of its result.
+// The name is determined by the op and by the form of a map's region, not by the names of the tiles. A map of no known
+// form is called compute_NAME after its result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,9 +16,9 @@
 
 namespace attune::expansion {
 
-/// The map's first input in elements for which a condition holds, a constant in the others.
+/// Whether the map yields its first input where a condition holds, and a constant elsewhere.
 static bool masks(tile::MapOp op) {
-  if (op.getInputs().empty())
+  if (op.getInputs().empty() || op.getResult().getType().rank() != 2)
     return false;
   auto choice = op.getYield().getValues().front().getDefiningOp<arith::SelectOp>();
   Value own = op.getElement(0);
@@ -27,7 +27,7 @@ static bool masks(tile::MapOp op) {
                     (choice.getFalseValue() == own && isConstant(choice.getTrueValue())));
 }
 
-/// The map's first input times a vector along its rows.
+/// Whether the map yields its first input times a vector along its rows.
 static bool scalesRows(tile::MapOp op) {
   if (op.getInputs().size() != 2 || cast<TileType>(op.getInputs()[0].getType()).rank() != 2 ||
       cast<TileType>(op.getInputs()[1].getType()).rank() != 1)
@@ -36,7 +36,7 @@ static bool scalesRows(tile::MapOp op) {
   return product && product.getLhs() == op.getElement(0) && product.getRhs() == op.getElement(1);
 }
 
-/// compute_NAME of a tile, or `otherwise` where it has no name.
+/// The function name compute_NAME for a tile, or `otherwise` if the tile has no name.
 static std::string computes(Value tile, StringRef otherwise) {
   StringRef name = tile::nameOf(tile);
   return name.empty() ? otherwise.str() : ("compute_" + name).str();
@@ -76,13 +76,38 @@ static std::string functionNameOf(Operation *op) {
       .Default([](Operation *) { return ""; });
 }
 
+/// Whether the loop writes one value from outside of the loop to elements of registers, and does nothing else.
+static bool fillsOnly(scf::ForOp loop) {
+  Value filled;
+  bool fills = true;
+  loop->walk([&](Operation *op) {
+    auto set = dyn_cast<sched::SetOp>(op);
+    if (!set) {
+      fills &= isa<scf::ForOp, scf::YieldOp, arith::ConstantOp, arith::AddIOp, arith::MulIOp>(op);
+      return;
+    }
+    fills &= !loop->isProperAncestor(set.getValue().getParentRegion()->getParentOp()) &&
+             (!filled || filled == set.getValue());
+    filled = set.getValue();
+  });
+  return fills && filled;
+}
+
 void KernelExpander::nameFunctions(Operation *op, Block *block, Operation *before) {
   const std::string name = functionNameOf(op);
   if (name.empty() || block != builder.getInsertionBlock())
     return;
-  auto mark = [&](scf::ForOp loop) { loop->setAttr(sched::functionAttr, builder.getStringAttr(name)); };
+  auto mark = [&](Operation *op) {
+    auto outermost = dyn_cast<scf::ForOp>(op);
+    if (!outermost)
+      return WalkResult::advance();
+    Attribute attribute = builder.getStringAttr(fillsOnly(outermost) ? "fill" : name);
+    if (!outermost->hasAttr(sched::functionAttr))
+      outermost->walk([&](scf::ForOp loop) { loop->setAttr(sched::functionAttr, attribute); });
+    return WalkResult::skip();
+  };
   for (auto at = before ? std::next(Block::iterator(before)) : block->begin(); at != builder.getInsertionPoint(); ++at)
-    at->walk(mark);
+    at->walk<WalkOrder::PreOrder>(mark);
 }
 
 } // namespace attune::expansion

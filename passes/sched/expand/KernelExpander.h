@@ -44,22 +44,23 @@ struct ColumnPair {
 struct ElementPairs {
   tile::ElementOp element;
   Value buffer;
-  Value own; ///< the view from the lane's first pair on, if only the last two indices change between its pairs
+  /// The view from the lane's first pair on, if only the last two indices differ between the lane's pairs; else null.
+  Value own;
 };
 
-/// A window of 16-bit elements, loaded as `a` fragments of 16 columns of the result: the pairs of an `a` fragment are
-/// the pairs of the `c` fragment at the same place.
+/// A window (a rectangle of a captured tensor in shared memory) of 16-bit elements, loaded as `a` fragments of 16
+/// columns of the result. The pairs of an `a` fragment are the pairs of the `c` fragment at the same row and column.
 struct Window {
   Value input, buffer;
 };
 
-/// slope * (origin + column), where `slope` is the same for all elements.
+/// A term slope * (origin + column) of a map's element, where `slope` is the same for all elements of the map.
 struct Line {
   Value slope, origin;
 };
 
-/// The second operand of an interleaved map, in registers: a value for each row, or one value for all rows at the first
-/// row's place.
+/// The operand by which the elements of an interleaved map are ordered (InterleaveFunctions.cpp), in registers: a value
+/// for each row, or one value for all rows in the entry of the first row.
 struct Interleaving {
   InterleavedOperand operand;
   Value values;
@@ -75,7 +76,7 @@ struct ProbabilityChain {
   tile::ConvertOp convert;
 };
 
-/// Values that dropout of all blocks of a tile uses.
+/// Values of dropout that all blocks of a tile use.
 struct DropoutState {
   Value key0, key1, offsetLow, head, highThreshold, rowBlock, columnBlock;
   bool byKeys;  ///< whether the tile's rows are keys
@@ -101,17 +102,20 @@ private:
   LogicalResult expandOp(sched::ForWorkOp op);
   LogicalResult expand(Operation *op);
   LogicalResult expandByKind(Operation *op);
-  /// A tile that the branch yields is moved to the buffer of the tile that the else side yields. The else side has no
-  /// other op.
+  /// Moves each tile that the then side yields to the buffer of the tile that the else side yields. The else side has
+  /// no other op.
   LogicalResult expandOp(scf::IfOp op);
   LogicalResult expandOp(sched::ForTilesOp op);
 
   // Phases.cpp
-  /// Adds a comment on what `op` computes to the first statement that `op` became, after `before` in `block`.
+  /// Adds a comment to the generated source on what `op` computes: before the first statement of the ops that replace
+  /// `op`, which are in `block` after `before`.
   void commentPhase(Operation *op, Block *block, Operation *before);
+  /// Comments on where the loops with products begin and end: prologue, steady state, epilogue.
+  static void namePhases(sched::KernelOp written);
 
   // FunctionNames.cpp
-  /// Names the loops that `op` became, after `before` in `block`, as device functions.
+  /// Marks the loops that replace `op`, in `block` after `before`, as device functions of a name.
   void nameFunctions(Operation *op, Block *block, Operation *before);
 
   // MapElements.cpp
@@ -122,32 +126,32 @@ private:
   IRMapping mappingFor(Region &region);
   /// Computes the elements of `op`. With `inPairs`, marked loads are done in pairs, else one by one.
   void writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved, bool inPairs);
-  /// Maps the coordinates of `op` to their values at place (i, r, j, c).
+  /// Maps the coordinate arguments of the region of `op` to their values at fragment index (i, r, j, c).
   void mapCoordinates(tile::MapOp op, IRMapping &inner, Value i, Value r, Value j, Value c);
-  /// The element of `op` at place (i, r, j, c).
+  /// The element of `op` at fragment index (i, r, j, c).
   Value mapElement(tile::MapOp op, Value i, Value r, Value j, Value c);
-  /// The element of an input of a map at place (i, r, j, c).
+  /// The element of an input of a map at fragment index (i, r, j, c).
   Value inputElement(tile::MapOp op, Value input, Value i, Value r, Value j, Value c);
   /// Whether `axis` runs along the rows of the register tile, not along its columns.
   static bool isRowAxis(Value tile, StringRef axis);
-  /// The coordinate along `axis` of place (i, r, j, c) of the register tile.
+  /// The coordinate along `axis` of element (i, r, j, c) of the register tile.
   Value coordinateInTile(Value tile, StringRef axis, Value i, Value r, Value j, Value c);
-  /// The element of a shared tile that belongs to place (i, r, j, c) of the register tile `of`. The shared tile may
+  /// The element of a shared tile that belongs to element (i, r, j, c) of the register tile `of`. The shared tile may
   /// have either order of axes.
   Value sharedElement(Value input, Value of, Value i, Value r, Value j, Value c);
   /// Expands the region of a map over one axis for the thread's i-th element.
   void mapLane(tile::MapOp op, Value i, IRMapping &inner);
   /// The part of a column's coordinate that differs from lane to lane.
   Value laneColumns(tile::MapOp op);
-  /// (origin + the lane's part) + the place's part. The first sum is the same for all places; the place's part is a
-  /// constant once loops are unrolled.
+  /// A column's coordinate as a float: (origin + the lane's part) + the part of the fragment index. The first sum is
+  /// the same for all columns of the lane; the second part is a constant once loops are unrolled.
   Value floatCoordinate(Value origin, Value lanePart, Value placePart);
   Value floatStart(Value origin, Value lanePart);
   std::optional<Line> lineThroughColumns(tile::MapOp op, Operation &nested);
   /// The line at column (j, c), as one FMA whose addend is the same for all columns of the lane.
   Value lineElement(tile::MapOp op, Line line, IRMapping &inner, Value j, Value c);
-  /// If `nested` divides the column's coordinate by a multiple of 8 and tiles begin at multiples of the divisor, the
-  /// tile's origin; else null. All lanes then have the same quotient, as a block of columns has 8.
+  /// Returns the tile's origin if `nested` divides the column's coordinate by a multiple of 8 and tiles begin at
+  /// multiples of the divisor; else null. All lanes then have the same quotient within a block of 8 columns.
   Value originOfDivided(tile::MapOp op, Operation &nested);
   Value columnQuotient(arith::DivSIOp division, Value origin, Value j);
   /// Whether an element depends on its column's coordinate other than through cuts (isCut), or on a vector along the
@@ -160,9 +164,9 @@ private:
   Value liesInPairs(tile::MapOp op);
   Value liesInPairs(tile::ScatterOp op, ArrayRef<Value> extents);
   Value viewInPairs(Value view, bool eights = false);
-  /// The conjunction of `known` and of: the tile is within the view and before the ends of its indices.
+  /// `known` and the condition that the tile is within the view and before the ends of its indices.
   Value liesWithin(Value known, tile::ScatterOp op, ArrayRef<Value> extents);
-  /// The conjunction of `known` (if not null) and of: a tile of `type` is between 0 and `end` along an axis.
+  /// `known` (if not null) and the condition that a tile of `type` is between 0 and `end` along an axis.
   Value endsWithin(Value known, const TileCoordinate &along, TileType type, Value end);
   Value extentOf(Value view, int64_t dim);
   /// Clones an op of a map without its marks for pairs, so that its elements are accessed one by one.
@@ -170,15 +174,15 @@ private:
   /// Creates registers for a pair of columns of each marked element of `op`.
   SmallVector<ElementPairs> openPairs(tile::MapOp op);
   void loadPairs(tile::MapOp op, const ElementPairs &of, Value j);
-  /// The indices of `element` at place (i, r, j, c) of `op`, for access in pairs. An index is clamped unless the test
-  /// for pairs guarantees that it is in range.
+  /// The indices of `element` at fragment index (i, r, j, c) of `op`, for access in pairs. An index is clamped unless
+  /// the test for pairs (liesInPairs) guarantees that it is in range.
   SmallVector<Value> indicesOf(tile::MapOp op, tile::ElementOp element, Value i, Value r, Value j, Value c);
   /// `index` clamped to the extent of dimension `dim`.
   Value clamped(Value index, Value view, int64_t dim);
   void scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents);
   void scatterEights(tile::ScatterOp op);
-  /// For pairs of rows, the view from the lane's first pair on, indexed by column and row; null if other indices change
-  /// too.
+  /// For pairs of rows, a view that starts at the lane's first pair, indexed by column and row; null if other indices
+  /// differ between the lane's pairs.
   Value ownPairs(tile::MapOp op, tile::ElementOp element);
   Value ownPairs(tile::ScatterOp op);
   Value fromFirst(Value view, ValueRange first);
@@ -187,7 +191,8 @@ private:
   Value firstOfPair(Value row, Value column) {
     return arith::SubIOp::create(builder, loc, row, column, arith::IntegerOverflowFlags::nsw);
   }
-  /// The index at place (i, r, j, c), for a tile that is before the end of `places`, so that no end is tested.
+  /// The index that `places` gives for fragment element (i, r, j, c). The whole tile is before the end of `places`, so
+  /// that no end is tested.
   Value placeWithin(const CountedPlaces &places, Value i, Value r, Value j, Value c);
   /// Whether the lane's rows are the second rows of their pairs.
   Value isSecondRow();
@@ -200,14 +205,14 @@ private:
   ///     l + 4      (k + 1, q), (k + 1, q + 1) (k, q + 1), (k + 1, q + 1)
   std::array<Value, 2> exchangePairs(Value first, Value second, Value isSecond);
 
-  /// Whether the view is aligned for eights and contains the whole tile.
+  /// Whether the view is aligned for accesses of eight elements and contains the whole tile.
   Value liesInEights(tile::ScatterOp op, ArrayRef<Value> extents);
 
   // MapInputs.cpp
   /// The layout of relative-position values in a kernel with ping-pong: each value is stored next to the value of the
-  /// previous distance, which belongs to the next column. A lane then reads the two columns of a row by one load. This
-  /// load is before the ping-pong region, where other warpgroups wait for it. In other kernels shared memory is worth
-  /// more than the load.
+  /// previous distance, which belongs to the next column. A lane then reads the two columns of a row by one load. These
+  /// loads come before the ping-pong region, which other warpgroups wait to enter. In other kernels the shared memory
+  /// for the second copy is worth more than the saved loads.
   TileType inPairs(TileType type);
   static bool isInPairs(Value shared) { return cast<TileType>(shared.getType()).hasAxis("pair"); }
   /// Creates registers for the relative-position inputs of `op`, and loads the diagonals that come before the first
@@ -227,8 +232,8 @@ private:
   bool isWindow(tile::MapOp op, Value input);
 
   // ConditionWords.cpp
-  /// Whether the element of a region argument can be read at a place that is known only at run time. This is not
-  /// possible for tiles in registers, other than vectors of rows and columns.
+  /// Whether the element of a region argument can be read at a fragment index that is known only at run time. Tiles in
+  /// registers cannot, other than vectors of rows and columns.
   bool hasRunTimePlace(tile::MapOp op, BlockArgument argument);
   /// The element of a vector in registers for a column known only at run time, by a select for each column.
   Value columnAt(Value input, Range pairs, Value column);
@@ -237,8 +242,8 @@ private:
   SmallVector<Operation *> largeConditions(tile::MapOp op);
   /// Computes the large conditions of `op` for all elements.
   void openWords(tile::MapOp op);
-  /// The index of the word that has the bit of place (i, r, j, c), for a tile of the shape of `buffer`; bitInWord is
-  /// the bit's number.
+  /// The index of the word that has the bit of element (i, r, j, c), for a tile of the shape of `buffer`. bitInWord()
+  /// is the bit's number in that word.
   SmallVector<Value> wordAt(Value buffer, Value i, Value r, Value j);
   Value bitInWord(Value buffer, Value j, Value c);
   void setBit(Value bit, Value words, Value buffer, Value i, Value r, Value j, Value c);
@@ -253,8 +258,8 @@ private:
   /// that the column's side is a constant, or the comparison is a bit of the row's word.
   Value columnComparison(tile::MapOp op, arith::CmpIOp compare, const IRMapping &inner, Value j, Value c);
   Value lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns);
-  /// Whether `user` is a cut: a comparison that splits each row of `op` at one column. Tiles of which a word cannot
-  /// hold a bit for each column of a lane have no cuts.
+  /// Whether `user` is a cut: a comparison that splits each row of `op` at one column. A tile with more columns than
+  /// the bits of a word can hold for a lane has no cuts.
   bool isCut(tile::MapOp op, Operation *user);
   /// Whether all users of the comparison are conditions that have words of their own.
   bool isInWords(arith::CmpIOp compare);
@@ -263,7 +268,8 @@ private:
   bool followsFromRow(tile::MapOp op, Value value);
   /// The values of row (i, r) for the region arguments of `op` that are the same along a row.
   IRMapping rowOf(tile::MapOp op, Value i, Value r);
-  /// Computes the words of the cuts of `op` for row (i, r), and of conditions that combine several cuts.
+  /// Computes a word for each cut of `op` in row (i, r), with one bit for each column of the lane, and words of the
+  /// conditions that combine several cuts.
   void openCuts(tile::MapOp op, Value i, Value r);
   SmallVector<Value> interleavedAt(Value i, Value r);
   void forEachInterleaved(function_ref<void(Value i, Value r)> body);
@@ -319,7 +325,7 @@ private:
   template <typename BlocksOp>
   void forEachBlock(BlocksOp op, TileType type, function_ref<void()> some,
                     function_ref<void(Value i, Value jj, Value block)> body);
-  /// The index of the byte of a block that holds the bits of a lane, if rows are queries.
+  /// The index of the byte of a block that holds the bits of this lane, if rows are queries.
   Value byteOfLane();
   /// The position in memory (tile.store_blocks) of a block's element in half n of the columns, half r of the rows,
   /// column e of a pair.
@@ -343,27 +349,27 @@ private:
   /// The row and column in shared memory that a lane passes to ldmatrix or stmatrix for four transposed 8 x 8 matrices.
   /// The matrices are the quarters of a fragment whose first row is column `row0` in shared memory.
   std::pair<Value, Value> transposedPlace(Value row0);
-  /// The float of a shared left operand at place (i, kk, e) of the `a` fragment.
+  /// The float of a shared left operand at fragment index (i, kk, e) of the `a` fragment.
   Value leftFloat(Value tile, Value fragment, Value i, Value kk, Value e);
   void loadLeftFloats(Value tile, Value fragment);
-  /// An index along one axis of a shared tile: a lane's own base plus a step that is the same for all lanes, a multiple
-  /// of 8 rows or of 8 columns of four bytes. `isAligned`: step and base have no bit in common.
+  /// An index along one axis of a shared tile: a base, which differs from lane to lane, plus a step that is the same
+  /// for all lanes, a multiple of 8 rows or of 8 columns of four bytes. `isAligned`: step and base have no bit in
+  /// common.
   struct SteppedIndex {
     Value base, step;
     bool isAligned = true;
   };
-  /// Loads a float at such indices. With steps, the lane's swizzled address is one register, and all of its loads are
-  /// at constant distances from that address. Without steps each load has its own address, which ptxas computes before
-  /// the loop and spills.
+  /// Loads the float at a row and a column of a shared tile. With steps, the lane's swizzled address is one register,
+  /// and all loads of the lane are at constant distances from that address. Without steps each load has its own
+  /// address, which ptxas computes before the loop and spills.
   Value loadFloat(Value shared, Value stage, const SteppedIndex &row, const SteppedIndex &column);
   /// Each warpgroup runs m64nNk16: one instruction for each 16 of the contracted axis, for all columns at once.
   void multiplyAsync(tile::MmaOp op, Value acc, bool transpose);
   /// Each warp runs m16n8k16: for each 16 of the contracted axis it loads the left fragments, then 16 columns of the
   /// right operand at a time.
   void multiply16(tile::MmaOp op, Value acc, bool transpose);
-  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big. The instruction
-  /// truncates when it accumulates, so that each eight products are summed separately, and added to the accumulator
-  /// with rounding.
+  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big. The instruction truncates when it
+  /// accumulates, so that each eight products are summed separately, and added to the accumulator with rounding.
   void multiplyTf32(tile::MmaOp op, Value acc, bool transpose);
 
   // Exchanges.cpp
@@ -382,7 +388,7 @@ private:
   void writeToShared(Value buffer, Value shared, Value stage);
   /// Whether the lane is the first holder of its elements of a register tile; null if every lane is.
   Value isWriter(Value buffer);
-  /// Calls `body` in a branch that only the writers of `buffer` run.
+  /// Calls `body` in a branch that only the first holders of the elements of `buffer` run (isWriter).
   void byWriters(Value buffer, function_ref<void()> body);
   /// Synchronises all threads that exchange tiles: those of the role, or of the block.
   void synchronizeAll();
@@ -399,28 +405,30 @@ private:
   /// Loads a tile or a vector from global memory to registers, in pairs or element by element.
   LogicalResult expandOp(tile::LoadOp op);
   /// Calls `body(head, place, at)` for each element of `buffer` that is within the view and below `limit`; `condition`
-  /// may restrict that test. `head` is the view without its leading dimensions, `place` the indices in `head`, `at` the
-  /// indices in `buffer`.
+  /// may add a condition to that test. `head` is the view without its leading dimensions, `place` the indices in
+  /// `head`, `at` the indices in `buffer`.
   void forEachInside(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                      function_ref<void(Value head, ValueRange place, SmallVector<Value> at)> body);
   /// A view without its leading dimensions, and the index of a row in that view.
   struct HeadRow {
     Value head, row;
   };
-  /// Creates the view without its leading dimensions at the current position, if all rows are in one head.
+  /// Creates the view without its leading dimensions at the builder's position, if all rows of the tile are in one
+  /// head.
   void makeHead(Value view, ValueRange indices);
   /// The position of row `row` of the view at these leading indices. Rows of a group (tile.group_rows) are each in a
   /// head of their own.
   HeadRow headRow(Value view, ValueRange indices, Value row);
-  /// Calls `body(i, r, row)` in one branch for each row of a lane's `c` fragment that is below `limit`; rows are
-  /// counted from the last index.
+  /// Calls `body(i, r, row)` in one branch for each row of a lane's `c` fragment that is below `limit`. The first row
+  /// of the tile has the number `indices.back()` in the view.
   void forEachRow(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                   function_ref<void(Value i, Value r, HeadRow row)> body);
   /// Whether pairs of a lane's elements of `buffer` are adjacent in memory and aligned to the size of a pair.
   bool hasPairs(Value buffer, Value view);
   /// The indices in a fragment of the two floats of a pair.
   using PairAt = std::array<SmallVector<Value>, 2>;
-  /// As `forEachInside`, but for two columns at a time; `place` is that of the first column. Requires `hasPairs`.
+  /// As `forEachInside`, but for two columns at a time; `place` has the indices of the first column. Requires
+  /// `hasPairs`.
   void forEachPair(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                    function_ref<void(Value head, ValueRange place, const PairAt &at)> body);
   LogicalResult expandOp(sched::CopyTileOp op);
@@ -488,7 +496,7 @@ private:
   /// Issues a box for each panel, from column `column0` of the tensor on (null: from the first), to the rows of shared
   /// memory from `sharedRow` on.
   void loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow);
-  /// The writer arrives on the full barrier with the number of bytes to expect.
+  /// The thread that copies arrives on the full barrier of the stage with the number of bytes to expect.
   void expectTile(const BoxTarget &to);
 
   // Stores.cpp
@@ -543,13 +551,14 @@ private:
   LogicalResult expandOp(tile::AccumulateOp op);
   /// Scatters a tile, each element by its first holder; in pairs or eights, or by TMA, where the op is marked for that.
   LogicalResult expandOp(tile::ScatterOp op);
-  /// An index of the scatter at place (i, r, j, c) of the tile; a scalar index is the same for all places.
+  /// An index of the scatter at fragment index (i, r, j, c) of the tile; a scalar index is the same for all places.
   Value indexElement(Value index, Value i, Value r, Value j, Value c);
   /// Scatters element by element; `extents` are the extents of the view.
   void scatterElements(tile::ScatterOp op, ArrayRef<Value> extents);
-  /// Adds the warp's total in one addition if all sums of the warp go to the same place or to none.
+  /// Adds the sum of the warp's elements in one addition if all elements of the warp go to the same place of the view,
+  /// or to none; else adds element by element.
   void scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents);
-  /// The conjunction of `known` (if not null) and of: 0 <= index < extent.
+  /// `known` (if not null) and the condition 0 <= index < extent.
   Value within(Value known, Value index, Value extent);
   /// Adds a shared tile to memory: by TMA, where one lane of each warp issues the rows, or element by element.
   void addShared(tile::AccumulateOp op);
@@ -572,12 +581,12 @@ private:
   Block *workBlock = nullptr;
   SmallVector<Value> place;           ///< origin of the tile of work along each grid axis; kernels without roles only
   int64_t roleWarps = 0;              ///< warps of the current role; 0 in a kernel without roles
-  bool storesBoxes = false;           ///< the current role has started boxes that it has not waited for
+  bool storesBoxes = false;           ///< the current role has TMA stores of boxes that it has not waited for
   Value leftBuffer;                   ///< shared memory of a left operand, once a warpgroup's product has read it
   llvm::DenseSet<Value> rightBuffers; ///< shared memory of the products' right operands
   IRMapping mapping;                  ///< scalar or view of the tile kernel -> that of the sched kernel
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
-  std::optional<Interleaving> interleaving;          ///< of the current map
+  std::optional<Interleaving> interleaving;          ///< the values that order the elements of the current map
   llvm::DenseMap<Operation *, Value> columnsBelow;   ///< comparison of columns -> its bits for the current row
   llvm::DenseMap<Operation *, Value> columnsOf;      ///< condition on such comparisons -> its bits for the row
   llvm::DenseMap<Operation *, Value> conditionWords; ///< large condition -> words with a bit for each element
@@ -586,7 +595,8 @@ private:
   llvm::DenseMap<Value, Value> columnPairs;          ///< vector read by column -> its current pair
   llvm::DenseMap<Value, Value> windows;              ///< window of 16-bit elements -> its current fragments
   llvm::DenseMap<Value, Value> exchanged;            ///< shared tile that the kernel computes -> its buffer
-  SmallVector<Value> storedBuffers; ///< rings whose tiles another role stores; null once an output reuses one
+  /// Shared memory of rings whose tiles another role stores; null once an output reuses that memory.
+  SmallVector<Value> storedBuffers;
   llvm::DenseMap<Operation *, ProbabilityChain> chains; ///< last op of a chain -> the chain
 };
 

@@ -1,6 +1,6 @@
 //===- Lanes.h - Coordinates of a lane and of the elements of its fragments ------------===//
 //
-// A lane's position follows from
+// A lane's position in a register tile is computed from its index:
 //
 //     g = lane / 4, c = lane % 4        fragment row and column pair
 //     first_row = warp % R * rows of a warp
@@ -10,8 +10,8 @@
 //
 //     first_dv = warp / R * columns of a warp
 //
-// A lane's part of a register tile is an array of fragments. The index of an element in this array is called a place,
-// and has the coordinates
+// A lane's part of a register tile is an array of fragments. The index of an element in this array is called its
+// fragment index or place, and has the coordinates
 //
 //     i    block of 16 rows        r    half of the block: row first_row + 16 i + g + 8 r
 //     j    block of 8 columns      c    column of the pair: 8 j + 2 (lane % 4) + c
@@ -49,7 +49,7 @@ public:
   Value isFirstHolder(TileType type);
   /// The diagonal of element i of a tile with layout `distances`, within the warp's part: 32 i + 8 c + (g - 2 c) mod 8.
   Value relativeInPart(Value i);
-  /// Whether element i of such a tile is within the tile's size; null where all elements are.
+  /// Whether element i of a tile with layout `distances` is within the tile's size; null where all elements are.
   Value isDistance(Value buffer, Value i);
   /// Column of fragment j, element c, counted from the warp's first column: 8 j + 2 (lane % 4) + c.
   Value columnInSplit(Value j, Value c) { return add(add(laneColumn, mul(j, 8)), c); }
@@ -63,15 +63,15 @@ public:
   static bool isByThread(FragmentRole role) { return role == FragmentRole::Lanes || role == FragmentRole::Threads; }
   /// The number of threads that a vector is spread over: the lanes of one warp or of several warps.
   static int64_t threadsOf(Value buffer);
-  /// The thread's index among the threads that a vector is spread over. Several warps start at the role's second warp,
-  /// or at a multiple of their number.
+  /// The thread's index among the threads that a vector is spread over. If these are several warps, they start at the
+  /// role's second warp, or at a multiple of the number of warps.
   Value threadAmong(int64_t threads);
   /// Index of the thread's i-th element of the vector. In a ragged last iteration, threads past the end get the
   /// vector's last element.
   Value laneElement(Value vector, Value i);
   /// The number of the named barrier of the thread's warpgroup.
   Value warpgroupBarrier() { return add(group, barriers::ofWarpgroup); }
-  /// First of the warpgroup's 64 rows, where each warpgroup has rows of its own.
+  /// First of the warpgroup's 64 rows, for tiles whose rows the warpgroups split.
   Value warpgroupRow() { return tile::named(mul(group, 64), "warpgroup_row"); }
   /// First row of a tile that the warpgroup holds, where warpgroups may split the columns.
   Value warpgroupRow(TileType type);
@@ -81,12 +81,12 @@ public:
   ///
   ///     <q 64 x d 128>, 4 warps x 2    ->    <q 128 x d 64>, 8 warps
   static TileType stacked(TileType type);
-  /// Calls `body` for each place of `buffer`, row by row, and `row` before each row of a tile; unused coordinates are
-  /// null. `within` limits an accumulator to a range of column pairs.
+  /// Calls `body` for each element of `buffer`, row by row, and `row` before each row of a tile; coordinates that the
+  /// layout does not have are null. `within` limits an accumulator to a range of column pairs.
   void forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row = {},
                     std::optional<Range> within = {});
-  /// Calls `body` for each place of an accumulator, column by column: `column` before each pair of columns; `sixteen`,
-  /// if given, before each 16 columns, and `after` after them.
+  /// Calls `body` for each element of an accumulator, column by column: `column` before each pair of columns;
+  /// `sixteen`, if given, before each 16 columns, and `after` after each 16 columns.
   void forEachColumn(Value buffer, std::optional<Range> within, PlaceBody body, function_ref<void(Value j)> column,
                      function_ref<void(Value jj)> sixteen, function_ref<void(Value jj)> after);
 

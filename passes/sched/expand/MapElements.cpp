@@ -198,10 +198,10 @@ bool KernelExpander::readsColumns(tile::MapOp op) {
 
 void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved,
                                    bool inPairs) {
-  // The loop over columns is outside if maps load elements: a load's offset along a column then serves four rows and
-  // dies, whereas row by row the offsets of all columns stay alive. The same is true of elements that lanes exchange,
-  // and, with warpgroup-level products, of values that a score or mask computes from a column. With warp-level products
-  // ptxas makes better code row by row.
+  // The loop over columns is the outer loop if maps load elements: a load's offset along a column then serves four rows
+  // and dies, whereas row by row the offsets of all columns stay alive. The same is true of elements that lanes
+  // exchange, and, with warpgroup-level products, of values that a score or mask computes from a column. With
+  // warp-level products ptxas makes better code row by row.
   const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
   const bool readsShared = llvm::any_of(op.getInputs(), inShared);
   const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || interleaved ||
@@ -248,8 +248,8 @@ void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::opti
 
 LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   if (std::optional<ProbabilityChain> chain = chainFrom(op)) {
-    // The chain is expanded at its last op: the operands of the chain are defined before, and no other op reads its
-    // parts before the last op.
+    // A probability chain is expanded at its last op: the operands of the chain are defined before, and no other op
+    // reads the results of its parts before the last op.
     for (Operation *part : {chain->exponent.getOperation(), chain->sum.getOperation(), chain->dropout.getOperation()})
       if (part)
         chainEnds[part] = chain->convert;
@@ -262,8 +262,8 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   if (op.getInterleaved() && !interleaved)
     return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and "
                         "of what is the same along a row, and a multiple of 16 columns");
-  // Elements that the map does not compute are those of the first input, so that a map of columns may reuse the first
-  // input's buffer only.
+  // Elements that the map does not compute are those of the first input. So a map that computes a range of columns may
+  // reuse only the first input's buffer.
   Value buffer = bufferFor(op, op.getResult(),
                            op.isWhole() ? ValueRange(op.getInputs()) : ValueRange(op.getInputs()).take_front(1));
   if (op.getOnlyIf() && !op.getInputs().empty())

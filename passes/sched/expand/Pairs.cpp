@@ -42,8 +42,9 @@ Value KernelExpander::endsWithin(Value known, const TileCoordinate &along, TileT
   return both(known, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, last, end));
 }
 
-/// The coordinate that index `dim` counts along, if accesses by pairs require the whole tile to be within the view
-/// along this index: the last index, and for pairs of rows any index that is a coordinate. Nothing for other indices.
+/// The coordinate that index `dim` counts along, if accesses by pairs require that the whole tile is within the view
+/// along this index: for the last index, and for pairs of rows any index that is a coordinate. Nothing for other
+/// indices.
 static std::optional<TileCoordinate> countedIndex(tile::MapOp op, tile::ElementOp element, size_t dim) {
   const bool isLast = dim + 1 == element.getIndices().size();
   return isLast || element->hasAttr(sched::rowPairsAttr) ? coordinateOf(op, element.getIndices()[dim]) : std::nullopt;
@@ -234,7 +235,7 @@ void KernelExpander::scatterEights(tile::ScatterOp op) {
   for (Value index : op.getIndices())
     first.push_back(isa<TileType>(index.getType()) ? placeWithin(*countedPlaces(index), none, none, none, none)
                                                    : mapping.lookup(index));
-  // The first address of the lane: the block, among the first four blocks of 8 columns, that the lane writes.
+  // The lane's first address is that of the block that the lane writes, one of the first four blocks of 8 columns.
   first.back() = add(arith::SubIOp::create(builder, loc, first.back(), laneColumn, arith::IntegerOverflowFlags::nsw),
                      mul(quad, 8));
   Value own = fromFirst(mapping.lookup(op.getView()), first);

@@ -6,10 +6,11 @@
 //     %acc1 = tile.mma %p, %v_tile add %acc       ACC += P V
 //     tile.reduce max %x over "k" init %m         m_next: the greatest of X along k, and of m
 //
-// A pass that moved a term of the user's formula explains this in a `tile.comment`, which is printed first.
+// A pass that moved a term of the user's formula explains the new formula in a `tile.comment`, which is printed first.
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/NestedOps.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -86,7 +87,7 @@ static std::string phaseOf(Operation *op) {
   return comment.getValue().str() + (phase.empty() ? "" : "; " + phase);
 }
 
-/// Whether an op is a statement of its own in the source.
+/// Whether an op is a separate statement in the source.
 static bool isStatement(Operation &op) {
   return op.getNumRegions() || isa<sched::RegistersOp>(op) || !isMemoryEffectFree(&op);
 }
@@ -101,6 +102,33 @@ void KernelExpander::commentPhase(Operation *op, Block *block, Operation *before
         at->setAttr(tile::commentAttr, builder.getStringAttr(phase));
       return;
     }
+}
+
+/// Puts `phase` before what the op's comment says.
+static void addPhase(Operation &op, StringRef phase) {
+  auto comment = op.getAttrOfType<StringAttr>(tile::commentAttr);
+  op.setAttr(tile::commentAttr, StringAttr::get(op.getContext(), comment ? phase + ". " + comment.getValue() : phase));
+}
+
+void KernelExpander::namePhases(sched::KernelOp written) {
+  auto multiplies = [](Operation *op) { return isa<sched::MmaOp, sched::MmaAsyncOp>(op); };
+  written.walk([&](sched::ForTilesOp loop) {
+    auto isInner = [&](sched::ForTilesOp inner) { return inner != loop && holds<Operation *>(inner, multiplies); };
+    if (!holds<Operation *>(loop, multiplies) || holds<sched::ForTilesOp>(loop, isInner))
+      return;
+    // Where the first tile is apart, the loop around it runs once, and begins with the prologue.
+    Operation *outermost = loop;
+    while (auto around = outermost->getParentOfType<sched::ForTilesOp>())
+      outermost = around;
+    if (auto first = llvm::find_if(*outermost->getBlock(), isStatement); &*first != outermost)
+      addPhase(*first, "Prologue");
+    if (outermost != loop)
+      addPhase(*outermost, "Prologue, continued: the first tile");
+    addPhase(*loop, "Steady state: one tile per iteration");
+    auto after = std::find_if(std::next(Block::iterator(loop)), loop->getBlock()->end(), isStatement);
+    if (after != loop->getBlock()->end())
+      addPhase(*after, "Epilogue");
+  });
 }
 
 } // namespace attune::expansion

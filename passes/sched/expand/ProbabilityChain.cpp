@@ -104,8 +104,8 @@ DropoutState KernelExpander::prepareDropout(tile::DropoutOp op) {
   DropoutState state;
   Value key0 = low(seed), key1 = arith::XOrIOp::create(builder, loc, high(seed), high(offset));
   if (tile::storedColumns(kernel) > 64) {
-    // The keys get an opaque zero added, so that the device compiler recomputes Philox's 14 round keys for each tile.
-    // With a wide O there are no registers to keep the round keys through the loop.
+    // A zero that the device compiler cannot see is added to the keys, so that the compiler recomputes Philox's 14
+    // round keys for each tile. With a wide O there are no registers to keep the round keys through the loop.
     Value zero = tile::named(div(sched::ReadThreadIdOp::create(builder, loc, word), 1024), "zero");
     key0 = arith::AddIOp::create(builder, loc, key0, zero);
     key1 = arith::AddIOp::create(builder, loc, key1, zero);
@@ -122,7 +122,7 @@ DropoutState KernelExpander::prepareDropout(tile::DropoutOp op) {
     buffers.map(state.kept, registers("kept", bitWordsOf(cast<TileType>(state.kept.getType()))));
     fillBuffer(i32(0), buffers.lookup(state.kept));
   }
-  // The divisions by 16 are exact: origins and a warp's first row are multiples of 16.
+  // The divisions by 16 are exact: the tile's origins and a warp's first row are multiples of 16.
   Value q0 = mapping.lookup(op.getQ0()), k0 = mapping.lookup(op.getK0());
   state.rowBlock = div(add(state.byKeys ? k0 : q0, firstRowOf(op.getTile().getType())), 16);
   state.columnBlock = div(state.byKeys ? q0 : k0, 16);

@@ -58,7 +58,7 @@ void KernelExpander::loadLeftFragments(Value tile, Value fragment, Value kk, Val
   Value row0 = firstRowOf(cast<TileType>(fragment.getType()));
   if (isStoredByColumns(tile, fragment)) {
     // The four matrices are the quarters of the fragment, each transposed. A warp's rows may start anywhere in a panel,
-    // so that other addresses cannot be computed as steps from the lane's first address.
+    // so that other addresses cannot be computed as steps from the lane's first address, and each is computed in full.
     Value along, across;
     std::tie(along, across) = transposedPlace(row0);
     repeat(laneShape(fragment)[0], "i", [&](Value i) {
@@ -192,7 +192,7 @@ static StringRef leftNameOf(Value tile, StringRef rows) {
 void KernelExpander::multiply16(tile::MmaOp op, Value acc, bool transpose) {
   auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
   auto [ring, stage] = slotOf(op.getRhs());
-  // The warp's first column starts a panel, so that the swizzle of a step from there is an exclusive or.
+  // The warp's first column starts a panel, so that adding a step to a swizzled address is an exclusive or.
   auto accType = cast<TileType>(acc.getType());
   int64_t columns = accType.getShape()[1] / layoutOf(acc).getColumnWarps();
   Value first = firstColumn(accType);

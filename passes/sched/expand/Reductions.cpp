@@ -7,7 +7,7 @@ namespace attune::expansion {
 LogicalResult KernelExpander::expandOp(tile::AnyOp op) {
   Value buffer = buffers.lookup(op.getTile());
   Value any = arith::ConstantIntOp::create(builder, loc, 0, 1);
-  // A lane has few rows, so that the places are expanded one by one without a loop.
+  // A lane has few rows, so that they are expanded one by one without a loop.
   SmallVector<int64_t> shape = laneShape(buffer);
   if (layoutOf(buffer).getRole() != FragmentRole::Rows)
     return op.emitError("asks of a tile that does not lie along the rows of products; ask of a vector that a reduction "
@@ -21,6 +21,8 @@ LogicalResult KernelExpander::expandOp(tile::AnyOp op) {
       Value flag = inner.lookupOrDefault(cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValues().front());
       any = arith::OrIOp::create(builder, loc, any, flag);
     }
+  if (StringRef name = tile::nameOf(op.getResult()); !name.empty() && any.getDefiningOp<arith::OrIOp>())
+    tile::named(any, ("lane_" + name).str());
   mapping.map(op.getResult(), tile::named(sched::AnyLaneOp::create(builder, loc, builder.getI1Type(), any),
                                           tile::nameOf(op.getResult())));
   return success();
@@ -160,7 +162,8 @@ void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
 
 LogicalResult KernelExpander::expandOp(tile::CombineLanesOp op) {
   Value buffer = bufferFor(op, op.getResult(), op.getTile()), source = buffers.lookup(op.getTile());
-  // A vector that does not lie along rows is complete in every lane: its reduction has combined the lanes of a column.
+  // A vector with another layout than along rows is complete in every lane: the reduction that computed the vector has
+  // combined the lanes of a column.
   const bool isWhole = layoutOf(source).getRole() != FragmentRole::Rows;
   forEachPlace(buffer, [&](Value, Value, Value, Value, SmallVector<Value> at) {
     Value part = get(source, at);

@@ -88,8 +88,8 @@ void KernelExpander::openCuts(tile::MapOp op, Value i, Value r) {
     columnsBelow[compare] =
         tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
   }
-  // A condition that combines several comparisons, such as for a row that sees several intervals, also becomes one
-  // word.
+  // A condition that combines several comparisons also becomes one word, for example where a row sees several intervals
+  // of keys.
   auto wordOf = [&](Value condition) -> Value {
     Operation *by = condition.getDefiningOp();
     if (Value below = columnsBelow.lookup(by))

@@ -139,7 +139,7 @@ LogicalResult KernelExpander::expandOp(sched::WriteTileOp op) {
   SmallVector<Value> at;
   for (Value index : op.getIndices())
     at.push_back(mapping.lookup(index));
-  // The tensor map of a tensor without rows describes one row, so that the limit is tested here.
+  // The tensor map of a tensor with 0 rows describes one row, so that the limit is tested here.
   onlyIf(below(at[2], mapping.lookup(op.getLimit())), [&] {
     for (int64_t group = 0; group < groups; ++group)
       storeBoxes(boxes, i32(64 * group), {at[0], at[1], add(at[2], group % rowGroups * 64)},
@@ -194,7 +194,8 @@ void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, Til
                      cast<FragmentAttr>(held.getLayout()).getColumnWarps() == 1;
   auto ownRow = [&] { return add(firstRowOf(held), laneRow); };
   // Half a warp stores pairs of floats at a time: 32 bytes of each of four rows. The swizzle maps two of these rows to
-  // the same banks. To avoid the conflict, odd rows store the columns in another order: 16 columns further, or 16 back.
+  // the same banks. To avoid the conflict, odd rows store the columns in another order, in which each 16 columns are
+  // swapped with the next 16.
   const bool apart = steps && element.isF32() && cast<sched::SwizzleAttr>(stored.getLayout()).getPanel() == 128 &&
                      !firstJ && shape[1] % 4 == 0;
   repeat(shape[0], "i", [&](Value i) {

@@ -2,6 +2,8 @@
 
 #include "passes/sched/expand/TileBuffers.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 namespace attune::expansion {
 
 Value TileBuffers::element(Value tile, Value i, Value r, Value j, Value c) {
@@ -152,6 +154,7 @@ void TileBuffers::fillBuffer(Value value, Value buffer) {
 void TileBuffers::copyBuffer(Value from, Value to, std::optional<Range> within) {
   if (from == to)
     return;
+  llvm::SaveAndRestore named(function, StringRef("copy_fragment"));
   if (layoutOf(to).getRole() == FragmentRole::A)
     return copyLeftOperand(from, to);
   forEachPlace(to, [&](Value, Value, Value, Value, SmallVector<Value> at) { set(get(from, at), to, at); }, {}, within);

@@ -19,7 +19,7 @@ class TileBuffers : public Lanes {
 public:
   using Lanes::Lanes;
 
-  /// The element of `tile` that belongs to place (i, r, j, c) of a `c` fragment.
+  /// The element of `tile` that belongs to fragment index (i, r, j, c) of a `c` fragment.
   Value element(Value tile, Value i, Value r, Value j, Value c);
   /// The element of column 8 j + 2 (lane % 4) + c of a vector that is spread over lanes, read before the loops over
   /// rows.
@@ -27,7 +27,7 @@ public:
   /// Whether a vector is spread over the lanes of a warp: each lane has one element of every 32 columns.
   bool isSpread(Value vector);
   /// Whether an op after `op` reads `value`. Ops on the other side of a branch around `op` do not count. The ops of a
-  /// chain read at the chain's last op.
+  /// probability chain count as reading at the chain's last op.
   bool isReadAfter(Value value, Operation *op);
   /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
   bool diesAt(Value value, Operation *op);
@@ -35,7 +35,7 @@ public:
   /// operand in the result's destination; otherwise a new buffer.
   Value bufferFor(Operation *op, Value result, ValueRange reusable);
   /// The buffer that `result` will be moved to, if the buffer's current content has no later reader: the buffer of the
-  /// carried tile whose next value `result` is, or of the tile that a branch yields on its other side.
+  /// carried tile whose next value is `result`, or of the tile that the other side of a branch yields.
   Value destination(Value result);
   /// The buffer of `value`. Null if the result of `op` has another type, or if an op after `op` reads `value` or a tile
   /// that has reused the buffer.
@@ -66,7 +66,7 @@ protected:
   IRMapping buffers;                  ///< maps each tile to its buffer
   llvm::DenseMap<Value, Value> heirs; ///< maps each reused buffer to the last tile that reused it
   llvm::DenseMap<Operation *, Operation *>
-      chainEnds; ///< maps the other ops of a chain to the chain's last op, where they are expanded
+      chainEnds; ///< maps each other op of a chain to the chain's last op, where the chain is expanded
 };
 
 } // namespace attune::expansion
