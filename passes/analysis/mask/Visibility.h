@@ -2,8 +2,8 @@
 //
 // Evaluates the mask region, a tree of conditions, to one of two kinds of sets. `Bounds` are intervals of the looped
 // axis for the rows of one tile of the fixed axis. `Verdict` says for one tile of both axes whether the mask may hold
-// for some elements and whether the mask holds for all. passes/analysis/mask/MaskAnalysis.h describes the method (METHOD,
-// TABLES).
+// for some elements and whether the mask holds for all. passes/analysis/mask/MaskAnalysis.h describes the method
+// (METHOD, TABLES).
 //
 //     Intervals.cpp          intersection and union of sets
 //     Comparisons.cpp        the set for a comparison of integers

@@ -1,7 +1,7 @@
 //===- ScoreFlow.h - Propagates a scaling or shift of scores through a softmax -===//
 //
-// A pass may scale all scores of a row by a positive factor or shift them ("the change"), if the pass compensates later. A
-// scaling or shift keeps the order of the scores, so it passes through these ops of a softmax:
+// A pass may change all scores of a row, by a positive factor or by a shift, if the pass compensates for the change
+// later. Such a change keeps the order of the scores, so the change passes through these ops of a softmax:
 //
 //     mask: select(visible, x, -inf)      the result changes as x does
 //     m = max(x), over rows and tiles     m changes as x does, also where a loop carries m
