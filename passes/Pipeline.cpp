@@ -104,8 +104,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     // ChoosePath runs before AddFallbackKernels and the Stage* passes, which write ops for producer warps. A kernel
     // that cannot have producer warps then gets none of these ops.
     passes.addPass(createChoosePath(ChoosePathOptions{options.arch, /*ordersChosen=*/false}));
-    // AddFallbackKernels runs before HoistInvariants: HoistInvariants does not move a bias that producer warps
-    // load out of its map, but hoists the same bias in the fallback kernel. AddFallbackKernels runs after ScaleQueries,
+    // AddFallbackKernels runs before HoistInvariants: HoistInvariants leaves a bias that producer warps load in its
+    // map, but hoists the same bias out of the map in the fallback kernel. AddFallbackKernels runs after ScaleQueries,
     // so that both kernels have the scaled Q.
     passes.addPass(createAddFallbackKernels());
   }

@@ -54,7 +54,7 @@ struct PingPong : attune::impl::PingPongBase<PingPong> {
 
   static void markPingPong(Block &body) {
     if (llvm::any_of(body, [](Operation &op) { return sched::placeOf(&op) && sched::placeOf(&op).getPingPong(); }))
-      return; // the text already has a ping-pong region
+      return; // hand-written IR already marks a ping-pong region
     BlockDependences dependences(body);
     for (auto product : body.getOps<tile::MmaOp>()) {
       AtAttr at = sched::placeOf(product);

@@ -137,7 +137,7 @@ private:
 
   static int64_t stageOf(Operation *op) { return sched::placeOf(op) ? sched::placeOf(op).getStage() : 0; }
 
-  /// Finds the depth of each ring of the loop and the stages that read it.
+  /// Finds the depth of each ring of the loop and the stages (`sched.at`) of the ops that read the ring.
   LogicalResult findDepths(ArrayRef<tile::LoadOp> loads, bool holdsLoops) {
     Block &body = loop.getBody().front();
     placed = llvm::any_of(body, [](Operation &op) { return bool(sched::placeOf(&op)); });

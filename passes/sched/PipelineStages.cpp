@@ -2,7 +2,8 @@
 //
 // Materialises `sched.at` and `sched.async` of the ops of loops: the order within an iteration, stage 0 of the first
 // tile before the loop, the later stages of the last tile after the loop, waits for products, and the barriers of
-// ping-pong regions. The pass takes no decision: earlier passes, or the author of the text, wrote the attributes.
+// ping-pong regions. The pass takes no decision: earlier passes, or the author of hand-written IR, chose the
+// attributes.
 //
 //===----------------------------------------------------------------------===//
 

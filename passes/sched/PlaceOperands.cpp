@@ -278,7 +278,7 @@ private:
     return copy;
   }
 
-  /// Clones the conversion of a left operand that has other readers: the fragment layout suits one product only.
+  /// Clones the conversion of a left operand that has other readers: each product needs a fragment layout of its own.
   static void keepToItself(tile::MmaOp mma) {
     auto convert = mma.getLhs().getDefiningOp<tile::ConvertOp>();
     if (!convert || !isRegisterTile(mma.getLhs()) || convert.getResult().hasOneUse())

@@ -14,7 +14,7 @@ LogicalResult KernelExpander::run() {
                               kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
   builder.createBlock(&target.getBody());
   // From sm_90 on, a dependent kernel may start before the previous kernel of its launch has ended (programmatic
-  // dependent launch). After its own setup it waits for that kernel.
+  // dependent launch). After its own setup the dependent kernel waits for the previous kernel.
   const ArchInfo *info = findArch(arch);
   const bool startsEarly = info && info->computeMajor >= 9;
   if (startsEarly && tile::precedesDependent(kernel))
@@ -175,7 +175,7 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         return success();
       })
       .Case<tile::GroupRowsOp, tile::PagedRowsOp>([&](auto rows) {
-        // The ops have no code of their own: headRow() computes the position of a row.
+        // No code is written for these two ops: headRow() computes the position of a row.
         mapping.map(rows.getResult(), mapping.lookup(rows.getView()));
         return success();
       })

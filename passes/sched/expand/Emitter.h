@@ -12,7 +12,7 @@
 #include "ir/sched/Sched.h"
 
 namespace attune::expansion {
-using namespace mlir; // these headers are for the expansion's own files
+using namespace mlir; // other passes do not include this header
 using sched::FragmentAttr;
 using sched::FragmentRole;
 using tile::MemorySpace;
@@ -36,7 +36,7 @@ public:
   Value mul(Value a, int64_t b);
   Value div(Value a, int64_t b) { return b == 1 ? a : Value(arith::DivUIOp::create(builder, loc, a, i32(b))); }
   Value rem(Value a, int64_t b) { return arith::RemUIOp::create(builder, loc, a, i32(b)); }
-  /// `known` and `other`; `other` alone if `known` is null.
+  /// The logical and of `known` and `other`; `other` alone if `known` is null.
   Value both(Value known, Value other) {
     return known ? arith::AndIOp::create(builder, loc, known, other).getResult() : other;
   }

@@ -164,9 +164,9 @@ private:
   Value liesInPairs(tile::MapOp op);
   Value liesInPairs(tile::ScatterOp op, ArrayRef<Value> extents);
   Value viewInPairs(Value view, bool eights = false);
-  /// `known` and the condition that the tile is within the view and before the ends of its indices.
+  /// The logical and of `known` and the test that the tile is within the view and before the ends of its indices.
   Value liesWithin(Value known, tile::ScatterOp op, ArrayRef<Value> extents);
-  /// `known` (if not null) and the condition that a tile of `type` is between 0 and `end` along an axis.
+  /// The logical and of `known` (if not null) and the test that a tile of `type` is between 0 and `end` along an axis.
   Value endsWithin(Value known, const TileCoordinate &along, TileType type, Value end);
   Value extentOf(Value view, int64_t dim);
   /// Clones an op of a map without its marks for pairs, so that its elements are accessed one by one.
@@ -261,7 +261,7 @@ private:
   /// Whether `user` is a cut: a comparison that splits each row of `op` at one column. A tile with more columns than
   /// the bits of a word can hold for a lane has no cuts.
   bool isCut(tile::MapOp op, Operation *user);
-  /// Whether all users of the comparison are conditions that have words of their own.
+  /// Whether all users of the comparison are conditions that are computed as one word for all columns (columnsOf).
   bool isInWords(arith::CmpIOp compare);
   Value bitOfColumn(Value word, Location loc, Value j, Value c);
   /// Whether a value of the map's body is the same for all columns.
@@ -274,8 +274,8 @@ private:
   SmallVector<Value> interleavedAt(Value i, Value r);
   void forEachInterleaved(function_ref<void(Value i, Value r)> body);
   void openPacing(tile::MapOp op, const InterleavedOperand &operand);
-  /// Orders the next 16 columns after the first element of the 16 columns from 16 jj on (the first of each row, if the
-  /// interleaved operand is per row).
+  /// Makes the elements of the next 16 columns depend on the first element of the 16 columns from 16 jj on (on the
+  /// first element of each row, if the interleaved operand is per row).
   void interleave(Value buffer, Value jj);
 
   // Reductions.cpp
@@ -558,7 +558,7 @@ private:
   /// Adds the sum of the warp's elements in one addition if all elements of the warp go to the same place of the view,
   /// or to none; else adds element by element.
   void scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents);
-  /// `known` (if not null) and the condition 0 <= index < extent.
+  /// The logical and of `known` (if not null) and the test 0 <= index < extent.
   Value within(Value known, Value index, Value extent);
   /// Adds a shared tile to memory: by TMA, where one lane of each warp issues the rows, or element by element.
   void addShared(tile::AccumulateOp op);

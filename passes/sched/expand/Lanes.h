@@ -40,7 +40,7 @@ public:
   Value rowInTile(Value buffer, Value i, Value r) { return add(add(laneRowOf(buffer), mul(i, 16)), mul(r, 8)); }
   /// The distance from the lane's first row to its row (i, r).
   Value rowStep(Value i, Value r) { return add(mul(i, 16), mul(r, 8)); }
-  /// The lane's first row of a register tile: first_row + g.
+  /// The lane's first row of a register tile: first_row + g, with g = lane / 4.
   Value laneRowOf(Value buffer) { return add(firstRowOf(cast<TileType>(buffer.getType())), laneRow); }
   /// First row of a register tile that the warp holds.
   Value firstRowOf(TileType type);
@@ -63,8 +63,8 @@ public:
   static bool isByThread(FragmentRole role) { return role == FragmentRole::Lanes || role == FragmentRole::Threads; }
   /// The number of threads that a vector is spread over: the lanes of one warp or of several warps.
   static int64_t threadsOf(Value buffer);
-  /// The thread's index among the threads that a vector is spread over. If these are several warps, they start at the
-  /// role's second warp, or at a multiple of the number of warps.
+  /// The thread's index among the threads that a vector is spread over. If two or four warps hold the vector, they
+  /// start at a multiple of their number; three warps start at the role's second warp.
   Value threadAmong(int64_t threads);
   /// Index of the thread's i-th element of the vector. In a ragged last iteration, threads past the end get the
   /// vector's last element.
@@ -96,7 +96,8 @@ protected:
   Value thread, lane, warp, laneRow, laneColumn, quad, dvWarp;
   Value laneDistance; ///< diagonal of the lane's first element of a tile with layout `distances`; null until it is used
   SmallVector<std::tuple<int64_t, int64_t, Value>>
-      firstRows; ///< known first rows, by the number of warps that split the rows and the rows of each
+      /// Cached values of first_row, by the number of warps that split the rows and the number of rows of each.
+      firstRows;
   Operation *lastOfLane = nullptr; ///< last op that computes coordinates of the lane
   Value group;                     ///< index of the warpgroup in its role
 };

@@ -170,8 +170,8 @@ void KernelExpander::dropBlock(const DropoutState &state, Value source, Value bu
     for (unsigned n = 0; n < 2; ++n)
       for (unsigned r = 0; r < 2; ++r) {
         Value bits = state.byKeys ? words[e][r] : words[e][n];
-        // The 16-bit half is compared in the high bits of the word. The low bits do not change the result of r >= T,
-        // because those of T are 0.
+        // A 16-bit random number is compared with the threshold in the high bits of the word. The low bits do not
+        // change the result of number >= threshold, because those of the threshold are 0.
         const bool isHigh = state.byKeys ? n : r;
         Value number = isHigh ? bits : Value(arith::ShLIOp::create(builder, loc, bits, i32(16)));
         Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, number, state.highThreshold);

@@ -201,7 +201,7 @@ private:
   }
 
   void writeInner(ForTilesOp inner) {
-    IRMapping own, before; // values of this iteration's tile, and of the tile before
+    IRMapping own, before; // values of this iteration's tile, and of the previous tile
     for (const Carried &each : carried) {
       auto argument = dyn_cast<BlockArgument>(each.value);
       const bool byStage1 = argument && stages.stageOfNext(argument) == 1;
@@ -238,8 +238,8 @@ private:
 
   /// Writes the epilogue: stage 1 of the last tile.
   void writeLast(ForTilesOp inner) {
-    // A value may be carried twice, for this tile and for the tile before. Stage 1 reads the value for the tile before,
-    // which comes later in `carried` and therefore replaces the other in the mapping.
+    // A value may be carried twice, for this tile and for the previous tile. Stage 1 reads the value for the previous
+    // tile, which comes later in `carried` and therefore replaces the other in the mapping.
     for (const Carried &each : carried)
       last.map(each.value, leftOf(inner, each));
     for (Step step : stages.inOrder(1))

@@ -44,7 +44,7 @@ void LoopStages::repeatScalars() {
   }
 }
 
-/// The wait for the ring stage that a message comes with. The wait precedes the receive in the block.
+/// The wait for the ring stage that a message comes with. The wait precedes the receive in the same IR block.
 static sched::WaitOp waitFor(sched::ReceiveOp receive) {
   for (Operation *op = receive->getPrevNode(); op; op = op->getPrevNode())
     if (auto wait = dyn_cast<sched::WaitOp>(op); wait && wait.getStage() == receive.getStage())

@@ -23,7 +23,7 @@
 #include <map>
 
 namespace attune::roles {
-using namespace mlir; // this header is for the roles' own files
+using namespace mlir; // other passes do not include this header
 using tile::TileType;
 
 /// A message that comes with a ring stage. `read` emits the receive, after the wait for the stage and, if `neededBy` is
@@ -100,7 +100,7 @@ private:
   /// Declares the tensor maps through which TMA copies windows.
   void describeWindows();
 
-  /// Emits the initialisation of the mbarriers by one thread, and a barrier of the block after it.
+  /// Emits the initialisation of the mbarriers by one thread, and a barrier of the thread block after it.
   void initialise();
 
   Block *writeRole(sched::RoleAttr is) {
