@@ -78,7 +78,7 @@ public:
           })
           .Case([&](tile::MmaOp mma) { weigh(mma); })
           .Case([&](tile::ReduceOp reduce) { weigh(reduce.getTile(), reduce.getAxis(), 1); })
-          // A scatter writes each element at indices of its own, so that either order will do.
+          // A scatter stores each element at the indices that belong to the element: either order of axes will do.
           .Case([&](tile::ScatterOp scatter) { tieAll(scatter.getIndices(), scatter.getTile()); })
           .Case<tile::SplatOp, tile::YieldOp>([](auto) {})
           .Default([&](Operation *other) { keepOrder(other); });
