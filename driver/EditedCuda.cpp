@@ -107,7 +107,7 @@ Expected<void> attune::driver::checkEditedCuda(const IrText &edited, const std::
       continue;
     if (found.empty())
       return Error{fmt::format("{} has no kernel extern \"C\" __global__ void __launch_bounds__({}, ...) {}(const "
-                               "__grid_constant__ Params p), which "
+                               "__grid_constant__ Params params), which "
                                "is what a launch calls; {}",
                                edited.file, threadsOf(required), kernel, remedy)};
     if (threadsOf(found) != threadsOf(required))

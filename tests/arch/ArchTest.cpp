@@ -375,7 +375,7 @@ TEST_CASE("a budget of shared memory is kept") {
 }
 
 TEST_CASE("a variant is called what CUDA's own functions are") {
-  for (const char *name : {"mask", "printf", "norm", "min", "size_t", "cudaStream_t", "p"}) {
+  for (const char *name : {"mask", "printf", "norm", "min", "size_t", "cudaStream_t", "params", "fill"}) {
     INFO(name);
     Variant variant = Variant(name).mask([window = captured("window", i32, rank(1))](Index, Index, Index q, Index k) {
       return q - k <= window[q] && q >= k;

@@ -484,14 +484,14 @@ class Cli(unittest.TestCase):
         self.assertEqual(run["plan"]["traffic"]["visitedTiles"], 0)
         self.json("run", "--mask", "table[q, k]", "--tensor", "table=bool[256,256]:random", "--target", "cpu", "--shape", "1,1,1,256,256,64,64", "--keep-tables")
 
-    def test_explain_names_shares(self):
+    def test_explain_names_splits(self):
         explain = ["explain", "--arch", "sm_90a", "--pack-gqa", "true", "--split-keys", "true", "--tile-k", 64, "--blocks-per-sm", 2, "--shape", "8,32,8,1,8192,128,128"]
         # 64 tiles of rows and 264 places for blocks.
         self.assertEqual(self.json(*explain)["plan"]["traffic"]["keySplits"], 4)
         self.attune(*explain)
-        self.assertIn("  shares         4 blocks share the keys of a tile of rows\n", self.out)
+        self.assertIn("  splits         4 blocks share the keys of a tile of rows\n", self.out)
         self.attune(*explain, "--lengths")
-        self.assertIn("  shares         blocks share the keys of all sequences evenly, by the lengths that a launch finds\n", self.out)
+        self.assertIn("  splits         blocks share the keys of all sequences evenly, by the lengths that a launch finds\n", self.out)
 
     def test_explain_counts_tiles_by_values(self):
         explain = ["explain", "documents", "--arch", "sm_90a", "--head-dim", 64, "--shape", "1,8,8,4096,4096,64,64", "--tile-q", 128, "--tile-k", 128]
@@ -1074,7 +1074,7 @@ class Cli(unittest.TestCase):
         generated = self.json(*base)
         # What was not edited is the same kernel; what was edited is another one, and neither gets into the cache.
         self.assertEqual(compile(cuda)["registers"], generated["registers"])
-        empty = re.sub(r"(\ndocuments\(const __grid_constant__ Params p\) \{)", r"\1\n  return;", cuda)
+        empty = re.sub(r"(\ndocuments\(const __grid_constant__ Params params\) \{)", r"\1\n  return;", cuda)
         self.assertNotEqual(empty, cuda)
         self.assertLess(compile(empty)["registers"], generated["registers"])
         self.assertEqual(self.json("cache", "list")["entries"], before)
@@ -1090,16 +1090,16 @@ class Cli(unittest.TestCase):
         self.assertGreater(compile(free.replace("struct Params {", "struct Params {  // as it was\n /* and\n again */"))["binaryBytes"], 0)
 
         self.assertEqual(compile(cuda.replace("documents(const", "papers(const"), 1),
-                         'error: edited.cu has no kernel extern "C" __global__ void __launch_bounds__(128, ...) documents(const __grid_constant__ Params p), which is what a launch '
+                         'error: edited.cu has no kernel extern "C" __global__ void __launch_bounds__(128, ...) documents(const __grid_constant__ Params params), which is what a launch '
                          "calls; restore it as --emit cuda prints it")
         self.assertEqual(compile(cuda.replace("documents_bounds(const", "bounds(const"), 1),
-                         'error: edited.cu has no kernel extern "C" __global__ void __launch_bounds__(256, ...) documents_bounds(const __grid_constant__ Params p), which is what a '
+                         'error: edited.cu has no kernel extern "C" __global__ void __launch_bounds__(256, ...) documents_bounds(const __grid_constant__ Params params), which is what a '
                          "launch calls; restore it as --emit cuda prints it")
         self.assertEqual(compile(cuda.replace("__launch_bounds__(128", "__launch_bounds__(64"), 1),
                          "error: kernel documents in edited.cu is for blocks of 64 threads, and a launch has 128; restore __launch_bounds__, or change --warps and emit the CUDA again")
         self.assertEqual(compile(cuda.replace("int mapped;", "int mapped, more;"), 1),
                          "error: struct Params in edited.cu is not what a launch passes; restore it as --emit cuda prints it")
-        self.assertRegex(compile(cuda.replace("struct Params {", "struct Wide { long long a[99]; };\nstruct Params {").replace("Params p)", "Params p, Wide w)"), 1),
+        self.assertRegex(compile(cuda.replace("struct Params {", "struct Wide { long long a[99]; };\nstruct Params {").replace("Params params)", "Params params, Wide w)"), 1),
                          r"error: kernel documents(_bounds)? in edited.cu takes \d+ bytes of parameters, and a launch passes \d+; restore it as --emit cuda prints it")
         self.assertEqual(compile("", 1)[:31], "error: edited.cu has no kernel ")
         self.assertRegex(compile(cuda, 1, ["--tile-q", 64]), r'^edited.cu:\d+:1: error: the text was emitted for "(plan|block) .*", and these options give "(plan|block) .*"; '
@@ -1567,7 +1567,7 @@ class Cli(unittest.TestCase):
         variant = ["--mask", " || ".join(f"(q - k) % {i + 2} == {i % 2}" for i in range(12)), "--arch", "sm_80"]
         explained = self.json("explain", *variant)
         plan = self.json("compile", *variant)["plan"]
-        self.assertGreater(len(plan["attempts"]), 2)
+        self.assertGreater(len(plan["attempts"]), 1)
         for attempt in plan["attempts"]:
             ranked = next(each for each in explained["candidates"] if each["text"] == attempt["text"])
             self.assertEqual(ranked["passedOver"], "" if attempt["text"] == plan["text"] else f"compiled: spills {attempt['spillBytes']} bytes")
@@ -1582,7 +1582,7 @@ class Cli(unittest.TestCase):
 
     def test_explain_schedule(self):
         """Each decision about the schedule, with what was chosen."""
-        self.assertIn("the softmax of another, ping-pong; its product with V overlaps with half of its own softmax\n", self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 128))
+        self.assertIn("ping-pong: the products of one warpgroup overlap with the softmax of another; its product with V overlaps with half of its own softmax\n", self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 128))
         hopper = self.attune("explain", "causal", "--arch", "sm_90a", "--head-dim", 64)
         ring = r"\(\d stages, 128-byte swizzle\)"
         for line in ["masks +one loop; partial tiles are masked under a uniform branch",
@@ -1692,7 +1692,7 @@ class Cli(unittest.TestCase):
         self.assertIn("sched.persistent", marks)
         self.assertEqual(self.json("explain", "--arch", "sm_80", "--head-dim", 64, "--blocks-per-sm", 1)["plan"]["blocksPerSm"], 1)
         self.attune("explain", "--arch", "sm_80", "--head-dim", 64, "--ping-pong", "true", code=1)
-        self.assertIn("turns is not available for these inputs on sm_80", self.err)
+        self.assertIn("ping-pong is not available for these inputs on sm_80", self.err)
 
     def test_cache(self):
         cache = self.path("own_cache")

@@ -121,7 +121,7 @@ TEST_CASE("names are identifiers, unique, and hide nothing that the source needs
   CHECK(source.find("const int p_ = float_ + 1;") != std::string::npos);
   CHECK(source.find("const int x1 = p_ + 1;") != std::string::npos);
   CHECK(source.find("const int x1_2 = x1 + 1;") != std::string::npos);
-  CHECK(source.find("while_kernel(const __grid_constant__ Params p)") != std::string::npos);
+  CHECK(source.find("while_kernel(const __grid_constant__ Params params)") != std::string::npos);
 }
 
 TEST_CASE("a name is found in the same time however many values wish for it") {
@@ -292,7 +292,7 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
                            "  #pragma unroll 1\n"
                            "  for (int count = 0, carried = 0; number < tiles; ++count) {\n"
                            "    const int thread = threadIdx.x;\n"
-                           "    const int n = claim_work(p.counter);\n"
+                           "    const int n = claim_work(params.counter);\n"
                            "    const int next = shuffle(n, 0);\n"
                            "    const int more = (int)((unsigned)next < tiles);\n"
                            "    const int b = (int)(number / 2u);\n",
@@ -344,7 +344,7 @@ sched.kernel @k(y: out [n] i32) grid [n] arch "sm_80" threads 32 blocks_per_sm 1
   sched.store_element %rows, %Y[%zero] : i32, !tile.view<1, i32>
 })");
   REQUIRE(source);
-  CHECK(source->find("extent(p.ids_extent[1])") != std::string::npos);
+  CHECK(source->find("extent(params.ids_extent[1])") != std::string::npos);
 }
 
 TEST_CASE("a slice without an index has the view's strides") {
@@ -352,7 +352,7 @@ TEST_CASE("a slice without an index has the view's strides") {
     %rows = sched.slice %L[] : !tile.view<3, f32> -> !tile.view<3, f32>
     sched.store_element %x, %rows[%c0, %c0, %t] : f32, !tile.view<3, f32>)");
   INFO(source);
-  CHECK(source.find("thread * p.lse_stride[2]] = 1.0f;") != std::string::npos);
+  CHECK(source.find("thread * params.lse_stride[2]] = 1.0f;") != std::string::npos);
 }
 
 TEST_CASE("a read of registers is not moved behind a write") {

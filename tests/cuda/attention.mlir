@@ -32,21 +32,21 @@
 // CHECK-NEXT: static_assert(sizeof(Params) == 480,
 // CHECK:      unsigned swizzle(unsigned row, unsigned column)
 // CHECK:      extern "C" __global__ void __launch_bounds__(128, 2)
-// CHECK-NEXT: softcap_causal(const __grid_constant__ Params p) {
+// CHECK-NEXT: softcap_causal(const __grid_constant__ Params params) {
 // CHECK-NEXT:   extern __shared__ __align__(1024) unsigned char shared_memory[];
-// CHECK:        const unsigned q_tiles = ((unsigned)p.query_length + 127u) / 128u;
+// CHECK:        const unsigned q_tiles = ((unsigned)params.query_length + 127u) / 128u;
 // CHECK-NEXT:   const unsigned head = blockIdx.x / q_tiles;
-// CHECK-NEXT:   const int b = (int)(head / (unsigned)p.heads);
-// CHECK-NEXT:   const int h = (int)(head % (unsigned)p.heads);
+// CHECK-NEXT:   const int b = (int)(head / (unsigned)params.heads);
+// CHECK-NEXT:   const int h = (int)(head % (unsigned)params.heads);
 // CHECK-NEXT:   const int q0 = (int)(q_tiles - 1u - blockIdx.x % q_tiles) * 128;
 // CHECK:        const unsigned k_tile = shared_base + 16384;  // stage 1 x k 64 x d 64 bf16
 // CHECK:        float scores[2][8][4];  // q 128 x k 64 f32
-// CHECK:        const bf16 *const k_head = p.k + b * p.k_stride[0] + {{.*}} * p.k_stride[1];
-// CHECK:        const float slope = load_f32(p.slopes + clamp_index(h, p.slopes_extent[0]) * p.slopes_stride[0]);
+// CHECK:        const bf16 *const k_head = params.k + b * params.k_stride[0] + {{.*}} * params.k_stride[1];
+// CHECK:        const float slope = load_f32(params.slopes + clamp_index(h, params.slopes_extent[0]) * params.slopes_stride[0]);
 // CHECK:        #pragma unroll
 // CHECK-NEXT:   for (int i = 0; i < 8; ++i) {
 // CHECK:          copy_async_16_if({{.*}}, q_tile + swizzle<128, 128>({{.*}}),
-// CHECK-NEXT:       q_head + global_row * p.q_stride[2] + copy_column);
+// CHECK-NEXT:       q_head + global_row * params.q_stride[2] + copy_column);
 // CHECK:        #pragma unroll 1
 // CHECK-NEXT:   for (int tile = 0; tile < tiles;) {
 // CHECK:          load_matrix(k_part[0][0][0], k_part[0][0][1], k_part[1][0][0], k_part[1][0][1],
@@ -60,9 +60,9 @@
 // CHECK:          load_matrix_transposed(
 // CHECK:          ++tile;
 // CHECK-NEXT:   }
-// CHECK:        const bool flag = !(p.lse == nullptr);
-// CHECK:          lse_head[row * p.lse_stride[2]] =
-// CHECK:        copy_to_global_16(o_head + {{.*}} * p.o_stride[2] + copy_column,
+// CHECK:        const bool flag = !(params.lse == nullptr);
+// CHECK:          lse_head[row * params.lse_stride[2]] =
+// CHECK:        copy_to_global_16(o_head + {{.*}} * params.o_stride[2] + copy_column,
 // CHECK-NEXT:       q_tile + swizzle<128, 128>(row, copy_column * 2));
 
 !q_tile = !tile.tile<q 128 x d 64, bf16, shared, #sched.swizzle<128>>

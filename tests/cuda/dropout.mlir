@@ -5,12 +5,12 @@
 // CHECK:      //   variant  dropped, f16, d 64, dropout
 // CHECK:      //   pattern  pattern, blocks of 64 x 64
 // CHECK:      uint4 philox(
-// CHECK:        const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
+// CHECK:        const long long seed = params.seed_pointer ? *params.seed_pointer : params.seed;
 // CHECK-NEXT:   const int seed_low = (int)seed;
 // CHECK:        int window = 0, first = tiles;
 // CHECK-NEXT:   #pragma unroll 1
 // CHECK-NEXT:   for (; window < tiles;) {
-// CHECK-NEXT:     const bool is_set = load_bool(p.pattern + clamp_index(h, p.pattern_extent[0]) * p.pattern_stride[0] +
+// CHECK-NEXT:     const bool is_set = load_bool(params.pattern + clamp_index(h, params.pattern_extent[0]) * params.pattern_stride[0] +
 // CHECK:          const unsigned votes = ballot(is_set);
 // CHECK-NEXT:     const bool flag = votes != 0u;
 // CHECK-NEXT:     const int next_first = flag ? window + trailing_zeros(votes) : tiles;
@@ -19,15 +19,15 @@
 // CHECK-NEXT:   }
 // CHECK:        #pragma unroll 1
 // CHECK-NEXT:   for (int tile = first, ahead = second, slot = 0; tile < tiles;) {
-// CHECK-NEXT:     const uint4 keep = philox(q0 + thread, tile * 4, wrap_add(wrap_mul(b, p.heads), h), 0, seed_low,
+// CHECK-NEXT:     const uint4 keep = philox(q0 + thread, tile * 4, wrap_add(wrap_mul(b, params.heads), h), 0, seed_low,
 // CHECK-NEXT:         (int)(seed >> 32ll));
 // CHECK-NEXT:     const bool flag = any_lane(thread > tile);
 // CHECK-NEXT:     if (flag) {
 // CHECK-NEXT:       __syncthreads();
 // CHECK-NEXT:     }
-// CHECK-NEXT:     const bool kept = (keep.x & 65535u) >= (unsigned)p.drop_threshold;
+// CHECK-NEXT:     const bool kept = (keep.x & 65535u) >= (unsigned)params.drop_threshold;
 // CHECK-NEXT:     probs[0][0] = kept ? probs[0][0] : 0.0f;
-// CHECK-NEXT:     probs[0][1] = (keep.w >> 16) >= (unsigned)p.drop_threshold ? p.keep_scale : 0.0f;
+// CHECK-NEXT:     probs[0][1] = (keep.w >> 16) >= (unsigned)params.drop_threshold ? params.keep_scale : 0.0f;
 // CHECK-NEXT:     const unsigned pair = pack_f16(probs[0][0], probs[0][1]);
 // CHECK-NEXT:     store_shared(ring + slot * 8192 + swizzle<64, 128>(thread, 0), pair & 0xffff0000u);
 // CHECK-NEXT:     const int next_ahead = tile + 2;

@@ -8,7 +8,7 @@
 // CHECK:      void mma_tf32(
 // CHECK:        float scores[1][2][4];  // q 64 x k 16 f32
 // CHECK-NEXT:   unsigned q_big
-// CHECK:        copy_async_16(k_tile + 512 + swizzle<16, 32>(row, column * 4), k_rows + row * p.k_stride[2] + column);
+// CHECK:        copy_async_16(k_tile + 512 + swizzle<16, 32>(row, column * 4), k_rows + row * params.k_stride[2] + column);
 // CHECK:            const float element = load_shared(q_tile + swizzle<64, 32>(q_row, q_column * 4));
 // CHECK-NEXT:       unsigned big, small;
 // CHECK-NEXT:       split_tf32(element, big, small);
@@ -18,7 +18,7 @@
 // CHECK:          mma_tf32(scores[0][j], q_big[0][0], k_big[0][0]);
 // CHECK-NEXT:     mma_tf32(scores[0][j], q_small[0][0], k_big[0][0]);
 // CHECK:          store_shared(
-// CHECK:          o_rows[q0 * p.o_stride[2] + lane] = expf(scores[0][1][3]);
+// CHECK:          o_rows[q0 * params.o_stride[2] + lane] = expf(scores[0][1][3]);
 
 !q_tile = !tile.tile<q 64 x d 8, f32, shared, #sched.swizzle<32>>
 !k_tile = !tile.tile<stage 2 x k 16 x d 8, f32, shared, #sched.swizzle<32>>

@@ -276,10 +276,10 @@ TEST_CASE("variants, stages, plans and kernels have their texts in C") {
   CHECK(givenText(attune_explain(variant.get(), &options, "sm_90a", &text), text).find("\"candidates\"") !=
         std::string::npos);
   attune_options ordered = options;
-  ordered.pingPong = 0;
+  ordered.ping_pong = 0;
   ordered.query_stages = 1;
   const std::string plan = givenText(attune_explain(variant.get(), &ordered, "sm_90a", &text), text);
-  CHECK(plan.find("\"turns\": false") != std::string::npos);
+  CHECK(plan.find("\"pingPong\": false") != std::string::npos);
   CHECK(plan.find("\"queryStages\": 1") != std::string::npos);
   KernelHandle kernel = kernelOf(variant.get(), 64);
   CHECK(givenText(attune_kernel_json(kernel.get(), &text), text).find("\"windowed\"") != std::string::npos);

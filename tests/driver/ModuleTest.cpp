@@ -113,8 +113,8 @@ TEST_CASE("a module of several kernels is one source and one binary", "[module]"
     };
     CHECK(count("struct Params {") == 1);
     CHECK(count("extern \"C\" __global__") == 2);
-    CHECK(count("\npartial(const __grid_constant__ Params p) {") == 1);
-    CHECK(count("\ncombine(const __grid_constant__ Params p) {") == 1);
+    CHECK(count("\npartial(const __grid_constant__ Params params) {") == 1);
+    CHECK(count("\ncombine(const __grid_constant__ Params params) {") == 1);
     // Only where the kernel waits by itself may it start early.
     CHECK(count("  wait_launch();") == (std::string_view(arch) == "sm_90a"));
     CHECK(emitFromText({splitKeys(), "split.mlir"}, {}, Target::cuda(arch), Stage::Cubin));

@@ -26,7 +26,7 @@
 //   m_base      float[2][2]        q 128 f32           rows
 //   m_size      float[2][2]        q 128 f32           rows
 //   addend      float[2][2]        q 128 f32           rows
-//   p_          unsigned[2][4][4]  q 128 x k 64 bf16   a
+//   p           unsigned[2][4][4]  q 128 x k 64 bf16   a
 //   v_fragment  unsigned[2][1][2]  n 16 x d 16 bf16    b
 //   inverse_l   float[2][2]        q 128 f32           rows
 
@@ -67,12 +67,6 @@ __device__ __forceinline__ long long wrap_add(long long a, long long b) {
   return (long long)((unsigned long long)a + (unsigned long long)b);
 }
 
-/// a * b modulo 2^32 or 2^64.
-__device__ __forceinline__ int wrap_mul(int a, int b) { return int(unsigned(a) * unsigned(b)); }
-__device__ __forceinline__ long long wrap_mul(long long a, long long b) {
-  return (long long)((unsigned long long)a * (unsigned long long)b);
-}
-
 /// 2^x, relative error 2^-22. PTX 9.7.3.21, ex2.approx.ftz.f32.
 __device__ __forceinline__ float fast_exp2(float x) {
   float r;
@@ -80,13 +74,14 @@ __device__ __forceinline__ float fast_exp2(float x) {
   return r;
 }
 
-/// log2(x), relative error 2^-17: near 1, where lg2 has an absolute error of 2^-22, by the series of
-/// log(1 + t). PTX 9.7.3.20, lg2.approx.ftz.f32.
+/// log2(x), relative error 2^-17. Near 1 the instruction lg2 has an absolute error of 2^-22, so a polynomial in x -
+/// 1 is used there. PTX 9.7.3.20, lg2.approx.ftz.f32.
 __device__ __forceinline__ float fast_log2(float x) {
   float far;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(far) : "f"(x));
   const float t = x - 1.0f;
-  const float near = t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.28853901f, -0.36067376f), 0.48089835f), -0.72134752f), 1.44269504f);
+  const float near =
+      t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.28853901f, -0.36067376f), 0.48089835f), -0.72134752f), 1.44269504f);
   return fabsf(t) < 0.0625f ? near : far;
 }
 
@@ -100,29 +95,31 @@ __device__ __forceinline__ float fast_divide(float a, float b) {
   return r;
 }
 
-/// Two floats rounded to nearest even; `low` in bits 0 to 15. The instruction names the high half first.
-/// PTX 9.7.9.21, cvt.rn.bf16x2.f32.
+/// Rounds two floats to bf16 (nearest even) and packs them, `low` in bits 0 to 15. The instruction takes the high
+/// half first. PTX 9.7.9.21, cvt.rn.bf16x2.f32.
 __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
   unsigned r;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
 
-/// The same number, which the compiler takes for another: it does not keep what follows from both.
+/// Returns `number`, copied by asm so that the compiler does not know that the copy is equal. Values that depend on
+/// the copy are therefore computed here, and not kept in registers since equal values were computed from `number`.
 __device__ __forceinline__ unsigned opaque(unsigned number) {
   unsigned same;
   asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
   return same;
 }
 
-/// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
+/// Reads blockIdx.x by asm at this point, so that the compiler does not keep blockIdx.x, or values computed from
+/// it, in registers up to here.
 __device__ __forceinline__ unsigned read_block_id() {
   unsigned id;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(id));
   return id;
 }
 
-/// threadIdx.x, read where it stands, as read_block_id.
+/// Reads threadIdx.x by asm at this point, so that the compiler does not keep threadIdx.x in a register up to here.
 __device__ __forceinline__ int read_thread_id() {
   int id;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id));
@@ -135,37 +132,38 @@ __device__ __forceinline__ unsigned shared_address(const void *pointer) {
 }
 
 /// Byte offset of (row, column) in a tile of Rows rows, cut into panels of Panel bytes; `column` counts bytes.
-/// The 16-byte chunk c of a row lies at chunk c xor ((row / (128 / Panel)) mod (Panel / 16)), so that the eight
-/// rows which ldmatrix reads at once lie in different banks.
-template <int Rows, int Panel>
-__device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
+/// The 16-byte chunk c of a row is stored as chunk c xor ((row / (128 / Panel)) mod (Panel / 16)), so that the
+/// eight rows which ldmatrix reads at once are in different banks.
+template <int Rows, int Panel> __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
   const unsigned exchange = row / (128 / Panel) % (Panel / 16) * 16;
   return column / Panel * (Rows * Panel) + row * Panel + (column % Panel ^ exchange);
 }
 
-/// The swizzled `address` of a lane moved by `row` rows (a multiple of 8, which exchanges nothing) and `column` bytes (a multiple
-/// of 16, above what the lane adds): within a panel a column step is an exclusive or, so that the address is one register and constants.
+/// The lane's swizzled `address`, advanced by `row` rows and `column` bytes. `row` is a multiple of 8, which does
+/// not change the swizzle. `column` is a multiple of 16 with no bit in common with the lane's own column offset, so
+/// that a step within a panel is an exclusive or and the address of every step is one register and constants.
 template <int Rows, int Panel>
 __device__ __forceinline__ unsigned swizzle_step(unsigned address, unsigned row, unsigned column) {
   return (address ^ column % Panel) + column / Panel * (Rows * Panel) + row * Panel;
 }
 
-/// Starts the copy of 16 bytes from global to shared memory; zeros, and no read, unless `valid`.
+/// Starts the copy of 16 bytes from global to shared memory; if not `valid`, writes zeros and reads nothing.
 /// PTX 9.7.9.25.3.1, cp.async.cg with src-size.
 __device__ __forceinline__ void copy_async_16_if(bool valid, unsigned shared, const void *global) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(valid ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+               "r"(valid ? 16 : 0)
                : "memory");
 }
 
 /// Closes the group of the copies started so far. PTX 9.7.9.25.3.2, cp.async.commit_group.
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/// Waits until at most Pending groups are under way. PTX 9.7.9.25.3.3, cp.async.wait_group.
+/// Waits until at most Pending groups of copies are in flight. PTX 9.7.9.25.3.3, cp.async.wait_group.
 template <int Pending> __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
-/// PTX 9.7.9.11, st.shared.
+/// Stores one element of 32 bits. PTX 9.7.9.11, st.shared.
 __device__ __forceinline__ void store_shared(unsigned address, float x) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
 }
@@ -180,15 +178,17 @@ __device__ __forceinline__ void copy_to_global_16(void *global, unsigned shared)
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
 
-/// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8 and receives, of
-/// each matrix, row l / 4, columns 2 (l % 4) and + 1. PTX 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.
-__device__ __forceinline__ void load_matrix(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3, unsigned address) {
+/// Loads four 8 x 8 matrices of 16-bit elements. Lane l passes the address of row l % 8 of matrix l / 8, and
+/// receives row l / 4, columns 2 (l % 4) and + 1 of each matrix. PTX 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.
+__device__ __forceinline__ void load_matrix(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3,
+                                            unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3)
                : "r"(address));
 }
 
-/// As load_matrix, each matrix transposed: column l / 4, rows 2 (l % 4) and + 1. PTX 9.7.14.5.15, .trans.
+/// As load_matrix, each matrix transposed: lane l receives column l / 4, rows 2 (l % 4) and + 1.
+/// PTX 9.7.14.5.15, .trans.
 __device__ __forceinline__ void load_matrix_transposed(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3,
                                                        unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -202,60 +202,33 @@ __device__ __forceinline__ void load_matrix_transposed(unsigned &r0, unsigned &r
 ///     b[e], pair  column g, rows 8 e + 2 c, + 1
 /// PTX 9.7.14.5.14, mma.sync.aligned.m16n8k16.
 __device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+      "%2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/// The value of the lane at `lane xor mask`. PTX 9.7.9.6, shfl.sync.bfly.
-template <typename T>
-__device__ __forceinline__ T shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+/// The value of x in lane (this lane xor mask). PTX 9.7.9.6, shfl.sync.bfly.
+template <typename T> __device__ __forceinline__ T shuffle_xor(T x, int mask) {
+  return __shfl_xor_sync(0xffffffffu, x, mask);
+}
 
-/// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
+/// Whether the condition holds in any lane of the warp. PTX 9.7.13.8, vote.sync.any.
 __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }
 
-extern "C" __global__ void __launch_bounds__(128, 1)
-causal(const __grid_constant__ Params p) {
-  extern __shared__ __align__(1024) unsigned char shared_memory[];
-  const unsigned shared_base = shared_address(shared_memory);
-  const unsigned q_tiles = ((unsigned)p.query_length + 127u) / 128u;
-  const int n = q_tiles <= 16u ? 16 : (q_tiles <= 32u ? 8 : (q_tiles <= 64u ? 4 : (q_tiles <= 128u ? 2 : 1)));
-  const int heads_together = q_tiles < 8u ? 1 : (q_tiles <= 8u ? 32 : n);
-  const unsigned first_head = blockIdx.x / (q_tiles * (unsigned)heads_together) * (unsigned)heads_together;
-  const int all_heads = p.batch * p.heads;
-  const unsigned group_heads = min((unsigned)heads_together, (unsigned)all_heads - first_head);
-  const unsigned number_in_group = blockIdx.x - q_tiles * first_head;
-  const unsigned head = first_head + number_in_group % group_heads;
-  const unsigned last_tile = q_tiles - 1u;
-  const int b = (int)(head / (unsigned)p.heads);
-  const int h = (int)(head % (unsigned)p.heads);
-  const int q_index = (int)(last_tile - number_in_group / group_heads);
-  const int q0 = q_index * 128;
-  const int thread = threadIdx.x;
-  const int lane = thread % 32;
-  const int warp = thread / 32;
-  const int warp_row = warp * 32;
-  const int kv_head = h / p.group;
-  const int q_end = min(wrap_add(q0, 128), p.query_length);
-  const int tiles_end = wrap_add(min(q_end, p.key_length), 63) / 64;
-  const int full_to = min(wrap_add(q0, 1), p.key_length);
-  float m[2][2];  // q 128 f32
+/// Sets every element.
+__device__ __forceinline__ void fill(float (&tile)[2][2], float value) {
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      m[i][r] = -infinity;
+      tile[i][r] = value;
     }
   }
-  float l[2][2];  // q 128 f32
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      l[i][r] = 0.0f;
-    }
-  }
-  float acc[2][16][4];  // q 128 x dv 128 f32
+}
+
+/// Sets every element.
+__device__ __forceinline__ void fill2(float (&tile)[2][16][4], float value) {
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
     #pragma unroll
@@ -264,123 +237,484 @@ causal(const __grid_constant__ Params p) {
       for (int j = 0; j < 16; ++j) {
         #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          acc[i][j][r * 2 + e] = 0.0f;
+          tile[i][j][r * 2 + e] = value;
         }
       }
     }
   }
-  const unsigned k_ring = shared_base;  // stage 2 x k 64 x d 128 bf16
-  const unsigned v_ring = shared_base + 32768;  // stage 2 x k 64 x dv 128 bf16
-  const unsigned q_tile = shared_base + 65536;  // stage 1 x q 128 x d 128 bf16
-  const bf16 *const q_head = p.q + b * p.q_stride[0] + h * p.q_stride[1];
+}
+
+/// Starts the asynchronous copies of this thread's 16-byte chunks of a tile.
+__device__ __forceinline__ void copy_tile(unsigned q_tile, const bf16 *q_head, int thread, int q,
+    const Params &params) {
   #pragma unroll
   for (int copy = 0; copy < 16; ++copy) {
-    const int n2 = thread / 16 + copy * 8;
+    const int row = thread / 16 + copy * 8;
     const int column = thread % 16 * 8;
-    const int n3 = q0 + n2;
-    copy_async_16_if(n3 < p.query_length, q_tile + swizzle<128, 128>(n2, column * 2),
-        q_head + n3 * p.q_stride[2] + column);
+    const int q_plus_row = q + row;
+    copy_async_16_if(q_plus_row < params.query_length, q_tile + swizzle<128, 128>(row, column * 2),
+        q_head + q_plus_row * params.q_stride[2] + column);
   }
-  const bool flag = tiles_end > 0;
-  const bf16 *const k_head = p.k + b * p.k_stride[0] + kv_head * p.k_stride[1];
-  if (flag) {
-    #pragma unroll
-    for (int copy = 0; copy < 8; ++copy) {
-      const int n2 = thread / 16 + copy * 8;
-      const int column = thread % 16 * 8;
-      copy_async_16_if(n2 < p.key_length, k_ring + swizzle<64, 128>(n2, column * 2),
-          k_head + n2 * p.k_stride[2] + column);
-    }
-  }
-  const bf16 *const v_head = p.v + b * p.v_stride[0] + kv_head * p.v_stride[1];
-  if (flag) {
-    #pragma unroll
-    for (int copy = 0; copy < 8; ++copy) {
-      const int n2 = thread / 16 + copy * 8;
-      const int column = thread % 16 * 8;
-      copy_async_16_if(n2 < p.key_length, v_ring + swizzle<64, 128>(n2, column * 2),
-          v_head + n2 * p.v_stride[2] + column);
-    }
-  }
-  commit_copies();
-  #pragma unroll 1
-  for (int tile = 0, slot = 0; tile < tiles_end;) {
-    const int k0 = wrap_mul(tile, 64);
-    const int n2 = wrap_add(tile, 1);
-    wait_copies<0>();
-    __syncthreads();
-    const int n3 = slot + 1;
-    const unsigned free_slot = (unsigned)n3 % 2u;
-    const bool flag2 = n2 < tiles_end;
-    if (flag2) {
-      const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(n2, 64);
-      #pragma unroll
-      for (int copy = 0; copy < 8; ++copy) {
-        const int n4 = thread2 / 16 + copy * 8;
-        const int column = thread2 % 16 * 8;
-        const int n5 = k0_2 + n4;
-        copy_async_16_if(n5 < p.key_length, k_ring + free_slot * 16384 + swizzle<64, 128>(n4, column * 2),
-            k_head + n5 * p.k_stride[2] + column);
-      }
-    }
-    if (flag2) {
-      const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(n2, 64);
-      #pragma unroll
-      for (int copy = 0; copy < 8; ++copy) {
-        const int n4 = thread2 / 16 + copy * 8;
-        const int column = thread2 % 16 * 8;
-        const int n5 = k0_2 + n4;
-        copy_async_16_if(n5 < p.key_length, v_ring + free_slot * 16384 + swizzle<64, 128>(n4, column * 2),
-            v_head + n5 * p.v_stride[2] + column);
-      }
-    }
-    commit_copies();
-    const int next_tile = wrap_add(tile, 1);
-    const unsigned next_slot = (unsigned)n3 % 2u;
+}
 
-    // S = Q K^T
-    float s[2][8][4];  // q 128 x k 64 f32
+/// Starts the asynchronous copies of this thread's 16-byte chunks of a tile.
+__device__ __forceinline__ void copy_tile2(unsigned k_ring, const bf16 *k_head, int thread, const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 8; ++copy) {
+    const int row = thread / 16 + copy * 8;
+    const int column = thread % 16 * 8;
+    copy_async_16_if(row < params.key_length, k_ring + swizzle<64, 128>(row, column * 2),
+        k_head + row * params.k_stride[2] + column);
+  }
+}
+
+/// Starts the asynchronous copies of this thread's 16-byte chunks of a tile.
+__device__ __forceinline__ void copy_tile3(unsigned v_ring, const bf16 *v_head, int thread, const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 8; ++copy) {
+    const int row = thread / 16 + copy * 8;
+    const int column = thread % 16 * 8;
+    copy_async_16_if(row < params.key_length, v_ring + swizzle<64, 128>(row, column * 2),
+        v_head + row * params.v_stride[2] + column);
+  }
+}
+
+/// Starts the asynchronous copies of this thread's 16-byte chunks of a tile.
+__device__ __forceinline__ void copy_tile4(unsigned k_ring, const bf16 *k_head, int thread, int k0,
+    unsigned free_slot, const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 8; ++copy) {
+    const int row = thread / 16 + copy * 8;
+    const int column = thread % 16 * 8;
+    const int k_plus_row = k0 + row;
+    copy_async_16_if(k_plus_row < params.key_length,
+        k_ring + free_slot * 16384 + swizzle<64, 128>(row, column * 2),
+        k_head + k_plus_row * params.k_stride[2] + column);
+  }
+}
+
+/// Starts the asynchronous copies of this thread's 16-byte chunks of a tile.
+__device__ __forceinline__ void copy_tile5(unsigned v_ring, const bf16 *v_head, int thread, int k0,
+    unsigned free_slot, const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 8; ++copy) {
+    const int row = thread / 16 + copy * 8;
+    const int column = thread % 16 * 8;
+    const int k_plus_row = k0 + row;
+    copy_async_16_if(k_plus_row < params.key_length,
+        v_ring + free_slot * 16384 + swizzle<64, 128>(row, column * 2),
+        v_head + k_plus_row * params.v_stride[2] + column);
+  }
+}
+
+/// Sets every element.
+__device__ __forceinline__ void fill3(float (&tile)[2][8][4], float value) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          tile[i][j][r * 2 + e] = value;
+        }
+      }
+    }
+  }
+}
+
+/// Adds a product of fragments to the accumulator by warp-level matrix instructions.
+__device__ __forceinline__ void multiply(float (&s)[2][8][4], unsigned q_tile, unsigned k_ring, int lane,
+    int warp_row, int slot) {
+  unsigned q_fragment[2][1][4];  // q 128 x d 16 bf16
+  unsigned k_fragment[2][1][2];  // n 16 x d 16 bf16
+  #pragma unroll
+  for (int kk = 0; kk < 8; ++kk) {
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      load_matrix(q_fragment[i][0][0], q_fragment[i][0][1], q_fragment[i][0][2], q_fragment[i][0][3],
+          swizzle_step<128, 128>(q_tile + swizzle<128, 128>(warp_row + lane % 16, lane / 16 * 8 * 2), i * 16,
+          kk * 16 * 2));
+    }
+    #pragma unroll
+    for (int nn = 0; nn < 4; ++nn) {
+      load_matrix(k_fragment[0][0][0], k_fragment[0][0][1], k_fragment[1][0][0], k_fragment[1][0][1],
+          swizzle_step<64, 128>(k_ring + slot * 16384 +
+          swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2), nn * 16, kk * 16 * 2));
+      #pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          mma_bf16(s[i][nn * 2 + n], q_fragment[i][0], k_fragment[n][0]);
+        }
+      }
+    }
+  }
+}
+
+/// Sets masked elements to -infinity, or to what the mask's other side is.
+__device__ __forceinline__ void apply_mask(float (&s)[2][8][4], int warp_row, int lane_row, int q, int k,
+    int lane_column, const Params &params) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int r_times_2_plus_e = r * 2 + e;
+          const int q2 = q + (warp_row + lane_row + i * 16 + r * 8);
+          const int row_end = min(wrap_add(q2, 1), params.key_length);
+          const float chosen_s_value = j * 8 + e < max(min(row_end - k, 64), 0) - lane_column ?
+              s[i][j][r_times_2_plus_e] : -infinity;
+          s[i][j][r_times_2_plus_e] = chosen_s_value;
+        }
+      }
+    }
+  }
+}
+
+/// The maximum of each row; the four lanes of a quad share a row and exchange their maxima.
+__device__ __forceinline__ void row_max(float (&maxima)[2][2], const float (&initial)[2][2],
+    const float (&tile)[2][8][4]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      maxima[i][r] = initial[i][r];
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const int r_times_2 = r * 2;
+        const float term = fmaxf(maxima[i][r], fmaxf(tile[i][j][r_times_2], tile[i][j][r_times_2 + 1]));
+        maxima[i][r] = term;
+      }
+      const float maxima_value = maxima[i][r];
+      const float other_lane_maxima_value = shuffle_xor(maxima_value, 1);
+      const float term = fmaxf(maxima_value, other_lane_maxima_value);
+      const float other_lane_term = shuffle_xor(term, 2);
+      maxima[i][r] = fmaxf(term, other_lane_term);
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_m_base(float (&m_base)[2][2], const float (&m_next)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float m_next_value = m_next[i][r];
+      m_base[i][r] = m_next_value == -infinity ? 0.0f : m_next_value;
+    }
+  }
+}
+
+/// exp as exp2: the score's factor times log2(e) multiplies the difference
+__device__ __forceinline__ void compute_alpha(float (&m)[2][2], const float (&m_base)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m[i][r] = fast_exp2((m[i][r] - m_base[i][r]) * 0.12751743f);
+    }
+  }
+}
+
+/// Multiplies each row by its factor.
+__device__ __forceinline__ void scale_rows(float (&tile)[2][16][4], const float (&factors)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 16; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int r_times_2_plus_e = r * 2 + e;
+          tile[i][j][r_times_2_plus_e] *= factors[i][r];
+        }
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_m_size(float (&m_size)[2][2], const float (&m_base)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m_size[i][r] = fabsf(m_base[i][r]);
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_x(float (&s)[2][8][4], const float (&m_base)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int r_times_2_plus_e = r * 2 + e;
+          s[i][j][r_times_2_plus_e] = s[i][j][r_times_2_plus_e] - m_base[i][r];
+        }
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_addend(float (&addend)[2][2], const float (&m_base)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      addend[i][r] = m_base[i][r] * -0.12751743f;
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_l(float (&l)[2][2], const float (&m)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      l[i][r] *= m[i][r];
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_p(float (&s)[2][8][4], float (&l)[2][2], unsigned (&p)[2][4][4],
+    const float (&addend)[2][2]) {
+  #pragma unroll
+  for (int kk = 0; kk < 4; ++kk) {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       #pragma unroll
-      for (int r = 0; r < 2; ++r) {
+      for (int half = 0; half < 2; ++half) {
         #pragma unroll
-        for (int j = 0; j < 8; ++j) {
+        for (int r = 0; r < 2; ++r) {
           #pragma unroll
           for (int e = 0; e < 2; ++e) {
-            s[i][j][r * 2 + e] = 0.0f;
+            const int kk_times_2_plus_half = kk * 2 + half;
+            const int r_times_2_plus_e = r * 2 + e;
+            const float term = fmaf(s[i][kk_times_2_plus_half][r_times_2_plus_e], 0.12751743f, addend[i][r]);
+            const float exp2_term = fast_exp2(term);
+            s[i][kk_times_2_plus_half][r_times_2_plus_e] = exp2_term;
+            l[i][r] += exp2_term;
           }
         }
       }
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int kk_times_2_plus_e_over_2 = kk * 2 + e / 2;
+        const int e_mod_2_times_2 = e % 2 * 2;
+        const unsigned s_value_and_s_value = pack_bf16(s[i][kk_times_2_plus_e_over_2][e_mod_2_times_2],
+            s[i][kk_times_2_plus_e_over_2][e_mod_2_times_2 + 1]);
+        p[i][kk][e] = s_value_and_s_value;
+      }
     }
-    unsigned q_fragment[2][1][4];  // q 128 x d 16 bf16
-    unsigned k_fragment[2][1][2];  // n 16 x d 16 bf16
+  }
+}
+
+/// Adds a product of fragments to the accumulator by warp-level matrix instructions.
+__device__ __forceinline__ void multiply2(float (&acc)[2][16][4], const unsigned (&p)[2][4][4], unsigned v_ring,
+    int lane, int slot) {
+  unsigned v_fragment[2][1][2];  // n 16 x d 16 bf16
+  #pragma unroll
+  for (int kk = 0; kk < 4; ++kk) {
     #pragma unroll
-    for (int kk = 0; kk < 8; ++kk) {
+    for (int nn = 0; nn < 8; ++nn) {
+      load_matrix_transposed(v_fragment[0][0][0], v_fragment[0][0][1], v_fragment[1][0][0], v_fragment[1][0][1],
+          swizzle_step<64, 128>(v_ring + slot * 16384 +
+          swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2), kk * 16, nn * 16 * 2));
       #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        load_matrix(q_fragment[i][0][0], q_fragment[i][0][1], q_fragment[i][0][2], q_fragment[i][0][3],
-            swizzle_step<128, 128>(q_tile + swizzle<128, 128>(warp_row + lane % 16, lane / 16 * 8 * 2), i * 16,
-            kk * 16 * 2));
-      }
-      #pragma unroll
-      for (int nn = 0; nn < 4; ++nn) {
-        load_matrix(k_fragment[0][0][0], k_fragment[0][0][1], k_fragment[1][0][0], k_fragment[1][0][1],
-            swizzle_step<64,
-            128>(k_ring + slot * 16384 + swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2), nn * 16,
-            kk * 16 * 2));
+      for (int n = 0; n < 2; ++n) {
         #pragma unroll
-        for (int n4 = 0; n4 < 2; ++n4) {
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            mma_bf16(s[i][nn * 2 + n4], q_fragment[i][0], k_fragment[n4][0]);
-          }
+        for (int i = 0; i < 2; ++i) {
+          mma_bf16(acc[i][nn * 2 + n], p[i][kk], v_fragment[n][0]);
         }
       }
     }
-    if (wrap_add(k0, 64) > full_to) {
+  }
+}
+
+/// Copies this lane's elements of a register tile.
+__device__ __forceinline__ void copy_fragment(float (&to)[2][2], const float (&from)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      to[i][r] = from[i][r];
+    }
+  }
+}
+
+/// Completes row sums that are split over the four lanes of a quad.
+__device__ __forceinline__ void combine_lanes(float (&sums)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float sums_value = sums[i][r];
+      const float other_lane_sums_value = shuffle_xor(sums_value, 1);
+      const float term = sums_value + other_lane_sums_value;
+      const float other_lane_term = shuffle_xor(term, 2);
+      sums[i][r] = term + other_lane_term;
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_inverse_l(float (&inverse_l)[2][2], const float (&l)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float l_value = l[i][r];
+      inverse_l[i][r] = l_value == 0.0f ? 0.0f : fast_divide(1.0f, l_value);
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_lse(float (&m)[2][2], const float (&l)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float l_value = l[i][r];
+      m[i][r] = l_value == 0.0f ? -infinity : m[i][r] * 0.088388346f + fast_log(l_value);
+    }
+  }
+}
+
+/// Stores this lane's elements of a tile.
+__device__ __forceinline__ void store_tile(const float (&m)[2][2], float *lse_head, int warp_row, int lane_row,
+    int q0, bool quad_lane_is, const Params &params) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = q0 + (warp_row + lane_row + i * 16 + r * 8);
+      if (quad_lane_is && row < params.query_length) {
+        lse_head[row * params.lse_stride[2]] = m[i][r];
+      }
+    }
+  }
+}
+
+/// Stores this lane's elements of a tile.
+__device__ __forceinline__ void store_tile2(const float (&acc)[2][16][4], unsigned o_tile, int warp_row,
+    int lane_row, int lane_column) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 16; ++j) {
+        const int r_times_2 = r * 2;
+        store_shared(swizzle_step<128, 128>(o_tile + swizzle<128, 128>(warp_row + lane_row, lane_column * 2),
+            i * 16 + r * 8, j * 8 * 2), pack_bf16(acc[i][j][r_times_2], acc[i][j][r_times_2 + 1]));
+      }
+    }
+  }
+}
+
+/// Stores this lane's elements of a tile.
+__device__ __forceinline__ void store_tile3(unsigned o_tile, bf16 *o_head, int thread, int q0,
+    const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 16; ++copy) {
+    const int row = thread / 16 + copy * 8;
+    const int column = thread % 16 * 8;
+    const int q_plus_row = q0 + row;
+    if (q_plus_row < params.query_length) {
+      copy_to_global_16(o_head + q_plus_row * params.o_stride[2] + column,
+          o_tile + swizzle<128, 128>(row, column * 2));
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(128, 1)
+causal(const __grid_constant__ Params params) {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  const unsigned shared_base = shared_address(shared_memory);
+  const unsigned q_tiles = ((unsigned)params.query_length + 127u) / 128u;
+  const int chosen_16 = q_tiles <= 16u ? 16 :
+      (q_tiles <= 32u ? 8 : (q_tiles <= 64u ? 4 : (q_tiles <= 128u ? 2 : 1)));
+  const int heads_together = q_tiles < 8u ? 1 : (q_tiles <= 8u ? 32 : chosen_16);
+  const unsigned first_head = blockIdx.x / (unsigned)((int)q_tiles * heads_together) * (unsigned)heads_together;
+  const int all_heads = params.batch * params.heads;
+  const unsigned group_heads = min((unsigned)heads_together, (unsigned)all_heads - first_head);
+  const unsigned number_in_group = blockIdx.x - q_tiles * first_head;
+  const unsigned head = first_head + number_in_group % group_heads;
+  const int last_tile = (int)q_tiles - 1;
+  const int b = (int)(head / (unsigned)params.heads);
+  const int h = (int)(head % (unsigned)params.heads);
+  const int q_index = (int)((unsigned)last_tile - number_in_group / group_heads);
+  const int q0 = q_index * 128;
+  const int thread = threadIdx.x;
+  const int lane = thread % 32;
+  const int warp = thread / 32;
+  const int warp_row = warp * 32;
+  const int kv_head = h / params.group;
+  const int q_end = min(wrap_add(q0, 128), params.query_length);
+  const int tiles_end = (min(q_end, params.key_length) + 63) / 64;
+  const int full_to = min(wrap_add(q0, 1), params.key_length);
+
+  // Prologue
+  float m[2][2];  // q 128 f32
+  fill(m, -infinity);
+  float l[2][2];  // q 128 f32
+  fill(l, 0.0f);
+  float acc[2][16][4];  // q 128 x dv 128 f32
+  fill2(acc, 0.0f);
+  const unsigned k_ring = shared_base;  // stage 2 x k 64 x d 128 bf16
+  const unsigned v_ring = shared_base + 32768;  // stage 2 x k 64 x dv 128 bf16
+  const unsigned q_tile = shared_base + 65536;  // stage 1 x q 128 x d 128 bf16
+  const bf16 *const q_head = params.q + b * params.q_stride[0] + h * params.q_stride[1];
+  copy_tile(q_tile, q_head, thread, q0, params);
+  const bool tiles_end_above_0 = tiles_end > 0;
+  const bf16 *const k_head = params.k + b * params.k_stride[0] + kv_head * params.k_stride[1];
+  if (tiles_end_above_0) {
+    copy_tile2(k_ring, k_head, thread, params);
+  }
+  const bf16 *const v_head = params.v + b * params.v_stride[0] + kv_head * params.v_stride[1];
+  if (tiles_end_above_0) {
+    copy_tile3(v_ring, v_head, thread, params);
+  }
+  commit_copies();
+
+  // Steady state: one tile per iteration
+  #pragma unroll 1
+  for (int tile = 0, slot = 0; tile < tiles_end;) {
+    const int k0 = tile * 64;
+    const int tile_plus_1 = tile + 1;
+    wait_copies<0>();
+    __syncthreads();
+    const int slot_plus_1 = slot + 1;
+    const unsigned free_slot = (unsigned)slot_plus_1 % 2u;
+    const bool tile_plus_below_tiles_end = tile_plus_1 < tiles_end;
+    if (tile_plus_below_tiles_end) {
+      const int thread2 = read_thread_id();
+      const int k0_2 = tile_plus_1 * 64;
+      copy_tile4(k_ring, k_head, thread2, k0_2, free_slot, params);
+    }
+    if (tile_plus_below_tiles_end) {
+      const int thread2 = read_thread_id();
+      const int k0_2 = tile_plus_1 * 64;
+      copy_tile5(v_ring, v_head, thread2, k0_2, free_slot, params);
+    }
+    commit_copies();
+    const int next_tile = tile + 1;
+    const unsigned next_slot = (unsigned)slot_plus_1 % 2u;
+
+    // S = Q K^T
+    float s[2][8][4];  // q 128 x k 64 f32
+    fill3(s, 0.0f);
+    multiply(s, q_tile, k_ring, lane, warp_row, slot);
+    if (k0 + 64 > full_to) {
       const int thread2 = read_thread_id();
       const int warp2 = thread2 / 32;
       const int warp_row2 = warp2 * 32;
@@ -388,292 +722,89 @@ causal(const __grid_constant__ Params p) {
       const int lane_row = lane2 / 4;
       const int quad_lane = lane2 % 4;
       const int lane_column = quad_lane * 2;
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n4 = r * 2 + e;
-              const int q = q0 + (warp_row2 + lane_row + i * 16 + r * 8);
-              const int row_end = min(wrap_add(q, 1), p.key_length);
-              const float x = j * 8 + e < max(min(row_end - k0, 64), 0) - lane_column ? s[i][j][n4] : -infinity;
-              s[i][j][n4] = x;
-            }
-          }
-        }
-      }
+      apply_mask(s, warp_row2, lane_row, q0, k0, lane_column, params);
     }
 
     // m_next: the greatest of X along k, and of m
     float m_next[2][2];  // q 128 f32
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m_next[i][r] = m[i][r];
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const int n4 = r * 2;
-          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n4], s[i][j][n4 + 1]));
-        }
-        const float x = m_next[i][r];
-        const float x2 = shuffle_xor(x, 1);
-        const float x3 = fmaxf(x, x2);
-        const float x4 = shuffle_xor(x3, 2);
-        m_next[i][r] = fmaxf(x3, x4);
-      }
-    }
+    row_max(m_next, m, s);
     float m_base[2][2];  // q 128 f32
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const float x = m_next[i][r];
-        m_base[i][r] = x == -infinity ? 0.0f : x;
-      }
-    }
+    compute_m_base(m_base, m_next);
 
     // exp as exp2: the score's factor times log2(e) multiplies the difference
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m[i][r] = fast_exp2((m[i][r] - m_base[i][r]) * 0.12751743f);
-      }
-    }
-    const bool flag3 = (((m[0][0] != 1.0f) || (m[0][1] != 1.0f)) || (m[1][0] != 1.0f)) || (m[1][1] != 1.0f);
-    const bool max_moved = any_lane(flag3);
+    compute_alpha(m, m_base);
+    const bool lane_max_moved = (((m[0][0] != 1.0f) || (m[0][1] != 1.0f)) || (m[1][0] != 1.0f)) ||
+        (m[1][1] != 1.0f);
+    const bool max_moved = any_lane(lane_max_moved);
     if (max_moved) {
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          #pragma unroll
-          for (int j = 0; j < 16; ++j) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n4 = r * 2 + e;
-              acc[i][j][n4] *= m[i][r];
-            }
-          }
-        }
-      }
+      scale_rows(acc, m);
     }
     float m_size[2][2];  // q 128 f32
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m_size[i][r] = fabsf(m_base[i][r]);
-      }
-    }
-    const bool flag4 = ((m_size[0][0] >= 128484.39f) || (m_size[0][1] >= 128484.39f)) ||
+    compute_m_size(m_size, m_base);
+    const bool m_size_value_from = ((m_size[0][0] >= 128484.39f) || (m_size[0][1] >= 128484.39f)) ||
         (m_size[1][0] >= 128484.39f);
-    const bool far = any_lane(flag4 || (m_size[1][1] >= 128484.39f));
+    const bool lane_far = m_size_value_from || (m_size[1][1] >= 128484.39f);
+    const bool far = any_lane(lane_far);
     if (far) {
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n4 = r * 2 + e;
-              s[i][j][n4] = s[i][j][n4] - m_base[i][r];
-            }
-          }
-        }
-      }
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          m_base[i][r] = 0.0f;
-        }
-      }
+      compute_x(s, m_base);
+      fill(m_base, 0.0f);
     }
     float addend[2][2];  // q 128 f32
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        addend[i][r] = m_base[i][r] * -0.12751743f;
-      }
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        l[i][r] *= m[i][r];
-      }
-    }
+    compute_addend(addend, m_base);
+    compute_l(l, m);
 
     // exp as exp2: the score's factor times log2(e) multiplies the difference
-    unsigned p_[2][4][4];  // q 128 x k 64 bf16
-    #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) {
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          #pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n4 = kk * 2 + half;
-              const int n5 = r * 2 + e;
-              const float x = fast_exp2(fmaf(s[i][n4][n5], 0.12751743f, addend[i][r]));
-              s[i][n4][n5] = x;
-              l[i][r] += x;
-            }
-          }
-        }
-        #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int n4 = kk * 2 + e / 2;
-          const int n5 = e % 2 * 2;
-          p_[i][kk][e] = pack_bf16(s[i][n4][n5], s[i][n4][n5 + 1]);
-        }
-      }
-    }
+    unsigned p[2][4][4];  // q 128 x k 64 bf16
+    compute_p(s, l, p, addend);
 
     // ACC += P V
-    unsigned v_fragment[2][1][2];  // n 16 x d 16 bf16
-    #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) {
-      #pragma unroll
-      for (int nn = 0; nn < 8; ++nn) {
-        load_matrix_transposed(v_fragment[0][0][0], v_fragment[0][0][1], v_fragment[1][0][0], v_fragment[1][0][1],
-            swizzle_step<64,
-            128>(v_ring + slot * 16384 + swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2), kk * 16,
-            nn * 16 * 2));
-        #pragma unroll
-        for (int n4 = 0; n4 < 2; ++n4) {
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            mma_bf16(acc[i][nn * 2 + n4], p_[i][kk], v_fragment[n4][0]);
-          }
-        }
-      }
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m[i][r] = m_next[i][r];
-      }
-    }
+    multiply2(acc, p, v_ring, lane, slot);
+    copy_fragment(m, m_next);
     tile = next_tile;
     slot = (int)next_slot;
   }
   const unsigned block = read_block_id();
-  const unsigned bits = opaque(p.query_length);
-  const unsigned q_tiles2 = (bits + 127u) / 128u;
-  const int n2 = q_tiles2 <= 16u ? 16 : (q_tiles2 <= 32u ? 8 : (q_tiles2 <= 64u ? 4 : (q_tiles2 <= 128u ? 2 : 1)));
-  const int heads_together2 = q_tiles2 < 8u ? 1 : (q_tiles2 <= 8u ? 32 : n2);
-  const unsigned first_head2 = block / (q_tiles2 * (unsigned)heads_together2) * (unsigned)heads_together2;
+  const unsigned query_length = opaque(params.query_length);
+  const unsigned q_tiles2 = (query_length + 127u) / 128u;
+  const int chosen_16_2 = q_tiles2 <= 16u ? 16 :
+      (q_tiles2 <= 32u ? 8 : (q_tiles2 <= 64u ? 4 : (q_tiles2 <= 128u ? 2 : 1)));
+  const int heads_together2 = q_tiles2 < 8u ? 1 : (q_tiles2 <= 8u ? 32 : chosen_16_2);
+  const unsigned first_head2 = block / (unsigned)((int)q_tiles2 * heads_together2) * (unsigned)heads_together2;
   const unsigned number_in_group2 = block - q_tiles2 * first_head2;
-  const unsigned bits2 = opaque(p.batch);
-  const unsigned bits3 = opaque(p.heads);
-  const unsigned all_heads2 = bits2 * bits3;
+  const unsigned batch = opaque(params.batch);
+  const unsigned heads = opaque(params.heads);
+  const unsigned all_heads2 = batch * heads;
   const unsigned group_heads2 = min((unsigned)heads_together2, all_heads2 - first_head2);
   const unsigned head2 = first_head2 + number_in_group2 % group_heads2;
-  const int b2 = (int)(head2 / bits3);
-  const int h2 = (int)(head2 % bits3);
+  const int b2 = (int)(head2 / heads);
+  const int h2 = (int)(head2 % heads);
   const int thread2 = read_thread_id();
   const int lane2 = thread2 % 32;
   const int quad_lane = lane2 % 4;
   const int warp2 = thread2 / 32;
   const int warp_row2 = warp2 * 32;
   const int lane_row = lane2 / 4;
-  const unsigned last_tile2 = q_tiles2 - 1u;
-  const int q_index2 = (int)(last_tile2 - number_in_group2 / group_heads2);
+  const int last_tile2 = (int)q_tiles2 - 1;
+  const int q_index2 = (int)((unsigned)last_tile2 - number_in_group2 / group_heads2);
   const int q0_2 = q_index2 * 128;
   const int lane_column = quad_lane * 2;
+
+  // Epilogue
   wait_copies<0>();
   __syncthreads();
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float x = l[i][r];
-      const float x2 = shuffle_xor(x, 1);
-      const float x3 = x + x2;
-      const float x4 = shuffle_xor(x3, 2);
-      l[i][r] = x3 + x4;
-    }
-  }
+  combine_lanes(l);
   float inverse_l[2][2];  // q 128 f32
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float x = l[i][r];
-      inverse_l[i][r] = x == 0.0f ? 0.0f : fast_divide(1.0f, x);
-    }
-  }
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      #pragma unroll
-      for (int j = 0; j < 16; ++j) {
-        #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int n3 = r * 2 + e;
-          acc[i][j][n3] *= inverse_l[i][r];
-        }
-      }
-    }
-  }
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float x = l[i][r];
-      m[i][r] = x == 0.0f ? -infinity : m[i][r] * 0.088388346f + fast_log(x);
-    }
-  }
-  float *const lse_head = p.lse + b2 * p.lse_stride[0] + h2 * p.lse_stride[1];
-  if (!(p.lse == nullptr)) {
-    const bool flag2 = quad_lane == 0;
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int row = q0_2 + (warp_row2 + lane_row + i * 16 + r * 8);
-        if (flag2 && row < p.query_length) {
-          lse_head[row * p.lse_stride[2]] = m[i][r];
-        }
-      }
-    }
+  compute_inverse_l(inverse_l, l);
+  scale_rows(acc, inverse_l);
+  compute_lse(m, l);
+  float *const lse_head = params.lse + b2 * params.lse_stride[0] + h2 * params.lse_stride[1];
+  if (!(params.lse == nullptr)) {
+    const bool quad_lane_is_0 = quad_lane == 0;
+    store_tile(m, lse_head, warp_row2, lane_row, q0_2, quad_lane_is_0, params);
   }
   const unsigned o_tile = shared_base;  // stage 1 x q 128 x dv 128 bf16
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      #pragma unroll
-      for (int j = 0; j < 16; ++j) {
-        const int n3 = r * 2;
-        store_shared(swizzle_step<128, 128>(o_tile + swizzle<128, 128>(warp_row2 + lane_row, lane_column * 2),
-            i * 16 + r * 8, j * 8 * 2), pack_bf16(acc[i][j][n3], acc[i][j][n3 + 1]));
-      }
-    }
-  }
+  store_tile2(acc, o_tile, warp_row2, lane_row, lane_column);
   __syncthreads();
-  bf16 *const o_head = p.o + b2 * p.o_stride[0] + h2 * p.o_stride[1];
-  #pragma unroll
-  for (int copy = 0; copy < 16; ++copy) {
-    const int n3 = thread2 / 16 + copy * 8;
-    const int column = thread2 % 16 * 8;
-    const int n4 = q0_2 + n3;
-    if (n4 < p.query_length) {
-      copy_to_global_16(o_head + n4 * p.o_stride[2] + column, o_tile + swizzle<128, 128>(n3, column * 2));
-    }
-  }
+  bf16 *const o_head = params.o + b2 * params.o_stride[0] + h2 * params.o_stride[1];
+  store_tile3(o_tile, o_head, thread2, q0_2, params);
 }

@@ -27,7 +27,7 @@
 //   m_base           float[2][2]        q 128 f32          rows
 //   m_size           float[2][2]        q 128 f32          rows
 //   addend           float[2][2]        q 128 f32          rows
-//   p_               unsigned[2][4][4]  q 128 x k 64 bf16  a
+//   p                unsigned[2][4][4]  q 128 x k 64 bf16  a
 //   v_fragment       unsigned[2][1][2]  n 16 x d 16 bf16   b
 //   inverse_l        float[2][2]        q 128 f32          rows
 
@@ -89,13 +89,14 @@ __device__ __forceinline__ float fast_exp2(float x) {
   return r;
 }
 
-/// log2(x), relative error 2^-17: near 1, where lg2 has an absolute error of 2^-22, by the series of
-/// log(1 + t). PTX 9.7.3.20, lg2.approx.ftz.f32.
+/// log2(x), relative error 2^-17. Near 1 the instruction lg2 has an absolute error of 2^-22, so a polynomial in x -
+/// 1 is used there. PTX 9.7.3.20, lg2.approx.ftz.f32.
 __device__ __forceinline__ float fast_log2(float x) {
   float far;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(far) : "f"(x));
   const float t = x - 1.0f;
-  const float near = t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.28853901f, -0.36067376f), 0.48089835f), -0.72134752f), 1.44269504f);
+  const float near =
+      t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.28853901f, -0.36067376f), 0.48089835f), -0.72134752f), 1.44269504f);
   return fabsf(t) < 0.0625f ? near : far;
 }
 
@@ -116,8 +117,8 @@ __device__ __forceinline__ float fast_tanh(float x) {
   return r;
 }
 
-/// Two floats rounded to nearest even; `low` in bits 0 to 15. The instruction names the high half first.
-/// PTX 9.7.9.21, cvt.rn.bf16x2.f32.
+/// Rounds two floats to bf16 (nearest even) and packs them, `low` in bits 0 to 15. The instruction takes the high
+/// half first. PTX 9.7.9.21, cvt.rn.bf16x2.f32.
 __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
   unsigned r;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -126,7 +127,7 @@ __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
 
 __device__ __forceinline__ float load_f32(const float *address) { return __ldg(address); }
 
-/// The nearest index in [0, extent); extent is at least 1.
+/// The index in [0, extent) that is nearest to `index`; `extent` is at least 1.
 __device__ __forceinline__ int clamp_index(int index, long long extent) {
   return max(min(index, int(min(extent - 1, 2147483647ll))), 0);
 }
@@ -134,21 +135,23 @@ __device__ __forceinline__ long long clamp_index(long long index, long long exte
   return max(min(index, extent - 1), 0ll);
 }
 
-/// The same number, which the compiler takes for another: it does not keep what follows from both.
+/// Returns `number`, copied by asm so that the compiler does not know that the copy is equal. Values that depend on
+/// the copy are therefore computed here, and not kept in registers since equal values were computed from `number`.
 __device__ __forceinline__ unsigned opaque(unsigned number) {
   unsigned same;
   asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
   return same;
 }
 
-/// blockIdx.x, read where it stands: the compiler does not keep it, or what follows from it, in registers until then.
+/// Reads blockIdx.x by asm at this point, so that the compiler does not keep blockIdx.x, or values computed from
+/// it, in registers up to here.
 __device__ __forceinline__ unsigned read_block_id() {
   unsigned id;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(id));
   return id;
 }
 
-/// threadIdx.x, read where it stands, as read_block_id.
+/// Reads threadIdx.x by asm at this point, so that the compiler does not keep threadIdx.x in a register up to here.
 __device__ __forceinline__ int read_thread_id() {
   int id;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(id));
@@ -161,37 +164,38 @@ __device__ __forceinline__ unsigned shared_address(const void *pointer) {
 }
 
 /// Byte offset of (row, column) in a tile of Rows rows, cut into panels of Panel bytes; `column` counts bytes.
-/// The 16-byte chunk c of a row lies at chunk c xor ((row / (128 / Panel)) mod (Panel / 16)), so that the eight
-/// rows which ldmatrix reads at once lie in different banks.
-template <int Rows, int Panel>
-__device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
+/// The 16-byte chunk c of a row is stored as chunk c xor ((row / (128 / Panel)) mod (Panel / 16)), so that the
+/// eight rows which ldmatrix reads at once are in different banks.
+template <int Rows, int Panel> __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned column) {
   const unsigned exchange = row / (128 / Panel) % (Panel / 16) * 16;
   return column / Panel * (Rows * Panel) + row * Panel + (column % Panel ^ exchange);
 }
 
-/// The swizzled `address` of a lane moved by `row` rows (a multiple of 8, which exchanges nothing) and `column` bytes (a multiple
-/// of 16, above what the lane adds): within a panel a column step is an exclusive or, so that the address is one register and constants.
+/// The lane's swizzled `address`, advanced by `row` rows and `column` bytes. `row` is a multiple of 8, which does
+/// not change the swizzle. `column` is a multiple of 16 with no bit in common with the lane's own column offset, so
+/// that a step within a panel is an exclusive or and the address of every step is one register and constants.
 template <int Rows, int Panel>
 __device__ __forceinline__ unsigned swizzle_step(unsigned address, unsigned row, unsigned column) {
   return (address ^ column % Panel) + column / Panel * (Rows * Panel) + row * Panel;
 }
 
-/// Starts the copy of 16 bytes from global to shared memory; zeros, and no read, unless `valid`.
+/// Starts the copy of 16 bytes from global to shared memory; if not `valid`, writes zeros and reads nothing.
 /// PTX 9.7.9.25.3.1, cp.async.cg with src-size.
 __device__ __forceinline__ void copy_async_16_if(bool valid, unsigned shared, const void *global) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(valid ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+               "r"(valid ? 16 : 0)
                : "memory");
 }
 
 /// Closes the group of the copies started so far. PTX 9.7.9.25.3.2, cp.async.commit_group.
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/// Waits until at most Pending groups are under way. PTX 9.7.9.25.3.3, cp.async.wait_group.
+/// Waits until at most Pending groups of copies are in flight. PTX 9.7.9.25.3.3, cp.async.wait_group.
 template <int Pending> __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
-/// PTX 9.7.9.11, st.shared.
+/// Stores one element of 32 bits. PTX 9.7.9.11, st.shared.
 __device__ __forceinline__ void store_shared(unsigned address, float x) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
 }
@@ -206,15 +210,17 @@ __device__ __forceinline__ void copy_to_global_16(void *global, unsigned shared)
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
 
-/// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8 and receives, of
-/// each matrix, row l / 4, columns 2 (l % 4) and + 1. PTX 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.
-__device__ __forceinline__ void load_matrix(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3, unsigned address) {
+/// Loads four 8 x 8 matrices of 16-bit elements. Lane l passes the address of row l % 8 of matrix l / 8, and
+/// receives row l / 4, columns 2 (l % 4) and + 1 of each matrix. PTX 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.
+__device__ __forceinline__ void load_matrix(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3,
+                                            unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3)
                : "r"(address));
 }
 
-/// As load_matrix, each matrix transposed: column l / 4, rows 2 (l % 4) and + 1. PTX 9.7.14.5.15, .trans.
+/// As load_matrix, each matrix transposed: lane l receives column l / 4, rows 2 (l % 4) and + 1.
+/// PTX 9.7.14.5.15, .trans.
 __device__ __forceinline__ void load_matrix_transposed(unsigned &r0, unsigned &r1, unsigned &r2, unsigned &r3,
                                                        unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -228,23 +234,27 @@ __device__ __forceinline__ void load_matrix_transposed(unsigned &r0, unsigned &r
 ///     b[e], pair  column g, rows 8 e + 2 c, + 1
 /// PTX 9.7.14.5.14, mma.sync.aligned.m16n8k16.
 __device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+      "%2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/// The value of the lane at `lane xor mask`. PTX 9.7.9.6, shfl.sync.bfly.
-template <typename T>
-__device__ __forceinline__ T shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+/// The value of x in lane (this lane xor mask). PTX 9.7.9.6, shfl.sync.bfly.
+template <typename T> __device__ __forceinline__ T shuffle_xor(T x, int mask) {
+  return __shfl_xor_sync(0xffffffffu, x, mask);
+}
 
-/// Whether the condition holds in a lane of the warp. PTX 9.7.13.8, vote.sync.any.
+/// Whether the condition holds in any lane of the warp. PTX 9.7.13.8, vote.sync.any.
 __device__ __forceinline__ bool any_lane(bool condition) { return __any_sync(0xffffffffu, condition); }
 
 /// Philox 4x32 with 7 rounds: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
-__device__ __forceinline__ uint4 philox(unsigned c0, unsigned c1, unsigned c2, unsigned c3, unsigned k0, unsigned k1) {
+__device__ __forceinline__ uint4 philox(unsigned c0, unsigned c1, unsigned c2, unsigned c3, unsigned k0,
+                                        unsigned k1) {
 #pragma unroll
   for (int round = 0; round < 7; ++round) {
-    // High and low half each by itself: from a 64-bit product the compiler also carries a zero through every round.
+    // The high and low halves are computed separately. From one 64-bit product the compiler would also carry a zero
+    // through every round.
     const unsigned a = c0, b = c2;
     c0 = __umulhi(0xCD9E8D57u, b) ^ c1 ^ k0;
     c1 = 0xCD9E8D57u * b;
@@ -256,47 +266,19 @@ __device__ __forceinline__ uint4 philox(unsigned c0, unsigned c1, unsigned c2, u
   return {c0, c1, c2, c3};
 }
 
-extern "C" __global__ void __launch_bounds__(128, 2)
-gemma_local(const __grid_constant__ Params p) {
-  extern __shared__ __align__(1024) unsigned char shared_memory[];
-  const unsigned shared_base = shared_address(shared_memory);
-  const unsigned q_tiles = ((unsigned)p.query_length + 127u) / 128u;
-  const unsigned head = blockIdx.x / q_tiles;
-  const int b = (int)(head / (unsigned)p.heads);
-  const int h = (int)(head % (unsigned)p.heads);
-  const int q_index = (int)(blockIdx.x % q_tiles);
-  const int q0 = q_index * 128;
-  const int thread = threadIdx.x;
-  const int lane = thread % 32;
-  const int warp = thread / 32;
-  const int lane_row = lane / 4;
-  const int quad_lane = lane % 4;
-  const int warp_row = warp * 32;
-  const int kv_head = h / p.group;
-  const int q_end = min(wrap_add(q0, 128), p.query_length);
-  const int n = max(min(wrap_sub(q0, 4095), p.key_length), 0);
-  const int n2 = min(q_end, p.key_length);
-  const int tiles_begin = n / 64;
-  const int tiles_end = n2 <= n ? tiles_begin : wrap_add(n2, 63) / 64;
-  const int full_to = min(wrap_add(q0, 1), p.key_length);
-  const int full_from = wrap_sub(q_end, 4096);
-  float m[2][2];  // q 128 f32
+/// Sets every element.
+__device__ __forceinline__ void fill(float (&tile)[2][2], float value) {
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      m[i][r] = -infinity;
+      tile[i][r] = value;
     }
   }
-  float l[2][2];  // q 128 f32
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      l[i][r] = 0.0f;
-    }
-  }
-  float acc[2][8][4];  // q 128 x dv 64 f32
+}
+
+/// Sets every element.
+__device__ __forceinline__ void fill2(float (&tile)[2][8][4], float value) {
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
     #pragma unroll
@@ -305,140 +287,549 @@ gemma_local(const __grid_constant__ Params p) {
       for (int j = 0; j < 8; ++j) {
         #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          acc[i][j][r * 2 + e] = 0.0f;
+          tile[i][j][r * 2 + e] = value;
         }
       }
     }
   }
-  const int head2 = wrap_add(wrap_mul(b, p.heads), h);
-  const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
-  const long long offset = p.offset_pointer ? *p.offset_pointer : p.offset;
-  const float slopes = load_f32(p.slopes + clamp_index(h, p.slopes_extent[0]) * p.slopes_stride[0]);  // score:1
-  const float x = slopes * 0.02f;
-  const float x2 = fabsf(x) > 7.9228163e+28f ?
-      (fabsf(slopes) > 3.4028235e+38f ? x : copysignf(7.9228163e+28f, x)) : x;
-  const bool has_keys = p.key_length > 0;
+}
+
+/// Starts the asynchronous copies of this thread's 16-byte chunks of a tile.
+__device__ __forceinline__ void copy_tile(unsigned q_tile, const bf16 *q_head, int thread, int q,
+    const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 8; ++copy) {
+    const int row = thread / 8 + copy * 16;
+    const int column = thread % 8 * 8;
+    const int q_plus_row = q + row;
+    copy_async_16_if(q_plus_row < params.query_length, q_tile + swizzle<128, 128>(row, column * 2),
+        q_head + q_plus_row * params.q_stride[2] + column);
+  }
+}
+
+/// Starts the asynchronous copies of this thread's 16-byte chunks of a tile.
+__device__ __forceinline__ void copy_tile2(unsigned k_ring, const bf16 *k_head, int thread, int k,
+    const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 4; ++copy) {
+    const int row = thread / 8 + copy * 16;
+    const int column = thread % 8 * 8;
+    const int k_plus_row = k + row;
+    copy_async_16_if(k_plus_row < params.key_length, k_ring + swizzle<64, 128>(row, column * 2),
+        k_head + k_plus_row * params.k_stride[2] + column);
+  }
+}
+
+/// Starts the asynchronous copies of this thread's 16-byte chunks of a tile.
+__device__ __forceinline__ void copy_tile3(unsigned v_ring, const bf16 *v_head, int thread, int k,
+    const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 4; ++copy) {
+    const int row = thread / 8 + copy * 16;
+    const int column = thread % 8 * 8;
+    const int k_plus_row = k + row;
+    copy_async_16_if(k_plus_row < params.key_length, v_ring + swizzle<64, 128>(row, column * 2),
+        v_head + k_plus_row * params.v_stride[2] + column);
+  }
+}
+
+/// Rounds an accumulator to 16 bits, as the left operand of a product.
+__device__ __forceinline__ void pack(unsigned (&packed)[2][4][4], unsigned q_tile, int lane, int warp_row) {
+  #pragma unroll
+  for (int kk = 0; kk < 4; ++kk) {
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      load_matrix(packed[i][kk][0], packed[i][kk][1], packed[i][kk][2], packed[i][kk][3],
+          swizzle_step<128, 128>(q_tile + swizzle<128, 128>(warp_row + lane % 16, lane / 16 * 8 * 2), i * 16,
+          kk * 16 * 2));
+    }
+  }
+}
+
+/// Starts the asynchronous copies of this thread's 16-byte chunks of a tile.
+__device__ __forceinline__ void copy_tile4(unsigned k_ring, const bf16 *k_head, int thread, int k0,
+    unsigned free_slot, const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 4; ++copy) {
+    const int row = thread / 8 + copy * 16;
+    const int column = thread % 8 * 8;
+    const int k_plus_row = k0 + row;
+    copy_async_16_if(k_plus_row < params.key_length, k_ring + free_slot * 8192 + swizzle<64, 128>(row, column * 2),
+        k_head + k_plus_row * params.k_stride[2] + column);
+  }
+}
+
+/// Starts the asynchronous copies of this thread's 16-byte chunks of a tile.
+__device__ __forceinline__ void copy_tile5(unsigned v_ring, const bf16 *v_head, int thread, int k0,
+    unsigned free_slot, const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 4; ++copy) {
+    const int row = thread / 8 + copy * 16;
+    const int column = thread % 8 * 8;
+    const int k_plus_row = k0 + row;
+    copy_async_16_if(k_plus_row < params.key_length, v_ring + free_slot * 8192 + swizzle<64, 128>(row, column * 2),
+        v_head + k_plus_row * params.v_stride[2] + column);
+  }
+}
+
+/// Adds a product of fragments to the accumulator by warp-level matrix instructions.
+__device__ __forceinline__ void multiply(float (&s)[2][8][4], const unsigned (&q_tile_fragment)[2][4][4],
+    unsigned k_ring, int lane, int slot) {
+  unsigned k_fragment[2][1][2];  // n 16 x d 16 bf16
+  #pragma unroll
+  for (int kk = 0; kk < 4; ++kk) {
+    #pragma unroll
+    for (int nn = 0; nn < 4; ++nn) {
+      load_matrix(k_fragment[0][0][0], k_fragment[0][0][1], k_fragment[1][0][0], k_fragment[1][0][1],
+          swizzle_step<64, 128>(k_ring + slot * 8192 +
+          swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2), nn * 16, kk * 16 * 2));
+      #pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          mma_bf16(s[i][nn * 2 + n], q_tile_fragment[i][kk], k_fragment[n][0]);
+        }
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_x(float (&s)[2][8][4], int lane_column, float distance, float term) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int r_times_2_plus_e = r * 2 + e;
+          const float term_times_plus_term_times = fast_tanh(s[i][j][r_times_2_plus_e] * 0.0025f) +
+              fmaf(term, (float)(j * 8 + e), term * (distance + (float)lane_column));  // score:1
+          s[i][j][r_times_2_plus_e] = term_times_plus_term_times;
+        }
+      }
+    }
+  }
+}
+
+/// Sets masked elements to -infinity, or to what the mask's other side is.
+__device__ __forceinline__ void apply_mask(float (&s)[2][8][4], int warp_row, int lane_row, int q, int k,
+    int lane_column, const Params &params) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int r_times_2_plus_e = r * 2 + e;
+          const int q2 = q + (warp_row + lane_row + i * 16 + r * 8);
+          const int row_end = min(wrap_add(q2, 1), params.key_length);
+          const float chosen_s_value = j * 8 + e < max(min(row_end - k, 64), 0) - lane_column ?
+              s[i][j][r_times_2_plus_e] : -infinity;
+          s[i][j][r_times_2_plus_e] = chosen_s_value;
+        }
+      }
+    }
+  }
+}
+
+/// Sets masked elements to -infinity, or to what the mask's other side is.
+__device__ __forceinline__ void apply_mask2(float (&s)[2][8][4], int warp_row, int lane_row, int q, int k,
+    int lane_column) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int r_times_2_plus_e = r * 2 + e;
+          const int q2 = q + (warp_row + lane_row + i * 16 + r * 8);
+          const int row_begin = wrap_sub(q2, 4095);
+          const float chosen_s_value = j * 8 + e >= max(min(row_begin - k, 64), 0) - lane_column ?
+              s[i][j][r_times_2_plus_e] : -infinity;
+          s[i][j][r_times_2_plus_e] = chosen_s_value;
+        }
+      }
+    }
+  }
+}
+
+/// The maximum of each row; the four lanes of a quad share a row and exchange their maxima.
+__device__ __forceinline__ void row_max(float (&maxima)[2][2], const float (&initial)[2][2],
+    const float (&tile)[2][8][4]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      maxima[i][r] = initial[i][r];
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const int r_times_2 = r * 2;
+        const float term = fmaxf(maxima[i][r], fmaxf(tile[i][j][r_times_2], tile[i][j][r_times_2 + 1]));
+        maxima[i][r] = term;
+      }
+      const float maxima_value = maxima[i][r];
+      const float other_lane_maxima_value = shuffle_xor(maxima_value, 1);
+      const float term = fmaxf(maxima_value, other_lane_maxima_value);
+      const float other_lane_term = shuffle_xor(term, 2);
+      maxima[i][r] = fmaxf(term, other_lane_term);
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_m_base(float (&m_base)[2][2], const float (&m_next)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float m_next_value = m_next[i][r];
+      m_base[i][r] = m_next_value == -infinity ? 0.0f : m_next_value;
+    }
+  }
+}
+
+/// exp as exp2: the score's factor times log2(e) multiplies the difference
+__device__ __forceinline__ void compute_alpha(float (&m)[2][2], const float (&m_base)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m[i][r] = fast_exp2((m[i][r] - m_base[i][r]) * 72.13475f);
+    }
+  }
+}
+
+/// Multiplies each row by its factor.
+__device__ __forceinline__ void scale_rows(float (&tile)[2][8][4], const float (&factors)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int r_times_2_plus_e = r * 2 + e;
+          tile[i][j][r_times_2_plus_e] *= factors[i][r];
+        }
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_m_size(float (&m_size)[2][2], const float (&m_base)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      m_size[i][r] = fabsf(m_base[i][r]);
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_x2(float (&s)[2][8][4], const float (&m_base)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        #pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int r_times_2_plus_e = r * 2 + e;
+          s[i][j][r_times_2_plus_e] = s[i][j][r_times_2_plus_e] - m_base[i][r];
+        }
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_addend(float (&addend)[2][2], const float (&m_base)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      addend[i][r] = m_base[i][r] * -72.13475f;
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_l(float (&l)[2][2], const float (&m)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      l[i][r] *= m[i][r];
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_p(float (&s)[2][8][4], float (&l)[2][2], unsigned (&p)[2][4][4],
+    const float (&addend)[2][2], int q_plus_warp_row_over, int lane_row, unsigned k_over, int quad_lane, int head,
+    int offset_low, int key, int key2, unsigned high_threshold) {
+  #pragma unroll
+  for (int kk = 0; kk < 4; ++kk) {
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      #pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          #pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            const int kk_times_2_plus_half = kk * 2 + half;
+            const int r_times_2_plus_e = r * 2 + e;
+            const float term = fmaf(s[i][kk_times_2_plus_half][r_times_2_plus_e], 72.13475f, addend[i][r]);
+            const float exp2_term = fast_exp2(term);
+            s[i][kk_times_2_plus_half][r_times_2_plus_e] = exp2_term;
+            l[i][r] += exp2_term;
+          }
+        }
+      }
+      const uint4 random = philox((q_plus_warp_row_over + i) * 8 + lane_row, ((int)k_over + kk) * 4 + quad_lane,
+          head, offset_low, key, key2);
+      const int kk_times_2 = kk * 2;
+      s[i][kk_times_2][0] = (random.x << 16) >= high_threshold ? s[i][kk_times_2][0] : 0.0f;
+      s[i][kk_times_2][2] = random.x >= high_threshold ? s[i][kk_times_2][2] : 0.0f;
+      const int kk_times_plus_1 = kk_times_2 + 1;
+      s[i][kk_times_plus_1][0] = (random.y << 16) >= high_threshold ? s[i][kk_times_plus_1][0] : 0.0f;
+      s[i][kk_times_plus_1][2] = random.y >= high_threshold ? s[i][kk_times_plus_1][2] : 0.0f;
+      s[i][kk_times_2][1] = (random.z << 16) >= high_threshold ? s[i][kk_times_2][1] : 0.0f;
+      s[i][kk_times_2][3] = random.z >= high_threshold ? s[i][kk_times_2][3] : 0.0f;
+      s[i][kk_times_plus_1][1] = (random.w << 16) >= high_threshold ? s[i][kk_times_plus_1][1] : 0.0f;
+      s[i][kk_times_plus_1][3] = random.w >= high_threshold ? s[i][kk_times_plus_1][3] : 0.0f;
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int kk_times_plus_e_over_2 = kk_times_2 + e / 2;
+        const int e_mod_2_times_2 = e % 2 * 2;
+        const unsigned s_value_and_s_value = pack_bf16(s[i][kk_times_plus_e_over_2][e_mod_2_times_2],
+            s[i][kk_times_plus_e_over_2][e_mod_2_times_2 + 1]);
+        p[i][kk][e] = s_value_and_s_value;
+      }
+    }
+  }
+}
+
+/// Adds a product of fragments to the accumulator by warp-level matrix instructions.
+__device__ __forceinline__ void multiply2(float (&acc)[2][8][4], const unsigned (&p)[2][4][4], unsigned v_ring,
+    int lane, int slot) {
+  unsigned v_fragment[2][1][2];  // n 16 x d 16 bf16
+  #pragma unroll
+  for (int kk = 0; kk < 4; ++kk) {
+    #pragma unroll
+    for (int nn = 0; nn < 4; ++nn) {
+      load_matrix_transposed(v_fragment[0][0][0], v_fragment[0][0][1], v_fragment[1][0][0], v_fragment[1][0][1],
+          swizzle_step<64, 128>(v_ring + slot * 8192 +
+          swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2), kk * 16, nn * 16 * 2));
+      #pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          mma_bf16(acc[i][nn * 2 + n], p[i][kk], v_fragment[n][0]);
+        }
+      }
+    }
+  }
+}
+
+/// Copies this lane's elements of a register tile.
+__device__ __forceinline__ void copy_fragment(float (&to)[2][2], const float (&from)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      to[i][r] = from[i][r];
+    }
+  }
+}
+
+/// Completes row sums that are split over the four lanes of a quad.
+__device__ __forceinline__ void combine_lanes(float (&sums)[2][2]) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float sums_value = sums[i][r];
+      const float other_lane_sums_value = shuffle_xor(sums_value, 1);
+      const float term = sums_value + other_lane_sums_value;
+      const float other_lane_term = shuffle_xor(term, 2);
+      sums[i][r] = term + other_lane_term;
+    }
+  }
+}
+
+__device__ __forceinline__ void compute_inverse_l(float (&inverse_l)[2][2], const float (&l)[2][2],
+    const Params &params) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float l_value = l[i][r];
+      inverse_l[i][r] = l_value == 0.0f ? 0.0f : fast_divide(params.keep_scale, l_value);
+    }
+  }
+}
+
+/// with the term of the row, which cancelled in the softmax
+__device__ __forceinline__ void compute_lse(float (&m)[2][2], const float (&l)[2][2], int warp_row, int lane_row,
+    float term) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float l_value = l[i][r];
+      const float m_value_minus_term_times = m[i][r] -
+          term * ((float)(warp_row + lane_row) + (float)(i * 16 + r * 8));  // score:1
+      const float chosen_log_l_value = l_value == 0.0f ? -infinity : m_value_minus_term_times * 50.0f +
+          fast_log(l_value);
+      m[i][r] = chosen_log_l_value;
+    }
+  }
+}
+
+/// Stores this lane's elements of a tile.
+__device__ __forceinline__ void store_tile(const float (&m)[2][2], float *lse_head, int warp_row, int lane_row,
+    int q0, bool quad_lane_is, const Params &params) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = q0 + (warp_row + lane_row + i * 16 + r * 8);
+      if (quad_lane_is && row < params.query_length) {
+        lse_head[row * params.lse_stride[2]] = m[i][r];
+      }
+    }
+  }
+}
+
+/// Stores this lane's elements of a tile.
+__device__ __forceinline__ void store_tile2(const float (&acc)[2][8][4], unsigned o_tile, int warp_row,
+    int lane_row, int lane_column) {
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const int r_times_2 = r * 2;
+        store_shared(swizzle_step<128, 128>(o_tile + swizzle<128, 128>(warp_row + lane_row, lane_column * 2),
+            i * 16 + r * 8, j * 8 * 2), pack_bf16(acc[i][j][r_times_2], acc[i][j][r_times_2 + 1]));
+      }
+    }
+  }
+}
+
+/// Stores this lane's elements of a tile.
+__device__ __forceinline__ void store_tile3(unsigned o_tile, bf16 *o_head, int thread, int q0,
+    const Params &params) {
+  #pragma unroll
+  for (int copy = 0; copy < 8; ++copy) {
+    const int row = thread / 8 + copy * 16;
+    const int column = thread % 8 * 8;
+    const int q_plus_row = q0 + row;
+    if (q_plus_row < params.query_length) {
+      copy_to_global_16(o_head + q_plus_row * params.o_stride[2] + column,
+          o_tile + swizzle<128, 128>(row, column * 2));
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(128, 2)
+gemma_local(const __grid_constant__ Params params) {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  const unsigned shared_base = shared_address(shared_memory);
+  const unsigned q_tiles = ((unsigned)params.query_length + 127u) / 128u;
+  const unsigned head = blockIdx.x / q_tiles;
+  const int b = (int)(head / (unsigned)params.heads);
+  const int h = (int)(head % (unsigned)params.heads);
+  const int q_index = (int)(blockIdx.x % q_tiles);
+  const int q0 = q_index * 128;
+  const int thread = threadIdx.x;
+  const int lane = thread % 32;
+  const int warp = thread / 32;
+  const int lane_row = lane / 4;
+  const int quad_lane = lane % 4;
+  const int warp_row = warp * 32;
+  const int kv_head = h / params.group;
+  const int q_end = min(wrap_add(q0, 128), params.query_length);
+  const int number = max(min(wrap_sub(q0, 4095), params.key_length), 0);
+  const int min_q_end_key_length = min(q_end, params.key_length);
+  const int tiles_begin = number / 64;
+  const int tiles_end = min_q_end_key_length <= number ? tiles_begin : (min_q_end_key_length + 63) / 64;
+  const int full_to = min(wrap_add(q0, 1), params.key_length);
+  const int full_from = wrap_sub(q_end, 4096);
+
+  // Prologue
+  float m[2][2];  // q 128 f32
+  fill(m, -infinity);
+  float l[2][2];  // q 128 f32
+  fill(l, 0.0f);
+  float acc[2][8][4];  // q 128 x dv 64 f32
+  fill2(acc, 0.0f);
+  const int head2 = wrap_add(wrap_mul(b, params.heads), h);
+  const long long seed = params.seed_pointer ? *params.seed_pointer : params.seed;
+  const long long offset = params.offset_pointer ? *params.offset_pointer : params.offset;
+  const float slopes = load_f32(params.slopes + clamp_index(h, params.slopes_extent[0]) * params.slopes_stride[0]);  // score:1
+  const float slopes_times = slopes * 0.02f;
+  const float chosen_slopes_times = fabsf(slopes) > 3.4028235e+38f ? slopes_times :
+      copysignf(7.9228163e+28f, slopes_times);
+  const float term = fabsf(slopes_times) > 7.9228163e+28f ? chosen_slopes_times : slopes_times;
+  const bool has_keys = params.key_length > 0;
   const unsigned k_ring = shared_base;  // stage 2 x k 64 x d 64 bf16
   const unsigned v_ring = shared_base + 16384;  // stage 2 x k 64 x dv 64 bf16
   const unsigned q_tile = shared_base + 32768;  // stage 1 x q 128 x d 64 bf16
-  const bf16 *const q_head = p.q + b * p.q_stride[0] + h * p.q_stride[1];
-  #pragma unroll
-  for (int copy = 0; copy < 8; ++copy) {
-    const int n3 = thread / 8 + copy * 16;
-    const int column = thread % 8 * 8;
-    const int n4 = q0 + n3;
-    copy_async_16_if(n4 < p.query_length, q_tile + swizzle<128, 128>(n3, column * 2),
-        q_head + n4 * p.q_stride[2] + column);
+  const bf16 *const q_head = params.q + b * params.q_stride[0] + h * params.q_stride[1];
+  copy_tile(q_tile, q_head, thread, q0, params);
+  const bool tiles_begin_below_tiles_end = tiles_begin < tiles_end;
+  const bf16 *const k_head = params.k + b * params.k_stride[0] + kv_head * params.k_stride[1];
+  if (tiles_begin_below_tiles_end) {
+    const int k0 = tiles_begin * 64;
+    copy_tile2(k_ring, k_head, thread, k0, params);
   }
-  const bool flag = tiles_begin < tiles_end;
-  const bf16 *const k_head = p.k + b * p.k_stride[0] + kv_head * p.k_stride[1];
-  if (flag) {
-    const int k0 = wrap_mul(tiles_begin, 64);
-    #pragma unroll
-    for (int copy = 0; copy < 4; ++copy) {
-      const int n3 = thread / 8 + copy * 16;
-      const int column = thread % 8 * 8;
-      const int n4 = k0 + n3;
-      copy_async_16_if(n4 < p.key_length, k_ring + swizzle<64, 128>(n3, column * 2),
-          k_head + n4 * p.k_stride[2] + column);
-    }
-  }
-  const bf16 *const v_head = p.v + b * p.v_stride[0] + kv_head * p.v_stride[1];
-  if (flag) {
-    const int k0 = wrap_mul(tiles_begin, 64);
-    #pragma unroll
-    for (int copy = 0; copy < 4; ++copy) {
-      const int n3 = thread / 8 + copy * 16;
-      const int column = thread % 8 * 8;
-      const int n4 = k0 + n3;
-      copy_async_16_if(n4 < p.key_length, v_ring + swizzle<64, 128>(n3, column * 2),
-          v_head + n4 * p.v_stride[2] + column);
-    }
+  const bf16 *const v_head = params.v + b * params.v_stride[0] + kv_head * params.v_stride[1];
+  if (tiles_begin_below_tiles_end) {
+    const int k0 = tiles_begin * 64;
+    copy_tile3(v_ring, v_head, thread, k0, params);
   }
   commit_copies();
   wait_copies<0>();
   __syncthreads();
   unsigned q_tile_fragment[2][4][4];  // q 128 x d 64 bf16
-  #pragma unroll
-  for (int kk = 0; kk < 4; ++kk) {
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      load_matrix(q_tile_fragment[i][kk][0], q_tile_fragment[i][kk][1], q_tile_fragment[i][kk][2],
-          q_tile_fragment[i][kk][3],
-          swizzle_step<128, 128>(q_tile + swizzle<128, 128>(warp_row + lane % 16, lane / 16 * 8 * 2), i * 16,
-          kk * 16 * 2));
-    }
-  }
+  pack(q_tile_fragment, q_tile, lane, warp_row);
+
+  // Steady state: one tile per iteration
   #pragma unroll 1
   for (int tile = tiles_begin, slot = 0; tile < tiles_end;) {
-    const int k0 = wrap_mul(tile, 64);
-    const int n3 = wrap_add(tile, 1);
+    const int k0 = tile * 64;
+    const int tile_plus_1 = tile + 1;
     wait_copies<0>();
     __syncthreads();
-    const int n4 = slot + 1;
-    const unsigned free_slot = (unsigned)n4 % 2u;
-    const bool flag2 = n3 < tiles_end;
-    if (flag2) {
+    const int slot_plus_1 = slot + 1;
+    const unsigned free_slot = (unsigned)slot_plus_1 % 2u;
+    const bool tile_plus_below_tiles_end = tile_plus_1 < tiles_end;
+    if (tile_plus_below_tiles_end) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(n3, 64);
-      #pragma unroll
-      for (int copy = 0; copy < 4; ++copy) {
-        const int n5 = thread2 / 8 + copy * 16;
-        const int column = thread2 % 8 * 8;
-        const int n6 = k0_2 + n5;
-        copy_async_16_if(n6 < p.key_length, k_ring + free_slot * 8192 + swizzle<64, 128>(n5, column * 2),
-            k_head + n6 * p.k_stride[2] + column);
-      }
+      const int k0_2 = tile_plus_1 * 64;
+      copy_tile4(k_ring, k_head, thread2, k0_2, free_slot, params);
     }
-    if (flag2) {
+    if (tile_plus_below_tiles_end) {
       const int thread2 = read_thread_id();
-      const int k0_2 = wrap_mul(n3, 64);
-      #pragma unroll
-      for (int copy = 0; copy < 4; ++copy) {
-        const int n5 = thread2 / 8 + copy * 16;
-        const int column = thread2 % 8 * 8;
-        const int n6 = k0_2 + n5;
-        copy_async_16_if(n6 < p.key_length, v_ring + free_slot * 8192 + swizzle<64, 128>(n5, column * 2),
-            v_head + n6 * p.v_stride[2] + column);
-      }
+      const int k0_2 = tile_plus_1 * 64;
+      copy_tile5(v_ring, v_head, thread2, k0_2, free_slot, params);
     }
     commit_copies();
-    const int next_tile = wrap_add(tile, 1);
-    const unsigned next_slot = (unsigned)n4 % 2u;
+    const int next_tile = tile + 1;
+    const unsigned next_slot = (unsigned)slot_plus_1 % 2u;
 
     // S = Q K^T
     float s[2][8][4];  // q 128 x k 64 f32
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            s[i][j][r * 2 + e] = 0.0f;
-          }
-        }
-      }
-    }
-    unsigned k_fragment[2][1][2];  // n 16 x d 16 bf16
-    #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) {
-      #pragma unroll
-      for (int nn = 0; nn < 4; ++nn) {
-        load_matrix(k_fragment[0][0][0], k_fragment[0][0][1], k_fragment[1][0][0], k_fragment[1][0][1],
-            swizzle_step<64,
-            128>(k_ring + slot * 8192 + swizzle<64, 128>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8 * 2), nn * 16,
-            kk * 16 * 2));
-        #pragma unroll
-        for (int n5 = 0; n5 < 2; ++n5) {
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            mma_bf16(s[i][nn * 2 + n5], q_tile_fragment[i][kk], k_fragment[n5][0]);
-          }
-        }
-      }
-    }
+    fill2(s, 0.0f);
+    multiply(s, q_tile_fragment, k_ring, lane, slot);
     const float distance = (float)wrap_sub(k0, q0);  // score:1
 
     // the bias is divided by the score's factor, which multiplies the sum; the term of the row cancels in the softmax, that of the column stays
@@ -447,24 +838,9 @@ gemma_local(const __grid_constant__ Params p) {
       const int lane2 = thread2 % 32;
       const int quad_lane2 = lane2 % 4;
       const int lane_column = quad_lane2 * 2;
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n5 = r * 2 + e;
-              const float x3 = fast_tanh(s[i][j][n5] * 0.0025f) +
-                  fmaf(x2, (float)(j * 8 + e), x2 * (distance + (float)lane_column));  // score:1
-              s[i][j][n5] = x3;
-            }
-          }
-        }
-      }
+      compute_x(s, lane_column, distance, term);
     }
-    if (wrap_add(k0, 64) > full_to) {
+    if (k0 + 64 > full_to) {
       const int thread2 = read_thread_id();
       const int warp2 = thread2 / 32;
       const int warp_row2 = warp2 * 32;
@@ -472,23 +848,7 @@ gemma_local(const __grid_constant__ Params p) {
       const int lane_row2 = lane2 / 4;
       const int quad_lane2 = lane2 % 4;
       const int lane_column = quad_lane2 * 2;
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n5 = r * 2 + e;
-              const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
-              const int row_end = min(wrap_add(q, 1), p.key_length);
-              const float x3 = j * 8 + e < max(min(row_end - k0, 64), 0) - lane_column ? s[i][j][n5] : -infinity;
-              s[i][j][n5] = x3;
-            }
-          }
-        }
-      }
+      apply_mask(s, warp_row2, lane_row2, q0, k0, lane_column, params);
     }
     if (k0 < full_from) {
       const int thread2 = read_thread_id();
@@ -498,203 +858,51 @@ gemma_local(const __grid_constant__ Params p) {
       const int lane_row2 = lane2 / 4;
       const int quad_lane2 = lane2 % 4;
       const int lane_column = quad_lane2 * 2;
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n5 = r * 2 + e;
-              const int q = q0 + (warp_row2 + lane_row2 + i * 16 + r * 8);
-              const int row_begin = wrap_sub(q, 4095);
-              const float x3 = j * 8 + e >= max(min(row_begin - k0, 64), 0) - lane_column ? s[i][j][n5] : -infinity;
-              s[i][j][n5] = x3;
-            }
-          }
-        }
-      }
+      apply_mask2(s, warp_row2, lane_row2, q0, k0, lane_column);
     }
 
     // m_next: the greatest of X along k, and of m
     float m_next[2][2];  // q 128 f32
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m_next[i][r] = m[i][r];
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const int n5 = r * 2;
-          m_next[i][r] = fmaxf(m_next[i][r], fmaxf(s[i][j][n5], s[i][j][n5 + 1]));
-        }
-        const float x3 = m_next[i][r];
-        const float x4 = shuffle_xor(x3, 1);
-        const float x5 = fmaxf(x3, x4);
-        const float x6 = shuffle_xor(x5, 2);
-        m_next[i][r] = fmaxf(x5, x6);
-      }
-    }
+    row_max(m_next, m, s);
     float m_base[2][2];  // q 128 f32
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const float x3 = m_next[i][r];
-        m_base[i][r] = x3 == -infinity ? 0.0f : x3;
-      }
-    }
+    compute_m_base(m_base, m_next);
 
     // exp as exp2: the score's factor times log2(e) multiplies the difference
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m[i][r] = fast_exp2((m[i][r] - m_base[i][r]) * 72.13475f);
-      }
-    }
-    const bool flag3 = (((m[0][0] != 1.0f) || (m[0][1] != 1.0f)) || (m[1][0] != 1.0f)) || (m[1][1] != 1.0f);
-    const bool max_moved = any_lane(flag3);
+    compute_alpha(m, m_base);
+    const bool lane_max_moved = (((m[0][0] != 1.0f) || (m[0][1] != 1.0f)) || (m[1][0] != 1.0f)) ||
+        (m[1][1] != 1.0f);
+    const bool max_moved = any_lane(lane_max_moved);
     if (max_moved) {
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n5 = r * 2 + e;
-              acc[i][j][n5] *= m[i][r];
-            }
-          }
-        }
-      }
+      scale_rows(acc, m);
     }
     float m_size[2][2];  // q 128 f32
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m_size[i][r] = fabsf(m_base[i][r]);
-      }
-    }
-    const bool flag4 = ((m_size[0][0] >= 227.13048f) || (m_size[0][1] >= 227.13048f)) ||
+    compute_m_size(m_size, m_base);
+    const bool m_size_value_from = ((m_size[0][0] >= 227.13048f) || (m_size[0][1] >= 227.13048f)) ||
         (m_size[1][0] >= 227.13048f);
-    const bool far = any_lane(flag4 || (m_size[1][1] >= 227.13048f));
+    const bool lane_far = m_size_value_from || (m_size[1][1] >= 227.13048f);
+    const bool far = any_lane(lane_far);
     if (far) {
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n5 = r * 2 + e;
-              s[i][j][n5] = s[i][j][n5] - m_base[i][r];
-            }
-          }
-        }
-      }
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          m_base[i][r] = 0.0f;
-        }
-      }
+      compute_x2(s, m_base);
+      fill(m_base, 0.0f);
     }
     float addend[2][2];  // q 128 f32
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        addend[i][r] = m_base[i][r] * -72.13475f;
-      }
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        l[i][r] *= m[i][r];
-      }
-    }
+    compute_addend(addend, m_base);
+    compute_l(l, m);
 
     // exp as exp2: the score's factor times log2(e) multiplies the difference
-    unsigned p_[2][4][4];  // q 128 x k 64 bf16
+    unsigned p[2][4][4];  // q 128 x k 64 bf16
     const int key0 = (int)seed;
     const int key1 = (int)(long long)((unsigned long long)seed >> 32ll) ^ (int)(long long)((unsigned long long)offset >> 32ll);
     const int offset_low = (int)offset;
-    const unsigned high_threshold = (unsigned)p.drop_threshold << 16;
-    const int n5 = (q0 + warp_row) / 16;
-    const unsigned bits = (unsigned)k0 / 16u;
-    #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) {
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          #pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              const int n6 = kk * 2 + half;
-              const int n7 = r * 2 + e;
-              const float x3 = fast_exp2(fmaf(s[i][n6][n7], 72.13475f, addend[i][r]));
-              s[i][n6][n7] = x3;
-              l[i][r] += x3;
-            }
-          }
-        }
-        const uint4 random = philox((n5 + i) * 8 + lane_row, ((int)bits + kk) * 4 + quad_lane, head2, offset_low,
-            key0, key1);
-        const int n6 = kk * 2;
-        s[i][n6][0] = (random.x << 16) >= high_threshold ? s[i][n6][0] : 0.0f;
-        s[i][n6][2] = random.x >= high_threshold ? s[i][n6][2] : 0.0f;
-        const int n7 = n6 + 1;
-        s[i][n7][0] = (random.y << 16) >= high_threshold ? s[i][n7][0] : 0.0f;
-        s[i][n7][2] = random.y >= high_threshold ? s[i][n7][2] : 0.0f;
-        s[i][n6][1] = (random.z << 16) >= high_threshold ? s[i][n6][1] : 0.0f;
-        s[i][n6][3] = random.z >= high_threshold ? s[i][n6][3] : 0.0f;
-        s[i][n7][1] = (random.w << 16) >= high_threshold ? s[i][n7][1] : 0.0f;
-        s[i][n7][3] = random.w >= high_threshold ? s[i][n7][3] : 0.0f;
-        #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int n8 = n6 + e / 2;
-          const int n9 = e % 2 * 2;
-          p_[i][kk][e] = pack_bf16(s[i][n8][n9], s[i][n8][n9 + 1]);
-        }
-      }
-    }
+    const unsigned high_threshold = (unsigned)params.drop_threshold << 16;
+    const int q_plus_warp_row_over_16 = (q0 + warp_row) / 16;
+    const unsigned k_over_16 = (unsigned)k0 / 16u;
+    compute_p(s, l, p, addend, q_plus_warp_row_over_16, lane_row, k_over_16, quad_lane, head2, offset_low, key0,
+        key1, high_threshold);
 
     // ACC += P V
-    unsigned v_fragment[2][1][2];  // n 16 x d 16 bf16
-    #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) {
-      #pragma unroll
-      for (int nn = 0; nn < 4; ++nn) {
-        load_matrix_transposed(v_fragment[0][0][0], v_fragment[0][0][1], v_fragment[1][0][0], v_fragment[1][0][1],
-            swizzle_step<64,
-            128>(v_ring + slot * 8192 + swizzle<64, 128>(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8 * 2), kk * 16,
-            nn * 16 * 2));
-        #pragma unroll
-        for (int n6 = 0; n6 < 2; ++n6) {
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            mma_bf16(acc[i][nn * 2 + n6], p_[i][kk], v_fragment[n6][0]);
-          }
-        }
-      }
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        m[i][r] = m_next[i][r];
-      }
-    }
+    multiply2(acc, p, v_ring, lane, slot);
+    copy_fragment(m, m_next);
     tile = next_tile;
     slot = (int)next_slot;
   }
@@ -704,98 +912,34 @@ gemma_local(const __grid_constant__ Params p) {
   const int lane2 = thread2 % 32;
   const int lane_row2 = lane2 / 4;
   const unsigned block = read_block_id();
-  const unsigned bits = opaque(p.query_length);
-  const unsigned q_tiles2 = (bits + 127u) / 128u;
+  const unsigned query_length = opaque(params.query_length);
+  const unsigned q_tiles2 = (query_length + 127u) / 128u;
   const unsigned head3 = block / q_tiles2;
-  const int b2 = (int)(head3 / (unsigned)p.heads);
-  const int h2 = (int)(head3 % (unsigned)p.heads);
+  const int b2 = (int)(head3 / (unsigned)params.heads);
+  const int h2 = (int)(head3 % (unsigned)params.heads);
   const int quad_lane2 = lane2 % 4;
   const int q_index2 = (int)(block % q_tiles2);
   const int q0_2 = q_index2 * 128;
   const int lane_column = quad_lane2 * 2;
+
+  // Epilogue
   wait_copies<0>();
   __syncthreads();
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float x3 = l[i][r];
-      const float x4 = shuffle_xor(x3, 1);
-      const float x5 = x3 + x4;
-      const float x6 = shuffle_xor(x5, 2);
-      l[i][r] = x5 + x6;
-    }
-  }
+  combine_lanes(l);
   float inverse_l[2][2];  // q 128 f32
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float x3 = l[i][r];
-      inverse_l[i][r] = x3 == 0.0f ? 0.0f : fast_divide(p.keep_scale, x3);
-    }
-  }
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int n3 = r * 2 + e;
-          acc[i][j][n3] *= inverse_l[i][r];
-        }
-      }
-    }
-  }
+  compute_inverse_l(inverse_l, l, params);
+  scale_rows(acc, inverse_l);
 
   // with the term of the row, which cancelled in the softmax
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float x3 = l[i][r];
-      const float x4 = m[i][r] - x2 * ((float)(warp_row2 + lane_row2) + (float)(i * 16 + r * 8));  // score:1
-      m[i][r] = x3 == 0.0f ? -infinity : x4 * 50.0f + fast_log(x3);
-    }
-  }
-  float *const lse_head = p.lse + b2 * p.lse_stride[0] + h2 * p.lse_stride[1];
-  if (!(p.lse == nullptr)) {
-    const bool flag2 = quad_lane2 == 0;
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int row = q0_2 + (warp_row2 + lane_row2 + i * 16 + r * 8);
-        if (flag2 && row < p.query_length) {
-          lse_head[row * p.lse_stride[2]] = m[i][r];
-        }
-      }
-    }
+  compute_lse(m, l, warp_row2, lane_row2, term);
+  float *const lse_head = params.lse + b2 * params.lse_stride[0] + h2 * params.lse_stride[1];
+  if (!(params.lse == nullptr)) {
+    const bool quad_lane_is_0 = quad_lane2 == 0;
+    store_tile(m, lse_head, warp_row2, lane_row2, q0_2, quad_lane_is_0, params);
   }
   const unsigned o_tile = shared_base;  // stage 1 x q 128 x dv 64 bf16
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const int n3 = r * 2;
-        store_shared(swizzle_step<128, 128>(o_tile + swizzle<128, 128>(warp_row2 + lane_row2, lane_column * 2),
-            i * 16 + r * 8, j * 8 * 2), pack_bf16(acc[i][j][n3], acc[i][j][n3 + 1]));
-      }
-    }
-  }
+  store_tile2(acc, o_tile, warp_row2, lane_row2, lane_column);
   __syncthreads();
-  bf16 *const o_head = p.o + b2 * p.o_stride[0] + h2 * p.o_stride[1];
-  #pragma unroll
-  for (int copy = 0; copy < 8; ++copy) {
-    const int n3 = thread2 / 8 + copy * 16;
-    const int column = thread2 % 8 * 8;
-    const int n4 = q0_2 + n3;
-    if (n4 < p.query_length) {
-      copy_to_global_16(o_head + n4 * p.o_stride[2] + column, o_tile + swizzle<128, 128>(n3, column * 2));
-    }
-  }
+  bf16 *const o_head = params.o + b2 * params.o_stride[0] + h2 * params.o_stride[1];
+  store_tile3(o_tile, o_head, thread2, q0_2, params);
 }

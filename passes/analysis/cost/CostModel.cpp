@@ -400,7 +400,7 @@ static std::optional<Error> checkForms(const PlanRequest &request, const ArchInf
     return std::nullopt;
   const std::pair<const char *, bool> ofWarpgroups[] = {{"persistent", fixed.persistent.value_or(false)},
                                                         {"query-stages 2", fixed.queryStages.value_or(1) == 2},
-                                                        {"pingPong", fixed.pingPong.value_or(false)},
+                                                        {"ping-pong", fixed.pingPong.value_or(false)},
                                                         {"overlap", fixed.overlap.value_or(false)},
                                                         {"stage-biases", fixed.stageBiases.value_or(false)}};
   for (auto [name, isFixed] : ofWarpgroups)
