@@ -8,7 +8,8 @@
 
 namespace attune::sim {
 
-/// An operand as 32 values, one for each lane: the operand's own memory, or a uniform value replicated.
+/// Presents an operand as 32 values, one for each lane. The values of a per-lane operand are read where the warp stores
+/// them; the value of a uniform operand is replicated.
 template <typename T> class Spread {
 public:
   Spread(Warp &warp, Slot slot) {

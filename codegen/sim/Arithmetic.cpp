@@ -1,4 +1,4 @@
-//===- Arithmetic.cpp - Step functions of scalar ops, one line per op -----===//
+//===- Arithmetic.cpp - Functions that execute scalar ops, one line per op -===//
 
 #include "codegen/sim/Arithmetic.h"
 
@@ -19,7 +19,8 @@ using namespace attune::sim;
 
 namespace {
 
-/// The step function that applies `f` to `arity` operands of type T; null where `f` takes another number of operands.
+/// The function that executes a step by applying `f` to `arity` operands of type T; null where `f` takes another number
+/// of operands.
 template <auto f, typename T> Run onType(unsigned arity) {
   if constexpr (std::is_invocable_v<decltype(f), T>)
     return arity == 1 ? &apply<f, T> : nullptr;
@@ -29,18 +30,18 @@ template <auto f, typename T> Run onType(unsigned arity) {
     return arity == 3 ? &apply<f, T, T, T> : nullptr;
 }
 template <auto f> Run floats(Operation *op) { return onType<f, float>(op->getNumOperands()); }
-/// The step function for operands of type i32 or i64.
+/// The function that applies `f` to the operands of `op`, which have type i32 or i64; null for other types.
 template <auto f> Run integers(Operation *op) {
   Type type = op->getOperand(0).getType();
   return type.isInteger(32)   ? onType<f, int32_t>(op->getNumOperands())
          : type.isInteger(64) ? onType<f, int64_t>(op->getNumOperands())
                               : nullptr;
 }
-/// The step function for operands of type i1 (as bool), i32 or i64.
+/// Like `integers`, also for operands of type i1, which are passed to `f` as bool.
 template <auto f> Run bits(Operation *op) {
   return op->getOperand(0).getType().isInteger(1) ? onType<f, bool>(op->getNumOperands()) : integers<f>(op);
 }
-/// The step function that applies `f` to one operand of type `From`.
+/// The function that executes a step by applying `f` to one operand of type `From`.
 template <auto f, typename From> Run cast() { return &apply<f, From>; }
 
 template <typename T> constexpr bool isBool = std::is_same_v<T, bool>;
@@ -172,7 +173,7 @@ Run integerStep(Operation *op) {
       .Default([](Operation *) { return nullptr; });
 }
 
-/// Step functions of conversions between types, and of arith.select.
+/// The function that executes `op`, where `op` is a conversion between types or an arith.select; else null.
 Run conversion(Operation *op) {
   Type from = op->getNumOperands() ? op->getOperand(0).getType() : Type(), to = op->getResult(0).getType();
   return llvm::TypeSwitch<Operation *, Run>(op)
@@ -261,7 +262,8 @@ template <auto round>
 constexpr Run pack =
     &apply<[](float low, float high) { return int32_t(round(low) | uint32_t(round(high)) << 16); }, float, float>;
 
-/// Step functions of 16-bit operand formats (pack, unpack), bit masks of columns, and tile.mul_finite.
+/// The function that executes `op`, where `op` packs or unpacks two 16-bit numbers, makes or tests a bit mask of
+/// columns, or is tile.mul_finite; else null.
 Run format(Operation *op) {
   return llvm::TypeSwitch<Operation *, Run>(op)
       .Case([](sched::PackOp o) -> Run {

@@ -1,4 +1,4 @@
-//===- Arithmetic.h - Step functions of scalar ops ------------------------===//
+//===- Arithmetic.h - Functions that execute scalar ops in the simulator ---===//
 #pragma once
 
 #include "codegen/sim/Program.h"
@@ -7,8 +7,8 @@
 
 namespace attune::sim {
 
-/// The step function of an op with one result: arith, math, or a conversion between formats (pack, unpack, ...). Null
-/// for any other op.
+/// The C++ function that executes `op` in the simulator. The op has one result and is an arith op, a math op, or a
+/// conversion between number formats (pack, unpack, ...). Null for any other op.
 Run arithmetic(mlir::Operation *op);
 
 } // namespace attune::sim

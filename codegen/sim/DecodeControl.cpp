@@ -109,8 +109,8 @@ void Decoder::work(sched::ForWorkOp op) {
   const bool received = op.getOrder() == sched::WorkOrder::Received;
   program->persistent |= !received;
   program->claims |= !op.getBody().getOps<sched::ClaimWorkOp>().empty();
-  // The step's two outputs (the number of the tile of work, the count of tiles so far) are uniform, even where the
-  // number comes from a shuffle.
+  // The two outputs of the loop's step (index of the tile of work, count of completed tiles) are uniform, even where
+  // the index comes from a shuffle.
   auto take = [&](Step &step, size_t target) {
     step.out[0] = slot(received ? op.getCount() : op.getNumber());
     step.out[1] = slot(op.getCount());
@@ -125,7 +125,7 @@ void Decoder::work(sched::ForWorkOp op) {
   block(op.getBody().front());
   if (error)
     return;
-  // The next tile number may be a carried value, so it is copied before the carried values are overwritten.
+  // The next tile's index may be a carried value, so the index is copied before the carried values are overwritten.
   Value next = op.getNext().getValues().front();
   const Slot following = allocate(next.getType(), varies(next));
   Step &keep = emit(op, sim::move, next);

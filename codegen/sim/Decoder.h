@@ -37,14 +37,15 @@ public:
 private:
   void block(Block &block);
   void op(Operation *op);
-  // Each function decodes `op` and returns true if `op` is of the function's kind; else returns false.
+  // Each function decodes `op` and returns true if `op` is of the kind in the function's name; else it returns false.
   bool declaration(Operation *op);
   bool valueOp(Operation *op);
   bool elementOp(Operation *op);
   bool copyOp(Operation *op);
   bool boxOp(Operation *op);
   bool sharedOp(Operation *op);
-  /// Adds the row step and column step of a shared-memory access as inputs; 0 where the access has none.
+  /// Adds the row step and the column step of the shared-memory access `op` to the inputs of `step`; an absent one is
+  /// 0.
   template <typename Access> void takeSteps(Step &step, Access op);
   bool productOp(Operation *op);
   void count(mlir::scf::ForOp op);

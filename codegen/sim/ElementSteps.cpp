@@ -169,8 +169,8 @@ static std::array<int64_t, maxRank> indicesAt(Warp &warp, const Step &step, cons
   return indices;
 }
 
-/// Calls `body(lane, address)` for each active lane. The address is that of `count` consecutive elements of a view;
-/// input `first` is the view's base, the inputs after it are the indices.
+/// Calls `body(lane, address)` for each active lane, with the address of `count` consecutive elements of a view. Input
+/// number `first` of the step is the view's base offset, the inputs after `first` are the indices.
 template <typename Body>
 static Go forEachPlace(Machine &machine, Warp &warp, const Step &step, int first, int count, int laneCount, Body body) {
   const View &view = machine.program.views[step.at[0]];

@@ -54,7 +54,8 @@ void Lanes::visit(Operation *op) {
       add(op->getResults());
     return;
   }
-  // Where lanes leave a loop in different iterations or take different branches, all results may differ between lanes.
+  // Where lanes leave a loop in different iterations or take different branches, all results of the loop or branch may
+  // differ between lanes.
   Value control = isa<scf::IfOp>(op)           ? op->getOperand(0)
                   : isa<sched::ForTilesOp>(op) ? Value(cast<sched::ForTilesOp>(op).getBound())
                                                : Value();

@@ -12,9 +12,9 @@ using namespace attune::sim;
 // The warp scheduler
 //===----------------------------------------------------------------------===//
 
-/// Which warp runs next where several warps can run. Short: a random warp each time. Long: mostly the same warp as
-/// before. ByPriority: the warp of the highest priority; the warps of a role have neighbouring priorities, so that a
-/// whole role lags as far as the barriers let it.
+/// How to choose the next warp to run where several warps can run. Short: a random warp each time. Long: mostly the
+/// same warp as before. ByPriority: the warp of the highest priority; the warps of a role have neighbouring priorities,
+/// so that a whole role lags as far as the barriers allow.
 enum class Policy { Short, Long, ByPriority };
 
 Machine::Machine(const Program &program, const Launch &launch, uint64_t seed)

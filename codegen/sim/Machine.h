@@ -1,7 +1,7 @@
 //===- Machine.h - State and steps of one simulated block -------------------===//
 //
-// The state of a block: its warps, rings, named barriers, shared memory and asynchronous work in flight. The
-// declarations at the end list the step functions with their operands.
+// The state of a thread block: warps, rings, named barriers, shared memory and asynchronous work in flight. At the end
+// of the file are the functions that execute the steps, with the operands of each step.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -69,14 +69,15 @@ struct Warp {
   int64_t tilesBefore = 0;
 
   // Vector clocks.
-  uint32_t now = 1, met = 0; ///< the warp's clock; its value at the last sync_lanes or barrier of all lanes
+  uint32_t now = 1, met = 0; ///< now: the clock of the warp; met: `now` at the last sync_lanes or barrier of all lanes
   Knowledge all;             ///< the part of the vector clock that all lanes have in common
   Knowledge some;            ///< the vector clock of the lanes in someMask, which have waited for further events
   uint32_t someMask = 0;
   uint32_t stored = 0;                     ///< lanes that have stored to shared memory since `met`
   std::array<uint32_t, lanes> fences = {}; ///< the warp's clock at each lane's last fence_async
 
-  // Whether the warp can run, and the ring phase that a waiting warp waits for.
+  // Whether the warp can run; for a warp that waits at a ring, the mbarrier (ring, stage, full or empty) and the
+  // parity.
   enum class State : uint8_t { Ready, AtRing, AtBarrier, Done } state = State::Ready;
   int ring = 0, stage = 0, parity = 0;
   bool full = false;
@@ -118,7 +119,7 @@ struct Phase {
 struct RingState {
   bool ready = false; ///< whether init_ring was executed
   Actor by;           ///< the thread that executed init_ring
-  uint32_t fence = 0; ///< the clock of that thread's warp at the fence_init after init_ring; 0 before the fence
+  uint32_t fence = 0; ///< the clock of the warp of `by` at the fence_init after init_ring; 0 before that fence
   std::vector<Phase> full, empty;
 };
 
@@ -238,11 +239,11 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// Step functions of sched ops and of control flow (Arithmetic.cpp has those of arithmetic)
+// Functions that execute the steps of sched ops and of control flow (those of scalar ops are in Arithmetic.cpp)
 //
-// A comment says what the step does or names the op that the step executes. It lists the step's inputs and outputs in
-// order (Step::in, Step::out) and the meaning of at[], number[] and flag. A step without a comment takes the operands
-// and results of the op of the same name.
+// The comment at a function says what the step does or names the op that the step executes. It lists the inputs
+// (Step::in) and outputs (Step::out) in order, and the meaning of Step::at, Step::number and Step::flag. A step without
+// a comment takes the operands and results of the op of the same name.
 //===----------------------------------------------------------------------===//
 
 Go jump(Machine &, Warp &, const Step &);
@@ -256,20 +257,21 @@ Go maskBegin(Machine &, Warp &, const Step &);
 Go maskEnd(Machine &, Warp &, const Step &);
 /// Ends a loop, for the lanes where counter >= bound. Inputs: counter, bound.
 Go loopTest(Machine &, Warp &, const Step &);
-/// Copies a value in the active lanes. Input: source. Output: target. number[0]: bytes.
+/// Copies a value in the active lanes. Input: source. Output: target. number[0]: bytes of one value.
 Go move(Machine &, Warp &, const Step &);
 /// Skips the role for warps that do not belong to it. at[0]: index of the role.
 Go roleBegin(Machine &, Warp &, const Step &);
 Go roleEnd(Machine &, Warp &, const Step &);
-/// Starts a for_work loop. Inputs: number of the tile of work, number of all tiles. Outputs: number, count of tiles so
-/// far.
+/// Starts a for_work loop. Inputs: index of the tile of work, number of all tiles of work. Outputs: that index, count
+/// of tiles that this loop has completed.
 Go workBegin(Machine &, Warp &, const Step &);
 /// Continues a for_work loop; inputs and outputs as for workBegin.
 Go workNext(Machine &, Warp &, const Step &);
-/// Starts a for_work loop whose tiles come by message. Output: count of tiles so far.
+/// Starts a for_work loop whose tiles of work are received in messages from the producer warp. Output: count of tiles
+/// that this loop has completed.
 Go receiveBegin(Machine &, Warp &, const Step &);
-/// Continues a loop that receiveBegin started. Input: whether another tile of work follows. Output: count of tiles so
-/// far.
+/// Continues a loop that receiveBegin started. Input: whether another tile of work follows. Output: count of tiles that
+/// this loop has completed.
 Go receiveNext(Machine &, Warp &, const Step &);
 Go finishWarp(Machine &, Warp &, const Step &);
 
@@ -277,11 +279,12 @@ Go threadId(Machine &, Warp &, const Step &);
 Go elect(Machine &, Warp &, const Step &);
 Go blockId(Machine &, Warp &, const Step &);
 Go gridSize(Machine &, Warp &, const Step &);
-/// sched.claim_work. Output: number of the claimed tile of work, in lane 0.
+/// sched.claim_work. Output: index of the claimed tile of work, in lane 0.
 Go claimWork(Machine &, Warp &, const Step &);
 /// sched.send. Inputs: stage, fields of the message. at[0]: index of the shared tile.
 Go sendMessage(Machine &, Warp &, const Step &);
-/// sched.receive. Input: stage. Outputs: fields. at[0]: index of the shared tile. number[0]: number of fields.
+/// sched.receive. Input: stage. Outputs: fields of the message. at[0]: index of the shared tile. number[0]: number of
+/// fields.
 Go receiveMessage(Machine &, Warp &, const Step &);
 Go laneId(Machine &, Warp &, const Step &);
 Go ballot(Machine &, Warp &, const Step &);
@@ -306,7 +309,8 @@ Go slice(Machine &, Warp &, const Step &);
 Go extent(Machine &, Warp &, const Step &);
 /// Whether an optional tensor is absent. at[0]: index of the view.
 Go isNull(Machine &, Warp &, const Step &);
-/// Whether a tensor allows aligned accesses to 2 or 8 elements. at[0]: index of the view. number[0]: 2 or 8.
+/// sched.in_pairs: whether a tensor allows aligned accesses to number[0] consecutive elements (2 for pairs, 8 for
+/// eights). at[0]: index of the view.
 Go inPairs(Machine &, Warp &, const Step &);
 /// tile.element. Inputs: base offset of the view, indices. Output: value. at[0]: index of the view. number[i]: 1 if
 /// index i is known to be in range, 0 if the step must clamp index i. at[1]: bit i is set if index i is i64.
@@ -381,7 +385,7 @@ Go loadShared(Machine &, Warp &, const Step &);
 /// Loads two float32 per lane. Inputs: stage, row, column. Outputs: two values. at[0]: index of the shared tile.
 Go loadPair(Machine &, Warp &, const Step &);
 /// Stores one or two words per lane. Inputs: value, stage, row, column, row step, column step, second value. at[0]:
-/// index of the shared tile. number[0]: words.
+/// index of the shared tile. number[0]: number of words (2 with a second value).
 Go storeShared(Machine &, Warp &, const Step &);
 /// Multiplies eight bf16 per lane by a power of two. Inputs: stage, row, column. at[0]: index of the shared tile.
 /// number[0]: exponent.

@@ -28,7 +28,7 @@ struct Knowledge {
   explicit Knowledge(int agents) : seen(agents), fenced(agents) {}
 
   std::vector<uint32_t> seen;
-  std::vector<uint32_t> fenced; ///< the same for writes made visible to the asynchronous proxy by fence_async
+  std::vector<uint32_t> fenced; ///< like `seen`, for writes made visible to the asynchronous proxy by fence_async
 
   void join(const Knowledge &other) {
     for (size_t i = 0; i < seen.size(); ++i) {
@@ -42,7 +42,7 @@ struct Knowledge {
   }
 };
 
-/// The thread that performs an access, or with lane == wholeWarp the whole warp; with its clocks.
+/// Who performs an access, a thread or (lane == wholeWarp) a whole warp, and the clocks at that moment.
 struct Actor {
   static constexpr int wholeWarp = -1;
   int warp = 0, lane = wholeWarp;
@@ -90,8 +90,8 @@ private:
     State state = State::Empty;
     uint16_t underRead = 0; ///< number of asynchronous reads of the cell in flight
   };
-  /// A warp's last reads of a cell. `lanes` has the lanes that have read since the lanes last synchronised; 0 means
-  /// that the warp read as a whole (ldmatrix, MMA).
+  /// A warp's last reads of a cell. `lanes` is the bit mask of the lanes that have read since the lanes last
+  /// synchronised; 0 means that the warp read as a whole (ldmatrix, MMA).
   struct Read {
     uint32_t clock = 0, lanes = 0;
   };

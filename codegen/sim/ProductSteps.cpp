@@ -1,4 +1,4 @@
-//===- ProductSteps.cpp - Step functions of matrix instructions -----------===//
+//===- ProductSteps.cpp - Matrix instructions -----------------------------===//
 //
 // The comments in Machine.h list the inputs, outputs and fields of each step.
 //
@@ -25,7 +25,7 @@ template <int depth> static void multiply(float *d, const float (&a)[16][depth],
         d[row * columns + column] += a[row][k] * b[k * columns + column];
 }
 
-/// Unpacks the warp's 16 x 16 tile of operand a, four registers of element pairs per lane from `first` on.
+/// Unpacks the warp's 16 x 16 tile of operand a. Each lane holds it in four registers of two elements, from `first` on.
 static void unpackLeft(const uint32_t *first, Element element, float (&a)[16][16]) {
   for (int e = 0; e < 4; ++e)
     for (int lane = 0; lane < lanes; ++lane) {
@@ -36,8 +36,8 @@ static void unpackLeft(const uint32_t *first, Element element, float (&a)[16][16
     }
 }
 
-/// Copies the accumulator fragment, [columns / 8][4] registers per lane from `first` on, to d[16][columns]; packSum
-/// copies back.
+/// Copies the accumulator fragment to d[16][columns]. The fragment has [columns / 8][4] registers per lane, from
+/// `first` on. packSum copies from d to the fragment.
 static void unpackSum(const uint32_t *first, int64_t columns, float *d) {
   for (int64_t e = 0; e < columns / 2; ++e)
     for (int lane = 0; lane < lanes; ++lane)
@@ -103,7 +103,7 @@ struct AsyncOperands {
   Machine &machine;
   Warp &warp;
   const Step &step;
-  Product &product; ///< records the shared memory read, which stays in use until the product completes
+  Product &product; ///< records which shared memory is read: it must not be written until the MMA completes
 
   /// Checks that a tile of `rows` x `count` elements at (r, c) is inside the buffer and aligned for its swizzle.
   bool starts(const SharedBuffer &buffer, int64_t bufferStage, int64_t r, int64_t c, int64_t rows, int64_t count) const;
@@ -149,7 +149,7 @@ bool AsyncOperands::readLeft(const std::array<int64_t, 7> &at, float (&a)[16][16
   if (step.number[0]) {
     const SharedBuffer &left = machine.program.shared[step.at[1]];
     const int64_t ofWarp = warp.firstThread / lanes % 4 * 16, first = at[5] + ofWarp;
-    if (step.number[1]) { // a is transposed: its first dimension is the contracted one
+    if (step.number[1]) { // a is transposed: the first dimension of a is contracted
       if (!starts(left, at[4], at[5], at[6], 16, 64))
         return false;
       for (int k = 0; k < 16; ++k)
@@ -186,7 +186,7 @@ bool AsyncOperands::readRight(int64_t stage, int64_t row, int64_t column, int64_
   const SharedBuffer &right = machine.program.shared[step.at[2]];
   const Element element = right.element;
   std::array<uint16_t, 8> chunk;
-  if (step.flag) { // b is transposed: its first dimension is the contracted one
+  if (step.flag) { // b is transposed: the first dimension of b is contracted
     if (!starts(right, stage, row, column, 16, columns))
       return false;
     for (int64_t k = 0; k < 16; ++k)

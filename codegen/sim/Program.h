@@ -6,9 +6,9 @@
 //     | IR                        | steps                                                                  |
 //     |---------------------------|------------------------------------------------------------------------|
 //     | scf.if, uniform condition | skipUnless c -> E; then; jump -> F; E: else; F:                        |
-//     | scf.if, by lane           | maskIf c -> E; then; E: maskElse c -> F; else; F: maskEnd              |
+//     | scf.if, per-lane cond.    | maskIf c -> E; then; E: maskElse c -> F; else; F: maskEnd              |
 //     | loop, uniform bounds      | i = lower; H: loopTest i < n -> F; body; i = next; jump -> H; F:       |
-//     | loop, by lane             | the same between maskBegin and maskEnd; lanes leave independently      |
+//     | loop, per-lane bounds     | the same between maskBegin and maskEnd; lanes leave independently      |
 //     | for_work grid             | blockId; body                                                          |
 //     | for_work persistent       | i = init; workBegin -> F; H: body; i = next; workNext -> H; F:         |
 //     | for_work received         | i = init; receiveBegin; H: body; i = next; receiveNext -> H            |
@@ -59,13 +59,13 @@ using Run = Go (*)(Machine &, Warp &, const Step &);
 struct Step {
   Run run = nullptr;
   uint32_t op = 0;              ///< index in Program::ops
-  uint32_t target = 0;          ///< index of the step that a jump goes to
+  uint32_t target = 0;          ///< index of the step to continue with after a jump
   std::array<Slot, 13> in = {}; ///< sched.send has the most inputs: a stage and 12 fields
   std::array<Slot, 12> out = {};
   uint8_t inputs = 0;                 ///< number of inputs
-  bool flag = false;                  ///< a property such as `transpose`; see the step functions in Machine.h
+  bool flag = false;                  ///< a property such as `transpose`; see the end of Machine.h
   std::array<int32_t, 3> at = {};     ///< indices of shared tiles, register buffers, rings, tensor maps or views
-  std::array<int64_t, 4> number = {}; ///< constants; see the step functions in Machine.h
+  std::array<int64_t, 4> number = {}; ///< constants; see the end of Machine.h
 };
 
 enum class Element : uint8_t { F32, BF16, F16, I32, I64, Bool };
@@ -172,7 +172,7 @@ struct Parameter {
 
 /// An axis of the grid.
 struct Axis {
-  std::optional<size_t> offset; ///< byte offset of the extent in the packed parameters; nothing if no operand has it
+  std::optional<size_t> offset; ///< byte offset of the extent in the packed parameters; nullopt if no operand has it
   int64_t size = 0;             ///< the extent where it is fixed, else 0
   int64_t by = 1;               ///< elements of the axis in one tile
 };

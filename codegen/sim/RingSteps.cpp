@@ -37,8 +37,8 @@ Go sim::fenceInit(Machine &machine, Warp &warp, const Step &) {
   return Go::Next;
 }
 
-/// Reads the stage of a ring op from input number `input` and checks its range; returns false if the stage is out of
-/// range.
+/// Sets `stage` from input number `input` of a ring op. Returns false, after reporting an error, if the ring has no
+/// such stage.
 static bool stageOf(Machine &machine, Warp &warp, const Step &step, int ring, int input, int64_t &stage) {
   if (!machine.uniform(warp, step, input, stage))
     return false;
@@ -75,7 +75,8 @@ static Go waitFor(Machine &machine, Warp &warp, const Step &step, bool full) {
 Go sim::acquire(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, false); }
 Go sim::wait(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, true); }
 
-/// Checks that a single arriving lane does not follow stores of other lanes, which its arrival would not publish.
+/// Reports an error where a single lane arrives after other lanes of its warp have stored to shared memory: the arrival
+/// of one lane does not publish the stores of other lanes.
 static bool arriveForOwn(Machine &machine, Warp &warp, const Step &step) {
   if (__builtin_popcount(warp.mask) == 1 && (warp.stored & ~warp.mask))
     machine.fail(

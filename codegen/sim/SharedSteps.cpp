@@ -25,8 +25,9 @@ static int64_t steppedColumn(const SharedBuffer &buffer, int64_t column, int64_t
   return (column / panel + step / panel) * panel + (column % panel ^ step % panel);
 }
 
-/// Checks that a step keeps the swizzle. Kernels compute the stepped address from the lane's base address by an
-/// exclusive or within the panel and by adding panels and rows; that must be the address of the stepped row and column.
+/// Checks that a row step and a column step are compatible with the swizzle. A kernel computes the stepped address from
+/// the lane's base address: by an exclusive or within the panel, and by adding whole panels and rows. The result must
+/// be the address of the row and column after the steps.
 static bool stepsKeepSwizzle(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage,
                              int64_t row, int64_t column, int64_t rowStep, int64_t columnStep) {
   if (!buffer.panel)

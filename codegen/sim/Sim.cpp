@@ -31,7 +31,7 @@ Expected<Simulator> Simulator::load(mlir::ModuleOp module) {
   return Simulator(std::move(programs));
 }
 
-/// The 8 bytes at `offset` of the packed parameters.
+/// The 8 bytes at byte `offset` of the packed parameters, as an integer.
 static int64_t word(const LaunchParams *params, size_t offset) {
   int64_t bits;
   std::memcpy(&bits, reinterpret_cast<const std::byte *>(params) + offset, 8);

@@ -1,4 +1,4 @@
-//===- Steps.cpp - Functions used by step functions of several files ------===//
+//===- Steps.cpp - Functions shared by the files *Steps.cpp ---------------===//
 
 #include "codegen/sim/Steps.h"
 

@@ -1,4 +1,4 @@
-//===- Steps.h - Functions used by step functions of several files --------===//
+//===- Steps.h - Functions shared by the files *Steps.cpp -----------------===//
 #pragma once
 
 #include "codegen/sim/Machine.h"
@@ -15,7 +15,8 @@ Go go(Warp &warp, uint32_t position);
 bool inside(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage, int64_t row,
             int64_t column, int64_t count);
 
-/// The slot of a view's base offset in one lane, as Machine::global takes it.
+/// The part of the slot `view` (the base offset of a view, which may differ between lanes) that holds the value of one
+/// lane. Machine::global takes such a uniform slot.
 Slot baseOf(Slot view, int lane);
 
 /// Checks that `address`, where a panel of a shared tile starts, is a multiple of eight rows of the panel, as the
