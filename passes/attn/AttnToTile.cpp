@@ -234,8 +234,9 @@ private:
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, k0, from);
   }
 
-  /// Whether the part of the mask that is not cuts (ends of each row's keys, applied apart) applies to a visited tile:
-  /// the tile is `partial` for the block's rows, and not full for the warpgroup's own rows.
+  /// Whether conjuncts of the mask other than cuts must be applied in a visited tile: the tile is `partial` for the
+  /// thread block's rows, and not full for the warpgroup's own rows. (Cuts end each row's keys at one side and are
+  /// applied separately.)
   Value isMasked(Value k0, Value partial) {
     // If neither tables nor a `where` region decide about single tiles, the bounds of the warpgroup's own rows suffice.
     Value masked = testsTiles || !bounds.empty() || mask.full.empty() ? partial : Value();
@@ -382,7 +383,7 @@ private:
     Value capacity = axisExtent("k", "Sk");
     keyLength = lengthOfSequence(builder, op, op.getKeyLengths(), b, capacity, "own_keys");
     keysRead = keyLength;
-    if (op.getKeyLengths()) // read 16 rows at a time; rows past the length are masked
+    if (op.getKeyLengths()) // K is copied in boxes of 16 rows; rows past the sequence's length are masked
       keysRead = tile::named(arith::MinSIOp::create(builder, loc, upTo16(keyLength), capacity), "keys_read");
     Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
     readQueryOffset();
@@ -471,7 +472,7 @@ private:
     return qTile;
   }
 
-  /// The view whose rows are the block's: those of all heads of a packed group, or of one head.
+  /// The view of the rows that the thread block computes: those of all heads of a packed group, or of one head.
   Value rowsOf(Value view) {
     return group ? tile::named(tile::GroupRowsOp::create(builder, loc, view, group), tile::nameOf(view)) : view;
   }
@@ -623,7 +624,7 @@ private:
   MaskSplit mask;
   bool testsTiles = false; ///< the domain's `where` region tests single tiles
   SmallVector<BoundsTable> bounds;
-  bool claims = false; ///< free blocks claim the next tile of work
+  bool claims = false; ///< thread blocks claim their tiles of work from a counter in memory
 };
 
 struct AttnToTile : attune::impl::AttnToTileBase<AttnToTile> {

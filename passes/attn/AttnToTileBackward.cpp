@@ -621,8 +621,8 @@ private:
     storeTile(total.front(), out, dims, places, q0, k0);
   }
 
-  /// Batches and heads that share an element of the tensor's gradient also read the same element of the tensor: the
-  /// index is the element's position, not b or h.
+  /// Replaces the indices b and h of the loop's reads of the captured tensor by the position `places` of the gradient's
+  /// element: batches and heads that share an element of the gradient also read the same element of the tensor.
   void readAtPlaces(tile::ForBlocksOp tiles, const CapturedGradient &gradient, const CoordinateDims &dims,
                     std::array<Value, 2> places) {
     tiles.walk([&](tile::ElementOp element) {

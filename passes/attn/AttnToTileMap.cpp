@@ -66,7 +66,7 @@ private:
                                   llvm::map_to_vector(axes, [&](StringRef name) { return axis(name); }), i32);
   }
 
-  /// Of the declared captured tensors or scalars, those on which the visited tiles depend.
+  /// Returns those of the declared captured tensors or scalars on which the visited tiles depend.
   template <typename Attr, typename ReadOp> ArrayAttr read(ArrayAttr declared) {
     llvm::DenseSet<StringRef> names;
     op.getMask().walk([&](ReadOp read) { names.insert(read.getName()); });

@@ -112,8 +112,8 @@ protected:
   /// LSE + log(divisor) differs from LSE and has a workspace operand.
   bool hasSink() { return yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back(); }
 
-  /// Whether the loop over queries computes all five products of the backward pass and adds its tiles' parts of dQ to
-  /// float32 sums in global memory.
+  /// Whether the loop over queries computes all five products of the backward pass and adds each tile's contribution to
+  /// dQ to float32 sums in global memory.
   bool accumulatesDq() { return op->hasAttr(attn::accumulatesDqAttr); }
   /// Whether a loop over keys computes gradients of captured tensors: sums per row, or scattered additions.
   bool addsByRow() {
@@ -191,8 +191,8 @@ protected:
 
   //===--- Rows ---===//
 
-  /// The sums per row of captured tensors' gradients (or per key, for `ofKeys`) whose additions are in one of
-  /// `regions`, gradient regions of the attention.
+  /// The partial sums, one value per row (with `ofKeys` one value per key), that attn.add_gradient ops in `regions` add
+  /// to. `regions` are gradient regions of the attention.
   SmallVector<GradientSum> sumsOf(std::initializer_list<Region *> regions, bool ofKeys) {
     SmallVector<GradientSum> sums;
     for (const CapturedGradient &gradient : captured)
@@ -220,8 +220,8 @@ protected:
 
   Value divisorOf(Value lse) { return valueOf(op.getDivisor(), atLse(lse)); }
 
-  /// Evaluates a gradient region for the incoming gradient g: the value that the region yields, or another `value` of
-  /// it.
+  /// Evaluates a gradient region for the incoming gradient g. Returns the value that the region yields or, if `value`
+  /// is not null, that value of the region.
   Value gradientBy(Region &region, Value lse, Value g, Value value = {}) {
     SmallVector<Value> arguments = atLse(lse);
     arguments.push_back(g);
@@ -380,8 +380,8 @@ protected:
   bool marksDropped(const ScoreTile &tile) { return tile.givesValues && marksDropped(); }
   Value isDropped(Value p) { return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, p, constant(0)); }
 
-  /// Whether dX can be written as a sum of products. With P' = P, negative where it is dropped, keep P is
-  /// (P' + |P'|) / 2, and
+  /// Whether dX can be written as a sum of products. Let keep be 1 for kept and 0 for dropped elements, and let P' be P
+  /// with a negative sign at dropped elements. Then keep P is (P' + |P'|) / 2, and the formula
   ///
   ///     dX = P (keep dP / (1 - p_drop) - delta) = ((P' + |P'|) dP - |P'| delta') / (2 (1 - p_drop))
   ///     delta' = 2 (1 - p_drop) delta
@@ -437,8 +437,9 @@ protected:
     });
   }
 
-  /// Computes S, x, P and dP of a tile. `givesValues`: the loop also computes dV from P. With row statistics P is not
-  /// masked yet.
+  /// Computes S, the scores x, P and dP of a tile. `givesValues`: the loop also computes dV from P. With row statistics
+  /// (softmax) P is returned unmasked: hideWeights or scoreGradients masks P later, so that the branch of the mask does
+  /// not come between P and dS. Without row statistics the scores x are masked here, before P.
   ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows,
                      bool givesValues = false) {
     ScoreTile tile;
@@ -487,8 +488,8 @@ protected:
     return tile.ds;
   }
 
-  /// Whether a value of the score's gradient region is 0 wherever P is 0, because no finite product gives a score of
-  /// -inf. Then masking in partial tiles suffices.
+  /// Whether a value of the score's gradient region is 0 wherever P is 0: the value is a multiple of P, and no finite
+  /// product gives a score of -inf. Then masking in partial tiles suffices.
   bool vanishes(Value value) { return isWeighted() && !hidesKeys() && isMultiple(value); }
 
   /// Whether a score may be -inf although the product is finite. Sums and products of finite numbers count as finite.
@@ -528,7 +529,8 @@ protected:
                            [&](ValueRange v) { return unlessMasked(v[0], v[1], hasStatistics); }, isMasked);
   }
 
-  /// `value`, but 0 at a masked key: where the weight `of` is 0 (`isWeight`), or the score `of` is -inf.
+  /// Returns `value`, or 0 if the key is masked. `of` tells whether the key is masked: a weight that is 0 (with
+  /// `isWeight`), or a score that is -inf (without).
   Value unlessMasked(Value value, Value of, bool isWeight) {
     Value none = constant(isWeight ? 0 : -std::numeric_limits<float>::infinity());
     Value isMaskedOut = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, of, none);
@@ -557,8 +559,8 @@ protected:
     });
   }
 
-  /// The values that `add`, an op in the gradient region of the score or of p, adds to a captured tensor's gradient for
-  /// each element of the tile; 0 at masked keys.
+  /// The values, one for each element of the tile, that the op `add` adds to a captured tensor's gradient; 0 at masked
+  /// keys. `add` is in the gradient region of the score or of p.
   Value addedOf(const ScoreTile &tile, attn::AddGradientOp add) {
     const bool isOfScore = add->getParentRegion() == &op.getScoreGrad();
     if (isOfScore && tile.ds && add.getValue() == yieldOf(op.getScoreGrad()))
@@ -627,8 +629,8 @@ protected:
     return tile::named(result, name);
   }
 
-  /// dX of an element, or another `value` of p_grad, for the incoming gradient g. Where the region recomputes p, the
-  /// tile's P is used instead.
+  /// dX of an element for the incoming gradient g or, if `value` is not null, that value of the region p_grad. Where
+  /// the region recomputes p, the tile's P is used instead.
   Value weightGradient(const ScoreTile &tile, Value g, Value value, function_ref<Value(Value)> input) {
     Region &region = op.getPGrad();
     IRMapping mapping;
@@ -645,7 +647,7 @@ protected:
     return cloneFromRegion(builder, op, value, mapping);
   }
 
-  /// dS of an element, or another `value` of score_grad, for the incoming gradient dX.
+  /// dS of an element for the incoming gradient dX or, if `value` is not null, that value of the region score_grad.
   Value scoreGradient(const ScoreTile &tile, Value dx, Value value, function_ref<Value(Value)> input, tile::MapOp map) {
     Region &region = op.getScoreGrad();
     IRMapping mapping;

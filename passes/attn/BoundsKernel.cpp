@@ -9,8 +9,8 @@
 // The entries are the columns of a register tile. The rows of the tile are the queries or keys of an entry, split over
 // all warps; two reductions over the rows, minimum and maximum, give the entries.
 //
-// For a boolean condition of both axes the work is counted in single entries, one per (query tile, key tile): a loop
-// counts for how many keys of each query the condition holds.
+// For the table of a boolean condition that depends on both axes, the work is counted in single entries, one per (query
+// tile, key tile): a loop counts for how many keys of each query the condition holds.
 //
 // For a table whose entries each cover a group of 32 tiles the work is counted in single entries, too. The columns of
 // the register tile are then the 32 tiles of the group. The last block takes the first of this work, because the last
@@ -115,8 +115,8 @@ private:
                           /*optional=*/false);
   }
 
-  /// A loop over the thread block's equal part of the work items. If `reversed`, the last block gets the first part.
-  /// `body` gets the index of a work item.
+  /// Writes a loop over the thread block's part of the work items; all blocks get parts of the same size. If
+  /// `reversed`, the last block gets the first part. `body` gets the index of a work item.
   void forSplit(Value workItems, bool reversed, function_ref<void(Value)> body) {
     Value place = reversed ? subtract(number(splits - 1), block) : block;
     Value each = tile::named(divideUp(workItems, splits), "each"), first = multiply(place, each);
@@ -167,7 +167,7 @@ private:
     return tile::named(divideUp(extent(axis), size), (axis + (areGroups ? "_groups" : "_tiles")).str());
   }
 
-  /// The least and the greatest value of the table's value in each entry of a work item.
+  /// The least and the greatest value, for each table entry of a work item, of the expression that the table bounds.
   std::pair<Value, Value> ends(const BoundsTable &table, ArrayRef<Value> others, Value first) {
     const Type element = table.declaration().getElementType();
     const bool isOfGroups = table.tiles > 1;
@@ -247,10 +247,10 @@ private:
     return rows > shared ? llvm::alignTo(rows, shared) : std::max<int64_t>(llvm::PowerOf2Ceil(rows), 16);
   }
 
-  /// Evaluates the expression that the table bounds, as a register tile. For a table of one axis the tile is row by
-  /// entry, from entry `first` on; if an entry covers a group of tiles, row by tile of the group. For a table of both
-  /// axes the tile is row by key, from key `first` on. Rows past the entry's last row or the sequence's last position
-  /// repeat the last one.
+  /// Evaluates the expression that the table bounds, as a register tile. The columns of the tile are: for a table of
+  /// one axis, the table's entries from entry `first` on; if an entry covers a group of tiles, the tiles of the group;
+  /// for a table of both axes, the keys from key `first` on. Rows past the entry's last row or past the end of the
+  /// sequence repeat the last valid row.
   Value read(const BoundsTable &table, TileType type, ArrayRef<Value> others, Value first) {
     const int64_t rows = rowsOf(table);
     Value zero = number(0), queries = table.queries ? subtract(extent("q"), number(1)) : Value(),

@@ -12,7 +12,8 @@
 //     |                           |                           | or the main loop, if no element has several b or h   |
 //     | q and k in any other way  | table[h, bucket[q, k]]    | atomic additions to float32 in the workspace, then   |
 //     |                           |                           | one conversion                                       |
-//     | q - k                     | table[h, q - k + n]       | the same for sums along diagonals of a warp's rows   |
+//     | q - k                     | table[h, q - k + n]       | atomic additions, one for each diagonal of a warp's  |
+//     |                           |                           | rows, to float32 as above; then one conversion       |
 //     | the last two rows,        |                           | atomic additions to long accumulators                |
 //     | deterministic             |                           | (LongAccumulator.h), then an ordered sum of words    |
 //

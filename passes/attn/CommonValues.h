@@ -5,7 +5,8 @@
 
 namespace attune {
 
-/// Maps each value of a gradient region that its forward region `of` also computes to that value of `of`.
+/// Finds the values that a gradient region recomputes: those computed by the same ops in the forward region `of`. The
+/// keys of the returned map are values of `gradient`; each is mapped to the equal value of the forward region.
 inline llvm::DenseMap<mlir::Value, mlir::Value> valuesInCommon(mlir::Region &gradient, mlir::Region &of) {
   llvm::DenseMap<mlir::Value, mlir::Value> common;
   auto attributes = [](mlir::Operation &op) {

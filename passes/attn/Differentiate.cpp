@@ -14,7 +14,7 @@
 // gradient 0 at 0; a minimum or maximum of two equal values gives half of the gradient to each.
 //
 // ONE WEIGHT PER KEY. With row statistics (softmax) the weight of a key is w = p(x, base(m)) / divisor(m, l). The
-// weight does not depend on the value of the maximum m; otherwise a row could not be computed in blocks of keys. So the
+// weight does not depend on the value of the maximum m; otherwise a row could not be computed in tiles of keys. So the
 // backward pass evaluates the normaliser at m = LSE, where l is 1 (0 in a row without visible keys), and treats m as a
 // constant. That w does not depend on m is known for softmax and softmax with a sink; the op's normaliser is compared
 // with these two definitions.

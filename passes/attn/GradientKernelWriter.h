@@ -1,7 +1,7 @@
 //===- GradientKernelWriter.h - Base class for kernels over the elements of a captured tensor ---===//
 //
-// GradientSums.cpp writes kernels that add up a captured tensor's gradient, GradientZeros.cpp kernels that clear
-// elements which no other kernel writes. Both derive from this class.
+// GradientSums.cpp writes kernels that add up a captured tensor's gradient. GradientZeros.cpp writes kernels that clear
+// those elements of a gradient that no other kernel writes. Both derive from this class.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t zeroEntries = 256, zeroColumns = 64;
 
-/// Writes the kernel that sets the elements of a gradient that no other kernel writes to zero.
+/// Writes the kernel that clears (sets to zero) those elements of a gradient that no other kernel writes.
 class ZerosWriter : public GradientKernelWriter {
 public:
   using GradientKernelWriter::GradientKernelWriter;
@@ -64,7 +64,7 @@ private:
     const TileType type = registers({{"row", blockRows}, {"column", zeroColumns}}, f32);
     Value zeros = tile::named(tile::SplatOp::create(builder, loc, type, constant(0)), "zeros");
     if (covered) {
-      // Batches and heads that no other kernel writes: clear all elements of the block.
+      // Batches and heads that no other kernel writes: clear all of the thread block's elements.
       SmallVector<Value> all = at;
       leaveOut(covered, dims, all);
       auto along = [&](StringRef axis, int64_t size, Value origin, StringRef name) {
@@ -102,7 +102,7 @@ private:
     return kernel;
   }
 
-  /// Makes the launch skips the kernel if the tensor is no larger than what other kernels write.
+  /// Makes the launch skip the kernel if the tensor is no larger than what other kernels write.
   void leaveOutWithoutMargins(const CoordinateDims &dims) {
     constexpr StringRef coordinates[] = {"b", "h", "q", "k"};
     SmallVector<std::pair<std::string, std::string>> bounds;
@@ -112,8 +112,8 @@ private:
     tile::skipIf(kernel, bounds);
   }
 
-  /// Whether the second scatter has nothing to clear: the first one has cleared the whole block, or other kernels write
-  /// it.
+  /// Whether the second scatter has nothing to clear: the first scatter has cleared all of the thread block's elements,
+  /// or other kernels write all of them.
   Value isNothingLeft(Value covered, Value isWhole) {
     if (!covered)
       return isWhole;
@@ -124,7 +124,8 @@ private:
     return arith::XOrIOp::create(builder, loc, flag, arith::ConstantIntOp::create(builder, loc, 1, 1));
   }
 
-  /// Whether other kernels write all elements of the block; `covered`: whether they write its batch and head.
+  /// Whether other kernels write all of the thread block's elements; `covered`: whether other kernels write elements of
+  /// the block's batch and head at all.
   Value isWhole(Value covered, Value row, Value column, const std::array<Value, 4> &counts) {
     if (qOffset)
       row = subtract(row, qOffset);

@@ -88,7 +88,7 @@ protected:
     });
   }
 
-  mlir::Value row0; ///< first row of the tile, in a packed group
+  mlir::Value row0; ///< first row of the tile; read only for packed groups
   mlir::Value zero; ///< float32 constant zero
 
 private:

@@ -457,8 +457,9 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
                                                                                       : WalkResult::advance();
                            })
                            .wasInterrupted();
-    // Masks that only run-time data decide get an assumed shape: patterns have blocks of 128, documents some thousand
-    // tokens.
+    // Masks that only run-time data decide get an assumed shape. Where the bounds kernel must evaluate every element,
+    // as for a mask table[q, k], a quarter of all blocks of 128 x 128 elements is assumed to be visible; other masks
+    // that load values, such as document ids, are assumed to leave half of all blocks of 2048 x 2048.
     if (band && (reader.isExact() || loads))
       request.mask = *band;
     else if (countsTiles(op))

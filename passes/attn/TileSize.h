@@ -15,7 +15,8 @@
 
 namespace attune {
 
-/// The sizes for which plans are ranked. A 0 in `heads` means 2048 / head_dim, a 0 in `batch` means 16384 / queries.
+/// The sizes for which plans are ranked. By default those of the FlashAttention papers' benchmarks: 0 in `heads` means
+/// 2048 / head_dim (hidden size 2048), 0 in `batch` means 16384 / queries (16384 tokens).
 struct SizeHints {
   int64_t batch = 0, heads = 0, queries = 4096, keys = 4096;
 };

@@ -164,7 +164,8 @@ protected:
     return tile::named(map.getResult(), "x");
   }
 
-  /// Whether a value of a region depends on `argument` through values that are not mapped.
+  /// Whether `of`, a value of a region, depends on `argument`. Values that `mapping` has already are not followed to
+  /// their operands.
   static bool isNeeded(mlir::Value of, mlir::Value argument, const mlir::IRMapping &mapping) {
     llvm::SmallVector<mlir::Value> needed{of};
     llvm::DenseSet<mlir::Value> seen;
@@ -214,7 +215,7 @@ protected:
   }
 
   /// Emits whether (q, k) is visible: these conjuncts of the mask must hold and, with `lookUp`, the block pattern must
-  /// include it.
+  /// include the position (q, k).
   mlir::Value isVisible(llvm::ArrayRef<Conjunct> conjuncts, bool lookUp, mlir::Value q, mlir::Value k) {
     mlir::Value visible;
     auto require = [&](mlir::Value condition) {

@@ -1,4 +1,4 @@
-//===- VerifyAttn.cpp - Check what single attn ops cannot: the end of the attn dialect's passes ---===//
+//===- VerifyAttn.cpp - Checks across attn ops, after all passes on the attn dialect ---===//
 //
 // Checks that regions hold only ops that every target supports, and that no captured tensor or scalar is declared
 // twice.

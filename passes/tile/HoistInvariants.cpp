@@ -1,9 +1,10 @@
-//===- HoistInvariants.cpp - Compute each value once per block, row or column ---===//
+//===- HoistInvariants.cpp - Compute each value once per thread block, row or column ---===//
 //
-// - A quotient of a coordinate that is the same for all rows (columns) of a tile is computed from the tile's first one.
-// - Ops of a map that depend on block values alone move before the map, and before the loop if they read nothing in it.
-// - Ops that depend on one axis only become a map over that axis, which also moves before the loop if it reads nothing
-//   in it. Row and column values that cost less to compute than to keep in a register stay in the map.
+// - A quotient of a coordinate that is the same for all rows (columns) of a tile is computed from the first coordinate.
+// - Ops of a map that vary along no axis of the tile move before the map, and before the loop if their operands are
+//   defined before the loop.
+// - Ops that vary along one axis only become a map over that axis, which also moves before the loop if its operands are
+//   defined there. Row and column values that cost less to compute than to keep in a register stay in the map.
 // - Where the iterations of a loop differ in neither axis of a map (a domain with `times` repeats the same tile), a map
 //   before the loop loads the elements of captured tensors.
 //

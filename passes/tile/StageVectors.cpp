@@ -130,8 +130,8 @@ private:
     return tile::named(copy, tile::nameOf(load.getResult()));
   }
 
-  /// Clones the computation of one element of the vector `of` at `builder`; `ofLoad` returns the element of each loaded
-  /// vector.
+  /// Emits, at `builder`, the computation of one element of the vector `of`. `ofLoad` returns the element of each
+  /// loaded vector that the computation reads.
   static Value elementOf(OpBuilder &builder, Value of, function_ref<Value(tile::LoadOp)> ofLoad) {
     if (auto load = of.getDefiningOp<tile::LoadOp>())
       return ofLoad(load);

@@ -1,4 +1,4 @@
-//===- VerifyTile.cpp - Check what single tile ops cannot: the end of the tile dialect's passes ---===//
+//===- VerifyTile.cpp - Checks across tile ops, after all passes on the tile dialect ---===//
 //
 // Checks that no op of the attn dialect is left, that tiles and domains have the sizes of the plan, that the plan's
 // buffers fit in shared memory, and that the kernel has the launch parameters that it reads.
@@ -146,7 +146,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// Steps along q and k must be the plan's; the plan has no sizes for other axes.
+  /// The tile size of a domain along q or k must be the plan's `tile_q` or `tile_k`; other axes have no size in the
+  /// plan.
   static LogicalResult verifyDomain(tile::DomainOp domain, tile::PlanAttr plan) {
     for (auto [axis, name, step] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
       if (domain.getAxis() == axis && int64_t(domain.getStep()) != step)

@@ -25,9 +25,9 @@ inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
 /// several tiles ahead of its use.
 inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) { return followFromTile(loop, load->getOperands()); }
 
-/// How many stages the ring of `op` has: of its result, or of the tile that it stores. Without a `sched.ring` attribute
-/// the ring has one stage outside of loops and for stores. In loops it has as many stages as the ring of the loop's
-/// first copy, by default two.
+/// The number of stages of the ring that holds the result of `op`, or the tile that `op` stores. Without a `sched.ring`
+/// attribute the ring has one stage outside of loops and for stores. In a loop the ring then has as many stages as the
+/// ring of the loop's first copy, or two if that copy has no such attribute either.
 inline int64_t ringDepth(mlir::Operation *op) {
   if (sched::RingAttr ring = sched::ringOf(op))
     return ring.getStages();

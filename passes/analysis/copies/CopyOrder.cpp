@@ -203,7 +203,7 @@ private:
   llvm::DenseMap<Value, unsigned> firstPlace;
   size_t cellCount = 0;
   SmallVector<Cell> cells;
-  unsigned openGroup = 0;      ///< number of the open copy group: the groups closed so far
+  unsigned openGroup = 0;      ///< number of the open copy group (groups closed so far)
   unsigned completeGroups = 0; ///< copy groups of this thread that a wait has completed
   unsigned barriers = 0;
   SmallVector<unsigned> completedAt; ///< for each group, the number of barriers before the wait that completed it

@@ -22,8 +22,8 @@ inline int64_t columnSplits(tile::KernelOp kernel, tile::TileType type) {
 }
 
 /// Whether TMA can store the tile of `op`, a `tile.store` or `tile.accumulate` of the consumer role, to global memory
-/// in boxes. The tile must be spread over the warpgroups and the tensor have four dimensions. Elements are f32, or 16
-/// bits wide for a store.
+/// in boxes. The tile must be spread over the warpgroups, and the tensor must have four dimensions. Elements are f32
+/// or, for a store, 16 bits wide.
 template <typename Op> bool isStoredInBoxes(tile::KernelOp kernel, Op op) {
   tile::OperandAttr operand = tile::operandOf(op.getView());
   const mlir::Type element = op.getView().getType().getElementType();

@@ -7,8 +7,8 @@
 namespace attune {
 
 /// Whether `scatter` writes its tile to contiguous rows of a view: the last index is the coordinate along axis
-/// `columns` of the tile, beginning at a multiple of eight; the index before is the coordinate along the other axis;
-/// all earlier indices are uniform over the tile.
+/// `columns` of the tile, beginning at a multiple of eight; the last index but one is the coordinate along the other
+/// axis; all earlier indices are uniform over the tile.
 inline bool countsInEights(tile::ScatterOp scatter, unsigned columns) {
   const auto indices = scatter.getIndices();
   const size_t rank = indices.size();

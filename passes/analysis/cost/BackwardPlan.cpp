@@ -22,7 +22,7 @@ namespace {
 /// Chooses the plan of one loop with warp-level products. The block holds a tile of one axis and loops over the other.
 class Loop {
 public:
-  enum Of { Keys, Queries }; ///< the axis of which the block holds a tile
+  enum Of { Keys, Queries }; ///< the axis of which a thread block holds one tile (the loop is over the other axis)
 
   Loop(const PlanRequest &request, const ArchInfo &arch, int64_t budget, Of of, const PlanChoice &fixed)
       : request(request), arch(arch), budget(budget), of(of), fixed(fixed) {}
@@ -58,8 +58,8 @@ private:
   int64_t own(const Plan &plan) const { return of == Keys ? plan.tileK : plan.tileQ; }
   int64_t looped(const Plan &plan) const { return of == Keys ? plan.tileQ : plan.tileK; }
 
-  /// The rows of a block's tile: 64 keys (two or four warps), or the queries of four warps. With small pattern blocks
-  /// 64 queries, because rows of different pattern blocks see different key tiles.
+  /// The rows of a thread block's tile: 64 keys (two or four warps), or the queries of four warps. If the blocks of a
+  /// block pattern are small, 64 queries, because rows of different pattern blocks see different key tiles.
   int64_t blockRows(int64_t rowsOfWarp) const {
     return of == Keys || arch.isCpu() || hasSmallBlocks(request) ? 64 : 4 * rowsOfWarp;
   }
@@ -101,7 +101,8 @@ private:
   /// Shared memory of the tiles and, for the loop over queries, of LSE and delta in each stage.
   int64_t sharedBytes(const Plan &plan) const {
     const int64_t vectors = of == Keys && request.rowStatistics ? 2 : 0;
-    // The gradient kernel of a dense tensor loops over batches and heads, so that all of Q, K, V and dO need rings.
+    // The kernel for the gradient of a dense captured tensor (indexed by q and k) loops over batches and heads, so Q,
+    // K, V and dO all need rings.
     const int64_t held = of == Queries && request.denseGradients ? plan.stages * own(plan) : own(plan);
     const int64_t loop =
         (held + plan.stages * looped(plan)) * rowBytes(request) + plan.stages * vectors * plan.tileQ * 4;
@@ -179,7 +180,8 @@ static int64_t windowBytes(const PlanRequest &request, const Plan &plan, int64_t
   return plan.stageBiases ? stages * plan.tileQ * biasRowBytes(request, plan) : 0;
 }
 
-/// Bytes of one stage's vectors: over rows (LSE, delta, loads), by key for the mask, and relative-position values.
+/// Bytes of the 4-byte vectors of one ring stage: LSE, delta, captured vectors over rows, vectors over keys that the
+/// mask reads (each counted with tileQ elements as well), and relative-position values.
 static int64_t vectorBytes(const PlanRequest &request, const Plan &plan) {
   const int64_t vectors = 2 + request.rowVectors + request.stagedColumns; // LSE and delta
   return 4 * (vectors * plan.tileQ + request.relativeValues * (plan.tileQ + plan.tileK));
@@ -250,15 +252,18 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
 }
 
 /// Candidate tiles, tried in this order, for the loops over keys that compute gradients of captured tensors. Such loops
-/// are used in addition to the loop over queries. A warp has 16 rows of S, dP and the sums of a tensor's tile. The loop
-/// over the batches of such a tile is short and limited by reads from L2. Best is the largest tile that fits in
-/// registers, or two blocks on a multiprocessor, whose prologues and epilogues overlap.
+/// are used in addition to the loop over queries. A warp has 16 rows of S, of dP and of a tile of the gradient. The
+/// loop that sums the gradient's tile over the batches is short and limited by reads from L2. The largest tile that
+/// fits in registers is fastest, or tiles of which two thread blocks fit on a multiprocessor and overlap their
+/// prologues and epilogues.
 constexpr WarpgroupTiles warpgroupElementTiles[] = {
     {128, 128, 8, 2}, {128, 112, 8, 2}, {64, 64, 4, 2, 2}, {128, 64, 8, 2}};
 
-/// Registers per thread of the loops over keys that compute gradients of captured tensors: S, dP, and sums or addresses
-/// of additions. The kernel of a dense tensor also has the elements of tensors: biases in their own type unless they
-/// are read from shared memory, others as floats. One more tile is live if the score's gradient reads S.
+/// Registers per thread of a loop over keys that computes gradients of captured tensors. Three tiles are live: S, dP,
+/// and a third with the gradient's sums or with addresses of atomic additions. A kernel for the gradient of a dense
+/// tensor (indexed by q and k) also holds a tile of each captured tensor that the score reads: biases in their own type
+/// unless they are read from shared memory, other tensors as float32. One more tile is live if the score's gradient
+/// reads S.
 static double elementRegisters(const PlanRequest &request, const Plan &plan) {
   const int others = std::max(request.elementLoads - request.biases, request.biases ? 0 : 1);
   const double tile = plan.tileK / 2.0,
@@ -283,8 +288,9 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
   // Scattered additions to memory need more threads in flight than two warpgroups have.
   if (hasSmallBlocks(request) || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
     return std::nullopt;
-  // Producer warps serve one loop, and send the results of a search with a copy before the loop. The gradient kernel of
-  // a dense tensor has no copy before its loop, because each iteration (batch and head) copies another Q.
+  // Producer warps serve a single loop, and send the results of a search for visible tiles with a copy before the loop.
+  // A kernel for the gradient of a dense tensor has no copy before its loop, because each iteration (one batch and
+  // head) copies another Q.
   if (request.denseGradients && !request.denseInOneLoop)
     return std::nullopt;
   // Prefer biases copied by TMA: each tile of the tensor reads other elements of the bias, and asynchronous copies hide

@@ -31,8 +31,8 @@
 // if both stages fit too.
 //
 // With stageBiases each dense bias needs stages * tileQ * tileK more elements. Relative-position values, which the
-// producer warps compute for the tileQ + tileK - 1 distances of a tile, have rings of 4 * stages bytes a distance, or 8
-// in ping-pong plans. Vectors that a producer warp loads by key for the mask have 4 * stages bytes a key.
+// producer warps compute for the tileQ + tileK - 1 distances of a tile, have rings of 4 * stages bytes a distance, or
+// 8 * stages in ping-pong plans. Vectors over keys that a producer warp loads for the mask have 4 * stages bytes a key.
 //
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas uses if more are available)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
@@ -218,7 +218,7 @@ struct PlanRequest {
   bool dropout = false;
   bool deterministic = false;      ///< gradients must be bitwise the same in each launch
   bool elementGradients = false;   ///< a loop adds to gradients of captured tensors for each element of S
-  bool scatteredGradients = false; ///< some gradients are added atomically by element, not by diagonal
+  bool scatteredGradients = false; ///< some gradients take an atomic addition for each element of S, not one a diagonal
   bool denseGradients = false;     ///< a captured tensor indexed by q and k has a gradient kernel of its own
   /// The kernel of denseGradients has one loop over batches and heads, and needs no search for visible tiles.
   bool denseInOneLoop = true;
@@ -233,13 +233,13 @@ struct PlanRequest {
   int uniformValues = 0; ///< values of score and mask that are the same for all elements of a block: scalars, loads
   int rowVectors = 0;    ///< vectors over rows that stay live in the loop: loads indexed by q
   int columnVectors = 0; ///< vectors over the keys of a tile: loads indexed by k
-  int stagedColumns = 0; ///< 4-byte vectors by key of the mask that a producer warp loads; not in columnVectors
+  int stagedColumns = 0; ///< 4-byte vectors over keys that a producer warp loads for the mask; not in columnVectors
   int elementLoads = 0;  ///< loads indexed by q and k
   int biases = 0;        ///< those of elementLoads that read floats at [.., q, k]; stageBiases copies them
   int biasBytes = 0;     ///< sum of the element sizes of all biases
   /// Relative-position values that the producer warps compute for the consumers. The counts above do not include them.
   int relativeValues = 0;
-  bool maskLoadsByKey = false;  ///< the mask loads values by key, so that tiles are tested one by one
+  bool maskLoadsByKey = false;  ///< the mask loads values indexed by the key, so that tiles are tested one by one
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
   MaskShape mask;
   /// The visible tiles for the actual values of captured tensors, if these are known. Tiles are then counted exactly.

@@ -27,7 +27,7 @@ struct Calibration {
   /// Fraction of the other units' time that does not overlap with the busiest unit's, at 8 warps per SM.
   double overlapLoss;
   double overlapExponent;  ///< overlapLoss is multiplied by (8 / warps per SM) ^ overlapExponent
-  double fewWarpsExponent; ///< overlapExponent below 8 warps per SM: two warps a scheduler hide latencies, one does not
+  double fewWarpsExponent; ///< replaces overlapExponent below 8 warps per SM (two for each of the four schedulers)
   double oneBlockLoss;     ///< factor on overlapLoss if one block has the SM: all its warps wait at the same barriers
   double softmaxAlu;       ///< instructions of softmax for an element: scale-subtract, max, sum, half a pack
   double dropoutAlu;       ///< instructions of dropout: 1/8 of a Philox 4x32-7 call, compare, select

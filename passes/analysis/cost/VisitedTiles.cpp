@@ -187,8 +187,8 @@ static TileCount countRows(const MaskRows &of, int64_t tileQ, int64_t tileK) {
   return count;
 }
 
-/// Counts the tiles that contain visible tiles of `map`, as the mean over the map's heads. A tile of the map that
-/// crosses a boundary of plan tiles counts for both.
+/// Counts the plan's tiles (tileQ x tileK) that contain visible tiles of `map`, as the mean over the map's heads. A
+/// tile of the map that crosses a boundary between two tiles of the plan counts for both.
 static TileCount countMap(const TileMap &map, int64_t tileQ, int64_t tileK) {
   TileCount count;
   const int64_t rows = ceilDiv(map.queries, tileQ), columns = ceilDiv(map.keys, tileK);

@@ -1,4 +1,4 @@
-//===- BlockDependences.h - Use-def chains between the ops of a block ------===//
+//===- BlockDependences.h - Use-def chains between the ops of an IR block --===//
 //
 // An op depends on the ops of its IR block whose results it reads, as operands or within its regions, and on the ops
 // that those ops depend on.
@@ -7,7 +7,7 @@
 //     dependences.sourcesOf(op)                  the ops whose results `op` reads directly
 //     dependences.follows(value, isProduct)      whether a product is among the ops that compute `value`
 //
-// The constructor analyses the block once; later changes of the block are not seen.
+// The constructor analyses the IR block once; later changes of the block are not seen.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

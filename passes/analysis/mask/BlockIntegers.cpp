@@ -1,4 +1,4 @@
-//===- BlockIntegers.cpp - Block-uniform integers as linear sums ----------===//
+//===- BlockIntegers.cpp - Linear sums of integers uniform over a thread block ---===//
 
 #include "passes/analysis/mask/BlockIntegers.h"
 #include "ir/tile/Tile.h"

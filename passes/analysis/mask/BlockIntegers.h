@@ -1,4 +1,4 @@
-//===- BlockIntegers.h - Block-uniform integers as linear sums ------------===//
+//===- BlockIntegers.h - Linear sums of integers uniform over a thread block ---===//
 //
 // A `Linear` is a sum coefficient * value + ... + constant of integers that are uniform over the thread block, with a
 // range in which the sum lies in every launch. With a builder, an operation that a sum cannot express (division, min,

@@ -28,8 +28,8 @@
 //     segments             [  partial    ) [       full       ) [   partial   )
 //
 // A tile.domain visits the hull. The mask is a conjunction, and its conjuncts are of three kinds:
-//   - Cuts leave one interval of each row. Cuts are maps of their own and do not make a tile partial.
-//   - Unions leave several intervals of each row (MaskSplit::unions).
+//   - Cuts leave one interval visible to each row. Cuts are maps of their own and do not make a tile partial.
+//   - Unions leave several intervals visible to each row (MaskSplit::unions).
 //   - All other conjuncts (MaskSplit::rest).
 // Unions and the rest decide whether a tile of the domain is full or partial; in kernels without cuts the whole mask
 // decides. A part of the block's rows, such as the rows of a warpgroup, has full intervals of its own
@@ -201,8 +201,8 @@ bool endsByHead(attn::AttentionOp op, MaskAxis axis);
 /// A conjunct of a mask: an i1 value of the mask region, and whether it is negated.
 using Conjunct = std::pair<mlir::Value, bool>;
 
-/// One end (lower or upper) of the interval of the looped axis that `conjuncts` leave of each row. Without conjuncts
-/// the cut is at the end of the looped axis.
+/// One end (lower or upper) of the interval of the looped axis that `conjuncts` leave visible to each row. Without
+/// conjuncts the cut is at the end of the looped axis.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
   /// Where the cut masks nothing, so that looped tiles need not evaluate it. A lower end sets fullBegin: no row is cut
@@ -211,8 +211,8 @@ struct MaskCut {
 };
 
 /// A mask split into three kinds of conjuncts. A cut costs one comparison an element, only in tiles that the cut's ends
-/// cross. `unions` leave several intervals of a row. `rest` has all other conjuncts, and all conjuncts that depend on
-/// the head where the domain is repeated for each head. The end of the looped axis is always one of the cuts.
+/// cross. `unions` leave several intervals visible to a row. `rest` has all other conjuncts, and all conjuncts that
+/// depend on the head where the domain is repeated for each head. The end of the looped axis is always one of the cuts.
 struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> unions, rest;

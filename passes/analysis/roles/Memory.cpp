@@ -10,7 +10,7 @@ Memory::Memory(const Program &program, const Components &components) : program(p
   layOut();
 }
 
-/// The byte ranges of a block of rows in shared memory: one range in each panel of the swizzled layout.
+/// The byte ranges in shared memory of group `block` of a stage's rows: one range in each panel of the swizzled layout.
 static SmallVector<std::pair<int64_t, int64_t>> rangesOf(const SharedBuffer &buffer, int64_t stage, int64_t block) {
   tile::TileType type = sched::SharedOp(buffer.op).getResult().getType();
   const int64_t stageBytes = type.bytes() / buffer.stages,

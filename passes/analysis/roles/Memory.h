@@ -1,8 +1,8 @@
 //===- Memory.h - Checks the order of shared-memory accesses -----------------===//
 //
-// Shared memory is divided into cells. A cell is one block of rows of one stage of a buffer, divided further where
-// other buffers begin or end. Each cell records who wrote and read it, and when. Each access must be ordered, by the
-// clocks of Clock.h, after earlier accesses to its cells:
+// Shared memory is divided into cells. A cell is one group of rows (16, or more in tall buffers) of one stage of a
+// buffer, divided further where other buffers begin or end. Each cell records who wrote and read it, and when. Each
+// access must be ordered, by the clocks of Clock.h, after earlier accesses to its cells:
 //
 //     | access                          | must be ordered after                                                  |
 //     |---------------------------------|------------------------------------------------------------------------|
@@ -25,7 +25,7 @@ struct Fault {
   mlir::Operation *other = nullptr;
 };
 
-/// Blocks of rows of one stage of a buffer; `blocks` is a bit mask.
+/// Groups of rows of one stage of a buffer: bit i of `blocks` stands for group i (SharedBuffer::rowsAtOnce rows each).
 struct Place {
   int buffer = 0;
   int64_t stage = 0;
@@ -110,7 +110,7 @@ private:
   const Program &program;
   const Components &components;
   std::vector<Cell> cells;
-  /// Indices of cells, by buffer, stage and block of rows.
+  /// Indices of cells: [buffer][stage][group of rows] is a list, because other buffers may divide a group.
   std::vector<std::vector<std::vector<std::vector<unsigned>>>> cellsOf;
 };
 

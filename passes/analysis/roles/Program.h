@@ -117,7 +117,7 @@ struct Step {
   llvm::SmallVector<GridPlace, 3> grid; ///< LoadBox and StoreBox: where the box is in the kernel's grid
 };
 
-/// A buffer of shared memory, whose accesses are tracked by blocks of rows.
+/// A buffer of shared memory. Accesses are tracked for groups of rows: at most 32 groups a stage, of 16 rows or more.
 struct SharedBuffer {
   sched::SharedOp op;
   int64_t stages = 1, rows = 1, blocks = 1;

@@ -1,7 +1,6 @@
 //===- MapPatterns.h - Creates and matches common forms of tile.map --------===//
 //
 //     createMap(builder, loc, "alpha", rows, {m, base}, ...)   creates a map whose body a function writes
-//     createAny(builder, loc, "moves", alpha, UNE, 1)          creates a vote: does any element of the warp compare so
 //     createAny(builder, loc, "moves", alpha, UNE, 1)          creates a warp vote: is any element unequal to 1
 //     exponentFactor(map)                                      c of a map exp2((x - m) * c)
 //     interleavedOperand(map)                                  where to delay a map's only special function
