@@ -131,7 +131,7 @@ struct KernelCache::State {
     logLine(LogLevel::Warning, "{}", line);
   }
 
-  /// Warns only the first time; `warned` remembers.
+  /// Warns unless `warned` is set, and sets `warned`.
   template <typename... Args>
   void warnOnce(std::atomic<bool> &warned, fmt::format_string<Args...> text, Args &&...args) const {
     if (!warned.exchange(true))
@@ -202,8 +202,8 @@ struct KernelCache::State {
     return file;
   }
 
-  /// The key under which the entry for `key` is stored: the one in the .choice file, or `key` where there is no such
-  /// file.
+  /// The key under which the entry for `key` is stored: the key in the .choice file of `key`, or `key` itself where
+  /// there is no such file.
   std::string entryKeyOf(const CacheFolder &folder, std::string_view key) const {
     std::optional<std::string> file = read(folder, choiceNameOf(key));
     if (!file)

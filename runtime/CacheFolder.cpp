@@ -33,8 +33,8 @@ static FileProblem ownerProblem(uid_t owner) {
                                                     geteuid() == 0 ? "" : " or root")};
 }
 
-/// The problem of a file or folder that someone other than the user or root could have written; nothing if nobody
-/// could.
+/// The problem of a file or folder that somebody other than the user and root could have written; nullopt if nobody
+/// else could have written it.
 static std::optional<FileProblem> trustProblem(const struct stat &info) {
   constexpr mode_t writtenByOthers = S_IWGRP | S_IWOTH, permissions = 07777;
   if (!isTrustedOwner(info.st_uid))

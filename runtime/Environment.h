@@ -37,7 +37,7 @@ struct EnvironmentEntry {
   std::string_view meaning; ///< one line for users
 };
 
-/// One entry for each variable, in the enum's order.
+/// One entry for each variable, in the order of EnvironmentVariable.
 std::span<const EnvironmentEntry> environmentTable();
 
 } // namespace attune

@@ -98,7 +98,7 @@ dsl::Bindings bindingsOf(const Variant &variant, const LaunchSizes &sizes, const
   return bindings;
 }
 
-/// The first entry of the page table that a sequence's keys use and whose page number is out of bounds.
+/// The first entry of the page table whose page number is out of bounds, among the entries that a sequence's keys use.
 std::optional<IndexFault> findPageFault(const Variant &variant, const LaunchArgs &args, const dsl::Bindings &bindings) {
   const std::optional<KeyPages> &pages = variant.keyPages();
   if (!pages)
@@ -124,11 +124,11 @@ std::optional<IndexFault> findPageFault(const Variant &variant, const LaunchArgs
 // Loads that may be out of bounds
 //===----------------------------------------------------------------------===//
 
-/// The loads that may be out of bounds by interval arithmetic, and the instructions that the search has to evaluate.
+/// The loads that interval arithmetic cannot prove to be in bounds, and the instructions that class Search evaluates.
 struct Doubts {
   std::vector<int> loads;   ///< indices of these loads in the program, in evaluation order
-  std::vector<bool> leads;  ///< per instruction: whether it is one of `loads`, or uses the result of one
-  std::vector<bool> needed; ///< per instruction: whether the search needs its value
+  std::vector<bool> leads;  ///< per instruction: whether it is one of `loads`, or uses the result of one of them
+  std::vector<bool> needed; ///< per instruction: whether class Search needs its value
 };
 
 bool mayLieOutside(const Instruction &load, dsl::Ranges &ranges) {
@@ -254,7 +254,7 @@ private:
     int64_t rows = 1, columns = 1;
   };
 
-  /// Whether the block pattern leaves key `k` visible to this row.
+  /// Whether the block pattern leaves key `k` visible to query `row` of head `h`.
   bool shows(int64_t h, int64_t row, int64_t k) const {
     const Tensor &blocks = *pattern.tensor;
     const int64_t head = blocks.rank == 3 && blocks.shape[0] > 1 ? h * blocks.strides[0] : 0;

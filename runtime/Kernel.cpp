@@ -99,8 +99,8 @@ struct Kernel::State {
   Expected<const LoadedModule *> moduleFor(CudaContext current) const;
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
   Expected<void> loadEntry(const KernelEntry &entry, LoadedModule &loaded) const;
-  /// The launch configuration of kernel `index`, which has at least one block. `followsOwn`: an earlier kernel of the
-  /// same launch precedes the kernel.
+  /// The launch configuration of kernel `index`, which has at least one block. `followsOwn`: whether another kernel of
+  /// the same launch runs before this kernel.
   StartedKernel startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index,
                               bool followsOwn) const;
   Expected<void> launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const;
@@ -422,7 +422,7 @@ Kernel attune::makeHostKernel(KernelImage image, std::vector<HostEntry> entries,
 // Kernel: the handle, and the choice among alternatives
 //===----------------------------------------------------------------------===//
 
-/// The other kernels that a handle may launch instead of its own.
+/// The kernels that a Kernel may launch instead of the kernel in `state`.
 struct Kernel::Choice {
   std::vector<Alternative> alternatives = {};
   bool packs = false; ///< the alternatives for few queries pack all query heads of a key head into one tile
@@ -432,8 +432,8 @@ struct Kernel::Choice {
 
 Kernel::Kernel(std::shared_ptr<const State> state) : state(std::move(state)) {}
 
-/// The alternative of the nearest size class (the first of several equally near); else the alternative for few queries,
-/// where the sizes have few; else the kernel for every size.
+/// The alternative whose size class is nearest to that of `sizes`, the first one of several. Without one: the
+/// alternative for few queries, where fewQueriesOf says that the sizes need it; else the kernel for every size.
 const Kernel::State &Kernel::chosen(const ProblemSizes &sizes) const {
   const SizeClass own = SizeClass::of(sizes);
   const State *nearest = nullptr;

@@ -87,7 +87,8 @@ AxisWords attune::wordsFor(const AxisParam &axis) {
 }
 
 //===----------------------------------------------------------------------===//
-// Checks. Each returns an error where it fails. Error texts are built out of line, to keep a valid launch quick.
+// Checks. Each check returns an error where it fails. Error texts are built in cold functions, to keep a valid launch
+// quick.
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -106,7 +107,7 @@ std::string layoutText(const OperandParam &operand) {
   return "[" + text + "]";
 }
 
-/// An error with a text formatted by fmt; not inlined, so that the path of a valid launch stays short.
+/// An error with a text formatted by fmt. Never inlined, so that the code that a valid launch runs stays small.
 template <typename... Args>
 [[gnu::cold, gnu::noinline]] Error failure(fmt::format_string<Args...> text, Args &&...args) {
   return Error{fmt::format(text, std::forward<Args>(args)...)};
@@ -261,12 +262,12 @@ public:
     return {};
   }
 
-  /// The extent of an axis; nothing where no operand of the launch has it.
+  /// The extent of an axis; nullopt where no operand of the launch has the axis.
   std::optional<int64_t> extent(std::string_view axis) {
     const Axis *known = find(axis);
     return known && !known->operand.empty() ? std::optional(known->extent) : std::nullopt;
   }
-  /// Calls `visit(extent)` for each axis of the signature; 0 where no operand of the launch has it.
+  /// Calls `visit(extent)` for each axis of the signature; the extent is 0 where no operand of the launch has the axis.
   template <typename Visit> void forEach(Visit visit) const {
     for (size_t i = 0; i < count; ++i)
       visit(all[i].extent);
@@ -318,8 +319,8 @@ private:
                    wanted.operand, wanted.extent, axis.name);
   }
 
-  /// The error for an extent that differs from an earlier operand's. For an output the text has the whole required
-  /// shape.
+  /// The error for an extent that differs from an earlier operand's extent of the same axis. For an output the text has
+  /// the whole required shape.
   [[gnu::cold, gnu::noinline]] Error differs(const OperandParam &operand, const Tensor &tensor, const AxisParam &axis,
                                              int64_t extent, const Axis &wanted) {
     const AxisWords words = wordsFor(axis);
@@ -370,7 +371,8 @@ auto findArgument(const Param &param, size_t index, const List &args) -> decltyp
   return nullptr;
 }
 
-/// The error for more arguments than parameters, where no parameter lacks an argument: one is unknown or repeated.
+/// The error for more arguments than parameters, where every parameter has an argument: some argument has an unknown
+/// name, or a name is given twice.
 template <typename Param, typename List>
 [[gnu::cold, gnu::noinline]] Error surplus(const std::vector<Param> &params, const List &args, const char *kind) {
   for (size_t i = 0; i < args.size(); ++i) {
@@ -459,7 +461,8 @@ Expected<void> checkPattern(const BlockPatternParam &pattern, const Tensor &tens
 // Bounds checks of index expressions into captured tensors
 //===----------------------------------------------------------------------===//
 
-/// The range of (b, h, q, k) in a launch, bounds inclusive, with the q offset added to q; and the extents B, H, Sq, Sk.
+/// The elements (b, h, q, k) of a launch: the least and the greatest value of each coordinate, with the q offset added
+/// to q, and the extents B, H, Sq, Sk.
 struct Elements {
   int64_t low[4], high[4], extents[4];
   bool none;
@@ -589,8 +592,9 @@ Expected<void> checkIndices(const TensorParam &param, const Tensor &tensor, cons
 
 } // namespace
 
-/// Replaces an empty captured tensor in a launch without elements: every index addresses one element, somewhere in
-/// another operand's memory. The kernel may load that element before its loop over keys, and ignores its value.
+/// Replaces an empty captured tensor in a launch without elements. In the replacement every index addresses the same
+/// element, which lies in the memory of another operand. The kernel may load the element before the loop over keys, and
+/// ignores the value.
 static Tensor oneElement(Tensor empty, const LaunchArgs &args) {
   empty.data = nullptr;
   for (const Tensor *operand : {&args.q, &args.k, &args.v, &args.o})
@@ -603,7 +607,7 @@ static Tensor oneElement(Tensor empty, const LaunchArgs &args) {
   return empty;
 }
 
-/// Checks dropout, query offset and seed pointers, and fills the fields of `params`.
+/// Checks the dropout probability, the query offset and the seed pointers, and stores them in `params`.
 static Expected<void> packLaunchValues(const KernelSignature &signature, float defaultDropout, const LaunchArgs &args,
                                        LaunchParams &params) {
   float probability = defaultDropout;
@@ -652,7 +656,7 @@ static std::optional<int64_t> tensorExtent(std::string_view axis, const LaunchAr
   return std::nullopt;
 }
 
-/// The extent of an axis of the operands, or of a dimension of a captured tensor; nothing where no argument has the
+/// The extent of an axis of the operands, or of a dimension of a captured tensor; nullopt where no argument has the
 /// axis.
 static std::optional<int64_t> extentIn(std::string_view axis, Axes &axes, const LaunchArgs &args) {
   if (std::optional<int64_t> extent = axes.extent(axis))
@@ -787,7 +791,7 @@ public:
     std::memcpy(at, &value, 8);
     at += 8;
   }
-  /// Skips `bytes` and returns a second writer that starts at the skipped slots.
+  /// Leaves the next `bytes` for later: advances this writer, and returns a second writer that writes the bytes left.
   SlotWriter leave(size_t bytes) {
     SlotWriter left = *this;
     at += bytes;

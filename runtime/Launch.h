@@ -27,7 +27,7 @@ struct PackedLaunch {
   alignas(64) std::byte bytes[maxPackedBytes];
   LaunchSizes sizes;
   int64_t tiles[maxKernels][maxGridAxes]; ///< number of tiles along each grid axis of each kernel
-  int64_t blocks[maxKernels];             ///< number of tiles of each kernel's grid: the product over its axes
+  int64_t blocks[maxKernels];             ///< number of tiles of each kernel's grid: the product over the grid's axes
 
   /// Whether any kernel that writes results (not only the workspace) has blocks.
   bool hasWork(const KernelImage &image) const {
@@ -40,8 +40,8 @@ struct PackedLaunch {
   const LaunchParams &params() const { return *reinterpret_cast<const LaunchParams *>(bytes); }
 };
 
-/// Words for an axis in error messages. For an axis that forwardOperands() does not have, the words are the axis's own
-/// name, and the pointers are valid as long as that name is.
+/// Words for an axis in error messages. For an axis that no operand of forwardOperands() has, the words are the axis's
+/// name, and the pointers are valid as long as the string of that name is.
 struct AxisWords {
   const char *axis;   ///< the axis's name: "q"
   const char *extent; ///< the extent in a shape: "Sq"
@@ -54,8 +54,8 @@ struct AxisWords {
 
 AxisWords wordsFor(const AxisParam &axis);
 
-/// Checks `args` against the kernel and fills `packed`. Allocates only for an error's text.
-/// `multiprocessors` (threads, on the CPU) decide into how many splits keys are divided.
+/// Checks `args` against the kernel and fills `packed`. Allocates only for an error's text. `multiprocessors` (on the
+/// CPU: the number of threads) determines into how many splits the keys are divided.
 Expected<void> packLaunch(const KernelImage &image, Device device, int64_t multiprocessors, float defaultDropout,
                           const LaunchArgs &args, PackedLaunch &packed);
 

@@ -7,7 +7,7 @@ using namespace attune;
 // Enumerators of cuda.h.
 static constexpr unsigned char programmaticEdge = 1; // CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
 static constexpr unsigned char programmaticPort = 1; // CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
-/// CU_STREAM_PER_THREAD. The handle means another stream in each thread.
+/// CU_STREAM_PER_THREAD. In each thread this handle denotes a different stream.
 static const CudaStreamHandle perThreadStream = reinterpret_cast<CudaStreamHandle>(2);
 
 LaunchGraphs::LaunchGraphs() {
@@ -91,8 +91,8 @@ bool LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKerne
     }
     if (code == 0)
       code = driver.cuGraphLaunch(graph->exec, stream);
-    // The error is not reported here: the caller then launches the kernels one by one, and those launches report any
-    // error that is not the graph's own.
+    // The error is not reported here: the caller then launches the kernels one by one, and any error of the kernels
+    // themselves is reported by those launches.
     graph->fails = code != 0;
     started = code == 0;
   }

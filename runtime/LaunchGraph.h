@@ -53,15 +53,15 @@ public:
 
 private:
   struct Graph {
-    std::atomic<CudaStreamHandle> stream; ///< the stream that owns this graph; `unused` while no stream does
+    std::atomic<CudaStreamHandle> stream; ///< the stream that owns this graph; `unused` while no stream owns it
     std::atomic<bool> busy = false;       ///< a try-lock that guards the fields below
     bool wasChecked = false, fails = false;
     const CudaDriver *cuda = nullptr; ///< the driver that made the handles below
-    CudaGraph chain = nullptr;        ///< the graph that `exec` was instantiated from; owns `nodes`
+    CudaGraph chain = nullptr;        ///< the linear graph from which `exec` was instantiated; owns `nodes`
     CudaGraphExec exec = nullptr;
     std::array<CudaGraphNode, maxKernels> nodes = {};
     std::array<StartedKernel, maxKernels> of = {}; ///< the kernels that the graph was built for
-    size_t count = 0;                              ///< number of kernels in `of` and of `nodes`
+    size_t count = 0;                              ///< number of kernels in `of` and of handles in `nodes`
     bool isOf(std::span<const StartedKernel> kernels) const;
   };
   Graph *graphOf(CudaStreamHandle stream);

@@ -8,8 +8,9 @@
 
 using namespace attune;
 
-static constexpr int64_t tiledLength = 512; // lengths up to this one are rounded up to a multiple of 16
-/// With 1024 or more blocks of 128 queries the device counts as full: more batches or heads make no other size class.
+static constexpr int64_t tiledLength = 512; // lengths up to tiledLength are rounded up to a multiple of 16
+/// With 1024 or more thread blocks of 128 queries the device counts as full: problems with more batches or heads are in
+/// the same size class.
 static constexpr int64_t fullDevice = 1024, blockQueries = 128;
 
 /// Rounds `n` up to a value of {0, 1, 2, 3, 4} or {4, 5, 6, 7} * 2^i.
@@ -84,7 +85,7 @@ FewQueries attune::fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t m
 }
 
 std::optional<int> SizeClass::distance(const SizeClass &other) const {
-  constexpr int most = 2; // a length may differ by two values of quarterStep; four values are a factor of 2
+  constexpr int most = 2; // lengths may lie two values of quarterStep apart; four values apart is a factor of 2
   if (rows != other.rows)
     return std::nullopt;
   int sum = 0;

@@ -37,8 +37,8 @@ struct TensorMapPlace {
 struct TensorMapKey {
   uint64_t map; ///< index in KernelSignature::tensorMaps
   uint64_t address;
-  uint64_t dimensions[4]; ///< extents in elements, innermost first; at least 1, also past the tensor's rank
-  uint64_t strides[3];    ///< strides in bytes, innermost first, without the innermost dimension's
+  uint64_t dimensions[4]; ///< extents in elements, innermost first, each at least 1; 1 past the tensor's rank
+  uint64_t strides[3];    ///< strides in bytes, from the second innermost dimension outwards
 
   /// The key of map number `map` in a launch. The packed tensors follow `params` in memory (attune/LaunchParams.h).
   static TensorMapKey of(const TensorMapPlace &place, size_t map, const LaunchParams &params);

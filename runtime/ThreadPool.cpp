@@ -115,11 +115,11 @@ struct ThreadPool::State {
   }
 
   const pid_t process;
-  std::mutex turn; // held during runBlocks, so that runs of several threads execute one after another
+  std::mutex turn; // held during runBlocks, so that calls from several threads execute one after another
 
   std::mutex mutex; // guards the next four fields
   std::condition_variable wake, done;
-  unsigned long generation = 0; // number of the current run; workers wait for it to change
+  unsigned long generation = 0; // number of the current run; workers wait until this number changes
   size_t busy = 0;              // workers that have not finished this generation
   bool stopping = false;
 

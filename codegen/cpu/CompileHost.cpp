@@ -118,8 +118,8 @@ std::unique_ptr<llvm::TargetMachine> createTargetMachine() {
                                   llvm::CodeGenOptLevel::Default, /*JIT=*/true));
 }
 
-/// Runs a short LLVM pipeline. The generated code is already vectorised and in SSA form; only folding of address
-/// arithmetic, CSE and loop-invariant code motion remain.
+/// Runs a short LLVM pipeline. The generated code is already vectorised and in SSA form; the pipeline only folds
+/// address arithmetic, removes common subexpressions and moves invariant code out of loops.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::PassBuilder builder(&machine);
   llvm::LoopAnalysisManager loops;

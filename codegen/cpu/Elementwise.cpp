@@ -252,8 +252,8 @@ void Lowering::lowerSumDiagonals(SumDiagonalsOp op) {
        [&](Value i) { storeScratch(zeroOf(vectorOf(element, clearedLanes)), to, element, i, clearedLanes); });
   SmallVector<int64_t> reversed(llvm::reverse(llvm::seq<int64_t>(lanes)));
   loop(constI64(0), constI64(allRows), [&](Value row) {
-    // The tile is summed in parts of `rows` rows. Each part has rows + columns diagonals, and its element (r, c)
-    // belongs to diagonal r - c + columns. `last` is the diagonal of the row's first column.
+    // The tile is summed in parts of `rows` rows. Each part has rows + columns diagonals; element (r, c) of a part
+    // belongs to diagonal r - c + columns. `last` is the index of the diagonal through the row's first element.
     Value part = arith::DivUIOp::create(b, row, constI64(rows)),
           last = add(row, mul(add(part, constI64(1)), constI64(columns)));
     loop(columns, lanes, [&](Value column) {

@@ -51,8 +51,8 @@ const Memory &Lowering::memoryOf(Value view) {
   return found->second;
 }
 
-/// Whether an operand is the gradient of a captured tensor, and so has that tensor's extents. Such an operand may be
-/// empty, like the tensor.
+/// Whether an operand has the extents of a captured tensor, because the operand is the tensor's gradient. Such an
+/// operand may be empty, as the captured tensor may be.
 static bool followsTensor(const OperandParam &operand) {
   return llvm::any_of(operand.axes, [](const AxisParam &axis) { return tensorDimension(axis.name).has_value(); });
 }

@@ -16,7 +16,7 @@ using namespace llvm::orc;
 
 namespace {
 
-/// LLVM's JIT linker. The first load creates the linker; all kernels of the process share it.
+/// LLVM's JIT linker. The first call of loadHost creates the linker; all kernels of the process share the linker.
 class Linker {
 public:
   static llvm::Expected<std::shared_ptr<Linker>> process() {

@@ -37,7 +37,8 @@ using namespace tile;
 
 inline constexpr int64_t cacheLine = 64;
 
-/// Order of a tile's two axes in memory: as the type lists them, or the reverse.
+/// Order of a tile's two axes in memory. `Listed`: the order in which the tile's type lists the axes, so that the last
+/// listed axis is contiguous. `Reversed`: the other order.
 enum Order : unsigned { Listed = 0, Reversed = 1 };
 
 /// The memory of a tile: a scratch offset for each memory order, -1 where the tile has no copy in that order.
@@ -45,9 +46,10 @@ struct Storage {
   TileType type;
   int64_t offset[2] = {-1, -1};
   bool owned = true; ///< whether the memory is freed after the tile's last use
-  /// Address of the copy in listed order where the address is chosen at run time (scratch or global memory), else null.
+  /// Null, or the address of the tile in memory order `Listed`, where code chooses that address at run time: a copy in
+  /// scratch memory, or the tensor itself in global memory.
   Value base;
-  Value rowStride; ///< stride of rows at `base`: i64, in elements
+  Value rowStride; ///< stride of the tile's rows in the memory at `base`: i64, in elements
 
   bool has(Order order) const { return offset[order] >= 0; }
   Order any() const { return has(Listed) ? Listed : Reversed; }
@@ -62,7 +64,7 @@ struct Memory {
   bool unitStride = false; ///< whether the last stride is known to be 1
 };
 
-/// Ops that are lowered together: one op, or with isGroup the element-wise ops and reductions of one loop nest.
+/// Ops that are lowered together: one op, or (isGroup) the element-wise ops and reductions that form one loop nest.
 struct Step {
   SmallVector<Operation *> ops;
   bool isGroup = false;
@@ -100,7 +102,7 @@ private:
   // Vector axes and memory orders of tiles (Layouts.cpp).
   /// Sets laneAxis, along which vectors run, to the axis of the score tile (q or k) that the kernel does not loop over.
   void findLaneAxis();
-  /// The most lanes of a vector whose length divides `size`.
+  /// The number of lanes of the longest vector whose length divides `size`.
   int64_t lanesFor(int64_t size) const { return std::min<int64_t>(host.lanes, size & -size); }
   /// Index in `type` of the axis that vectors run along. The choice does not depend on the order of the type's axes.
   unsigned innerAxis(TileType type) const;
@@ -122,7 +124,8 @@ private:
   /// Transposes [rows][columns] at scratch offset `from` to [columns][rows] at `to`.
   void transpose(int64_t from, int64_t to, int64_t rows, int64_t columns, Type stored);
   void copy(int64_t from, int64_t to, int64_t bytes);
-  /// Records the memory of a tile, and makes a copy in the other memory order where an op needs that order.
+  /// Records that the tile `value` is stored at `offset` in memory order `order`, and makes a copy in the other memory
+  /// order where an op needs that order.
   void define(Value value, int64_t offset, Order order, bool owned = true);
   /// The scratch offset of `value` in `order`; makes the transposed copy if there is none yet.
   int64_t ensure(Value value, Order order);
@@ -166,7 +169,7 @@ private:
   void lowerArithmetic(Operation *op, SmallVector<Value> &operands, int64_t lanes);
   /// Lowers a map's region for the given elements and coordinates (vectors or scalars) and returns its result.
   Value lowerMapBody(MapOp map, ArrayRef<Value> elements, ArrayRef<Value> coordinates);
-  /// Whether the block pattern has a set block that overlaps the tile.
+  /// Whether the tile overlaps a mask block that the block pattern marks as visible.
   Value lowerTouches(TouchesOp op);
 
   // Grouping ops into steps (Steps.cpp).
@@ -175,12 +178,12 @@ private:
   static bool sameAxes(TileType a, TileType b);
   /// The op of `block` that contains `op`, or null.
   static Operation *ancestorIn(Block *block, Operation *op) { return block->findAncestorOpInBlock(*op); }
-  /// Fills `deferred` with the maps that rescale accumulators: their only use is the accumulator of a product in the
-  /// same IR block, and that product evaluates the map.
+  /// Fills `deferred` with the maps that rescale accumulators. The only use of such a map is as the accumulator operand
+  /// of a product in the same IR block; the lowering of that product evaluates the map.
   void findDeferred(Block &block);
   void lowerBlock(Block &block);
-  /// Whether `next` can be written to the memory of `carried`: the step reads each element of `carried` only before it
-  /// writes the same element of `next`.
+  /// Whether the tile `next` can be written to the memory of the loop-carried tile `carried`: the step must read each
+  /// element of `carried` only before it writes the same element of `next`.
   bool overwrites(const Step &step, Value next, Value carried);
   void lowerStep(const Step &step);
 
@@ -204,10 +207,10 @@ private:
   struct Group {
     Position at;
     DenseSet<Operation *> members;
-    DenseMap<Operation *, int64_t> random;   ///< scratch offset of each dropout op's random numbers
-    llvm::MapVector<Value, int64_t> outputs; ///< scratch offset of every value that is used outside of the group
+    DenseMap<Operation *, int64_t> random;   ///< key: dropout op; value: scratch offset of its random numbers
+    llvm::MapVector<Value, int64_t> outputs; ///< key: value that is used outside of the group; value: scratch offset
     SmallVector<ReduceOp> reductions, innerReductions; ///< reductions along the outer axis; along the inner axis
-    SmallVector<Value> lines;                          ///< one-axis input tiles along the inner axis
+    SmallVector<Value> lines;                          ///< input tiles whose only axis is the inner axis
   };
   Group makeGroup(ArrayRef<Operation *> ops);
   /// Initialises the accumulators of reductions along the inner axis, which are kept in scratch memory.
@@ -224,32 +227,33 @@ private:
   void reduceLanes(ReduceOp reduce, Value value, int64_t offset, const Position &at);
 
   // Dropout and its random numbers (Dropout.cpp).
-  /// Whether elements are kept: their random number is at least the dropout threshold.
+  /// For each element at the position: whether dropout keeps it, because its random number reaches the threshold.
   Value keeps(DropoutOp op, int64_t random, int64_t innerSize, const Position &at);
   Value drop(DropoutOp op, Value value, Value keep, const Position &at);
-  /// Writes 16 random bits for each element to scratch memory, in the tile's memory order, and returns the offset. A
-  /// Philox call has 16 vector lanes: lanes 0-7 hold the counters of query rows g = 0..7 for one pair of key columns,
-  /// lanes 8-15 the counters for the next pair. Two calls fill a 16 x 16 block of the tile.
+  /// Writes 16 random bits for each element to scratch memory, in the tile's memory order, and returns their scratch
+  /// offset. A Philox call has 16 vector lanes: lanes 0-7 hold the counters of query rows g = 0..7 for one pair of key
+  /// columns, lanes 8-15 the counters for the next pair. Two calls fill 16 x 16 elements of the tile.
   int64_t randomNumbers(DropoutOp op);
 
   // Loads and stores between global and scratch memory (Transfers.cpp).
   /// The number of the tile's rows that are below `limit`: limit - firstRow, clamped to [0, rows].
   Value validRows(Value limit, Value firstRow, int64_t rows);
-  /// Calls `body` for the columns [begin, end): with vectors of full width, then with vectors of smaller powers of two.
+  /// Calls `body` until the columns [begin, end) are covered: with vectors of full width first, and for the rest with
+  /// shorter vectors whose lengths are powers of two.
   void forSteps(int64_t begin, int64_t end, function_ref<void(Value column, int64_t lanes)> body);
   void lowerLoad(tile::LoadOp op);
-  /// Whether a load needs no copy: its tile consists of whole f32 rows of a parameter, and only products read the tile,
-  /// as their broadcast operand.
+  /// Whether a load needs no copy to scratch memory: the loaded tile consists of whole f32 rows of a parameter, and all
+  /// its readers are products that broadcast the tile's elements.
   bool readsInPlace(tile::LoadOp op, const Memory &memory);
-  /// Whether all products that read the tile contract its columns, and so read along its rows.
+  /// Whether all products that read the loaded tile contract the tile's columns, and so read along the tile's rows.
   bool runsAlongRows(tile::LoadOp op);
   /// Copies the first `valid` rows of a tile from a view to scratch memory. Other rows, and columns that the view
   /// lacks, are filled with zeros.
   void copyRows(tile::LoadOp op, const Memory &memory, ValueRange indices, Value valid, int64_t offset);
   /// Converts a bool in memory (i8) to i1; returns other elements unchanged.
   Value widenElement(Value value, Type element);
-  /// Whether a product reads `value` as its broadcast operand, one element at a time. Any memory order of `value` will
-  /// do for such a product.
+  /// Whether a product reads `value` as the operand that is broadcast, one element at a time. For such a product any
+  /// memory order of `value` will do.
   bool usedInAnyOrder(Value value);
   void lowerStore(Operation *op, Value tileValue, Value view, ValueRange indexOperands, Value limit, bool optional,
                   bool atomic);
@@ -275,12 +279,13 @@ private:
   /// Memory for a product's result: the memory of the carried tile that the result replaces, the memory of the
   /// accumulator, or new memory.
   int64_t allocateProduct(MmaOp op, bool isScaled);
-  /// Requires that this product is the accumulator's last reader. Returns the accumulator's memory for the result,
-  /// where the accumulator owns a copy in the result's memory order; else new memory.
+  /// Memory for the result of a product that is the last reader of its accumulator: the accumulator's memory, where the
+  /// accumulator owns memory in the memory order of the result; else new memory.
   int64_t allocateAccumulator(MmaOp op);
   /// The deferred map that rescales the product's accumulator, or null.
   MapOp scalingOf(MmaOp op);
-  /// The initial value of a product's accumulator registers: the accumulator, rescaled by `scaling` if given, or zero.
+  /// The initial value of a product's accumulator registers: the accumulator operand, which the map `scaling` rescales
+  /// unless `scaling` is null; zero for a product without an accumulator operand.
   Value accumulatorAt(MmaOp op, MapOp scaling, const Position &at);
   /// result[r][c] = acc[r][c] + sum_z broadcast[r, z] * lanes[z][c], in register tiles of `rows` x `vectors`.
   void lowerMma(MmaOp op);
@@ -290,7 +295,8 @@ private:
   /// Provides memory for carried tile `i` and copies the initial value there. Where this loop is the initial value's
   /// last reader, the carried tile reuses the memory of the initial value without a copy.
   void carryTile(ForBlocksOp op, unsigned i);
-  /// Emits the loops over the domain's segments and their tiles; returns the carried scalars after these loops.
+  /// Emits the loops over the domain's segments and over the tiles of each segment; returns the loop-carried scalars
+  /// after these loops.
   SmallVector<Value> lowerSegments(ForBlocksOp op, DomainOp domain, ValueRange scalars, ArrayRef<unsigned> scalarIndex);
   /// Emits the loop body inside a branch on the domain's `where` region, which decides whether tile `n` is visited.
   SmallVector<Value> lowerVisited(ForBlocksOp op, DomainOp domain, Value n, Value first, Value partial,
@@ -316,9 +322,9 @@ private:
   std::map<std::string, Memory, std::less<>> memories;
   DenseSet<Operation *> deferred;             ///< maps that a product evaluates when it reads its accumulator
   SmallVector<Value> dyingNow;                ///< tiles that the current step is the last to read
-  DenseMap<Value, Value> target;              ///< result of the current step -> carried tile that it overwrites
-  std::set<int64_t> taken;                    ///< scratch offsets of dying tiles that results of the step reuse
-  SmallVector<std::pair<Value, Order>> moved; ///< dying tiles whose memory a result reuses; must not be freed
+  DenseMap<Value, Value> target;              ///< key: result of the current step; value: carried tile it overwrites
+  std::set<int64_t> taken;                    ///< scratch offsets in `dyingNow` that results of the step reuse
+  SmallVector<std::pair<Value, Order>> moved; ///< tiles of `dyingNow` whose memory a result reuses: not to be freed
   std::map<int64_t, SmallVector<int64_t>> freeList;
   int64_t scratchEnd = 0, emptyTensor = -1;
 };

@@ -6,7 +6,8 @@
 
 namespace attune::cpu {
 
-/// Size of the register tile of a product: rows, and vectors per row. The accumulators must fit the vector registers.
+/// Size of the register tile of a product: rows, and vectors per row. The accumulators take at most `budget` vector
+/// registers, so that registers remain for the operands.
 static std::pair<int64_t, int64_t> registerTile(int64_t registers, int64_t rows, int64_t vectorsInRow) {
   int64_t budget = registers >= 32 ? 24 : 12;
   int64_t vectors = 1;

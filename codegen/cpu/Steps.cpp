@@ -1,4 +1,4 @@
-//===- Steps.cpp - Grouping the ops of a block into steps -----------------===//
+//===- Steps.cpp - Grouping the ops of an IR block into steps -------------===//
 
 #include "codegen/cpu/Lowering.h"
 
@@ -58,8 +58,8 @@ SmallVector<Step> Lowering::schedule(Block &block) {
         join(op);
         continue;
       }
-      // A scalar op or an op on vectors that does not depend on the group that is being formed is scheduled before the
-      // group, so that later ops that need the result of the op can join the group.
+      // `op` is a scalar op or an element-wise op on a one-axis tile, and does not depend on the group that is being
+      // formed. Schedule `op` before the group, so that later ops that need its result can join the group.
       bool small = mlir::isPure(op) && (op->getResultTypes().empty() || !isa<TileType>(op->getResult(0).getType()) ||
                                         (elementwise && visitedType(op).rank() == 1));
       if (small && type.rank() == 2 && op->getNumResults() == 1 && isReady(op, done, {})) {

@@ -164,7 +164,7 @@ public:
   /// sin(x) or cos(x) for |x| <= 8192, with range reduction by pi/4 split into three constants (Cody-Waite).
   Value sineOrCosine(Value x, bool cosine) {
     Value magnitude = abs(x);
-    // j is the octant, rounded up to an even number.
+    // j is the octant floor(|x| / (pi/4)), rounded up to an even number.
     Value j = arith::FPToSIOp::create(b, intType(), mul(magnitude, constant(1.27323954473516f)));
     j = arith::AndIOp::create(b, arith::AddIOp::create(b, j, constant(int32_t(1))), constant(int32_t(~1)));
     Value y = arith::SIToFPOp::create(b, type, j);

@@ -333,8 +333,8 @@ std::optional<Expr> KernelPrinter::mathFunction(Operation *op) {
   for (Value value : op->getOperands())
     operands.push_back(this->value(value));
   const bool isBF16 = kernel.getDtype().isBF16();
-  // A function whose `quick` is empty is called as CUDA's precise function in every kernel: its approximations have an
-  // absolute, not a relative, error bound near the function's zeros.
+  // `quick` is the device function that approximates `name`. Where `quick` is empty, every kernel calls CUDA's precise
+  // function: near the zeros of such a function, approximations bound the absolute error only, not the relative error.
   auto function = [&](StringRef name, StringRef quick) {
     return isPrecise || quick.empty() ? call(name, operands) : primitive(quick, {operands[0]});
   };

@@ -63,8 +63,8 @@ void KernelPrinter::printFor(scf::ForOp op) {
     values[inside] = {carried.back()};
     values[result] = {carried.back()};
   }
-  // A loop with carried values reduces over loads. Unrolling by 4 keeps the loads of four iterations in flight
-  // together.
+  // A loop with carried values is a reduction over loaded elements. Unrolling by 4 lets the loads of four iterations be
+  // in flight together, which hides their latency.
   if (auto times = op->getAttrOfType<IntegerAttr>(unrollAttr))
     line("#pragma unroll " + std::to_string(times.getInt()));
   else

@@ -6,8 +6,9 @@
 //     %1 = arith.cmpi slt, %0, %tiles_end         tile_plus_1_below_tiles_end
 //     %2 = arith.mulf %s, %scale                  s_times_scale
 //
-// An operand without a variable, because it is inlined, contributes the name derived from its own op, up to two levels
-// deep. A name longer than `longest` is dropped (""); the variable is then named after its type.
+// An inlined operand has no variable; such an operand contributes the name derived from the op that defines the
+// operand, up to two levels deep. A name longer than `longest` is dropped (""); the variable is then named after its
+// type.
 //
 //===----------------------------------------------------------------------===//
 

@@ -94,11 +94,11 @@ static bool isIdentifier(StringRef text) {
          llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; });
 }
 
-/// Whether `text` is a member of the kernel's parameters.
+/// Whether `text` names a member of struct Params, such as "params.scale".
 static bool isMember(StringRef text) { return text.consume_front(paramsPrefix) && isIdentifier(text); }
 
-/// The one loop that contains all users of the register buffer, if that loop is marked `sched.function`; the device
-/// function then declares the buffer. Null otherwise.
+/// The loop that contains all users of the register buffer, if there is such a loop and it is marked `sched.function`:
+/// the loop's device function then declares the buffer. Null otherwise.
 scf::ForOp KernelPrinter::functionWithBuffer(RegistersOp buffer) {
   scf::ForOp only;
   for (Operation *user : buffer->getUsers()) {
@@ -220,7 +220,7 @@ bool KernelPrinter::printFunction(scf::ForOp loop) {
   inFunction = true;
   const FunctionWords *words = functionWords(wish.getValue());
   std::string declared, arguments;
-  bool written = false; ///< the first tile that the function writes has the vocabulary's name
+  bool written = false; // whether FunctionWords::written has been used: only the first written tile gets that name
   for (FunctionParameter &parameter : parameters) {
     if (parameter.kind == FunctionParameter::Local)
       continue;

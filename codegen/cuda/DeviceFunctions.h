@@ -22,9 +22,10 @@ namespace attune::codegen::cuda {
 /// Whether `name` is reserved for device functions, so that no local variable may have this name.
 bool isFunctionName(llvm::StringRef name);
 
-/// What a function of the fixed vocabulary does, and what its register tiles are called: the tile that it writes, the
-/// accumulator fragment that it reads, the vector of row values that it reads. Where a word is empty, and in
-/// functions outside of the vocabulary, the parameter is named after the argument of the call.
+/// The comment and the parameter names of a device function that has a fixed name, such as `row_max`. `written` is the
+/// name of the register tile that the function writes, `tile` of the accumulator fragment that it reads, `rows` of the
+/// vector of row values that it reads. Where a name is empty, and in all other functions, the parameter is named after
+/// the argument of the call.
 struct FunctionWords {
   const char *comment;
   llvm::StringLiteral written, tile, rows;
@@ -41,8 +42,8 @@ public:
   const std::string &text() const { return definitions; }
 
 private:
-  std::map<std::string, std::string> names; ///< key: wished name, parameters and body
-  std::map<std::string, int> numbers;       ///< key: wished name; how many functions wished for the name
+  std::map<std::string, std::string> names; ///< key: wished name, parameters and body; value: name of the function
+  std::map<std::string, int> numbers;       ///< key: wished name; value: number of functions that wished for that name
   std::string definitions;
 };
 

@@ -29,8 +29,8 @@ std::string KernelPrinter::element(Value buffer, OperandRange indices) {
   return element(buffer, exprs);
 }
 
-/// Prints `buffer[i] = value;`, or `buffer[i] += x;` (`*= x`) where the value is the sum (product) of `buffer[i]` and
-/// x.
+/// Prints `buffer[i] = value;`. Where the value is a sum or product of `buffer[i]` and another operand, prints
+/// `buffer[i] += operand;` or `buffer[i] *= operand;`.
 void KernelPrinter::printSet(SetOp op) {
   std::string target = element(op.getBuffer(), op.getIndices());
   Expr what = value(op.getValue());

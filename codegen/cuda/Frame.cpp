@@ -43,7 +43,7 @@ static std::string fixedExtents(const KernelSignature &signature) {
   return text;
 }
 
-/// Adds the rows of the header comment that describe the variant, the plan and the block.
+/// Adds the rows of the header comment that describe the variant, the plan and the thread block.
 static void describePlan(KernelOp kernel, const KernelSignature &signature, Rows &rows) {
   tile::PlanAttr plan = kernel.getPlan();
   std::string traits;

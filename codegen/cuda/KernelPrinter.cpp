@@ -1,4 +1,4 @@
-//===- KernelPrinter.cpp - Print blocks and statements of a kernel --------------===//
+//===- KernelPrinter.cpp - Print the IR blocks and statements of a kernel ----===//
 
 #include "codegen/cuda/KernelPrinter.h"
 
@@ -77,8 +77,8 @@ Expr KernelPrinter::primitive(StringRef name, const Twine &templateArguments, Ar
   return call(name + templateArguments, arguments);
 }
 
-/// Prints the ops of a block and then calls `atEnd`, which may print further statements while the block's names are
-/// still in scope.
+/// Prints the ops of an IR block and then calls `atEnd`, which may print further statements while the names declared in
+/// the block are still in scope.
 void KernelPrinter::printBlock(Block &block, function_ref<void()> atEnd) {
   unsigned writes = 0;
   for (Operation &op : block) {

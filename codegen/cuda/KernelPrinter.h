@@ -52,7 +52,7 @@ struct View {
   bool isWritten = false;
 };
 
-/// The parameters that the kernels of a source declare, each name once. They become the members of struct Params.
+/// The parameters that the kernels of a source declare, each name once. The parameters become members of struct Params.
 struct Declarations {
   explicit Declarations(llvm::ArrayRef<sched::KernelOp> kernels);
 
@@ -65,12 +65,12 @@ struct Declarations {
 /// Whether `name` occurs in `text` as an identifier that is not a member access (`.name`).
 bool mentions(llvm::StringRef text, llvm::StringRef name);
 
-/// The members of struct Params for the tensor maps of a source's kernels.
+/// The members of struct Params that hold the tensor maps of all kernels of a source.
 struct MapMembers {
   explicit MapMembers(llvm::ArrayRef<sched::KernelOp> kernels) : all(kernels), names(all.params().size()) {}
 
   sched::LaunchMaps all;
-  std::vector<std::string> names; ///< member names, by number of the map; the first kernel with a map names its member
+  std::vector<std::string> names; ///< names of the members, one per map; the first kernel that uses a map names it
   Names taken;
   std::string text; ///< the declarations of the members
 };
@@ -94,12 +94,12 @@ public:
         functions(functions), isPrecise(kernel.getPrecise() || kernel.getDtype().isF32()),
         waitsForLaunch(sched::waitsForLaunch(kernel)) {}
 
-  /// Prints the kernel. The functions below return the parts of the result.
+  /// Prints the kernel to members of this object. The functions below then give the parts of the printed text.
   Expected<void> run();
   /// Appends the comment that describes the kernel; the comments of all kernels begin the source.
   void printHeader(std::string &out);
-  /// Appends the types that the parameters need, and struct Params. Its last members are the tensor maps of all
-  /// kernels.
+  /// Appends the types that the parameters need, and struct Params. The last members of struct Params are the tensor
+  /// maps of all kernels.
   void printParams(std::string &out);
   const std::set<std::string, std::less<>> &usedPrimitives() const { return used; }
   /// The kernel's `__global__` function.
@@ -148,7 +148,8 @@ private:
   void printLoadByte(sched::LoadByteOp op);
   void printStoreByte(sched::StoreByteOp op);
   void printAddElements(sched::AddElementsOp op);
-  /// Address of an element in shared memory: the address of its stage, and the byte offset in the stage (empty for 0).
+  /// Address of an element in shared memory: the address of its ring stage, and the byte offset in that stage (empty
+  /// for 0).
   struct SharedPlace {
     Expr base, offset;
   };
@@ -157,7 +158,7 @@ private:
   Expr sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column);
   /// Swizzled address of the op's (row, column), advanced by the op's row step and column step if it has steps.
   template <typename Access> Expr steppedAddress(Access op);
-  /// Address of the element at `indices`, as `pointer + offset`. globalElement is the element, as `pointer[offset]`.
+  /// Address of the element at `indices`, printed as `pointer + offset`; globalElement prints `pointer[offset]`.
   Expr globalAddress(const View &view, ArrayRef<Expr> indices);
   std::string globalElement(const View &view, ArrayRef<Expr> indices);
   std::string offset(const View &view, ArrayRef<Expr> indices);
@@ -229,14 +230,15 @@ private:
   Expr integer(Value value) { return asSigned(this->value(value)); }
   /// Prints `const T name = expr;` and uses `name` for `result` from then on.
   void declare(OpResult result, const Expr &expr);
-  /// A call of the device function `name` (Primitives.h), which is thereby included in the source.
+  /// A call of the device function `name` of Primitives.h; also adds that function to the source.
   Expr primitive(StringRef name, ArrayRef<Expr> arguments) { return primitive(name, "", arguments); }
   Expr primitive(StringRef name, const Twine &templateArguments, ArrayRef<Expr> arguments);
 
   // Names and lines.
   /// A name for the result of `op` from the op and its operands, such as tile_plus_1; "" if no short name results.
   std::string derivedName(Operation *op, int depth);
-  /// The part that an operand contributes to a derived name: a number, the name of its variable, or a derived name.
+  /// The part that the operand `value` contributes to a derived name: a number, the name of its variable, or a name
+  /// derived from the op that defines the operand.
   std::string wordFor(Value value, int depth);
   std::string nameFor(Operation *op, StringRef fallback);
   std::string nameFor(Operation *op, unsigned i, StringRef fallback);
@@ -263,8 +265,8 @@ private:
   Source source;
   Names names;
   std::set<std::string, std::less<>> used;
-  std::string params;                         ///< members of Params after the fixed ones
-  std::map<std::string, std::string> members; ///< member of Params for each parameter's name in the IR
+  std::string params;                         ///< text of the members of struct Params after the fixed members
+  std::map<std::string, std::string> members; ///< key: parameter's name in the IR; value: member of struct Params
   llvm::DenseMap<Value, Expr> values;
   llvm::DenseMap<Value, View> views;
   llvm::DenseMap<Value, std::string> buffers;

@@ -163,8 +163,8 @@ Expr KernelPrinter::pairAddress(View view, ValueRange indices) {
 
 void KernelPrinter::printInPairs(InPairsOp op) {
   const View &view = views[op.getView()];
-  // The bitwise or of all numbers that must be even (multiples of eight for `eights`): the last extent and all strides
-  // but the last. The text "" as the last stride means 1, because the launch lays the tensor out densely.
+  // The bitwise or of all numbers that must be even (for `eights`: multiples of eight), namely the last extent and all
+  // strides but the last. A last stride printed as "" is 1, because the launch lays such a tensor out densely.
   std::string even = view.extents.back();
   for (const std::string &stride : ArrayRef(view.strides).drop_back())
     even += " | " + stride;

@@ -17,7 +17,7 @@ bool isReservedGlobal(llvm::StringRef name);
 /// `name` with every character that is not allowed in an identifier replaced by '_'.
 std::string identifier(llvm::StringRef name);
 
-/// `name` without the number that made it unique in its scope: `tile` of `tile2`.
+/// `name` without the number that made it unique in its scope: "tile" for "tile2".
 llvm::StringRef withoutNumber(llvm::StringRef name);
 
 /// Unique names in the nested scopes of the generated source: no name shadows another. Where a wished name is taken,
@@ -29,7 +29,7 @@ public:
   std::string take(llvm::StringRef wish);
   /// Opens a scope.
   size_t open() const { return undo.size(); }
-  /// Closes the scope that `open` returned `mark` for: frees the names taken since then.
+  /// Closes the scope for which `open` returned `mark`: frees the names taken since that call of `open`.
   void close(size_t mark);
 
 private:
@@ -40,7 +40,7 @@ private:
     std::string name;
   };
   llvm::StringSet<> taken;
-  llvm::StringMap<unsigned> nexts; ///< key: base name; all smaller numbers are taken
+  llvm::StringMap<unsigned> nexts; ///< key: wished name; value: the next number to append, all smaller ones are taken
   std::vector<Taken> undo;
 };
 

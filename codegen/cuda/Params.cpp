@@ -13,7 +13,7 @@ using llvm::Twine;
 
 namespace attune::codegen::cuda {
 
-/// Key of an axis's extent in `members`. The prefix keeps axes apart from parameters of the same name.
+/// Key of an axis's extent in KernelPrinter::members. The prefix keeps axes apart from parameters of the same name.
 static std::string axisKey(StringRef axis) { return ("axis " + axis).str(); }
 
 /// Adds each of `attributes` to `all`, unless `all` contains an attribute of the same name.
@@ -39,7 +39,7 @@ Declarations::Declarations(ArrayRef<KernelOp> kernels)
   }
 }
 
-/// Declares the members of Params after the fixed members, in the order of attune/LaunchParams.h.
+/// Declares the members of struct Params that follow its fixed members, in the order of attune/LaunchParams.h.
 void KernelPrinter::declareParams() {
   Names member;
   for (StringRef fixed : {"seed", "offset", "seed_pointer", "offset_pointer", "workspace", "group", "q_offset",
@@ -65,7 +65,8 @@ void KernelPrinter::declareParams() {
       maps.taken.take(name);
 }
 
-/// The member of Params with the extent of an axis: a word for the axes of attention, `AXIS_extent` for any other axis.
+/// The member of struct Params that holds the extent of an axis: a word such as `batch` for the axes of attention,
+/// `AXIS_extent` for any other axis.
 static std::string extentName(StringRef axis) {
   return llvm::StringSwitch<std::string>(axis)
       .Case("b", "batch")

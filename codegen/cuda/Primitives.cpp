@@ -49,8 +49,8 @@ const std::vector<Primitive> &table() {
 
 constexpr std::string_view mmaAsync = "mma_async_";
 
-/// Text of the device function that issues wgmma.mma_async for one shape. d[j][e] is a lane's accumulator register e of
-/// columns 8 j to 8 j + 7.
+/// Text of the device function that issues wgmma.mma_async for one shape. In that function d[j][e] is the lane's
+/// accumulator register e for columns 8 j to 8 j + 7.
 std::string mmaAsyncFunction(std::string_view name) {
   std::string_view rest = name.substr(mmaAsync.size());
   std::string type(rest.substr(0, rest.find('_')));

@@ -42,8 +42,8 @@ bool KernelPrinter::printRing(Operation *op) {
       })
       .Case([&](FenceInitOp) { statement(op, primitive("fence_init", {}).text + ";"); })
       .Case([&](AcquireOp o) {
-        // All stages are empty at first. A fresh mbarrier counts as having completed the phase of parity 1, so waiting
-        // for the parity before the ring's phase returns at once in the first pass over the stages.
+        // All stages are empty at first. A fresh mbarrier counts as having completed the phase of parity 1. The wait is
+        // for the parity opposite to the ring's phase, so it returns at once in the first pass over the stages.
         Expr phase = infix(integer(o.getPhase()), "^", {"1"}, BitXor);
         statement(op, primitive("wait_barrier", {barrier(o.getRing(), o.getStage(), false), phase}).text + ";");
       })

@@ -7,8 +7,8 @@
 
 namespace attune::codegen::cuda {
 
-/// Breaks `text` into lines of at most 116 columns: after a comma or an operator, as far outside of nested calls as
-/// possible. `indent` is the column in which `text` begins.
+/// Breaks `text` into lines of at most 116 columns. Each break is after a comma or an operator, in as few nested
+/// parentheses as possible. `indent` is the column in which `text` begins.
 std::string wrap(std::string text, unsigned indent);
 
 /// The body of a function, line by line, indented by the depth of its blocks.
