@@ -149,7 +149,7 @@ struct KernelCache::State {
         directory, problem.text);
   }
 
-  /// Opens the folder for reading; nothing where that fails. Warns where another user may have written to the folder.
+  /// Opens the folder for reading; nullopt on failure. Warns where another user may have written to the folder.
   std::optional<CacheFolder> open() const {
     FileProblem problem;
     std::optional<CacheFolder> folder = CacheFolder::open(directory, problem);
@@ -158,7 +158,7 @@ struct KernelCache::State {
     return folder;
   }
 
-  /// Opens the folder for writing and creates it where it is missing. On failure returns nothing and warns.
+  /// Opens the folder for writing and creates it where it is missing. On failure returns nullopt and warns.
   std::optional<CacheFolder> make() const {
     FileProblem problem;
     std::optional<CacheFolder> folder = CacheFolder::make(directory, problem);
@@ -188,7 +188,7 @@ struct KernelCache::State {
                              directory, problem.text)};
   }
 
-  /// A file's content, or nothing. Warns where the file exists but cannot be used.
+  /// A file's content, or nullopt. Warns where the file exists but cannot be used.
   std::optional<std::string> read(const CacheFolder &folder, const std::string &name) const {
     FileProblem problem;
     std::optional<std::string> file = folder.read(name, maxEntryBytes, problem);

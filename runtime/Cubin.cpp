@@ -58,7 +58,7 @@ class CubinReader {
 public:
   explicit CubinReader(std::span<const char> file) : file(file) {}
 
-  /// The object at `offset`; nothing where it would reach past the end of the file.
+  /// The object at `offset`; nullopt where the object would reach past the end of the file.
   template <typename T> std::optional<T> read(uint64_t offset) const {
     if (offset > file.size() || file.size() - offset < sizeof(T))
       return std::nullopt;
@@ -67,7 +67,7 @@ public:
     return value;
   }
 
-  /// The bytes of a section; nothing where the section reaches past the end of the file.
+  /// The bytes of a section; nullopt where the section reaches past the end of the file.
   std::optional<std::span<const char>> contents(const SectionHeader &section) const {
     if (section.type == sectionNoBits)
       return std::span<const char>();

@@ -232,8 +232,8 @@ public:
   }
 
   std::optional<IndexFault> run() {
-    // Each block of the thread pool searches enough consecutive rows of queries for about 2^16 elements. Blocks start
-    // in order, so blocks after the first row with a fault can be skipped.
+    // Each call of the body (a block of the thread pool) searches consecutive rows of queries, about 2^16 elements.
+    // Blocks start in order, so blocks after the first row with a fault can be skipped.
     constexpr int64_t elements = 1 << 16;
     const int64_t perBlock = std::max<int64_t>(1, elements / sizes.keyLength);
     ThreadPool::process().run(size_t((rows + perBlock - 1) / perBlock), 0, [&](size_t block, void *) {

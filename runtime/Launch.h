@@ -29,7 +29,7 @@ struct PackedLaunch {
   int64_t tiles[maxKernels][maxGridAxes]; ///< number of tiles along each grid axis of each kernel
   int64_t blocks[maxKernels];             ///< number of tiles of each kernel's grid: the product over the grid's axes
 
-  /// Whether any kernel that writes results (not only the workspace) has blocks.
+  /// Whether any kernel that writes results (not only the workspace) has at least one block in its grid.
   bool hasWork(const KernelImage &image) const {
     for (size_t i = 0; i < image.entries.size(); ++i)
       if (blocks[i] != 0 && !image.entries[i].preparation)

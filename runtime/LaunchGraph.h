@@ -39,7 +39,7 @@ public:
   ~LaunchGraphs();
   LaunchGraphs(const LaunchGraphs &) = delete;
 
-  /// Launches the kernels one after the other as a graph, all with the same `arguments`. Each kernel must have blocks,
+  /// Launches the kernels one after the other as a graph, all with the same `arguments`. No grid may be empty,
   /// and the kernels' context must be current. Returns false, without any effect, where the caller has to start the
   /// kernels one by one:
   ///   - there is only one kernel, or this is the first launch in the stream,

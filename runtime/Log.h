@@ -4,7 +4,8 @@
 //     attune: info: no cache entry /root/.cache/attune/1f0c....attune
 //     attune: info: NVRTC 13.0 compiled causal for sm_90 in 517 ms: 48216 bytes
 //
-// Each line is one write, so lines of different threads do not mix. A disabled level costs a load and a comparison.
+// Each line is one write, so lines of different threads do not mix. A line of a disabled level costs a load and a
+// comparison.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,7 +20,7 @@ namespace attune {
 /// Each level includes the levels before it.
 enum class LogLevel : uint8_t { Off, Warning, Info, Debug };
 
-/// Parses "off", "warning", "info" or "debug"; nothing for any other text.
+/// Parses "off", "warning", "info" or "debug"; nullopt for any other text.
 std::optional<LogLevel> parseLogLevel(std::string_view text);
 
 /// $ATTUNE_LOG as it was at the first call. The level is Warning where the variable is not set, and where the variable

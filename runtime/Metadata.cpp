@@ -126,7 +126,7 @@ struct Range {
   int64_t least, greatest;
 };
 constexpr Range anyCount = {0, std::numeric_limits<int>::max()};
-constexpr Range sizes = {1, int64_t(1) << 30}; // tile and block sizes: at most the longest sequence
+constexpr Range sizes = {1, int64_t(1) << 30}; // sizes of tiles and of mask blocks: at most the longest sequence
 constexpr Range headDims = {8, maxHeadDim};
 constexpr Range boxSides = {1, 256}; // rows or columns of a tensor map's box
 constexpr Range ranks = {0, 4};

@@ -70,7 +70,7 @@ std::optional<SizeClass> SizeClass::parse(std::string_view text) {
 FewQueries attune::fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t multiprocessors) {
   constexpr int64_t tileRows = 64, tileKeys = 128;
   constexpr int64_t combiningTiles =
-      5; // time of the combining kernel, as the number of key tiles that a block reads meanwhile
+      5; // time of the combining kernel, as the number of key tiles that a thread block reads in that time
   constexpr int64_t most = int64_t(1) << 30;
   if (sizes.heads <= 0 || sizes.headsKv <= 0 || sizes.queries <= 0 || sizes.keys <= 0 || sizes.queries > most)
     return FewQueries::No;

@@ -1,6 +1,6 @@
 //===- ThreadPool.h - Threads that run host kernels -------------------------===//
 //
-// A fixed set of threads that run the blocks of one launch. Each thread takes the next block when it is free:
+// A fixed set of threads that run the grid blocks of one launch. Each thread takes the next block when it is free:
 //
 //     ThreadPool::process().run(blocks, scratchBytes, [&](size_t block, void *scratch) { ... });
 //

@@ -176,7 +176,7 @@ private:
   /// Groups the ops of an IR block into steps (see "Steps" in the file header).
   SmallVector<Step> schedule(Block &block);
   static bool sameAxes(TileType a, TileType b);
-  /// The op of `block` that contains `op`, or null.
+  /// The op directly in the IR block `block` that contains `op`, or null.
   static Operation *ancestorIn(Block *block, Operation *op) { return block->findAncestorOpInBlock(*op); }
   /// Fills `deferred` with the maps that rescale accumulators. The only use of such a map is as the accumulator operand
   /// of a product in the same IR block; the lowering of that product evaluates the map.

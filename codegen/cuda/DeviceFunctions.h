@@ -42,8 +42,8 @@ public:
   const std::string &text() const { return definitions; }
 
 private:
-  std::map<std::string, std::string> names; ///< key: wished name, parameters and body; value: name of the function
-  std::map<std::string, int> numbers;       ///< key: wished name; value: number of functions that wished for that name
+  std::map<std::string, std::string> names; ///< key: `wish`, parameters and body; value: name of the function
+  std::map<std::string, int> numbers;       ///< key: `wish`; value: number of different functions with this `wish`
   std::string definitions;
 };
 

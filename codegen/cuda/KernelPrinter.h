@@ -2,7 +2,7 @@
 //
 // printCuda (Printer.h) makes one KernelPrinter for each kernel. The members are defined by topic:
 //
-//     KernelPrinter.cpp   blocks, statements, names
+//     KernelPrinter.cpp   IR blocks, statements, names
 //     Expressions.cpp     values of ops, and which of them are inlined into their users
 //     Arithmetic.cpp      arith and math ops
 //     Memory.cpp          loads and stores of elements, addresses in global and shared memory
@@ -206,7 +206,7 @@ private:
   void printForWork(sched::ForWorkOp op);
 
   // Expressions.
-  /// The expression of a scalar op without regions or effects; nothing where `op` is not such an op.
+  /// The expression of a scalar op without regions or effects; nullopt for any other op.
   std::optional<Expr> expression(Operation *op);
   std::optional<Expr> arithmetic(Operation *op);
   std::optional<Expr> integerArithmetic(Operation *op);

@@ -20,9 +20,9 @@ std::string identifier(llvm::StringRef name);
 /// `name` without the number that made it unique in its scope: "tile" for "tile2".
 llvm::StringRef withoutNumber(llvm::StringRef name);
 
-/// Unique names in the nested scopes of the generated source: no name shadows another. Where a wished name is taken,
-/// the least free number is appended. `take` runs in constant time however many names share a wish, because each search
-/// continues from the number at which the previous search ended.
+/// Unique names in the nested scopes of the generated source: no name shadows another. Where a requested name is
+/// taken, the least free number is appended. `take` runs in constant time however often one name is requested, because
+/// the search for a free number continues from the number at which the previous search ended.
 class Names {
 public:
   /// A name that no open scope contains: `wish`, or `wish` and the least number that makes it unique.
@@ -40,7 +40,7 @@ private:
     std::string name;
   };
   llvm::StringSet<> taken;
-  llvm::StringMap<unsigned> nexts; ///< key: wished name; value: the next number to append, all smaller ones are taken
+  llvm::StringMap<unsigned> nexts; ///< key: `wish`; value: the next number to append, all smaller numbers are taken
   std::vector<Taken> undo;
 };
 

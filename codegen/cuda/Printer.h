@@ -11,7 +11,7 @@
 //     | op                          | printed as                                                       |
 //     |-----------------------------|------------------------------------------------------------------|
 //     | arith, math                 | an expression; inlined into its user when that is its one use in |
-//     |                             | the same block and the op has no `tile.name`, else a `const`     |
+//     |                             | the same IR block and the op has no `tile.name`, else a `const`  |
 //     | sched.get                   | the same, if no op writes between the sched.get and its user     |
 //     | sched.shared                | `const unsigned name = shared_base + offset`                     |
 //     | sched.registers             | an array of FragmentAttr::laneShape                              |

@@ -11,7 +11,7 @@ namespace attune::codegen::cuda {
 /// parentheses as possible. `indent` is the column in which `text` begins.
 std::string wrap(std::string text, unsigned indent);
 
-/// The body of a function, line by line, indented by the depth of its blocks.
+/// The body of a function, line by line, indented by the nesting depth in braces.
 class Source {
 public:
   void line(const llvm::Twine &text);

@@ -1,4 +1,4 @@
-//===- Machine.cpp - The warp scheduler and barriers of a simulated block ---===//
+//===- Machine.cpp - Warp scheduler and barriers of a simulated thread block ===//
 
 #include "codegen/sim/Machine.h"
 
@@ -68,7 +68,7 @@ void Machine::step(Warp &warp) {
   }
 }
 
-/// Resets all state for the start of block `which`.
+/// Resets all state for the start of thread block `which`.
 void Machine::start(int64_t which) {
   block = which;
   claimed = 0;

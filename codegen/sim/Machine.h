@@ -1,4 +1,4 @@
-//===- Machine.h - State and steps of one simulated block -------------------===//
+//===- Machine.h - State and steps of one simulated thread block ------------===//
 //
 // The state of a thread block: warps, rings, named barriers, shared memory and asynchronous work in flight. At the end
 // of the file are the functions that execute the steps, with the operands of each step.
@@ -126,7 +126,7 @@ struct RingState {
 struct NamedBarrier {
   int64_t threads = 0, arrived = 0;
   uint32_t warps = 0;   ///< bit mask of the warps that have arrived
-  uint32_t waiting = 0; ///< bit mask of the arrived warps that block until the barrier completes
+  uint32_t waiting = 0; ///< bit mask of the arrived warps that wait until the barrier completes
   uint32_t op = 0;      ///< the op of the last arrival
   Knowledge gathered;   ///< join of the vector clocks of all arrivals
 };
@@ -154,20 +154,20 @@ struct Launch {
   std::vector<Memory> tensors;
   std::vector<int64_t> parameters; ///< the values of Program::parameters, as bits
   int64_t tiles = 0, blocks = 0;
-  std::vector<std::vector<int64_t>> claims; ///< the tiles of work that each block claims, ascending
+  std::vector<std::vector<int64_t>> claims; ///< the tiles of work that each thread block claims, ascending
 };
 
 struct Machine {
   Machine(const Program &program, const Launch &launch, uint64_t seed);
 
-  /// Simulates one block from start to end.
+  /// Simulates one thread block from start to end.
   Expected<void> run(int64_t block);
 
   const Program &program;
   const Launch &launch;
   uint64_t seed;
   int64_t block = 0;
-  size_t claimed = 0; ///< number of tiles of work that the block has claimed
+  size_t claimed = 0; ///< number of tiles of work that the thread block has claimed
   SharedMemory memory;
   std::vector<Warp> warps;
   std::vector<RingState> rings;
@@ -232,7 +232,7 @@ private:
   void reportDeadlock();
   uint64_t draw(uint64_t below);
 
-  /// A block that takes more steps than this is reported as an endless loop. 2^28 steps take about ten seconds.
+  /// A thread block that executes more steps is reported as an endless loop. 2^28 steps take about ten seconds.
   static constexpr uint64_t mostSteps = uint64_t(1) << 28;
   uint64_t stepsTaken = 0;
   uint64_t state; ///< state of the random number generator

@@ -91,7 +91,7 @@ struct SharedBuffer {
   bool holds(int64_t stage, int64_t row, int64_t column, int64_t count) const {
     return stage >= 0 && stage < stages && row >= 0 && row < rows && column >= 0 && column + count <= columns;
   }
-  /// The byte address of (stage, row, column) in the block's shared memory, by the table of #sched.swizzle
+  /// The byte address of (stage, row, column) in the shared memory of the thread block, by the table of #sched.swizzle
   /// (docs/reference/dialects/sched.md).
   int64_t place(int64_t stage, int64_t row, int64_t column) const {
     int64_t at = column * bytesOf(element), start = offset + stage * stageBytes();
@@ -201,8 +201,8 @@ struct Program {
   std::vector<Bound> skippedIf; ///< the launch skips the kernel where all of these conditions hold
   MapCondition mapped;          ///< the launch skips the kernel where this condition on tensor maps fails
   bool hasWork = false;         ///< whether the kernel has a for_work loop
-  bool persistent = false;      ///< whether a block computes several tiles of work
-  bool claims = false;          ///< whether blocks claim tiles of work from a counter
+  bool persistent = false;      ///< whether a thread block computes several tiles of work
+  bool claims = false;          ///< whether thread blocks claim tiles of work from a counter
 };
 
 } // namespace attune::sim

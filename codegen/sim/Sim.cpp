@@ -64,9 +64,9 @@ static int64_t valueOf(const Parameter &parameter, const LaunchParams &params) {
   return name == "group" ? params.group : name == "q_offset" ? params.qOffset : int64_t(params.dropThreshold);
 }
 
-/// Distributes the claimed tiles of work over the blocks. The first `blocks` tiles are not claimed, because each block
-/// starts with one of them. Even seeds give each other tile to a random block; odd seeds give all of them to one block.
-/// Both can happen on a GPU, where blocks may have any speed.
+/// Distributes the claimed tiles of work over the thread blocks. The first `blocks` tiles are not claimed, because each
+/// block starts with one of them. Even seeds give each other tile to a random block; odd seeds give all other tiles to
+/// one block. Both can happen on a GPU, where blocks may have any speed.
 static std::vector<std::vector<int64_t>> assignClaims(int64_t tiles, int64_t blocks, uint64_t seed) {
   std::vector<std::vector<int64_t>> claims(blocks);
   std::mt19937_64 random(seed);

@@ -24,8 +24,8 @@
 // Six consecutive seeds cover every policy with both kinds of TMA timing. Results depend on the seed only if the kernel
 // has a race.
 //
-// Claimed work. Blocks are simulated one after another. The seed decides which tiles of work each block claims, because
-// on a GPU any block may win any claim. The counter in memory is not modelled.
+// Claimed work. Thread blocks are simulated one after another. The seed decides which tiles of work each block claims,
+// because on a GPU any block may win any claim. The counter in memory is not modelled.
 //
 // Roles. Each role runs the tiles of its own `for_work`, and only rings and barriers synchronise the roles. Roles that
 // disagree on the tiles of work, on the tiles of keys, or on the next stage of a ring cause a deadlock, another finding
