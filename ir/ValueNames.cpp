@@ -19,7 +19,8 @@ std::string baseName(Value value);
 // Loops
 //===----------------------------------------------------------------------===//
 
-/// The loop-carried values of a loop: initial values, block arguments, next values and results, in matching order.
+/// The loop-carried values of a loop in four lists: initial values, block arguments, next values and results. Entry i
+/// of each list belongs to the same loop-carried value.
 struct Carried {
   ValueRange inits, arguments, nexts, ends;
 };
@@ -73,8 +74,8 @@ std::string resultName(sched::ForTilesOp loop, size_t i) {
   return argumentName(loop, i < tiles ? scalars + i : i - tiles);
 }
 
-/// The suffix of `value` where a loop-carried argument has the same name: "_init" for an initial value that only the
-/// loop uses, "_next" for a value that the loop yields, else "".
+/// The suffix of `value` if a loop-carried argument has the same name: "_init" for an initial value that only the loop
+/// uses, "_next" for a value that the loop yields. Else "".
 StringRef loopSuffix(Value value, StringRef name) {
   for (OpOperand &use : value.getUses()) {
     Operation *loop = use.getOwner();
@@ -110,8 +111,9 @@ std::string elementName(Value tile) {
   return name;
 }
 
-/// The name slopes_h for slopes[h]; the view's name alone where an index has no name or is a tile.element itself.
-/// Including the names of nested elements would double the length of the name at each level.
+/// The name of an element of a view: slopes_h for slopes[h]. The name is the view's name alone where an index has no
+/// name or is a tile.element itself: including the names of nested elements would double the length of the name at each
+/// level.
 std::string elementName(tile::ElementOp op) {
   std::string name = baseName(op.getView()), indices;
   for (Value index : op.getIndices()) {
@@ -224,7 +226,7 @@ std::string resultName(Operation *op) {
 }
 
 /// The base name of result `i`. The results of sched.receive and of sched.philox are printed as one group, so only the
-/// first has a name.
+/// first result has a name.
 std::string resultName(Operation *op, size_t i) {
   static constexpr StringRef search[] = {"found", "origin", "visible", "full", "begins"};
   static constexpr StringRef split[] = {"big", "small"}, pair[] = {"first", "second"};
@@ -352,8 +354,8 @@ void nameArithResult(const Names *, Operation *op, OpAsmSetValueNameFn set) {
 
 void attune::nameValues(MLIRContext *context, StringRef dialect) {
   const bool isOurs = llvm::is_contained({"attn", "tile", "sched"}, dialect);
-  // Not by getRegisteredOperationsByDialect, which misses ops of some dialects: it searches a list by the dialect's
-  // name, but the list is not sorted in that order for all names.
+  // All registered ops are visited. getRegisteredOperationsByDialect would miss ops of some dialects: it searches a
+  // list by the dialect's name, but the list is not sorted in that order for all names.
   for (RegisteredOperationName op : context->getRegisteredOperations()) {
     if (op.getDialectNamespace() != dialect)
       continue;

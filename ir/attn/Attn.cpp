@@ -296,7 +296,8 @@ static LogicalResult verifyNormaliser(AttentionOp op) {
   return success();
 }
 
-/// Verifies that gradient region `region` takes the arguments of its primal region `of` and g (f32), and yields f32.
+/// Verifies a region that computes gradients: it takes the arguments of the forward region `of`, then g (f32), and
+/// yields f32.
 static LogicalResult verifyGradientRegion(AttentionOp op, Region &region, Region &of) {
   if (region.empty())
     return success();
@@ -435,7 +436,7 @@ LogicalResult AddGradientOp::verify() {
   Region *within = (*this)->getParentRegion();
   if (llvm::none_of(attention.gradientRegions(), [&](auto pair) { return pair.first == within; }))
     return emitOpError("must be inside a region of gradients");
-  // Inner ops are verified before the attention itself, so `gradients` may still be missing.
+  // The ops in an attention's regions are verified before the attention, so `gradients` may still be missing.
   const std::optional<GradientsAttr> gradients = attention.getGradients();
   if (!gradients || !llvm::is_contained(gradients->getTensors(), getNameAttr()))
     return emitOpError() << "adds to the gradient of '" << getName() << "', which the attention does not give";

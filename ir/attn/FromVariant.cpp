@@ -157,7 +157,8 @@ private:
     return make<OpTy>(x, make<arith::AndIOp>(count, constant(x.getType(), mask)));
   }
 
-  /// Truncates towards zero; saturates; NaN gives 0. fptosi sees only values that it can represent.
+  /// Converts a float to an integer: truncates towards zero, saturates, and gives 0 for NaN. The selects ensure that
+  /// fptosi gets only values that it can represent.
   Value toInteger(Value x, Type type) {
     bool wide = type.isInteger(64);
     Value low = constant(wide ? -0x1p63f : -0x1p31f), high = constant(wide ? 0x1p63f : 0x1p31f);

@@ -20,8 +20,9 @@ public:
   const std::vector<TensorMapParam> &params() const { return maps; }
   /// The index in the list of the tensor map that `map` reads.
   unsigned numberOf(TensorMapOp map) const;
-  /// The condition under which a launch starts `kernel`, as two bit masks of maps of captured tensors and their
-  /// gradients: the maps that `kernel` needs, and, for a fallback kernel, the maps that the kernel it replaces needs.
+  /// The condition under which a launch starts `kernel`: two bit masks over the tensor maps of captured tensors and of
+  /// their gradients. The first mask has the maps that `kernel` needs. The second, for a fallback kernel, has the maps
+  /// that are needed by the kernel which the fallback replaces.
   MapCondition conditionOf(KernelOp kernel) const;
 
 private:

@@ -374,7 +374,7 @@ LogicalResult RoleOp::verify() {
   return success();
 }
 
-/// The number of block arguments of a sched.for_work before the carried ones.
+/// The number of block arguments of a sched.for_work that come before its loop-carried values.
 static size_t positions(WorkOrder order) { return order == WorkOrder::Persistent ? 2 : 1; }
 
 void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, Value first, Value bound,
@@ -590,7 +590,7 @@ LogicalResult ForTilesOp::verify() {
   return success();
 }
 
-/// Whether the `i`-th carried value is used for nothing but its own next value, so that the loop need not carry it.
+/// Whether the `i`-th carried value is used only to compute its own next value, so that the loop need not carry it.
 static bool servesItself(ForTilesOp loop, unsigned i) {
   if (loop.getKeeps() && !loop.getKept()[i].use_empty())
     return false;
@@ -950,9 +950,9 @@ LogicalResult RingOp::verify() {
   return success();
 }
 
-/// Verifies the shared tile to which an accumulator (a fragment of role `c`) is stored. Where n warpgroups split the
-/// columns of the accumulator, the shared tile has their slices one below the other: n times the rows and 1 / n of the
-/// columns.
+/// Verifies the shared tile to which an accumulator (a fragment of role `c`) is stored. If n warpgroups split the
+/// columns of the accumulator, the shared tile has the n column slices one below the other: n times the rows and 1 / n
+/// of the columns.
 static LogicalResult verifyStored(StoreTileOp op, FragmentAttr fragment, TileType shared) {
   TileType tile = op.getTile().getType();
   const int64_t shares = fragment.getColumnWarps();

@@ -36,14 +36,14 @@ inline constexpr llvm::StringLiteral asyncAttr = "sched.async";
 /// On an op in a loop over tiles: its pipeline stage and order, an AtAttr.
 inline constexpr llvm::StringLiteral atAttr = "sched.at";
 
-/// On a `tile.element` in a map, or on a `tile.scatter`: for columns 2 n and 2 n + 1 of the tile, the op accesses last
-/// indices 2 m and 2 m + 1 of the view. One access then serves both columns if the view satisfies `sched.in_pairs`.
-/// `sched.row_pairs` says the same of two adjacent rows: lanes whose indices differ by 4 then exchange one element of
-/// each pair by a shuffle.
+/// On a `tile.element` in a map, or on a `tile.scatter`: columns 2 n and 2 n + 1 of the tile access two neighbours 2 m
+/// and 2 m + 1 along the view's last dimension. One access then serves both columns if the view satisfies
+/// `sched.in_pairs`. With `sched.row_pairs` two adjacent rows, not columns, access the neighbours: lanes l and l + 4,
+/// which hold these rows, then exchange one element of each pair by a shuffle.
 inline constexpr llvm::StringLiteral pairsAttr = "sched.pairs", rowPairsAttr = "sched.row_pairs";
 
-/// On a `tile.scatter`: the lanes of a quad can exchange their pairs of columns by shuffles, so that each lane stores
-/// eight adjacent elements by one access if the view satisfies `sched.in_pairs eights`.
+/// On a `tile.scatter`: the four lanes of a quad can exchange their pairs of columns by shuffles, so that each lane
+/// stores eight adjacent elements by one access if the view satisfies `sched.in_pairs eights`.
 inline constexpr llvm::StringLiteral eightsAttr = "sched.eights";
 
 /// On an op with a shared tile: the stages of the tile's ring and the warps that fill it, a RingAttr.

@@ -442,8 +442,8 @@ LogicalResult LaunchOp::verify() {
   return success();
 }
 
-/// Verifies that kernels `a` and `b` of a launch give operands, tensors, scalars and derived axes of one name the same
-/// declaration.
+/// Verifies that an operand, tensor, scalar or derived axis that two kernels `a` and `b` of a launch both declare has
+/// the same declaration in both.
 static LogicalResult verifySameDeclarations(LaunchOp launch, Operation *a, Operation *b) {
   for (StringRef list : {"tensors", "scalars"})
     for (Attribute one : a->getAttrOfType<ArrayAttr>(list))
@@ -706,7 +706,8 @@ LogicalResult DropoutOp::verify() {
 }
 
 /// Verifies that a tile of tile.load_blocks or tile.store_blocks is a register tile of q and k, and that its view has
-/// the axes [b, h, q by 16, k by 16, n] of 16 x 16 blocks: of f32, or of bytes for a tile of bits.
+/// the axes [b, h, q by 16, k by 16, n] of blocks of 16 x 16 elements. The view has f32 elements, or bytes if the tile
+/// has i1 elements.
 static LogicalResult verifyBlocks(Operation *op, TileType tile, ViewType view) {
   if (tile.rank() != 2 || !tile.hasAxis("q") || !tile.hasAxis("k") || tile.size("q") % 16 || tile.size("k") % 16 ||
       tile.getSpace() != MemorySpace::Register)

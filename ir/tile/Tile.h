@@ -95,8 +95,8 @@ llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
 /// On a kernel: an array of #tile.bound. A launch whose sizes satisfy all bounds skips the kernel.
 inline constexpr llvm::StringLiteral leftOutAttr = "tile.skipped_if";
 llvm::SmallVector<ExtentBoundAttr> skippedIf(mlir::Operation *kernel);
-/// Sets `tile.skipped_if`. Each bound is a pair of an axis and a second axis: the extent of the first is at least 1 and
-/// at most the extent of the second. "" as the second axis stands for an upper bound of 1.
+/// Sets `tile.skipped_if`. Each bound is a pair of axes: the extent of the first axis is at least 1 and at most the
+/// extent of the second axis. If the second axis is "", the upper bound is 1.
 void skipIf(mlir::Operation *kernel, llvm::ArrayRef<std::pair<std::string, std::string>> bounds);
 /// On a fallback kernel: the symbol of the kernel that it replaces in its launch. That kernel accesses captured tensors
 /// or their gradients by TMA, and the fallback runs where TMA cannot address one of them.
@@ -141,7 +141,7 @@ inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";
 /// Adds `text` to the remarks of `kernel` unless it is already there.
 void remark(mlir::Operation *kernel, const llvm::Twine &text);
 /// Whether `convert` writes to shared memory a vector that the body of a tile.for_blocks computes from coordinates and
-/// loads, without reading a tile. In kernels with producer warps, the producer warps compute the vector.
+/// from elements in global memory, without reading a tile. In kernels with producer warps, these compute the vector.
 bool isStaged(ConvertOp convert);
 /// The number of columns of the widest operand to which a tile.store of the kernel writes.
 int64_t storedColumns(KernelOp kernel);

@@ -6,7 +6,7 @@
 // bank conflicts.
 //
 // Where the plan has `dv_warps` N, the warps form N groups. The groups split the columns of tiles with an axis dv. Each
-// group holds the whole of every other tile:
+// group holds a copy of the whole of every other tile ("twice" below, where N is 2):
 //
 //     warps 8, dv_warps 2   S, P: q over 4 warps, twice   O: q over 4 warps x dv over 2   m, l: q over 4 warps, twice
 //
@@ -34,8 +34,8 @@ using tile::TileType;
 namespace {
 
 /// Decides for each register vector whether it lies along the rows or the columns of two-dimensional register tiles,
-/// from the maps that read the vector and the reductions that compute it. Vectors that maps, loops and reductions tie
-/// together lie the same way.
+/// from the maps that read the vector and the reductions that compute it. All vectors that a map reads and computes, or
+/// that are values of one loop-carried vector, lie the same way.
 class VectorRoles {
 public:
   explicit VectorRoles(tile::KernelOp kernel) {
@@ -75,8 +75,8 @@ public:
     return !isPlain(type) || type.getLayout() == layout;
   }
 
-  /// Whether a map over two axes, or a scatter of a tile, reads the vector along the tile's rows. Returns nothing if
-  /// the use is not of such a vector.
+  /// Whether a map over two axes, or a scatter of a tile, reads the vector along the tile's rows (true) or along its
+  /// columns (false). Returns nullopt for any other use.
   static std::optional<bool> wanted(OpOperand &use) {
     TileType tile;
     if (auto map = dyn_cast<tile::MapOp>(use.getOwner()))
@@ -90,8 +90,8 @@ public:
 
   static bool givesRows(tile::ReduceOp reduce) { return reduce.getTile().getType().axis(0) != reduce.getAxis(); }
 
-  /// Whether the vector lies along rows. The first use that was registered decides. A vector that is combined with no
-  /// two-axis tile lies along rows if its size is a multiple of 16.
+  /// Whether the vector lies along rows. The first use that the constructor registered decides. A vector that no use
+  /// combines with a two-axis tile lies along rows if its size is a multiple of 16, the rows of a fragment.
   bool isRows(Value value) {
     auto leader = classes.findLeader(key(value));
     if (leader != classes.member_end())
@@ -161,7 +161,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return rowFragment(FragmentRole::C, type.getShape()[0], columnWarpsOf(type));
   }
 
-  /// Emits an error if the parts of a sum along diagonals are not the rows that each warp holds.
+  /// Emits an error unless a sum along diagonals has one part for each warp, over the rows that the warp holds.
   static bool areOfWarps(tile::SumDiagonalsOp sum) {
     auto layout = dyn_cast<FragmentAttr>(sum.getTile().getType().getLayout());
     const int64_t parts = sum.getType().getShape()[0];
@@ -172,7 +172,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     return false;
   }
 
-  /// Emits an error if a tile's sizes are not multiples of its fragment's or panel's size.
+  /// Emits an error if the sizes of a tile are not multiples of a fragment's size or, in shared memory, of a panel's.
   static bool isMadeOfFragments(Value value) {
     auto type = dyn_cast<TileType>(value.getType());
     if (!type || type.rank() > 2)
@@ -185,7 +185,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     auto layout = dyn_cast_or_null<FragmentAttr>(type.getLayout());
     const unsigned last = type.rank() - 1;
     if (!layout) {
-      // Values in 32 bytes, the narrowest panel.
+      // The number of elements in 32 bytes, the width of the narrowest panel.
       const int64_t columns = 256 / type.getElementType().getIntOrFloatBitWidth();
       return type.rank() == 1 || type.getShape()[last] % columns == 0 ||
              refuse(last, columns, "which lies along the rows of shared memory, in panels of 32 bytes");
@@ -217,8 +217,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
                   : fragment(FragmentRole::Columns, columnWarpsOf(type));
   }
 
-  /// Whether the only readers of a shared tile add it to memory. Such a tile has no swizzle: its rows are contiguous,
-  /// as TMA's bulk reduction reads them.
+  /// Whether all readers of a shared tile are ops that add the tile to global memory. Such a tile has no swizzle: its
+  /// rows are contiguous, as TMA's bulk reduction reads them.
   static bool isAddedAlone(Value value) {
     return value.getDefiningOp<tile::ConvertOp>() &&
            cast<TileType>(value.getType()).getSpace() == MemorySpace::Shared && !value.use_empty() &&
@@ -264,8 +264,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
     use.set(tile::named(convert.getResult(), tile::nameOf(use.get())));
   }
 
-  /// A reduction returns the layout that its tile's layout implies. A conversion gives the result's readers the layout
-  /// that they need.
+  /// Gives the result of `reduce` the layout that the layout of the reduced tile implies. Readers that need another
+  /// layout get a conversion of the result.
   void exchangeResult(tile::ReduceOp reduce, FragmentAttr layout) {
     TileType wanted = reduce.getResult().getType();
     reduce.getResult().setType(wanted.withLayout(layout));
@@ -329,7 +329,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   void assignLeftOperand(tile::MmaOp mma) {
     Value lhs = mma.getLhs();
     auto type = cast<TileType>(lhs.getType());
-    // In shared memory the rows of the product may be the tile's second axis.
+    // If the operand is in shared memory, its second axis may be the row axis of the product.
     const int rows = type.findAxis(mma.getResult().getType().axis(0)) == 0 ? 0 : 1, along = 1 - rows;
     auto wanted = TileType::get(&getContext(), {type.getAxes()[rows], type.getAxes()[along]},
                                 {type.getShape()[rows], type.getShape()[along]}, type.getElementType(),

@@ -1,7 +1,8 @@
 //===- AssignRoles.cpp - Choose the depth of each ring and the warps that fill it -------===//
 //
-// Adds what the ring and role attributes of the input IR leave out. A kernel with roles has one role that fills rings
-// and one that computes:
+// Adds what the ring and role attributes of the input IR leave out. A kernel with roles has two: the producer role,
+// which fills rings, and the consumer role, which computes. "As first copy" means: as many stages as the first copy in
+// the loop has.
 //
 //     tiles                            stages         filled by
 //     -------------------------------  -------------  ---------------------------------------------------------------
@@ -81,7 +82,7 @@ public:
           setRing(op, filling, first, warps);
     };
     const int64_t warps = sched::fillingWarps(kernel);
-    const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // warps that the input IR names
+    const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // warps that the input IR names for stores
     assign(once, 0);
     assign(ArrayRef(streamed).take_front(1), 0);
     assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())),
@@ -100,7 +101,7 @@ public:
   }
 
 private:
-  /// Whether a loop adds a tile to memory in each iteration and TMA can do the addition.
+  /// Whether `op` adds a tile to memory in each iteration of a loop, and TMA can do the addition.
   bool isAddedByEngine(Operation *op) {
     auto accumulate = dyn_cast<tile::AccumulateOp>(op);
     auto around = dyn_cast<tile::ForBlocksOp>(op->getParentOp());
@@ -123,8 +124,8 @@ private:
     return warps;
   }
 
-  /// The first warp, from warp 1 on, that fills no ring; 0 if there is none. The last warp is excluded if this pass
-  /// still has to assign warps to vectors.
+  /// The first producer warp after warp 0 that fills no ring; 0 if there is none. The last warp is excluded if this
+  /// pass still has to assign warps to vectors.
   int64_t warpForStores() {
     llvm::SmallDenseSet<int64_t> busy;
     for (const auto &ops : {once, streamed, computed, columns, windows, vectors})
@@ -160,7 +161,7 @@ private:
     op->setAttr(sched::ringAttr, RingAttr::get(op->getContext(), ringDepth(op), role, first, warps));
   }
 
-  /// Whether a map reads the staged vector without a condition that is computed for each tile.
+  /// Whether a map reads the staged vector for every tile, not only where a condition that is computed per tile holds.
   static bool isReadAlways(tile::ConvertOp staged) {
     return llvm::any_of(staged.getResult().getUsers(), [&](Operation *user) {
       auto map = dyn_cast<tile::MapOp>(user);

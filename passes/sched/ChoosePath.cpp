@@ -41,7 +41,7 @@ std::string count(size_t n, StringRef what) { return (Twine(n) + " " + what + (n
 /// Finds the reason why a kernel's warps cannot be specialised; "" where they can.
 class Fault {
 public:
-  /// `ordersChosen`: whether `tile-place-operands` has chosen the axes that are rows.
+  /// `ordersChosen`: whether `tile-place-operands` has chosen the row axis of each register tile.
   Fault(tile::KernelOp kernel, bool ordersChosen) : kernel(kernel), ordersChosen(ordersChosen) {}
 
   std::string find() {

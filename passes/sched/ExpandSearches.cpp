@@ -74,8 +74,9 @@ public:
   explicit SearchWriter(sched::NextVisibleOp search) : Writer(search), search(search), bound(search.getBound()) {}
 
   void run() {
-    // The loop carries the window to test, the results that have uses, and, if parts of the rows are searched as well,
-    // the origin: the first tile of the window that was found.
+    // The loop carries the window to test and those results of the search that have uses. If the first visible tile of
+    // each warpgroup's rows is searched as well, the loop also carries the origin: the first tile of the window that
+    // was found.
     const SmallVector<Value> all = start();
     SmallVector<Value> inits{all.front()};
     SmallVector<StringRef> names{"window"};
@@ -126,7 +127,7 @@ private:
     return is;
   }
 
-  /// The initial values of what the loop carries: the window, then the search's results.
+  /// The initial values of the search loop's carried values: the window, then the results of the search.
   SmallVector<Value> start() {
     Value from = passGaps(search.getFrom()), zero = i32(0);
     SmallVector<Value> values{from, bound, bound, zero, zero};
@@ -155,7 +156,7 @@ private:
   Value plusLane(Value first) { return add(first, sched::LaneIdOp::create(builder, loc, builder.getI32Type())); }
   Value groupOf(Value tile) { return arith::ShRUIOp::create(builder, loc, tile, i32(groupShift)); }
 
-  /// Inlines a copy of the region for `index` and returns its answers.
+  /// Inlines a copy of `region`, which tests a tile or a group of tiles, for `index`, and returns its terminator.
   sched::VisibleOp answersOf(Region &region, Value index) {
     IRMapping mapping;
     mapping.map(region.getArgument(0), index);
@@ -170,7 +171,7 @@ private:
 
   Value testedBy(Value window) { return tile::named(plusLane(window), "asked"); }
 
-  /// Whether groups are tested before tiles: where the search's votes are kept for a later search.
+  /// Whether groups of tiles are tested before single tiles: in a search whose votes a later search receives.
   bool testsGroupsFirst() {
     return !search.getGroups().empty() &&
            llvm::any_of(search.getWindow(), [](Value answer) { return !answer.use_empty(); });
@@ -201,8 +202,8 @@ private:
     return loop.getKept()[1];
   }
 
-  /// Finds the first visible tile of each part of the rows: tests the window that was found once more, in a loop of at
-  /// most one iteration. In the search loop itself each part would need a register.
+  /// Finds the first visible tile of each part of the rows (the rows of one warpgroup): tests the window that was found
+  /// once more, in a loop of at most one iteration. In the search loop itself each part would need a register.
   void writeParts() {
     SmallVector<Value> inits{origin};
     SmallVector<StringRef> names{"window"};
@@ -217,8 +218,8 @@ private:
       Value window = once.getBody().front().getArgument(0);
       sched::VisibleOp answer = ask(testedBy(window));
       SmallVector<Value> next{bound};
-      // For a part without a visible tile in the window the result is the tile after the window: 0 has 32 trailing
-      // zeros.
+      // For a part without a visible tile in the window the result is the tile after the window: a ballot of 0 has 32
+      // trailing zeros.
       for (Value part : answer.getParts())
         next.push_back(firstOf(window, ballot(part)));
       sched::NextOp::create(builder, loc, next);
@@ -288,7 +289,7 @@ public:
   }
 
 private:
-  /// The range of the pattern's blocks along a dimension that a tile touches, limited to the pattern's extent.
+  /// The range of the pattern's blocks that a tile touches along one dimension, limited to the pattern's extent.
   struct Blocks {
     Value begin, end;
     bool isOne;
@@ -305,8 +306,8 @@ private:
 
   Value divided(Value value, int64_t by) { return arith::DivUIOp::create(builder, loc, value, i32(by)); }
 
-  /// Loads the flag of one block of the pattern. Leading indices are clamped, because one pattern may apply to all
-  /// heads or batches.
+  /// Loads the flag of one block of the pattern. Head and batch indices are clamped, because one pattern may apply to
+  /// all heads or batches.
   Value flag(Value i, Value j, bool isInside) {
     SmallVector<Value> indices(touches.getIndices().drop_back(2));
     SmallVector<bool> inRange(indices.size(), false);

@@ -78,7 +78,8 @@ struct InterleaveFunctions : attune::impl::InterleaveFunctionsBase<InterleaveFun
         });
   }
 
-  /// As many instructions as can be issued in half of the time that a special function takes.
+  /// The most arithmetic instructions after the special function in a map that the pass changes: as many as can be
+  /// issued in half of the time that a special function takes.
   static constexpr int64_t mostAfter = 4;
 
   static int64_t arithmeticAfterFunctions(tile::MapOp map) {

@@ -148,10 +148,10 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-/// Whether the ops that depend on the maximum can move to the last of them, and the waits to before the first of them
-/// (with `overlap`: to after the last of them). No op in between may read the results of the moved ops. The products
-/// that the waits complete must have started before the first op; with `overlap`, no op before the last op may read
-/// their results.
+/// Whether the ops that depend on the maximum can move down to the last of these ops, and the waits up to before the
+/// first of these ops (with `overlap`: to after the last). No op in between may read the results of the moved ops. The
+/// products that the waits complete must have started before the first op; with `overlap`, no op before the last op may
+/// read the results of these products.
 bool isInOneBlock(Softmax softmax, bool overlap) {
   const SmallVector<Operation *> moving = softmax.ops(), waits = softmax.waits();
   Operation *first = softmax.maximum, *last = moving.back();
@@ -208,8 +208,8 @@ sched::ForTilesOp carryTile(sched::ForTilesOp loop, Value init) {
   return wider;
 }
 
-/// Below this |c m|, the FMA's addend c m is rounded by at most 2^-11, less than the rounding of the exponential to
-/// bf16. Above it, exponents use the difference x - m.
+/// The bound on |c m| below which the addend -c m of the FMA is rounded by at most 2^-11, less than the rounding of the
+/// exponential to bf16. At and above the bound, the difference x - m is computed first.
 constexpr float farExponent = 16384;
 
 /// The addend of the exponent's FMA for a row of maximum m, for bf16: exp2(fma(c, x, addend)). An infinite exponential

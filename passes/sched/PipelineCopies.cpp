@@ -17,16 +17,16 @@
 // the same time, loads in a loop that holds another loop, and loads outside of loops. For these, all threads
 // synchronise, copy, wait and synchronise again.
 //
-// An op of stage N works on the tile N iterations before (tile-pipeline-stages moves the op there), so that this tile
-// stays in shared memory for N more iterations. A ring that such ops read is copied as many tiles less ahead.
+// An op of stage N works on the tile of N iterations before (tile-pipeline-stages moves the op there), so that this
+// tile stays in shared memory for N more iterations. Copies into a ring that such ops read run N tiles less far ahead.
 //
 //     a ring of s stages, read by stages  copied in iteration n   read in iteration n
 //     ----------------------------------  ----------------------  -------------------------
 //     first to last                       tile n + s - 1 - last   tiles n - last to n - first
 //
 // A barrier after a wait makes the copies of all threads visible, and guarantees that no thread still reads the slot
-// that the next copy fills. The pending count of a wait is the number of groups committed after the group that the wait
-// needs.
+// that the next copy fills. The pending count of a wait is the number of copy groups (cp.async) committed after the
+// group that the wait needs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -351,9 +351,9 @@ private:
   }
 
   /// Writes the loop for rings of several stages. In iteration n the slots that iteration n - 1 has read are free, and
-  /// receive the tile `ahead()` tiles after n. The loop carries the tile's index and, for each depth of ring, the
-  /// tile's slot. Other indices and slots are recomputed from these, as registers are scarcer than integer
-  /// instructions. Where the domain skips tiles, the indices of the tiles ahead are carried too.
+  /// receive the tile `ahead()` tiles after n. The loop carries the index of tile n and, for each different number of
+  /// stages, the slot of tile n. Other indices and slots are recomputed from these, as registers are scarcer than
+  /// integer instructions. Where the domain skips tiles, the indices of the tiles ahead are carried too.
   void fillRings() {
     const bool dense = sequence.isContiguous();
     int64_t furthest = 0, pending = rings.front().pending();
@@ -415,7 +415,7 @@ private:
     closeLoop(tiles, next);
   }
 
-  /// The slot `steps` after `slot`, around the ring.
+  /// The slot `steps` slots after `slot`, in a ring of `stages` slots.
   Value neighbour(Value slot, int64_t steps, int64_t stages, StringRef name) {
     Value after = arith::AddIOp::create(builder, loc, slot, i32(steps), arith::IntegerOverflowFlags::nsw);
     return tile::named(arith::RemUIOp::create(builder, loc, after, i32(stages)), name);

@@ -299,8 +299,8 @@ bool isGradient(Value tile, Type element) {
   });
 }
 
-/// Gives shared copies the row axis of their registers, except for a copy that TMA stores to a dense tensor with the
-/// other order.
+/// Gives the shared copy of a register tile the same row axis as the register tile, except for a copy that TMA stores
+/// to a dense tensor with the other order of axes.
 void orderShared(tile::KernelOp kernel) {
   const bool leaveByEngine = kernel->hasAttr(sched::rolesAttr) && tile::hasFallback(kernel);
   kernel.walk([&](tile::ConvertOp convert) {

@@ -1,7 +1,7 @@
 //===- ScheduleBlocks.cpp - Compute the position of a block's tile from the block index ------===//
 //
-// For the CPU target, which runs a tile.kernel as it is, with one tile of work per block. In scheduled kernels
-// `tile-to-sched` and `tile-specialize-warps` write the same arithmetic.
+// The pass is for the CPU target, which runs a tile.kernel as it is, with one tile of work per block. In scheduled
+// kernels `tile-to-sched` and `tile-specialize-warps` write the same arithmetic.
 //
 // Tiles of one head (one point of all grid axes but the last) are numbered from the last tile to the first: CPU threads
 // take blocks in the order of their numbers, and under a causal mask the last tile takes longest.

@@ -201,7 +201,7 @@ LogicalResult WarpSpecializer::run() {
       followers += rings.front()->is.getWarps();
 
   builder.setInsertionPointToStart(&body);
-  for (Ring &ring : once) // other producer warps read the first warp's messages in the first ring
+  for (Ring &ring : once) // other producer warps read the messages that the first warp sends with the first ring
     declare(ring, /*filledBy=*/1, /*emptiedBy=*/warps + (&ring == &once.front() ? followers : 0));
   for (Ring &ring : streamed) {
     const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();

@@ -1,6 +1,6 @@
 //===- VerifySchedule.cpp - Check the forms of IR between tile and sched -----------------===//
 //
-// Each form is what the passes after it may rely on:
+// Each row of the table is a form of the IR, the pass that establishes the form, and rules on which later passes rely:
 //
 //     form      after                          rules
 //     --------  -----------------------------  ------------------------------------------------------------

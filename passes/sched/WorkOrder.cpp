@@ -141,8 +141,8 @@ Value WorkOrder::alongFirstAxis(Value number) {
   for (size_t i = axes.size() - 1; i-- > 1;)
     tiles = make<arith::MulIOp>(tiles, count(i));
   tiles = tile::named(tiles, (axes.front().getName().getValue() + "_tiles").str());
-  // A run of tiles keeps adjacent numbers: a pair, or a single tile where a pair would span two entries of the first
-  // axis.
+  // The tiles of a run have adjacent numbers. A run is a pair of tiles, or a single tile if a pair would span two
+  // entries of the first axis.
   Value run, place = number;
   if (inPairs()) {
     Value odd =
@@ -160,7 +160,7 @@ Value WorkOrder::alongFirstAxis(Value number) {
 std::pair<Value, Value> WorkOrder::headAndPosition(Value number) {
   if (axes.size() == 1)
     return {Value(), number};
-  // With claims the number of tiles is recomputed: the claiming warp has no register to keep values derived from it.
+  // If blocks claim tiles, the number of tiles is computed again: the claiming warp has no register to keep it.
   Value tiles = tilesOfHead = count(axes.size() - 1, options.assignment == Assignment::Claims);
   if (!inGroups())
     return {make<arith::DivUIOp>(number, tiles), make<arith::RemUIOp>(number, tiles)};

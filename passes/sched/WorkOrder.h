@@ -6,25 +6,28 @@
 // causal mask its later tiles take longer. The axes before it are called leading axes here, and each point along them
 // is called a head.
 //
-// Without an option, the last axis counts fastest, as in this grid of 2 heads of 3 tiles:
+// Without an option, the last axis counts fastest. The option `longestFirst` (`sched.longest_first` of the kernel)
+// numbers the long tiles of a head first; the order also depends on how blocks take numbers (Once, here with
+// `rowsTogether` 0, Rounds or Claims, see below). In a grid of 2 heads of 3 tiles, the (head, tile) of each number is:
 //
-//     | number             | 0     | 1     | 2     | 3     | 4     | 5     |
-//     |--------------------|-------|-------|-------|-------|-------|-------|
-//     | (head, tile)       | (0,0) | (0,1) | (0,2) | (1,0) | (1,1) | (1,2) |
-//     | longest first      | (0,2) | (0,1) | (0,0) | (1,2) | (1,1) | (1,0) |
-//     | from both ends     | (0,2) | (0,0) | (0,1) | (1,2) | (1,0) | (1,1) |
-//     | claimed, longest   | (0,2) | (1,2) | (0,1) | (1,1) | (0,0) | (1,0) |
+//     | number                 | 0     | 1     | 2     | 3     | 4     | 5     |
+//     |------------------------|-------|-------|-------|-------|-------|-------|
+//     | without an option      | (0,0) | (0,1) | (0,2) | (1,0) | (1,1) | (1,2) |
+//     | longestFirst, Once     | (0,2) | (0,1) | (0,0) | (1,2) | (1,1) | (1,0) |
+//     | longestFirst, Rounds   | (0,2) | (0,0) | (0,1) | (1,2) | (1,0) | (1,1) |
+//     | longestFirst, Claims   | (0,2) | (1,2) | (0,1) | (1,1) | (0,0) | (1,0) |
 //
 // A grid of n blocks may have more tiles than blocks. A block takes the numbers of its tiles in one of three ways:
 //
 //   - Once: the block takes its own index. The grid has a block for each tile, and blocks start in the order of their
-//     indices as other blocks end. With longest first, tiles of several heads alternate, as for claims. If heads came
-//     one after the other, the long tiles of the last head would start when nearly everything else is done, and the
-//     device would wait for them (an eighth of the time of 16 heads of 64 tiles). `rowsTogether` limits the number of
-//     heads that alternate, because the K and V of all of them are read at the same time. The number of alternating
-//     heads is a power of two that comparisons choose, because divisions would delay a block's first copy. Heads of
-//     fewer than 8 tiles do not alternate: many such heads are left when the last tiles start.
-//   - Rounds: in each round the block takes one of the next n numbers. With longest first and more tiles than blocks,
+//     indices as other blocks end. With `longestFirst`, tiles of several heads alternate, as in the last line of the
+//     table. If heads came one after the other, the long tiles of the last head would start when nearly everything
+//     else is done, and the device would wait for these tiles (an eighth of the time of 16 heads of 64 tiles).
+//     `rowsTogether` limits the number of heads that alternate, because the K and V of all these heads are read at the
+//     same time. The number of alternating heads is a power of two that comparisons choose, because divisions would
+//     delay a block's first copy. Heads of fewer than 8 tiles do not alternate: many such heads are left when the last
+//     tiles start.
+//   - Rounds: in each round the block takes one of the next n numbers. With `longestFirst` and more tiles than blocks,
 //     the block takes pairs of adjacent numbers. The tiles of a head are then numbered from both ends, so that all
 //     pairs take equally long. In the k-th set of n pairs, block b takes pair b + 5/8 n k (mod n). Where a head has an
 //     odd number of tiles, some pairs span two heads, and this shift spreads these pairs over the blocks.
@@ -41,9 +44,9 @@
 
 namespace attune {
 
-/// How many rows of K and V, or of all tiled operands that are read along another axis than the grid's last, fit half
-/// of an L2 cache of 32 MiB; 0 if the kernel has no such operand. (An L2 of 50 MB whose two halves each keep a copy of
-/// data that both read has no more room.)
+/// How many rows fit half of an L2 cache of 32 MiB; a row is a row of K and V, or of all tiled operands that are read
+/// along another axis than the grid's last. 0 if the kernel has no such operand. (An L2 of 50 MB whose two halves each
+/// keep a copy of data that both read has no more room.)
 int64_t rowsInHalfOfLevel2(mlir::ArrayAttr operands, mlir::ArrayAttr grid);
 
 class WorkOrder {
@@ -53,11 +56,12 @@ public:
   struct Options {
     Assignment assignment = Assignment::Once;
     bool longestFirst = false;
-    /// Tiles (or pairs of tiles) at the same position of all entries of the first axis have adjacent numbers, so that
-    /// data which they all read comes from L2. Not for claims; no effect where the grid has fewer than two axes.
+    /// Tiles (or pairs of tiles) at the same position of all entries of the first axis (all batches, for example) have
+    /// adjacent numbers, so that data which all these tiles read comes from L2. Not for `Claims`; no effect where the
+    /// grid has fewer than two axes.
     bool acrossFirstAxis = false;
-    /// For `Once` with longest first: the largest total number of rows of the heads whose tiles alternate; 0 for one
-    /// head after the other.
+    /// For `Once` with `longestFirst`: tiles of several heads alternate only as long as these heads together have at
+    /// most this many rows. 0: tiles of different heads do not alternate.
     int64_t rowsTogether = 0;
   };
 
@@ -86,15 +90,15 @@ private:
   Value blockId();
   Value gridSize();
   template <typename Op> Value make(Value a, Value b) { return Op::create(builder, loc, a, b); }
-  /// The number of tiles along axis i; recomputed from a second read of the extent if `again`.
+  /// The number of tiles along axis i. If `again`, the extent is read a second time, so that no register keeps it.
   Value count(size_t i, bool again = false);
   /// The number of heads.
   Value heads();
-  /// The number of heads whose tiles alternate: headsClaimed() computes it for claims, headsStarted() for `Once`.
+  /// The number of heads whose tiles alternate: headsClaimed() computes it for `Claims`, headsStarted() for `Once`.
   Value headsTogether();
   Value headsClaimed();
   Value headsStarted();
-  /// Whether no block has a second tile. Tiles are then not assigned in pairs.
+  /// Whether every block has at most one tile. Tiles are then not assigned in pairs.
   Value inOneIteration();
   bool inGroups() const {
     const bool together =
