@@ -59,7 +59,7 @@ public:
   }
 
 private:
-  /// Why blocks may visit different numbers of tiles of keys: sequence lengths are in memory, or each block searches
+  /// Why thread blocks may visit different numbers of key tiles: sequence lengths are in memory, or each block searches
   /// for its visible tiles.
   enum class Uneven { No, InMemory, BySearch };
 
@@ -80,9 +80,9 @@ private:
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
   }
 
-  /// Declares the derived axes of keys, rows and splits. Where blocks search for their visible tiles, some have much
-  /// more work than others. The grid then has several times as many splits as run at a time, so that free blocks take
-  /// the next split.
+  /// Declares the derived axes of keys, rows and splits. Where thread blocks search for their visible tiles, some have
+  /// much more work than others. The grid then has several times as many splits as run at a time, so that free blocks
+  /// take the next split.
   void deriveAxes() {
     constexpr int64_t splitsBySearch = 8; // per multiprocessor, where blocks search for visible tiles
     SmallVector<Attribute> derived;
@@ -109,7 +109,7 @@ private:
       kernel->setAttr(tile::derivedAttr, builder.getArrayAttr(derived));
   }
 
-  /// Whether blocks visit different numbers of tiles of keys, and why.
+  /// Whether thread blocks visit different numbers of tiles of keys, and why.
   static Uneven unevenOf(tile::DomainOp domain) {
     auto anyFollows = [&](function_ref<bool(Operation *)> is) {
       auto follows = [&](Value end) { return followsFrom(end, is); };
@@ -123,8 +123,8 @@ private:
                                                                                                      : Uneven::No;
   }
 
-  /// Restricts the domain to the block's split and returns the end of the rows to write. A work item without tiles gets
-  /// the end 0, so it writes nothing.
+  /// Restricts the domain to the thread block's split and returns the end of the rows to write. A work item without
+  /// tiles gets the end 0, so it writes nothing.
   Value takeSplitOf(tile::DomainOp domain, Value rowLength) {
     const SplitTiles taken = takeSplit(builder, domain, split, splits);
     if (uneven != Uneven::InMemory)
@@ -181,7 +181,7 @@ private:
     return builder.getArrayAttr(declared);
   }
 
-  /// Makes the domain of tiles of keys empty for a block whose first row is past the end of its sequence.
+  /// Makes the domain of tiles of keys empty for a thread block whose first row is past the end of its sequence.
   void emptyAfter(tile::DomainOp domain, Value rowLength) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(domain);
@@ -207,7 +207,7 @@ private:
     return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, by);
   }
 
-  /// The grid has a block for each tile of rows of a head, and with split keys a block for each split of such a tile.
+  /// The grid has a thread block for each tile of rows of a head, or, with split keys, for each split of such a tile.
   ArrayAttr gridOfRows() {
     SmallVector<Attribute> grid{gridAxis("b"), gridAxis(axes.heads), gridAxis(axes.rows, plan.getTileQ())};
     if (plan.getSplitKeys())
@@ -338,8 +338,8 @@ private:
   /// Whether the score uses positions as numbers, as ALiBi does.
   bool countsPositions() { return holds<arith::SIToFPOp>(op.getScore()); }
 
-  /// Builds the domain of tiles of keys that the block visits, and sets `within` to the range that the warpgroup's own
-  /// rows need. Also sets `mask`.
+  /// Builds the domain of tiles of keys that the thread block visits, and sets `within` to the range that the
+  /// warpgroup's own rows need. Also sets `mask`.
   Value visibleTiles(SmallVector<Value, 2> &within) {
     Value domain = buildDomain(builder, op, block, bounds);
     // The loop runs from the last tile to the first where the running row maxima then reach their final values early. A
@@ -616,8 +616,8 @@ private:
   Value rowHead;    ///< head that indexes the rows: a query head, or the key head of a packed group
   Value split, splits; ///< split index and number of splits; null without split keys
   Uneven uneven = Uneven::No;
-  std::optional<BlockRows> workItems;  ///< set where blocks are work items
-  Value workItem;                      ///< index of the block's work item
+  std::optional<BlockRows> workItems;  ///< set where each thread block computes one work item
+  Value workItem;                      ///< index of the thread block's work item
   Value head, seed, offset, threshold; ///< parameters of dropout
   Value savedDropout, savedScore;      ///< views of saved values; null where not saved
   BlockValues block;

@@ -525,8 +525,9 @@ private:
       writeTiles(gradient);
   }
 
-  /// The gradient of a tensor whose indices are coordinates. The grid has a block for each tile of queries and keys,
-  /// and for each b and h that is an index. A loop runs over the batches and heads that share the tile's elements.
+  /// The gradient of a tensor whose indices are coordinates. The grid has a thread block for each tile of queries and
+  /// keys, and for each b and h that is an index. A loop runs over the batches and heads that share the tile's
+  /// elements.
   void writeTiles(const CapturedGradient &gradient) {
     std::array<std::string, 2> axes; // tensor axes indexed by b and h
     std::array<Value, 2> places;

@@ -615,7 +615,7 @@ protected:
     return tile::named(map.getResult(), "ds");
   }
 
-  /// mapOfProducts with G, which is dP after dropout minus delta, in place of dP.
+  /// Like mapOfProducts, but a map over G instead of dP. G is dP after dropout, minus delta.
   Value mapOfGradients(const ScoreTile &tile, StringRef name, GradientBody body) {
     Value result = mapOfProducts(tile, [&](Value g, function_ref<Value(Value)> input, tile::MapOp map) {
       if (keepScale)

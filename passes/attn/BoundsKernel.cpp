@@ -1,7 +1,8 @@
 //===- BoundsKernel.cpp - Write the kernel that fills the per-tile tables of a mask ---===//
 //
-// A fixed number of blocks fills all tables. The work of a table is divided into groups of 8 consecutive entries, for
-// each index of the table's other axes (batch, head). Every block takes the same number of consecutive groups:
+// A fixed number of thread blocks fills all tables. The work of a table is divided into groups of 8 consecutive
+// entries, for each index of the table's other axes (batch, head). Every block takes the same number of consecutive
+// groups:
 //
 //     ids[b, k], 128 keys an entry                           entries of group 0                   of group 1
 //         batch 0    ids[0, 0:128]  ids[0, 128:256]  ...     ids.k[least | greatest, 0, 0:8]      ..., 8:16]
@@ -48,8 +49,8 @@ public:
       : builder(builder), loc(kernel.getLoc()), op(op), kernel(kernel), i32(builder.getI32Type()) {}
 
   tile::KernelOp write(ArrayRef<BoundsTable> tables) {
-    // About as many blocks as run at a time. A table of both axes evaluates every element, so more and shorter blocks
-    // balance the load better.
+    // About as many thread blocks as run at a time. A table of both axes evaluates every element, so more and shorter
+    // blocks balance the load better.
     splits = std::ranges::any_of(tables, &BoundsTable::isOfBoth) ? 2048 : 256;
     const std::string name = (kernel.getSymName() + "_bounds").str();
     MLIRContext *context = builder.getContext();
@@ -104,8 +105,8 @@ private:
     return TileType::make(builder.getContext(), axes, element, tile::MemorySpace::Register);
   }
 
-  /// Resets the work counter. The first block stores the counter's one element; all other blocks have the limit 0 and
-  /// store nothing.
+  /// Resets the work counter. The first thread block stores the counter's one element; all other blocks have the limit
+  /// 0 and store nothing.
   void resetCounter(tile::OperandAttr counter) {
     Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, block, number(0));
     Value limit = arith::ExtUIOp::create(builder, loc, i32, isFirst);

@@ -7,8 +7,8 @@
 //     |---------------------------|---------------------------|--------------------------|---------------------------|
 //     | b, h, q: not k            | slopes[h], bias[type[q]]  | a sum for each (b, h, q) | one ordered sum of these  |
 //     | b, h, k: not q            | bias[b, k]                | a sum for each (b, h, k) | for each element          |
-//     | q and k, each an index    | bias[h, q, k]             | a kernel of its own: a block for each tile of the    |
-//     |                           |                           | tensor, a loop over b and h if these are no indices; |
+//     | q and k, each an index    | bias[h, q, k]             | a kernel of its own: a thread block for each tile of |
+//     |                           |                           | the tensor, a loop over b and h if no index is b, h; |
 //     |                           |                           | or the main loop, if no element has several b or h   |
 //     | q and k in any other way  | table[h, bucket[q, k]]    | atomic additions to float32 in the workspace, then   |
 //     |                           |                           | one conversion                                       |

@@ -11,7 +11,7 @@
 
 namespace attune {
 
-/// Writes one kernel whose blocks have 128 rows.
+/// Writes one kernel whose thread blocks compute on tiles of 128 rows.
 class GradientKernelWriter : protected TileWriter {
 public:
   GradientKernelWriter(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like)
@@ -72,8 +72,8 @@ protected:
   llvm::SmallVector<mlir::Attribute> operands;
 
 private:
-  /// Declares an operand of the kernel `like` that has the axis, so that the launch can read the extent from this
-  /// operand.
+  /// Declares an operand of the kernel `like` that has the axis `axis`, so that the launch can read the extent from
+  /// this operand.
   void declareExtent(llvm::StringRef axis) {
     if (tile::hasExtent(kernel, axis))
       return;

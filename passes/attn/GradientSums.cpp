@@ -62,7 +62,7 @@ private:
     Value count;                      ///< extent of the coordinate
     std::optional<unsigned> dim = {}; ///< tensor dimension that the coordinate indexes
     Value steps;                      ///< number of values that one element sums over
-    Value before;                     ///< with `dim`: how many of these values are below the element's own index
+    Value before;                     ///< with `dim`: how many of these values are below the element's index
   };
 
   Value addSum(const GradientSum &sum, Value total) {

@@ -25,7 +25,7 @@ struct SavingRequest {
 Expected<std::vector<SavingDecision>> weighSaving(attn::AttentionOp op, const SavingRequest &request);
 
 /// The request of the cost model for the backward pass of `op`. If some value of the score is to be saved, `savedScore`
-/// is set to that value of the score region; null stands for the region's result, or for the scaled product if there is
+/// is set to that value of the score region; null means the region's result, or for the scaled product if there is
 /// no region.
 BackwardRequest backwardRequest(attn::AttentionOp op, llvm::StringRef arch, const SizeHints &hints,
                                 mlir::Value *savedScore = nullptr);

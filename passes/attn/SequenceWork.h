@@ -1,16 +1,16 @@
 //===- SequenceWork.h - Work items for sequences of different lengths -----===//
 //
 // Where the lengths of sequences are known only in device memory, a launch cannot compute the number of splits of each
-// sequence, and a grid over sequences, tiles of rows and splits would consist mostly of blocks without work. The grid
-// is a list of work items instead, and each block computes its work item from its block index:
+// sequence, and a grid over sequences, tiles of rows and splits would consist mostly of thread blocks without work. The
+// grid is a list of work items instead, and each block computes its work item from its block index:
 //
 //     each        = ceil(sum over sequences of row tiles x key tiles, of all heads, / blocks that run at a time)
 //     splits      = ceil(key tiles of a sequence / each), 1 at least
 //     work items    0 .. | row tile 0: split 0, 1, .. | row tile 1: .. | next sequence .. | none
 //
-// A launch has as many blocks as there can be work items: the number of blocks that run at a time plus the number of
-// tiles of rows. Blocks after the last work item start last and do nothing. The number of key tiles of a sequence is
-// taken from its last tile of rows; other tiles of rows with more key tiles have longer splits.
+// A launch has as many thread blocks as there can be work items: the number of blocks that run at a time plus the
+// number of tiles of rows. Blocks after the last work item start last and do nothing. The number of key tiles of a
+// sequence is taken from its last tile of rows; other tiles of rows with more key tiles have longer splits.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -217,7 +217,7 @@ private:
       columnsWritten = arith::SelectOp::create(builder, loc, isOwn, columnsWritten, number(0));
     }
     if (op.hasLse()) {
-      // Only the block of the first columns stores LSE.
+      // Only the thread block that computes the first columns of O stores LSE.
       Value writes = compare(arith::CmpIPredicate::eq, panel, number(0));
       if (isOwn)
         writes = arith::AndIOp::create(builder, loc, writes, isOwn);
@@ -287,7 +287,8 @@ private:
     return op.getBase().empty() ? Value() : mapByRegion("base", copies, op.getBase(), statistics);
   }
 
-  /// The rescaling factor from the statistics `of` to the row's `base`; null where the normaliser has no rescaling.
+  /// The factor that rescales from the statistics `of` of a split to the row's `base`; null where the normaliser has no
+  /// rescaling.
   Value rescaled(StringRef name, TileType type, ValueRange of, Value base) {
     if (op.getRescale().empty())
       return {};
@@ -374,7 +375,7 @@ private:
 
   tile::KernelOp partial;
   RowAxes axes;
-  std::optional<BlockRows> workItems; ///< rows of a block of the partial kernel; unset where every split is written
+  std::optional<BlockRows> workItems; ///< rows of a partial kernel's thread block; unset where every split is written
   TileType copies, ofSplits, weights, column;
   SmallVector<Value, 2> places; ///< sequence and head, the first indices of the splits' operands
   Value row, splits, domain, firstColumn;

@@ -1,8 +1,9 @@
-//===- SplitKeys.h - Split the keys of a tile of rows over several blocks (split-KV) ---===//
+//===- SplitKeys.h - Split the keys of a tile of rows over several thread blocks (split-KV) ---===//
 //
-// Each block visits one split of the tiles of keys of a tile of rows and stores the loop's carried values in float32:
-// the normaliser's statistics and the accumulator of its split. A second kernel combines the splits of each row with
-// the normaliser's own rescaling, as the forward loop does from one tile of keys to the next, and writes the outputs:
+// Each thread block visits one split of the tiles of keys of a tile of rows and stores the loop's carried values in
+// float32: the normaliser's statistics and the accumulator of its split. A second kernel combines the splits of each
+// row with the normaliser's own rescaling, as the forward loop does from one tile of keys to the next, and writes the
+// outputs:
 //
 //     @causal_shares   grid [b, h, q by 64, split]   part_m, part_l [b, h, split, q]   part_acc [b, h, split, q, dv]
 //     @causal          grid [b, h, q]                O and LSE

@@ -246,7 +246,7 @@ protected:
   /// Batch and head of the thread block, or of a loop over them in the kernel; h is the first head of a packed group.
   mlir::Value b, h;
   mlir::Value group;   ///< number of query heads per key head in a packed group (tile.group_rows); else null
-  mlir::Value qOffset; ///< what is added to a row of Q to get its position; null where the variant has no offset
+  mlir::Value qOffset; ///< row index in Q + qOffset = the row's position; null where the variant has no offset
 };
 
 } // namespace attune

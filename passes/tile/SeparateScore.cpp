@@ -2,8 +2,8 @@
 //
 // The device compiler schedules instructions freely within a basic block. If a score of several ops is in the basic
 // block of S = Q K^T, the compiler starts scores before the product is complete, holds both in registers, and spills. A
-// branch on a run-time condition that always holds inside the loop (there are keys) ends the block where the product
-// ends.
+// branch on a run-time condition that always holds inside the loop (there are keys) ends the basic block where the
+// product ends.
 //
 // Warpgroup-level products need no branch: the wait for the product already separates it from the score. A loop with a
 // second product of the same tile type (dP of the backward pass) has registers for both, and a branch would keep

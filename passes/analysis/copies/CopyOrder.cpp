@@ -240,7 +240,7 @@ Value sharedOf(Operation *op) {
       .Default(Value());
 }
 
-/// Whether `value` may differ between the threads of a block.
+/// Whether `value` may differ between the threads of a thread block.
 bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
   if (!visited.insert(value).second)
     return false;
@@ -257,7 +257,7 @@ bool variesByThread(Value value, llvm::SmallDenseSet<Value> &visited) {
         return variesByThread(carried.initial, visited) || variesByThread(carried.next, visited);
     return varies(op->getOperands());
   }
-  // All warps of a block vote on the same tiles, so sched.ballot gives the same result in each of them.
+  // All warps of a thread block vote on the same tiles, so sched.ballot gives the same result in each of them.
   if (isa<sched::BallotOp, sched::UniformOp, tile::ParamOp, tile::AxisExtentOp>(op))
     return false;
   if (isa<sched::ThreadIdOp, sched::LaneIdOp, sched::ReadThreadIdOp, sched::ElectOp, sched::GetOp, sched::LoadSharedOp,

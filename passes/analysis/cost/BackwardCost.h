@@ -35,7 +35,7 @@ struct ScoreWork {
 /// The properties of a backward pass that the model reads.
 struct BackwardRequest {
   PlanRequest plan;
-  ScoreWork score, withSavedScore; ///< without and with a saved value of the score
+  ScoreWork score, withSavedScore; ///< the score's work if no value of the score is saved, and if one is
   bool hasScore = true;            ///< whether the score has a float32 value that can be saved
 };
 

@@ -45,8 +45,8 @@ public:
   }
 
   /// Whether a loop over queries with this plan can have all five products: whether shared memory has room for dS,
-  /// which all warps of the block read. Warps of 16 rows are excluded, because their reads of shared memory would take
-  /// more time than the second loop.
+  /// which all warps of the thread block read. Warps of 16 rows are excluded, because their reads of shared memory
+  /// would take more time than the second loop.
   bool hasRoomForQueries(const Plan &plan) const {
     const int64_t exchanged = int64_t(plan.tileQ) * plan.tileK * request.elementBytes;
     return own(plan) >= 32 * plan.warps && hasRoom(plan, exchanged);
@@ -111,7 +111,7 @@ private:
     return std::max(loop, rows);
   }
 
-  /// Whether two blocks fit on a multiprocessor if each has `more` additional bytes of shared memory.
+  /// Whether two thread blocks fit on a multiprocessor if each has `more` additional bytes of shared memory.
   bool isShared(const Plan &plan, int64_t more = 0) const {
     const auto each = int64_t(arch.sharedBytesPerSM / 2 - arch.sharedReservedPerBlock);
     return sharedBytes(plan) + more <= std::min(budget, each);

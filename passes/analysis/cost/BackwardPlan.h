@@ -44,9 +44,9 @@
 namespace attune {
 
 struct BackwardPlans {
-  Plan keys; ///< the loop over queries, of a block with a tile of keys: dK and dV, and dQ if accumulatesDq
-  /// Loops over keys, of a block with a tile of queries: dQ unless accumulatesDq, and gradients of captured tensors by
-  /// row. Also the kernel of row statistics, which has no loop.
+  Plan keys; ///< the loop over queries; a thread block has a tile of keys: dK, dV, and dQ if accumulatesDq
+  /// Loops over keys, where a thread block has a tile of queries: dQ unless accumulatesDq, and gradients of captured
+  /// tensors that are summed per row. Also the kernel of row statistics, which has no loop.
   Plan queries;
   bool accumulatesDq = false; ///< the loop over queries adds dQ to memory, in no particular order
   /// "dK, dV 32 x 64, 2 warps, ...; dQ 128 x 64, 4 warps, ..."
@@ -70,8 +70,8 @@ int64_t columnSplitsOf(int64_t tileQ, int64_t warps);
 ///
 /// Otherwise each loop gets a plan of warp-level products, and the loop over queries may still have all five products,
 /// as described above. Candidates are tried by most rows a warp, then widest looped tile, then most stages. The first
-/// candidate is taken whose accumulators fit in registers and of which two blocks fit on a multiprocessor; if there is
-/// none, the first candidate that fits the budget.
+/// candidate is taken whose accumulators fit in registers and of which two thread blocks fit on a multiprocessor; if
+/// there is none, the first candidate that fits the budget.
 ///
 /// Fields that the request fixes are kept. For the loop over keys, `ofQueries` gives the fixed fields instead, if it is
 /// set. Errors: as in rankPlans, and a fixed field that is no choice of the backward pass.

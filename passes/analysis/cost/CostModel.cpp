@@ -33,7 +33,7 @@ static constexpr int listRegisters = 17;         // a list of tiles of a block p
 static constexpr int dropoutRegisters = 17;      // round keys and state of Philox
 static constexpr int dropoutNarrowRegisters = 9; // additional registers of dropout with narrow panels
 static constexpr int columnRegisters = 12;       // addresses of a vector over columns
-static constexpr int elementLoadRegisters = 25;  // addresses of loads by element, indexed by q and k
+static constexpr int elementLoadRegisters = 25;  // addresses of loads indexed by both q and k
 // A float32 product is three TF32 products: registers for the high and low parts of their operands and for their sums.
 static constexpr int tf32Registers = 64, tf32RegistersOfSecondRows = 18;
 static constexpr int tf32RegistersAbove64Columns = 26, tf32RegistersOfNarrowPanels = 11;
@@ -90,7 +90,7 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   cost.standardAttentionBytes = B * H * 4 * Sq * Sk * e + B * H * Sq * columns * e + B * Hkv * Sk * columns * e;
 
   // Blocks of one head run concurrently and read the same K tiles at about the same time. If K and V of all running
-  // heads fit L2, they are read from HBM once, else once for each wave of blocks.
+  // heads fit L2, they are read from HBM once, else once for each wave of thread blocks.
   const double room = 0.6 * arch.l2Bytes; // the part of L2 that K and V of running heads may fill
   const double queryTiles = double(request.rowTiles(plan));
   const double running = double(arch.smCount) * std::max(plan.blocksPerSm, 1);
@@ -496,7 +496,7 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
 }
 
 /// The number of axes along which the tile does not divide the block pattern's blocks. A tile that divides a block
-/// wastes nothing; a larger tile reads blocks that the pattern masks.
+/// wastes nothing; a larger tile reads pattern blocks that are masked.
 static int patternMisses(const PlanRequest &request, const Plan &plan) {
   int misses = 0;
   if (request.patternRows)
@@ -506,7 +506,8 @@ static int patternMisses(const PlanRequest &request, const Plan &plan) {
   return misses;
 }
 
-/// Whether the heads of a group are packed into one tile of rows, and whether blocks split the keys (split-KV).
+/// Whether the heads of a group are packed into one tile of rows, and whether several thread blocks split the keys
+/// (split-KV).
 struct Sharing {
   bool packGqa, splitKeys;
 };
@@ -533,7 +534,7 @@ static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo 
   return result;
 }
 
-/// Adds the candidates with packed groups or split keys. Deep rings keep memory busy, and with two blocks on a
+/// Adds the candidates with packed groups or split keys. Deep rings keep memory busy, and with two thread blocks on a
 /// multiprocessor one block computes during the prologue and epilogue of the other.
 static void addSharing(std::vector<Plan> &plans, const PlanRequest &request, bool longestFirst) {
   const PlanChoice &fixed = request.fixed;
@@ -556,8 +557,8 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
   }
   if (usesWarpgroups(request, arch)) {
     // Unless fixed by the user, four warpgroups are not a candidate for: masks where few of 256 rows may see a visited
-    // tile (measured 3 to 20% slower), dropout (11% slower), tiles of fewer than 64 keys, and biases, because their
-    // loads by element make the kernel spill.
+    // tile (measured 3 to 20% slower), dropout (11% slower), tiles of fewer than 64 keys, and biases, because one
+    // load for each element makes the kernel spill.
     const bool scattered = request.mask.kind == MaskShape::Kind::Fraction || request.mask.byTile || request.patternRows;
     const bool asked = fixed.warps || fixed.tileQ, three = scattered || request.dropout || request.biases;
     for (int warps : choices(fixed.warps, {4, 8, 12, 16}))
@@ -629,7 +630,7 @@ static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &
   return std::exp(logarithms / double(lengths.size()));
 }
 
-/// The request as it applies to a plan with stageBiases: dense biases do not count as loads by element, and cost fewer
+/// The request as it applies to a plan with stageBiases: dense biases do not count in elementLoads, and cost fewer
 /// instructions.
 static PlanRequest withStagedBiases(PlanRequest request) {
   // Instructions per element: TileSize counts 4 for a load; reading from shared memory takes half a read of two
@@ -680,13 +681,14 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
     cost.registers = cost.spills ? limit : needed;
   }
   if (ranked.accepted()) {
-    // With producer warps the plan fixes the number of blocks, because setmaxnreg divides the registers accordingly.
+    // With producer warps the plan fixes the number of blocks per multiprocessor, because setmaxnreg divides the
+    // registers accordingly.
     const int most = arch.isCpu() || (plan.producerWarps && !splits) ? 1
                      : plan.producerWarps
                          ? std::min(plan.blocksPerSm, arch.blocksPerSM(plan.threads(), 1, size_t(cost.sharedBytes)))
                          : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
     // A warpgroup's accumulator O is an operand of one instruction. O and the other live values must fit in the
-    // registers per thread that a block has at its launch, before setmaxnreg.
+    // registers per thread that a thread block has at its launch, before setmaxnreg.
     const int64_t ofProduct = roundUp(request.headDimV, 16) / 2 + leastWarpgroupRegisters;
     if (splits && plan.producerWarps && ofProduct > arch.registersPerSM / (plan.blocksPerSm * plan.threads()))
       ranked.rejected = fmt::format("a product takes {} registers, above what {} blocks of {} threads begin with",

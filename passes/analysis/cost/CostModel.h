@@ -18,8 +18,8 @@
 //
 // Up to head dim 256, G is 1: each warp has rows of its own, with all keys of a tile and all Dv columns. Above, where
 // registers or shared memory may not suffice for that, G warps may hold the same rows. Each of them computes S for all
-// keys and accumulates Dv / G columns of O (Dv is padded to 16 G). In both cases a block reads K and V from global
-// memory once.
+// keys and accumulates Dv / G columns of O (Dv is padded to 16 G). In both cases a thread block reads K and V from
+// global memory once.
 //
 //   shared bytes (e = bytes of an element, pad16 rounds up to 16)
 //     Q  tileQ * pad16(D) * e               O is stored through the bytes of Q; "O beyond Q" is what Dv > D adds
@@ -48,8 +48,8 @@
 //     written    B*H * ( Sq*Dv*e + 4*Sq )                          O; LSE
 //
 // Between HBM and L2, each of Q, K, V and the biases is read once. If K and V of the running heads do not fit L2, they
-// are read again for each wave of blocks. Written data goes from L2 to HBM when its cache lines are evicted, at the
-// latest after the kernel.
+// are read again for each wave of thread blocks. Written data goes from L2 to HBM when its cache lines are evicted, at
+// the latest after the kernel.
 //
 // FlashAttention's Theorem 2, O(N^2 d^2 / M), is the term of K and V: the memory M bounds tileQ * d, so that there are
 // N / tileQ = N * d / M row tiles, each of which reads N rows. Standard attention (the paper's Algorithm 0) writes and
@@ -93,13 +93,13 @@ struct Plan {
   bool longestFirst = false;
   int dvWarps = 1;          ///< warps that hold the same rows and split the columns of V and O
   int producerWarps = 0;    ///< warps in addition to `warps` that copy tiles; products are then warpgroup-level
-  bool persistent = false;  ///< a block computes several query tiles; O has shared memory of its own
+  bool persistent = false;  ///< a thread block computes several query tiles; O has a separate shared buffer
   int queryStages = 1;      ///< stages of Q's ring in persistent blocks
   bool pingPong = false;    ///< warpgroups ping-pong: one runs its products while another runs its softmax
   bool overlap = false;     ///< the product with V of a tile overlaps with the softmax of the next tile
   bool stageBiases = false; ///< producer warps copy dense biases to shared memory; else lanes load their elements
   bool packGqa = false;     ///< a tile's rows are the queries of all query heads of one key head
-  bool splitKeys = false;   ///< split-KV: blocks split the keys of a tile of rows; a second kernel combines them
+  bool splitKeys = false;   ///< split-KV: thread blocks split the keys of a tile of rows; a second kernel combines them
 
   int threads() const { return (warps + producerWarps) * 32; }
   /// Number of groups of warps with different rows: `warps` without those that only split columns.
@@ -112,8 +112,8 @@ struct Plan {
   friend bool operator==(const Plan &, const Plan &) = default;
 };
 
-/// Registers per thread of producer and consumer warps. setmaxnreg redistributes the registers that the block has at
-/// its launch; a setmaxnreg that requests more would wait for ever.
+/// Registers per thread of producer and consumer warps. setmaxnreg redistributes the registers that the thread block
+/// has at its launch; a setmaxnreg that requests more would wait for ever.
 ///
 /// Producer warps need more registers if they search for the tiles to visit, find rows in pages or the end of a
 /// sequence, or compute `values` relative-position values for the consumers. A searching producer gets the most if the
@@ -230,7 +230,7 @@ struct PlanRequest {
   double normaliserSpecial = 1;    ///< special-function results of the normaliser for each element of S: 1 for exp2
   double aluPerElement = 0;        ///< other instructions of the score region for each element of S
   bool rowStatistics = true;       ///< P of a tile depends on statistics of its rows, such as the row maximum
-  int uniformValues = 0; ///< values of score and mask that are the same for all elements of a block: scalars, loads
+  int uniformValues = 0; ///< values of score and mask that are the same throughout a thread block: scalars, loads
   int rowVectors = 0;    ///< vectors over rows that stay live in the loop: loads indexed by q
   int columnVectors = 0; ///< vectors over the keys of a tile: loads indexed by k
   int stagedColumns = 0; ///< 4-byte vectors over keys that a producer warp loads for the mask; not in columnVectors

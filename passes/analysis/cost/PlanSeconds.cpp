@@ -33,7 +33,7 @@ struct Calibration {
   double dropoutAlu;       ///< instructions of dropout: 1/8 of a Philox 4x32-7 call, compare, select
   double preciseAlu;       ///< additional instructions of a float32-accurate exp2: range reduction
   double barrierCycles;    ///< cycles of a block-wide barrier for each warp of the block
-  double tileCycles;       ///< latency of row statistics, loop and copies of a tile, which only other blocks hide
+  double tileCycles;       ///< latency of a tile's row statistics, loop and copies; only other blocks on the SM hide it
   double latencyCycles;    ///< latency of a copy from L2
   double blockCycles;      ///< cycles of a block's prologue and epilogue
   double float32MmaFactor; ///< float32 products as three m16n8k8 TF32 products, each at half the rate of bf16
@@ -172,9 +172,9 @@ static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const Ti
   return own;
 }
 
-/// The cycles of the busiest multiprocessor for plans with packed groups or split keys, whose blocks run in waves. With
-/// producer warps, a tile's time is mostly latency, which the blocks of one multiprocessor hide for each other. Without
-/// producer warps, the tile times of the blocks on one multiprocessor add up.
+/// The cycles of the busiest multiprocessor for plans with packed groups or split keys, whose thread blocks run in
+/// waves. With producer warps, a tile's time is mostly latency, which the blocks of one multiprocessor hide for each
+/// other. Without producer warps, the tile times of the blocks on one multiprocessor add up.
 static double sharedCycles(const PlanRequest &request, const Plan &plan, const TileCount &tiles, const ArchInfo &arch,
                            const TileCycles &of) {
   const double rows = double(request.batch * request.rowHeads(plan) * request.rowTiles(plan));
@@ -185,7 +185,7 @@ static double sharedCycles(const PlanRequest &request, const Plan &plan, const T
   return waves * (std::ceil(keyTiles / splits) * of.tile * atOnce + of.block * beside);
 }
 
-/// The cycles of the busiest multiprocessor, from the cycles `of` one tile on one multiprocessor.
+/// The cycles of the busiest multiprocessor. `of` has the cycles of one tile on one multiprocessor.
 static double busiestCycles(const PlanRequest &request, const Plan &plan, const TileCount &tiles, const ArchInfo &arch,
                             const TileCycles &of) {
   if (plan.packGqa || plan.splitKeys)
@@ -195,7 +195,7 @@ static double busiestCycles(const PlanRequest &request, const Plan &plan, const 
   const TileCount own = ownTiles(request, plan, tiles);
   const double work = heads * (own.visited * of.tile + own.partial * of.maskOfTile) + blocks * of.block;
   const double block = work / blocks, longest = tiles.longest * of.tile + of.block;
-  // In the last wave fewer blocks share a multiprocessor and run faster, which regains half of the lost time.
+  // In the last wave fewer thread blocks share a multiprocessor and run faster, which regains half of the lost time.
   if (!plan.producerWarps && request.mask.kind == MaskShape::Kind::Full)
     return block * (std::ceil(blocks / sms) + blocks / sms) / 2;
   // The number of waves: exact for given sizes, else the expected number, because sizes vary.
@@ -290,7 +290,7 @@ static void setWarpSeconds(PlanCost &cost, const PlanRequest &request, const Pla
       std::min(1.0, c.overlapLoss * std::pow(8 / warps, exponent) * (residentBlocks == 1 ? c.oneBlockLoss : 1));
   const double busiest = std::max({mma, special, alu, shared});
   double tile = busiest + loss * (mma + special + alu + shared - busiest);
-  // While a block waits at a barrier, the other blocks of the SM compute.
+  // While a thread block waits at a barrier, the other blocks of the SM compute.
   const double barriers = plan.stages == 1 ? 2 : 1;
   tile += (c.tileCycles + barriers * c.barrierCycles * plan.warps) / residentBlocks;
   // With one stage, V(n) is copied during QK(n), and K(n+1) during the softmax and PV(n).
@@ -314,7 +314,8 @@ static void setWarpSeconds(PlanCost &cost, const PlanRequest &request, const Pla
 WarpgroupCycles attune::warpgroupCycles(const PlanRequest &request, const Plan &plan, const ArchInfo &arch) {
   const double elements = double(plan.tileQ) * plan.tileK, clock = arch.clockGHz * 1e9;
   const double mmaPerClock = arch.mmaTflops * 1e12 / (2 * clock * arch.smCount);
-  // A lane uses each relative-position value for two rows. Loads by element wait for address arithmetic and for memory.
+  // A lane uses each relative-position value for two rows. Loads indexed by both q and k wait for address arithmetic
+  // and for memory.
   const double perElement = 4 + request.aluPerElement + 0.6 * request.relativeValues + 6 * request.elementLoads +
                             (request.dropout ? calibration.dropoutAlu : 0) +
                             (request.precise ? calibration.preciseAlu : 0);

@@ -19,7 +19,7 @@ int64_t splitsOf(const PlanRequest &request, const Plan &plan, const ArchInfo &a
 /// How many splits the combining kernel reads at a time.
 inline constexpr int64_t splitsAtOnce = 16;
 
-/// Cycles of each unit for one tile of a block, in plans with producer warps.
+/// Cycles of each unit for one tile of a thread block, in plans with producer warps.
 struct WarpgroupCycles {
   double mma, special, alu, shared;
   /// Cycles of the softmax: special functions and arithmetic overlap, except for half of the shorter one's time.

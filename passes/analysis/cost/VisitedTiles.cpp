@@ -234,7 +234,7 @@ static TileCount countMap(const TileMap &map, int64_t tileQ, int64_t tileK) {
   return count;
 }
 
-/// The average number of blocks of `grain` elements that a tile of `size` elements overlaps along one axis.
+/// The average number of mask blocks of `grain` elements that a tile of `size` elements overlaps along one axis.
 static double blocksOf(int64_t size, int64_t grain) {
   const int64_t period = std::lcm(size, grain);
   int64_t blocks = 0;

@@ -37,13 +37,13 @@ public:
     return read;
   }
 
-  /// The ops of the block whose results `op` reads directly, in no particular order. `op` is an op of the block.
+  /// The ops of the IR block whose results `op`, an op of that block, reads directly, in no particular order.
   llvm::ArrayRef<mlir::Operation *> sourcesOf(mlir::Operation *op) const {
     auto found = sources.find(op);
     return found == sources.end() ? llvm::ArrayRef<mlir::Operation *>() : found->second;
   }
 
-  /// All ops of the block that `op` depends on, directly or indirectly, including `op`.
+  /// All ops of the IR block that `op` depends on, directly or indirectly, including `op`.
   llvm::SetVector<mlir::Operation *> allSourcesOf(mlir::Operation *op) const {
     llvm::SetVector<mlir::Operation *> all;
     all.insert(op);
@@ -53,7 +53,7 @@ public:
     return all;
   }
 
-  /// Whether `is` holds for the op that defines `value` or for an op of the block that this op depends on.
+  /// Whether `is` holds for the op that defines `value` or for an op of the IR block that this op depends on.
   bool follows(mlir::Value value, llvm::function_ref<bool(mlir::Operation *)> is) const {
     mlir::Operation *producer = value.getDefiningOp();
     return producer && producer->getBlock() == &block && llvm::any_of(allSourcesOf(producer), is);

@@ -48,7 +48,7 @@ static bool isSomewhereFull(const VisitedPart &part) {
   return !(part.fullBegin == part.fullEnd) && !(part.fullBegin == part.end);
 }
 
-/// The maximum number of conditions on both axes that the bounds kernel evaluates element by element. Each condition
+/// The maximum number of conditions on both axes that the bounds kernel evaluates for every element. Each condition
 /// costs a loop over all elements and a table.
 static constexpr size_t mostCounted = 8;
 

@@ -32,7 +32,7 @@
 //   - Unions leave several intervals visible to each row (MaskSplit::unions).
 //   - All other conjuncts (MaskSplit::rest).
 // Unions and the rest decide whether a tile of the domain is full or partial; in kernels without cuts the whole mask
-// decides. A part of the block's rows, such as the rows of a warpgroup, has full intervals of its own
+// decides. A part of the thread block's rows, such as the rows of a warpgroup, has full intervals of its own
 // (MaskSplit::full). In a tile that crosses the end of the fixed axis only rows before that end count.
 //
 // METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to the
@@ -94,7 +94,7 @@ struct BlockValues {
   mlir::Value qOffset; ///< null if the variant has no query offset
   mlir::Value B, H, Sq, Sk;
   int64_t tileQ = 0, tileK = 0;
-  bool part = false;           ///< whether the rows are a part of the block's rows, such as a warpgroup's
+  bool part = false;           ///< whether the rows are a part of the thread block's, such as one warpgroup's
   mlir::Value k0 = {};         ///< first key of the key tile, below Sk; null if queries are fixed
   int64_t tiles = 1;           ///< how many tiles of the plan a looped tile covers: 1, or 32 for a group
   llvm::StringRef tables = ""; ///< suffix of table names, for kernels of one launch that differ in tile size
@@ -153,14 +153,14 @@ using BoundsTables = mlir::SmallVectorImpl<BoundsTable>;
 /// `Mask`: the whole mask and the end of the looped axis.
 enum class FullBy { Rest, Mask };
 
-/// Creates at `builder` (the end of a block) the tile.domain of the tiles along the looped axis that the fixed tile
+/// Creates at `builder` (the end of an IR block) the tile.domain of the tiles along the looped axis that the fixed tile
 /// visits. Each interval of the hull gives segments partial, full, partial, in this order, without segments that are
 /// always empty.
 ///
 /// A block pattern (see patternNeedsElementMask) and conditions on loads by the looped axis become the domain's `where`
 /// region. The conditions on loads also give the `groups` region. A domain of a part (one warpgroup's rows) has no
-/// `groups`, because it is tested together with the block's domain. Tables that the regions read are added to `bounds`;
-/// a table name has one tile size.
+/// `groups`, because it is tested together with the thread block's domain. Tables that the regions read are added to
+/// `bounds`; a table name has one tile size.
 ///
 /// If the domain is repeated for each head of a group (`firstHead`), conditions that depend on the head go to `where`,
 /// which then has the number of the repetition as an argument. The segments then cover the tiles of all heads, and the

@@ -151,7 +151,7 @@ private:
   Form computeForm(Value value);
   Form argumentForm(mlir::BlockArgument argument);
   /// The axis (2 for q, 3 for k) if the value is the sequence's own length along it, such as min(max(lengths[b], 0),
-  /// Sk), which the block uses as the axis's count; nullopt for any other value.
+  /// Sk), which the thread block uses as the axis's count; nullopt for any other value.
   std::optional<unsigned> axisOfLength(Value value);
   Form extentForm(attn::ExtentOp extent);
   Form sumForm(mlir::Operation *definition);

@@ -6,7 +6,7 @@
 
 namespace attune {
 
-/// Whether `value` depends on the result of a product of the block.
+/// Whether `value` depends on the result of a product of the analysed IR block.
 inline bool followsFromProduct(const BlockDependences &dependences, mlir::Value value) {
   return dependences.follows(value, [](mlir::Operation *op) { return mlir::isa<tile::MmaOp>(op); });
 }

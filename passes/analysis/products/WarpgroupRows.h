@@ -1,4 +1,4 @@
-//===- WarpgroupRows.h - How many query rows of a block a warpgroup holds --===//
+//===- WarpgroupRows.h - How many of a thread block's query rows a warpgroup holds ---===//
 #pragma once
 
 #include "ir/sched/Sched.h"

@@ -1,6 +1,6 @@
-//===- Clock.h - Vector clocks that order the events of a block --------------===//
+//===- Clock.h - Vector clocks that order the events of a thread block --------===//
 //
-// A vector clock says which events of the block happened before a point of a warp's program. Its components:
+// A vector clock says which events of the thread block happened before a point of a warp's program. Its components:
 //
 //     | component        | counts                                                                       |
 //     |------------------|------------------------------------------------------------------------------|

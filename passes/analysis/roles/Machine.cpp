@@ -1,4 +1,4 @@
-//===- Machine.cpp - Executes the warps of one block, their rings and barriers ===//
+//===- Machine.cpp - Executes the warps of one thread block, their rings and barriers ===//
 
 #include "passes/analysis/roles/Machine.h"
 
@@ -117,7 +117,7 @@ Machine::Go Machine::step(Warp &warp, const Step &step) {
 }
 
 //===----------------------------------------------------------------------===//
-// The end of a block
+// The end of a thread block
 //===----------------------------------------------------------------------===//
 
 LogicalResult Machine::finishWarp(Warp &warp) {

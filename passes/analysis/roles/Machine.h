@@ -1,4 +1,4 @@
-//===- Machine.h - Executes the warps of one block, their rings and barriers -===//
+//===- Machine.h - Executes the warps of one thread block, their rings and barriers -===//
 //
 // Runs the control flow of each warp until the warp has to wait, then that of the next warp. When no warp can go on,
 // either all warps have ended or there is a deadlock, which is an error at a waiting op. Errors are detected by vector
@@ -16,7 +16,7 @@
 
 namespace attune::roles {
 
-/// One run of a block: the extents of the launch, the block's index, and how unknown values are guessed.
+/// One run of a thread block: the extents of the launch, the block's index, and how unknown values are guessed.
 struct Launch {
   int64_t queries = 0, keys = 0, heads = 1, batches = 1, workItems = 1, tiles = 0, block = 0, blocks = 1;
   enum class Values { Zero, Most, Mixed, Few, FewOthers, FewMore } values = Values::Zero;
@@ -94,9 +94,9 @@ struct Warp {
   const Clock &knows() const { return someMask && (mask & ~someMask) == 0 ? some : all; }
 };
 
-/// What the blocks of a launch have done. Blocks run one after the other and share a record.
+/// What the thread blocks of a launch have done. Blocks run one after the other and share a record.
 struct Record {
-  bool complete = true; ///< false if a block exceeded maxSteps and was given up
+  bool complete = true; ///< false if a thread block exceeded maxSteps and was given up
   /// The numbers of the tiles of work that a loop (sched.for_work) has taken, for each loop and warp.
   std::map<std::pair<mlir::Operation *, unsigned>, std::vector<int64_t>> taken;
   /// The boxes that have been stored, each as tensor map and coordinates.

@@ -25,7 +25,7 @@ struct Fault {
   mlir::Operation *other = nullptr;
 };
 
-/// Groups of rows of one stage of a buffer: bit i of `blocks` stands for group i (SharedBuffer::rowsAtOnce rows each).
+/// Groups of rows of one stage of a buffer: bit i of `blocks` is set for group i (SharedBuffer::rowsAtOnce rows each).
 struct Place {
   int buffer = 0;
   int64_t stage = 0;

@@ -110,8 +110,8 @@ private:
     return buffer;
   }
 
-  /// Finds the buffers whose accesses are tracked by rows: buffers that one role both writes and reads, so that its
-  /// warps may be at different rows at the same time, and buffers that overlap these.
+  /// Finds the buffers whose accesses are tracked for groups of rows: buffers that one role both writes and reads, so
+  /// that its warps may be at different rows at the same time, and buffers that overlap these.
   void findRows() {
     llvm::DenseMap<std::pair<int, Operation *>, unsigned> uses;
     kernel.walk([&](Operation *op) {
@@ -216,7 +216,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Values that vary by lane
+  // Values that may differ between the lanes of a warp
   //===--------------------------------------------------------------------===//
 
   void findVarying() {
@@ -534,7 +534,7 @@ private:
   sched::KernelOp kernel;
   Program &to;
   llvm::DenseMap<Value, int> rings, buffers, registers;
-  std::vector<bool> rowsMatter; ///< by buffer: whether its accesses are tracked by rows
+  std::vector<bool> rowsMatter; ///< for each shared buffer: whether accesses are tracked for groups of rows
   llvm::DenseMap<Operation *, int> roles;
   llvm::DenseSet<Value> needed;
   SmallVector<Value> order; ///< the values of `needed` in a deterministic order

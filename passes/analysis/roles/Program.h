@@ -88,7 +88,8 @@ enum class Action : uint8_t {
   Touch,
 };
 
-/// Where Warp::values has a value: one number at index `at`, or 32 numbers from `at` on if the value varies by lane.
+/// Where Warp::values has a value: one number at index `at`, or 32 numbers from `at` on if the lanes may have different
+/// values.
 struct Slot {
   int at = -1;
   bool varies = false;
@@ -150,7 +151,7 @@ struct Program {
   std::vector<SharedBuffer> buffers;
   std::vector<mlir::Value> registers; ///< register buffers that products use
   std::vector<Role> roles;
-  bool several = false; ///< whether a block has several tiles of work
+  bool several = false; ///< whether a thread block computes several tiles of work
   bool claims = false;
   bool guesses = false; ///< whether the program needs values that are unknown (parameters, registers, memory)
   bool loads = false;   ///< whether some unknown values are loaded from memory

@@ -1,6 +1,7 @@
 //===- RoleOrder.h - Verifies the synchronisation of warp-specialised kernels -===//
 //
-// Executes the control flow of a kernel with roles, all warps of a block concurrently, and tracks what orders them:
+// Executes the control flow of a kernel with roles, all warps of a thread block concurrently, and tracks what orders
+// them:
 //
 //     producer                            consumer                            checked
 //     sched.acquire %k[%s] phase %p       sched.wait %k[%s] phase %p          stage and phase agree on both sides

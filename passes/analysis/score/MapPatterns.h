@@ -125,7 +125,8 @@ inline std::optional<CountedPlaces> countedPlaces(mlir::Value index) {
 }
 
 /// Whether the tile origin `origin` is a nonnegative multiple of `factor` for every block and every tile. Constants,
-/// the origins of a block's tile and of a loop's tile, and products of a tile index and a constant are recognised.
+/// the origins of a thread block's tile and of a loop's tile, and products of a tile index and a constant are
+/// recognised.
 inline bool isMultipleOf(mlir::Value origin, int64_t factor) {
   auto fits = [&](int64_t number) { return number >= 0 && number % factor == 0; };
   mlir::APInt number;
