@@ -232,7 +232,8 @@ private:
   void reportDeadlock();
   uint64_t draw(uint64_t below);
 
-  /// A thread block that executes more steps is reported as an endless loop. 2^28 steps take about ten seconds.
+  /// A thread block that executes more than mostSteps steps is reported as an endless loop. 2^28 steps take about ten
+  /// seconds.
   static constexpr uint64_t mostSteps = uint64_t(1) << 28;
   uint64_t stepsTaken = 0;
   uint64_t state; ///< state of the random number generator
