@@ -1,8 +1,8 @@
 //===- Blocks.cpp - Tiles in global memory in the order in which lanes hold them -----------------------===//
 //
-// A tile of queries and keys that one kernel saves for another is in memory in blocks of 16 x 16 elements. Within a
-// block the elements are in the order in which lanes hold them if rows are queries, so that a warp writes a block
-// contiguously. If rows are keys, a lane finds its elements at the positions of two other lanes.
+// A tile of queries and keys that one kernel saves for another is stored in memory as blocks of 16 x 16 elements.
+// Within such a block the elements are in the order in which lanes hold them if rows are queries, so that a warp writes
+// a block contiguously. If rows are keys, a lane finds its elements at the positions of two other lanes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ void KernelExpander::forEachBlock(BlocksOp op, TileType type, function_ref<void(
     body(i, jj,
          sched::SliceOp::create(builder, loc, tile::ViewType::get(builder.getContext(), 1, element), view, indices));
   };
-  // One test for all blocks, which succeeds in most tiles: those that lie within the view.
+  // One test for all 16 x 16 blocks of the tile. The test succeeds in most tiles, namely those within the view.
   Value all = arith::AndIOp::create(builder, loc, isThere(add(firstRow, rows - 1), 0),
                                     isThere(add(firstColumn, columns - 1), 1));
   onlyIf(all, [&] { repeat(rows, "i", [&](Value i) { repeat(columns, "jj", [&](Value jj) { at(i, jj); }); }); });
@@ -55,7 +55,7 @@ Value KernelExpander::placeInBlock(TileType type, unsigned n, unsigned r, Value 
 Value KernelExpander::laneInBlock(TileType type, unsigned e) {
   if (!isByKeys(type))
     return lane;
-  // The element of query 2 (lane % 4) + e and key lane / 4.
+  // This lane holds query 2 (lane % 4) + e of key lane / 4. With queries as rows, lane 4 query + key / 2 stored it.
   return add(mul(add(laneColumn, int64_t(e)), 4), div(laneRow, 2));
 }
 
@@ -97,7 +97,7 @@ LogicalResult KernelExpander::expandOp(tile::LoadBlocksOp op) {
     if (isBits) {
       Value byte = byKeys ? add(mul(quad, 8), mul(div(laneRow, 2), 2)) : byteOfLane();
       Value word = sched::LoadByteOp::create(builder, loc, builder.getI32Type(), block, byte, byKeys);
-      // Key lane / 4 is the even or the odd key of a pair, and has half of each byte.
+      // A byte has the bits of two adjacent keys, four bits for each. Key lane / 4 is the even or the odd one.
       return addBits(byKeys ? arith::ShRUIOp::create(builder, loc, word, mul(odd, 4)) : word, op.getResult(), i, jj);
     }
     for (unsigned n = 0; n < 2; ++n)

@@ -18,9 +18,9 @@
 
 namespace attune::expansion {
 
-/// The largest number of ops of a condition that is unrolled, once for each element.
+/// A condition of at most this many ops is unrolled: its ops are repeated for each element.
 static constexpr size_t mostUnrolled = 64;
-/// The largest number of conditions of one map that are kept in words. Each takes a register for each row; further
+/// At most this many conditions of one map are kept in words, because each takes a register for each row. Further
 /// conditions are unrolled.
 static constexpr size_t mostWords = 4;
 static constexpr int64_t wordBits = 32;
@@ -79,7 +79,7 @@ SmallVector<Operation *> KernelExpander::largeConditions(tile::MapOp op) {
   for (Operation &nested : body.without_terminator()) {
     if (nested.getNumResults() != 1 || !nested.getResult(0).getType().isInteger(1) || !isKnown(nested.getResult(0)))
       continue;
-    // A condition that only larger conditions read is part of these, and gets no words.
+    // A condition that only larger conditions read is computed as a part of these, and gets no words.
     const bool ends = llvm::any_of(nested.getUsers(), [&](Operation *user) {
       return user->getNumResults() != 1 || !user->getResult(0).getType().isInteger(1) || !isKnown(user->getResult(0));
     });

@@ -110,7 +110,7 @@ LogicalResult KernelExpander::expandOp(sched::ForWorkOp op) {
     if (&inner != op.getNext().getOperation() && failed(expand(&inner)))
       return failure();
   if (op.getNext()) {
-    SmallVector<Value> next; // the next values of all that the loop carries, and whether another tile of work follows
+    SmallVector<Value> next; // the next values of the loop's carried values, then whether another tile of work follows
     for (Value value : op.getNext().getValues())
       next.push_back(mapping.lookup(value));
     sched::NextOp::create(builder, loc, next);
@@ -185,7 +185,7 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         return success();
       })
       .Case<sched::NextVisibleOp, scf::ForOp>([&](auto scalars) {
-        // The op's region has scalars only and is cloned as it is.
+        // The op's region computes on scalars only and is cloned unchanged.
         builder.clone(*scalars, mapping);
         return success();
       })

@@ -82,8 +82,8 @@ void KernelExpander::scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents) 
   auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) {
     return arith::CmpIOp::create(builder, loc, predicate, a, b).getResult();
   };
-  // `place` is the greatest index over all lanes, negative if no sum has an index. `differs` is whether any sum has an
-  // index other than the greatest.
+  // For each index of the scatter, `place` has the greatest value over all sums of the warp, negative if no sum has an
+  // index. `differs` is whether a sum of this lane has another index than `place`.
   Value differs, inside = isWriter(buffer);
   SmallVector<Value> place, isPlaced(static_cast<size_t>(count));
   for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {

@@ -21,7 +21,7 @@ using tile::TileType;
 /// The half-open range [begin, end).
 struct Range {
   int64_t begin, end;
-  /// The range in units of `unit`.
+  /// The same range, counted in groups of `unit` elements.
   Range by(int64_t unit) const { return {begin / unit, end / unit}; }
 };
 
@@ -45,8 +45,8 @@ public:
   }
   Value below(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b); }
   Value toFloat(Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); }
-  /// An unrolled loop over 0 .. count - 1; a single iteration creates no loop. With `times` the loop is unrolled that
-  /// many times only, for bodies that do not index registers by the loop's value.
+  /// An unrolled loop over 0 .. count - 1; a single iteration creates no loop. With `times` the loop is unrolled only
+  /// by the factor `times`, for bodies that do not index registers by the loop's value.
   void repeat(int64_t count, StringRef name, function_ref<void(Value)> body, std::optional<int64_t> times = {}) {
     repeat(Range{0, count}, name, body, times);
   }

@@ -21,7 +21,7 @@ static bool touchesShared(Operation *op) {
       .wasInterrupted();
 }
 
-/// The op directly before the builder's insertion point; null at the start of the block.
+/// The op directly before the builder's insertion point; null at the start of the IR block.
 static Operation *opBefore(OpBuilder &builder) {
   Block *block = builder.getInsertionBlock();
   if (builder.getInsertionPoint() != block->end())

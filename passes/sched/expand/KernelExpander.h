@@ -44,7 +44,7 @@ struct ColumnPair {
 struct ElementPairs {
   tile::ElementOp element;
   Value buffer;
-  /// The view from the lane's first pair on, if only the last two indices differ between the lane's pairs; else null.
+  /// A view that starts at the lane's first pair; null unless only the last two indices differ between its pairs.
   Value own;
 };
 
@@ -76,7 +76,7 @@ struct ProbabilityChain {
   tile::ConvertOp convert;
 };
 
-/// Values of dropout that all blocks of a tile use.
+/// Values of dropout that all 16 x 16 blocks of a tile use.
 struct DropoutState {
   Value key0, key1, offsetLow, head, highThreshold, rowBlock, columnBlock;
   bool byKeys;  ///< whether the tile's rows are keys
@@ -108,14 +108,14 @@ private:
   LogicalResult expandOp(sched::ForTilesOp op);
 
   // Phases.cpp
-  /// Adds a comment to the generated source on what `op` computes: before the first statement of the ops that replace
-  /// `op`, which are in `block` after `before`.
+  /// Adds a comment on what `op` computes to the generated source, before the first statement of the ops that replace
+  /// `op`. These ops are in the IR block `block`, after the op `before`.
   void commentPhase(Operation *op, Block *block, Operation *before);
   /// Comments on where the loops with products begin and end: prologue, steady state, epilogue.
   static void namePhases(sched::KernelOp written);
 
   // FunctionNames.cpp
-  /// Marks the loops that replace `op`, in `block` after `before`, as device functions of a name.
+  /// Marks the loops that replace `op`, in IR block `block` after op `before`, to be printed as a device function.
   void nameFunctions(Operation *op, Block *block, Operation *before);
 
   // MapElements.cpp
@@ -124,7 +124,7 @@ private:
   /// The entries of `mapping` that `region` uses. Copying the whole `mapping` for each map would take time quadratic in
   /// the terms of a mask.
   IRMapping mappingFor(Region &region);
-  /// Computes the elements of `op`. With `inPairs`, marked loads are done in pairs, else one by one.
+  /// Computes the elements of `op`. With `inPairs`, elements marked `sched.pairs` are loaded in pairs, else one by one.
   void writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved, bool inPairs);
   /// Maps the coordinate arguments of the region of `op` to their values at fragment index (i, r, j, c).
   void mapCoordinates(tile::MapOp op, IRMapping &inner, Value i, Value r, Value j, Value c);
@@ -136,8 +136,8 @@ private:
   static bool isRowAxis(Value tile, StringRef axis);
   /// The coordinate along `axis` of element (i, r, j, c) of the register tile.
   Value coordinateInTile(Value tile, StringRef axis, Value i, Value r, Value j, Value c);
-  /// The element of a shared tile that belongs to element (i, r, j, c) of the register tile `of`. The shared tile may
-  /// have either order of axes.
+  /// The element of the shared tile `input` at the coordinates of element (i, r, j, c) of the register tile `of`. The
+  /// shared tile may have either order of axes.
   Value sharedElement(Value input, Value of, Value i, Value r, Value j, Value c);
   /// Expands the region of a map over one axis for the thread's i-th element.
   void mapLane(tile::MapOp op, Value i, IRMapping &inner);
@@ -191,8 +191,8 @@ private:
   Value firstOfPair(Value row, Value column) {
     return arith::SubIOp::create(builder, loc, row, column, arith::IntegerOverflowFlags::nsw);
   }
-  /// The index that `places` gives for fragment element (i, r, j, c). The whole tile is before the end of `places`, so
-  /// that no end is tested.
+  /// The index that `places` gives for fragment element (i, r, j, c). Requires that the whole tile is before the end of
+  /// `places`, so that the end is not tested.
   Value placeWithin(const CountedPlaces &places, Value i, Value r, Value j, Value c);
   /// Whether the lane's rows are the second rows of their pairs.
   Value isSecondRow();
@@ -218,8 +218,8 @@ private:
   /// Creates registers for the relative-position inputs of `op`, and loads the diagonals that come before the first
   /// pair of columns.
   SmallVector<Diagonals> openDiagonals(tile::MapOp op);
-  /// Loads the lane's n-th diagonal, for both columns of a pair. Diagonals are 8 apart; `before` of them come before
-  /// that of the first row and column.
+  /// Loads the relative-position values of the lane's n-th diagonal, for both columns of a pair. The lane's diagonals
+  /// are 8 apart; diagonal number `before` is that of the lane's first row and column.
   void loadDiagonal(const Diagonals &of, Value n, int64_t before);
   /// Loads two adjacent elements into [place][0] and [place][1] of `buffer`.
   void loadPair(Value shared, Value stage, Value row, Value column, Value buffer, Value place);
@@ -248,11 +248,12 @@ private:
   Value bitInWord(Value buffer, Value j, Value c);
   void setBit(Value bit, Value words, Value buffer, Value i, Value r, Value j, Value c);
   Value testBit(Operation *condition, Value words, Value buffer, Value i, Value r, Value j, Value c);
-  /// Marks the ops of a map's region that only conditions in words use.
+  /// Marks the ops of a map's region that only conditions kept in words use.
   void markInWords(Block &body);
 
   // RowCuts.cpp
-  /// Whether `compare` compares a column of the tile, counted from 0, with a number of columns in [0, tile_k].
+  /// Whether `compare` compares the column, counted from the tile's first, with a number of columns of the tile: one
+  /// that is clamped to [0, size of the tile].
   static bool comparesColumn(tile::MapOp op, arith::CmpIOp compare);
   /// The comparison at column (j, c). The lane's part of the column is moved to the row's side once for all columns, so
   /// that the column's side is a constant, or the comparison is a bit of the row's word.
@@ -330,7 +331,8 @@ private:
   /// The position in memory (tile.store_blocks) of a block's element in half n of the columns, half r of the rows,
   /// column e of a pair.
   Value placeInBlock(TileType type, unsigned n, unsigned r, Value e);
-  /// The lane that stored, with queries as rows, the element e of a pair that this lane holds with keys as rows.
+  /// The lane that stored, from a tile with queries as rows, an element that this lane holds in a tile with keys as
+  /// rows: element `e` of a pair. If rows are queries, this lane.
   Value laneInBlock(TileType type, unsigned e);
 
   // Products.cpp
@@ -344,7 +346,7 @@ private:
   /// Loads by ldmatrix the warp's rows of a left operand, stored by rows or by columns: the 16 columns from 16 kk on,
   /// into fragment column `to`.
   void loadLeftFragments(Value tile, Value fragment, Value kk, Value to);
-  /// Whether a shared tile is stored by the columns of the operand that `fragment` holds.
+  /// Whether each row of a shared tile in memory is a column of the operand that `fragment` holds.
   static bool isStoredByColumns(Value tile, Value fragment);
   /// The row and column in shared memory that a lane passes to ldmatrix or stmatrix for four transposed 8 x 8 matrices.
   /// The matrices are the quarters of a fragment whose first row is column `row0` in shared memory.
@@ -419,8 +421,8 @@ private:
   /// The position of row `row` of the view at these leading indices. Rows of a group (tile.group_rows) are each in a
   /// head of their own.
   HeadRow headRow(Value view, ValueRange indices, Value row);
-  /// Calls `body(i, r, row)` in one branch for each row of a lane's `c` fragment that is below `limit`. The first row
-  /// of the tile has the number `indices.back()` in the view.
+  /// For each row of a lane's `c` fragment calls `body(i, r, row)`, in a branch that runs if the row is below `limit`.
+  /// The first row of the tile has the number `indices.back()` in the view.
   void forEachRow(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                   function_ref<void(Value i, Value r, HeadRow row)> body);
   /// Whether pairs of a lane's elements of `buffer` are adjacent in memory and aligned to the size of a pair.
@@ -444,8 +446,8 @@ private:
   /// A view without its leading dimensions, created once for each head, before any loop in which the head does not
   /// change.
   Value slice(Value view, ValueRange indices, StringRef name);
-  /// Splits `count` elements over threads, and calls `body(i, place)` for each of this thread's elements. The last
-  /// iteration may be ragged.
+  /// Splits `count` elements over threads, and calls `body(i, place)` for this thread's i-th element, which has the
+  /// index `place` among all. In a ragged last iteration only some threads have an element.
   void forEachPlaceOf(int64_t count, Value thread, int64_t threads, function_ref<void(Value, Value)> body);
   /// Calls `body(row, column, inside)` for each of this thread's 16-byte chunks of a tile of `rows` x `columns`
   /// elements; `inside` is null unless the last iteration is ragged.
@@ -458,7 +460,7 @@ private:
   PagePlace pagePlace(tile::PagedRowsOp rows, Value b, Value row);
 
   // Boxes.cpp
-  /// The tensor map of `view`, created once a kernel, for boxes of `rows` x a panel of `swizzle`.
+  /// The tensor map of `view`, created once per kernel, for boxes of `rows` rows x one panel of `swizzle`.
   Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle);
   /// Stores a shared tile to a dense tensor by TMA; one thread issues the boxes.
   void scatterBoxes(tile::ScatterOp op);
@@ -475,8 +477,8 @@ private:
   struct BoxPlace {
     Value batch, head, row;
   };
-  /// Copies the tile in which the rows end: boxes of `together` contiguous rows, and where the rows end within such a
-  /// box, boxes of 8 rows and of single rows (of 16 rows if ends are at multiples of 16).
+  /// Copies a tile within which the rows of a sequence end: by boxes of `together` contiguous rows, and, where the rows
+  /// end within such a box, by boxes of 8 rows and of single rows (of 16 rows if ends are at multiples of 16).
   void copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit);
   struct LastTile {
     sched::CopyTileOp op;
@@ -485,9 +487,9 @@ private:
     SmallVector<Value> maps;    ///< the tensor map for each size
     Value outside, limit;
   };
-  /// Copies `sizes[level]` rows, from row `row` of the sequence and position `at` of the tensor on.
+  /// Copies `sizes[level]` rows, from row `row` of the sequence on, which is at position `at` of the tensor.
   void copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row);
-  /// Calls `body(first)` for each `size` rows before `end`, in a loop if there are several iterations.
+  /// Calls `body(first)` for the first row of every `size` rows before row `end`, in a loop if there are several.
   void forSteps(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body);
   /// The position in the tensor of row `row` of the copied tile.
   BoxPlace boxPlace(sched::CopyTileOp op, Value row);
@@ -536,10 +538,10 @@ private:
   /// The type of an output tile in shared memory.
   TileType stagedType(TileType type, Type element);
   /// Stores the 16-bit elements of a `c` fragment to a shared tile. One `sched.store_matrix` stores the four 8 x 8
-  /// matrices of two blocks j. Lane l passes the address of row l % 16, lanes 0 to 15 in the first block. The last
-  /// block of an odd number of blocks is stored by pairs.
+  /// matrices of two adjacent blocks of 8 columns. Lane l passes the address of row l % 16, lanes 0 to 15 in the first
+  /// of the two blocks. The last block of an odd number of blocks is stored by pairs.
   void writeMatrices(Value buffer, Value shared, Value stage, TileType held);
-  /// Stores a `c` fragment to a shared tile, two columns at a time, from block `firstJ` on.
+  /// Stores a `c` fragment to a shared tile, two columns at a time, from the block of 8 columns with index `firstJ` on.
   void writeFragments(Value buffer, Value shared, Value stage, TileType held, int64_t firstJ = 0);
   /// Whether lanes store their pairs of a float32 tile directly to global memory. The four lanes of a row write whole
   /// sectors of 32 bytes, and the output takes no shared memory in addition to the rings.
@@ -551,7 +553,8 @@ private:
   LogicalResult expandOp(tile::AccumulateOp op);
   /// Scatters a tile, each element by its first holder; in pairs or eights, or by TMA, where the op is marked for that.
   LogicalResult expandOp(tile::ScatterOp op);
-  /// An index of the scatter at fragment index (i, r, j, c) of the tile; a scalar index is the same for all places.
+  /// The value of `index`, an index of a scatter, for element (i, r, j, c) of the tile. A scalar index is the same for
+  /// all elements.
   Value indexElement(Value index, Value i, Value r, Value j, Value c);
   /// Scatters element by element; `extents` are the extents of the view.
   void scatterElements(tile::ScatterOp op, ArrayRef<Value> extents);
@@ -592,7 +595,7 @@ private:
   llvm::DenseMap<Operation *, Value> conditionWords; ///< large condition -> words with a bit for each element
   llvm::DenseSet<Operation *> inWords;               ///< ops that only large conditions use
   llvm::DenseMap<Operation *, Value> elementPairs;   ///< element loaded in pairs -> its current pairs
-  llvm::DenseMap<Value, Value> columnPairs;          ///< vector read by column -> its current pair
+  llvm::DenseMap<Value, Value> columnPairs;          ///< per-column shared vector -> registers of its pair
   llvm::DenseMap<Value, Value> windows;              ///< window of 16-bit elements -> its current fragments
   llvm::DenseMap<Value, Value> exchanged;            ///< shared tile that the kernel computes -> its buffer
   /// Shared memory of rings whose tiles another role stores; null once an output reuses that memory.

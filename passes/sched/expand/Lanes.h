@@ -36,7 +36,7 @@ public:
       : Emitter(builder, loc), plan(plan), warps(plan.getWarps()), rowWarps(plan.getRowWarps()) {}
 
   void writeLane();
-  /// Row of fragment i, half r, within a tile whose layout has rows: first_row + 16 i + g + 8 r.
+  /// Row of fragment i, half r, within a tile whose layout holds rows: first_row + 16 i + g + 8 r.
   Value rowInTile(Value buffer, Value i, Value r) { return add(add(laneRowOf(buffer), mul(i, 16)), mul(r, 8)); }
   /// The distance from the lane's first row to its row (i, r).
   Value rowStep(Value i, Value r) { return add(mul(i, 16), mul(r, 8)); }
@@ -63,8 +63,8 @@ public:
   static bool isByThread(FragmentRole role) { return role == FragmentRole::Lanes || role == FragmentRole::Threads; }
   /// The number of threads that a vector is spread over: the lanes of one warp or of several warps.
   static int64_t threadsOf(Value buffer);
-  /// The thread's index among the threads that a vector is spread over. If two or four warps hold the vector, they
-  /// start at a multiple of their number; three warps start at the role's second warp.
+  /// The thread's index among the threads that a vector is spread over. Two or four warps that hold a vector start at a
+  /// warp number that is a multiple of two or four; three warps start at the role's second warp.
   Value threadAmong(int64_t threads);
   /// Index of the thread's i-th element of the vector. In a ragged last iteration, threads past the end get the
   /// vector's last element.
@@ -81,12 +81,12 @@ public:
   ///
   ///     <q 64 x d 128>, 4 warps x 2    ->    <q 128 x d 64>, 8 warps
   static TileType stacked(TileType type);
-  /// Calls `body` for each element of `buffer`, row by row, and `row` before each row of a tile; coordinates that the
-  /// layout does not have are null. `within` limits an accumulator to a range of column pairs.
+  /// Calls `body` for each element of `buffer`, one row after another, and `row` before each row of a tile. Coordinates
+  /// that the layout does not have are null. `within` limits an accumulator to a range of column pairs.
   void forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row = {},
                     std::optional<Range> within = {});
-  /// Calls `body` for each element of an accumulator, column by column: `column` before each pair of columns;
-  /// `sixteen`, if given, before each 16 columns, and `after` after each 16 columns.
+  /// Calls `body` for each element of an accumulator, one pair of columns after another, and `column` before each pair.
+  /// Also calls `sixteen`, if given, before each 16 columns, and `after` after each 16 columns.
   void forEachColumn(Value buffer, std::optional<Range> within, PlaceBody body, function_ref<void(Value j)> column,
                      function_ref<void(Value jj)> sixteen, function_ref<void(Value jj)> after);
 

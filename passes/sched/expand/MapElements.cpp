@@ -198,10 +198,10 @@ bool KernelExpander::readsColumns(tile::MapOp op) {
 
 void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved,
                                    bool inPairs) {
-  // The loop over columns is the outer loop if maps load elements: a load's offset along a column then serves four rows
-  // and dies, whereas row by row the offsets of all columns stay alive. The same is true of elements that lanes
-  // exchange, and, with warpgroup-level products, of values that a score or mask computes from a column. With
-  // warp-level products ptxas makes better code row by row.
+  // The loop over columns is the outer loop if maps load elements: the address offset of a column is then used for all
+  // of the lane's rows and is dead afterwards, whereas row by row the offsets of all columns stay alive. The same is
+  // true of elements that lanes exchange, and, with warpgroup-level products, of values that a score or mask computes
+  // from a column. With warp-level products ptxas makes better code row by row.
   const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
   const bool readsShared = llvm::any_of(op.getInputs(), inShared);
   const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || interleaved ||
@@ -248,8 +248,8 @@ void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::opti
 
 LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   if (std::optional<ProbabilityChain> chain = chainFrom(op)) {
-    // A probability chain is expanded at its last op: the operands of the chain are defined before, and no other op
-    // reads the results of its parts before the last op.
+    // A probability chain is expanded at its last op. The operands of the chain are defined before that op, and no op
+    // before that op reads the results of the chain's other ops, except ops of the chain.
     for (Operation *part : {chain->exponent.getOperation(), chain->sum.getOperation(), chain->dropout.getOperation()})
       if (part)
         chainEnds[part] = chain->convert;

@@ -9,8 +9,8 @@
 //         in pairs: one load of 4 bytes                    k 0, 1    k 2, 3    k 4, 5    k 6, 7
 //         else: two loads of 2 bytes, e = 0 and e = 1      k 0; 1    k 2; 3    k 4; 5    k 6; 7
 //
-// With eights, the four lanes of such a row exchange the pairs of four blocks of 8 columns, and each lane writes one
-// block, 16 bytes.
+// With `sched.eights`, the four lanes of a row exchange the pairs of four blocks of 8 columns, and each lane writes one
+// of these blocks, 16 bytes.
 //
 // Where keys are rows, lanes l and l + 4 hold keys k and k + 1, each at queries q and q + 1. Each lane accesses the
 // pair of keys at one of the two queries, and the lanes exchange the elements that they do not hold (exchangePairs).
@@ -42,9 +42,9 @@ Value KernelExpander::endsWithin(Value known, const TileCoordinate &along, TileT
   return both(known, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, last, end));
 }
 
-/// The coordinate that index `dim` counts along, if accesses by pairs require that the whole tile is within the view
-/// along this index: for the last index, and for pairs of rows any index that is a coordinate. Nothing for other
-/// indices.
+/// The coordinate of the tile that index `dim` of `element` counts along, if accesses by pairs require that all values
+/// of this index are within the view. Those are the last index and, for pairs of rows, every index that is a
+/// coordinate. Returns nullopt for other indices.
 static std::optional<TileCoordinate> countedIndex(tile::MapOp op, tile::ElementOp element, size_t dim) {
   const bool isLast = dim + 1 == element.getIndices().size();
   return isLast || element->hasAttr(sched::rowPairsAttr) ? coordinateOf(op, element.getIndices()[dim]) : std::nullopt;

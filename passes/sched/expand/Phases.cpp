@@ -104,7 +104,7 @@ void KernelExpander::commentPhase(Operation *op, Block *block, Operation *before
     }
 }
 
-/// Puts `phase` before what the op's comment says.
+/// Puts the text `phase` before the comment that `op` already has.
 static void addPhase(Operation &op, StringRef phase) {
   auto comment = op.getAttrOfType<StringAttr>(tile::commentAttr);
   op.setAttr(tile::commentAttr, StringAttr::get(op.getContext(), comment ? phase + ". " + comment.getValue() : phase));
@@ -116,7 +116,7 @@ void KernelExpander::namePhases(sched::KernelOp written) {
     auto isInner = [&](sched::ForTilesOp inner) { return inner != loop && holds<Operation *>(inner, multiplies); };
     if (!holds<Operation *>(loop, multiplies) || holds<sched::ForTilesOp>(loop, isInner))
       return;
-    // Where the first tile is apart, the loop around it runs once, and begins with the prologue.
+    // If the first tile is peeled off, an outer loop that runs once contains it, and begins with the prologue.
     Operation *outermost = loop;
     while (auto around = outermost->getParentOfType<sched::ForTilesOp>())
       outermost = around;

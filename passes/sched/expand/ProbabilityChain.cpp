@@ -135,15 +135,16 @@ sched::PhiloxOp KernelExpander::random(const DropoutState &state, Value query, V
                                  state.key0, state.key1);
 }
 
-/// Element (q, k) of the block, with q = g + 8 r and k = 2 c + e + 8 n, takes half r of word 2 e + n.
+/// Element (q, k) of the 16 x 16 block, with q = g + 8 r and k = 2 c + e + 8 n, uses half r of the call's word
+/// 2 e + n.
 KernelExpander::Words KernelExpander::wordsByQueries(const DropoutState &state, Value i, Value jj) {
   auto call =
       random(state, add(mul(add(state.rowBlock, i), 8), laneRow), add(mul(add(state.columnBlock, jj), 4), quad));
   return {{{call->getResult(0), call->getResult(1)}, {call->getResult(2), call->getResult(3)}}};
 }
 
-/// Element (q, k), with k = g + 8 r and q = 2 c + e + 8 n, takes half n of word 2 (g % 2) + r of the call for q % 8 = 2
-/// c + e. Lanes of an even row g make the call for e = 0, lanes of an odd row the call for e = 1.
+/// Element (q, k) of the 16 x 16 block, with k = g + 8 r and q = 2 c + e + 8 n, uses half n of word 2 (g % 2) + r of
+/// the call for q % 8 = 2 c + e. Lanes of an even row g make the call for e = 0, those of an odd row the call for e = 1.
 KernelExpander::Words KernelExpander::wordsByKeys(const DropoutState &state, Value i, Value jj) {
   Value odd = rem(laneRow, 2);
   Value isOdd = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, odd, i32(0));

@@ -162,8 +162,8 @@ void KernelExpander::reduceRows(tile::ReduceOp op, Value source, Value buffer) {
 
 LogicalResult KernelExpander::expandOp(tile::CombineLanesOp op) {
   Value buffer = bufferFor(op, op.getResult(), op.getTile()), source = buffers.lookup(op.getTile());
-  // A vector with another layout than along rows is complete in every lane: the reduction that computed the vector has
-  // combined the lanes of a column.
+  // Only a vector along rows has partial results in the lanes of a quad. A vector with another layout is complete in
+  // every lane: the reduction that computed the vector has combined the lanes of a column.
   const bool isWhole = layoutOf(source).getRole() != FragmentRole::Rows;
   forEachPlace(buffer, [&](Value, Value, Value, Value, SmallVector<Value> at) {
     Value part = get(source, at);

@@ -35,7 +35,7 @@ bool TileBuffers::isReadAfter(Value value, Operation *op) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     if (Operation *end = chainEnds.lookup(user))
       user = end;
-    Operation *at = op; // the ancestor of `op` in the innermost block that holds both ops
+    Operation *at = op; // the ancestor of `op` in the innermost IR block that contains both ops
     while (!at->getBlock()->findAncestorOpInBlock(*user))
       at = at->getParentOp();
     Operation *reader = at->getBlock()->findAncestorOpInBlock(*user);
@@ -101,7 +101,7 @@ Value TileBuffers::newBuffer(Value result) {
   return registers(name.empty() ? "fragment" : name, type);
 }
 
-/// The number of blocks along a row whose bits are in one word.
+/// How many 16 x 16 blocks of a row one 32-bit word of a lane holds: 2 of 16 bits if rows are keys, else 4 of 8 bits.
 static int64_t blocksOfWord(TileType type) { return type.axis(0) == "k" ? 2 : 4; }
 
 TileType TileBuffers::bitWordsOf(TileType type) {

@@ -41,12 +41,12 @@ public:
   /// that has reused the buffer.
   Value unlessRead(Value value, Operation *op);
   Value newBuffer(Value result);
-  /// A lane holds a tile of i1 as 32-bit words. Each 16 x 16 block (i, jj) has 8 bits, or 16 bits if rows are keys, so
-  /// that a word holds four or two blocks of a row. The element in half r of the rows, half n of the columns, column e
-  /// of the pair has bit 4 e + 2 n + r of the block; if rows are keys, bit 8 e + 2 r + n.
+  /// A lane holds a tile of i1 as 32-bit words. In these, each 16 x 16 block (i, jj) of the tile takes 8 bits, or 16
+  /// bits if rows are keys, so that a word holds four or two adjacent blocks. The element in half r of the rows, half n
+  /// of the columns, column e of the pair has bit 4 e + 2 n + r of its block; if rows are keys, bit 8 e + 2 r + n.
   static TileType bitWordsOf(TileType type);
   Value bitsOf(Value tile, Value i, Value jj);
-  /// Sets the bits of a block, which must be 0 before.
+  /// Sets the bits that the lane holds of the 16 x 16 block (i, jj). These must be 0 before.
   void addBits(Value bits, Value tile, Value i, Value jj);
   Value bitAt(Value tile, Value i, Value r, Value j, Value e);
   /// Moves each tile to its buffer `to`, as if all moves happened at the same time: a tile whose buffer an earlier move

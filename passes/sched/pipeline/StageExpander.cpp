@@ -142,7 +142,7 @@ private:
   }
 
   /// Writes the prologue: stage 0 of the first tile. In the first expansion step, the prologue is no ping-pong section;
-  /// in later steps it is. Rescaling an accumulator of zeros gives that accumulator.
+  /// in later steps it is. A map that rescales an accumulator of zeros is replaced by that accumulator.
   void writeFirst() {
     for (Step step : stages.inOrder(0)) {
       auto map = dyn_cast<tile::MapOp>(step.op);

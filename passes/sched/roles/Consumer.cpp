@@ -4,7 +4,7 @@
 
 namespace attune::roles {
 
-/// The first and the last op of `block` that is, or contains, one of `users`; null if there is no such op.
+/// The first and the last op of the IR block `block` that is, or contains, one of `users`; null if there is no such op.
 static std::pair<Operation *, Operation *> firstAndLast(ArrayRef<Operation *> users, Block &block) {
   Operation *first = nullptr, *last = nullptr;
   for (Operation *user : users) {

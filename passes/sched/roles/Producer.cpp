@@ -73,8 +73,8 @@ void WarpSpecializer::copyStreamed(Ring &ring, IRMapping &mapping, Position at, 
 void WarpSpecializer::copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one) {
   Ring &keys = streamed.front();
   onlyIf(one, [&] { copyStreamed(keys, mapping, at, visit); });
-  // Each lane waits for the stage, stores its own elements and arrives for them. compute-sanitizer does not count one
-  // lane's wait or arrival for other lanes.
+  // Each lane waits for the stage, stores its own elements and arrives on the stage's barrier. compute-sanitizer does
+  // not count one lane's wait or arrival for other lanes.
   auto store = [&] {
     sched::AcquireOp::create(builder, loc, keys.barriers, at.stage, at.phase);
     for (Ring &ring : columns)

@@ -100,7 +100,7 @@ private:
   /// Declares the tensor maps through which TMA copies windows.
   void describeWindows();
 
-  /// Emits the initialisation of the mbarriers by one thread, and a barrier of the thread block after it.
+  /// Emits the initialisation of the mbarriers by one thread, followed by a barrier of the thread block.
   void initialise();
 
   Block *writeRole(sched::RoleAttr is) {
@@ -195,9 +195,9 @@ private:
   using AtWork = function_ref<void(IRMapping &mapping, Position query, ArrayRef<Value> place, Value first,
                                    ArrayRef<Value> begins)>;
 
-  /// Writes the loops over tiles of work and over their tiles of K and V. `before` emits code before the inner loop,
-  /// for the stage of Q, and `each` inside of it. If the first warp searches tiles, a warp without `before` follows the
-  /// messages that the first warp sends to the consumers.
+  /// Writes the loop over tiles of work and, in it, the loop over tiles of K and V. `before` emits code before the
+  /// inner loop, for the stage of Q, and `each` emits the body of the inner loop. If the first warp searches tiles, a
+  /// warp without `before` follows the messages that the first warp sends to the consumers.
   LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each);
 
   /// Whether there is a tile of work of this number: 1 or 0.
