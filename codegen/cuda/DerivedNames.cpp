@@ -128,6 +128,7 @@ std::string KernelPrinter::derivedName(Operation *op, int depth) {
           })
           .Case<ShuffleOp, ShuffleXorOp>([&](auto) { return one("other_lane_"); })
           .Case([&](LoadSharedOp load) { return withoutNumber(buffers.lookup(load.getShared())).str() + "_value"; })
+          .Case([](LaneIdOp) { return "lane"; })
           .Case([&](BallotOp) { return one("lanes_with_"); })
           .Case([&](AnyLaneOp) { return one("any_"); })
           .Case([&](PackOp) { return joined(word(0), "and", word(1)); })

@@ -60,7 +60,7 @@
 // CHECK:          load_matrix_transposed(
 // CHECK:          ++tile;
 // CHECK-NEXT:   }
-// CHECK:        const bool flag = !(params.lse == nullptr);
+// CHECK:        const bool condition = !(params.lse == nullptr);
 // CHECK:          lse_head[row * params.lse_stride[2]] =
 // CHECK:        copy_to_global_16(o_head + {{.*}} * params.o_stride[2] + copy_column,
 // CHECK-NEXT:       q_tile + swizzle<128, 128>(row, copy_column * 2));

@@ -10,11 +10,12 @@
 // CHECK:        int window = 0, first = tiles;
 // CHECK-NEXT:   #pragma unroll 1
 // CHECK-NEXT:   for (; window < tiles;) {
-// CHECK-NEXT:     const bool is_set = load_bool(params.pattern + clamp_index(h, params.pattern_extent[0]) * params.pattern_stride[0] +
+// CHECK-NEXT:     const bool is_set = load_bool(params.pattern +
+// CHECK-NEXT:         clamp_index(h, params.pattern_extent[0]) * params.pattern_stride[0] +
 // CHECK:          const unsigned votes = ballot(is_set);
-// CHECK-NEXT:     const bool flag = votes != 0u;
-// CHECK-NEXT:     const int next_first = flag ? window + trailing_zeros(votes) : tiles;
-// CHECK-NEXT:     window = flag ? tiles : window + 64;
+// CHECK-NEXT:     const bool votes_is_not_0 = votes != 0u;
+// CHECK-NEXT:     const int next_first = votes_is_not_0 ? window + trailing_zeros(votes) : tiles;
+// CHECK-NEXT:     window = votes_is_not_0 ? tiles : window + 64;
 // CHECK-NEXT:     first = next_first;
 // CHECK-NEXT:   }
 // CHECK:        #pragma unroll 1

@@ -14,7 +14,7 @@
 // CHECK-NEXT:       split_tf32(element, big, small);
 // CHECK-NEXT:       q_big[0][0][e] = big;
 // CHECK-NEXT:       q_small[0][0][e] = small;
-// CHECK:          split_tf32(x, high, low);
+// CHECK:          split_tf32({{[a-z_]+}}, high, low);
 // CHECK:          mma_tf32(scores[0][j], q_big[0][0], k_big[0][0]);
 // CHECK-NEXT:     mma_tf32(scores[0][j], q_small[0][0], k_big[0][0]);
 // CHECK:          store_shared(

@@ -630,12 +630,20 @@ TEST_CASE("a persistent grid by hand", "[numerics]") {
   Expected<std::string> text = schedText(test, schedule);
   REQUIRE(text);
   const std::string tiles = std::to_string(2 * 2 * ((150 + schedule.tileQ - 1) / schedule.tileQ));
-  std::string loop = std::regex_replace(
-      *text, std::regex("( *)sched.for_work grid \\(%number\\) ([^]*?)\n\\1\\}"),
-      "%own_block = sched.block_id : i32\n%all_blocks = sched.grid_size : i32\n%all_tiles = arith.constant " + tiles +
-          " : i32\n$1sched.for_work persistent from %own_block below %all_tiles (%number, %count) $2\n"
-          "%following = arith.addi %number, %all_blocks : i32\nsched.next %following : i32\n$1}");
-  loop = std::regex_replace(loop, std::regex("sched.read_block_id"), "sched.opaque %number");
+  // By find, not by a regular expression: std::regex takes a stack frame for each character.
+  std::string loop = *text;
+  const std::string head = "sched.for_work grid (%number) ";
+  const size_t begin = loop.find(head);
+  REQUIRE(begin != std::string::npos);
+  const std::string indent(begin - loop.rfind('\n', begin) - 1, ' ');
+  const size_t close = loop.find("\n" + indent + "}", begin);
+  REQUIRE(close != std::string::npos);
+  loop.insert(close, "\n%following = arith.addi %number, %all_blocks : i32\nsched.next %following : i32");
+  loop.replace(begin, head.size(),
+               "%own_block = sched.block_id : i32\n%all_blocks = sched.grid_size : i32\n%all_tiles = arith.constant " +
+                   tiles + " : i32\nsched.for_work persistent from %own_block below %all_tiles (%number, %count) ");
+  for (const std::string read = "sched.read_block_id"; loop.find(read) != std::string::npos;)
+    loop.replace(loop.find(read), read.size(), "sched.opaque %number");
   Expected<Expectation> expected = expect(test);
   REQUIRE(expected);
   auto verdictOf = [&](const std::string &kernel, int64_t blocks) {
