@@ -342,9 +342,9 @@ private:
   /// warpgroup's own rows need. Also sets `mask`.
   Value visibleTiles(SmallVector<Value, 2> &within) {
     Value domain = buildDomain(builder, op, block, bounds);
-    // The loop runs from the last tile to the first where the running row maxima then reach their final values early. A
-    // score like ALiBi is greatest near the query, where a causal mask ends. With a window, the last rows see few keys
-    // of the first tile or none. Early maxima matter to warpgroups, which rescale lazily (tile-lazy-rescale).
+    // The loop runs from the last tile to the first if the running row maxima reach their final values sooner that way.
+    // A score like ALiBi is greatest near the query, where a causal mask ends. With a window, the last rows see few
+    // keys of the first tile or none. Early maxima matter to warpgroups, which rescale lazily (tile-lazy-rescale).
     if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
         plan.getProducerWarps() && TileSequence{tiles, {}}.isContiguous() &&
         (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))

@@ -438,8 +438,8 @@ protected:
   }
 
   /// Computes S, the scores x, P and dP of a tile. `givesValues`: the loop also computes dV from P. With row statistics
-  /// (softmax) P is returned unmasked: hideWeights or scoreGradients masks P later, so that the branch of the mask does
-  /// not come between P and dS. Without row statistics the scores x are masked here, before P.
+  /// (softmax) P is returned unmasked: hideWeights or scoreGradients masks P or dS later, so that the branch of the
+  /// mask does not come between P and dS. Without row statistics the scores x are masked here, before P.
   ScoreTile scoresOf(Value q, Value k, Value v, Value gradient, Value q0, Value k0, Value partial, RowValues rows,
                      bool givesValues = false) {
     ScoreTile tile;

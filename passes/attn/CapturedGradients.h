@@ -88,13 +88,14 @@ CoordinateDims dimsOfTile(attn::AddGradientOp add);
 /// or h must be an index: in launches where several batches or heads add to one element, the loop sets that index to -1
 /// and so stores nothing.
 bool isWrittenByLoop(const CapturedGradient &gradient);
-/// Whether in a launch of `counts` batches and heads no two of them add to the same element: each of b and h is an
-/// index that the tensor's extent does not clamp, or its count is 1. `extentOf` returns the extent of a dimension.
+/// Emits whether no two (batch, head) pairs of a launch add to the same element: each of b and h is an index that the
+/// tensor's extent does not clamp, or has the count 1. `counts` are the numbers of batches and heads; `extentOf`
+/// returns the extent of a dimension.
 mlir::Value isUnshared(mlir::OpBuilder &builder, mlir::Location loc, const CapturedGradient &gradient,
                        std::array<mlir::Value, 2> counts, llvm::function_ref<mlir::Value(unsigned dim)> extentOf);
 
 /// Writes the kernel that adds up the sums and the scattered values, and stores the gradient. `like` is a kernel of the
-/// launch; scalars, tensors and the operands whose extents are read are copied from `like`.
+/// launch: declarations of scalars, tensors and the operands whose extents are read are copied from `like`.
 tile::KernelOp writeGradientKernel(attn::AttentionOp op, const CapturedGradient &gradient, tile::KernelOp like);
 /// Writes the kernel that clears memory before the others run: the workspace of scattered values, or, for a gradient
 /// with CapturedGradient::tiles, the elements that no query and key of the sequences addresses.

@@ -15,7 +15,7 @@ SequenceWork::SequenceWork(OpBuilder &builder, Location loc, BlockRows block, in
   each = evenPart();
 }
 
-/// ceil(a / b) for non-negative numbers: a + (b - 1) then does not wrap as unsigned.
+/// ceil(a / b) for non-negative numbers, for which the unsigned sum a + (b - 1) does not wrap.
 Value SequenceWork::divideUp(Value a, Value b) {
   Value before = arith::SubIOp::create(builder, loc, b, number(1));
   return arith::DivUIOp::create(builder, loc, arith::AddIOp::create(builder, loc, a, before), b);

@@ -380,7 +380,7 @@ private:
   SmallVector<Value, 2> places; ///< sequence and head, the first indices of the splits' operands
   Value row, splits, domain, firstColumn;
   Value firstItem, lastItem, rowOfTile; ///< set where splits are work items
-  SmallVector<Value> views;             ///< views of the splits
+  SmallVector<Value> views;             ///< views of the operands that hold the splits' partial results
 };
 
 } // namespace

@@ -37,8 +37,8 @@ struct SplitTiles {
   mlir::Value all, first;
 };
 
-/// Restricts the domain to split `split` of `splits`, both i32. All splits have the same number of tiles; the last ones
-/// may have fewer. Tiles that the domain's `where` region skips count like the others.
+/// Restricts the domain to split `split` of `splits`, both i32. All splits have the same number of tiles, except that
+/// the last splits may have fewer. Tiles that the domain's `where` region skips count like the others.
 SplitTiles takeSplit(mlir::OpBuilder builder, tile::DomainOp domain, mlir::Value split, mlir::Value splits);
 
 /// Writes, at `builder`, the kernel `name` that combines the splits which `partial` stores. If `workItems` is set,

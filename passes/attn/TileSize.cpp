@@ -368,8 +368,8 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
   }
 }
 
-/// Why a tile cannot have rows of several heads (packed groups): some value would have to be the same for all rows of a
-/// block, but each head has another. Empty if packing is possible.
+/// Why a tile cannot have rows of several heads (packed groups): a value that must be the same for all rows of a thread
+/// block differs between heads. Empty if packing is possible.
 static std::string packFaultOf(attn::AttentionOp op) {
   if (op.getDropout())
     return "dropout draws numbers for 16 queries of a head at a time";

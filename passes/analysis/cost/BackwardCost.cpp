@@ -112,7 +112,7 @@ private:
     return cost;
   }
 
-  /// The cost of a kernel with a loop over tiles: with dQ (`withQueries`), with dK and dV, or with all three (`all`).
+  /// The cost of a kernel with a loop over tiles, which computes dQ (`withQueries`), dK and dV, or all three (`all`).
   BackwardKernelCost ofTiles(std::string name, const Plan &plan, bool withQueries, bool all, double read,
                              double written) const {
     const TileCount tiles = countTiles(request, plan.tileQ, plan.tileK);

@@ -1,7 +1,7 @@
 //===- BackwardCost.h - Predicts bytes and time of the backward pass ----------===//
 //
-// The cost is a sum over the kernels of AttnToTileBackward.cpp. Bytes are HBM traffic: each tensor is counted once, and
-// of a dense bias only the visited tiles. If dQ is accumulated in memory, its float32 sums are cleared, added to and
+// The cost is a sum over the kernels of AttnToTileBackward.cpp. Bytes are HBM traffic: each tensor is counted once, but
+// a dense bias only in the visited tiles. If dQ is accumulated in memory, its float32 sums are cleared, added to and
 // read. The time of a kernel is the larger of the time of its bytes and the time of its tiles of S:
 //
 //     products / (rate * efficiency)  +  cycles of a tile  +  cycles of an element  +  cycles of the score

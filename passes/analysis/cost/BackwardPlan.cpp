@@ -74,8 +74,8 @@ private:
     return plan;
   }
 
-  /// The plan with two stages, or else with one stage, for which the predicate `those` holds; nothing if `those` holds
-  /// for neither.
+  /// Returns the plan with two stages if the predicate `those` holds for it, else the plan with one stage if `those`
+  /// holds for that plan, else nothing.
   template <typename Predicate>
   std::optional<Plan> withStages(int64_t rows, int64_t rowsOfWarp, int64_t columns, Predicate those) const {
     for (int64_t stages : {2, 1})

@@ -633,8 +633,8 @@ static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &
 /// The request as it applies to a plan with stageBiases: dense biases do not count in elementLoads, and cost fewer
 /// instructions.
 static PlanRequest withStagedBiases(PlanRequest request) {
-  // Instructions per element: TileSize counts 4 for a load; reading from shared memory takes half a read of two
-  // columns, and the conversion to float32.
+  // Instructions per element. TileSize.cpp counts 4 for a load from global memory. From shared memory an element takes
+  // 1.5: half of a read, because one read serves two columns, and a conversion to float32.
   constexpr double loadAlu = 4, readAlu = 1.5;
   request.elementLoads -= request.biases;
   request.aluPerElement = std::max(0.0, request.aluPerElement - request.biases * (loadAlu - readAlu));

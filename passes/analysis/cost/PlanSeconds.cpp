@@ -28,7 +28,7 @@ struct Calibration {
   double overlapLoss;
   double overlapExponent;  ///< overlapLoss is multiplied by (8 / warps per SM) ^ overlapExponent
   double fewWarpsExponent; ///< replaces overlapExponent below 8 warps per SM (two for each of the four schedulers)
-  double oneBlockLoss;     ///< factor on overlapLoss if one block has the SM: all its warps wait at the same barriers
+  double oneBlockLoss;     ///< factor on overlapLoss if an SM runs one block only: all warps wait at the same barriers
   double softmaxAlu;       ///< instructions of softmax for an element: scale-subtract, max, sum, half a pack
   double dropoutAlu;       ///< instructions of dropout: 1/8 of a Philox 4x32-7 call, compare, select
   double preciseAlu;       ///< additional instructions of a float32-accurate exp2: range reduction
@@ -154,11 +154,11 @@ struct TileCycles {
   double maskAlu;                   ///< arithmetic of the mask for one partial tile
   double tile;                      ///< time of one tile, with overlapping units
   double maskOfTile;                ///< additional time of a partial tile
-  double block;                     ///< prologue and epilogue of a block
+  double block;                     ///< a thread block's prologue and epilogue
 };
 } // namespace
 
-/// The visited tiles, reduced by those that a warpgroup skips because all their keys are masked for its own 64 rows.
+/// The visited tiles without those that a warpgroup skips because all their keys are masked for its own 64 rows.
 static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const TileCount &tiles) {
   const bool passes =
       request.tiles || request.mask.kind == MaskShape::Kind::Band || request.mask.kind == MaskShape::Kind::Rows;

@@ -95,9 +95,9 @@ public:
   SmallVector<BoundsTable> tables;
 
 private:
-  /// Creates the entry block of a region of the domain, with the arguments tile index and, if the domain is repeated
-  /// for each head of a group, the repetition's number. Returns the tile index and the block values with the
-  /// repetition's head.
+  /// Creates the entry block of a region of the domain. The region's arguments are the tile index and, if the domain is
+  /// repeated for each head of a group, the number of the repetition. Returns the tile index, and `values` with h set
+  /// to the repetition's head.
   std::pair<Value, BlockValues> ask(Region &region, BlockValues values) {
     Value index = builder.createBlock(&region, {}, builder.getI32Type(), loc)->getArgument(0);
     if (values.firstHead) {

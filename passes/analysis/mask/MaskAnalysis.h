@@ -188,9 +188,9 @@ LoopShape loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
 /// For `axis` Keys: the number of leading keys (i32) beyond which no query of the sequence sees any key, so that rows
-/// of K and V after them need not be read. The number comes from conjuncts of the mask that do not depend on the query:
-/// the conjunct `k < lengths[b]` gives min(max(lengths[b], 0), Sk). For `axis` Queries the same with queries and keys
-/// exchanged. Null if the mask has no such conjunct.
+/// of K and V after these keys need not be read. The number comes from conjuncts of the mask that do not depend on the
+/// query: the conjunct `k < lengths[b]` gives min(max(lengths[b], 0), Sk). For `axis` Queries the same with queries and
+/// keys exchanged. Null if the mask has no such conjunct.
 mlir::Value emitEndOf(mlir::OpBuilder &builder, attn::AttentionOp op, BlockValues values, MaskAxis axis);
 
 /// Whether emitEndOf returns a value.
@@ -205,8 +205,8 @@ using Conjunct = std::pair<mlir::Value, bool>;
 /// conjuncts the cut is at the end of the looped axis.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
-  /// Where the cut masks nothing, so that looped tiles need not evaluate it. A lower end sets fullBegin: no row is cut
-  /// from there on. An upper end sets fullEnd: no row is cut before it. Both are i32, and one of them is null.
+  /// Where the cut masks nothing, so that looped tiles need not evaluate it. A lower end sets fullBegin: from that
+  /// index on no row is cut. An upper end sets fullEnd: before that index no row is cut. Both are i32; one is null.
   mlir::Value fullBegin, fullEnd;
 };
 
@@ -254,9 +254,9 @@ struct MaskSizes {
 llvm::SmallVector<Conjunct> looseConjuncts(attn::AttentionOp op, MaskAxis fixed = MaskAxis::Queries);
 
 /// The tiles that buildDomain visits for the fixed tile at `first`, as ascending segments that do not overlap. A tile
-/// is full if the whole mask holds in it and it ends before the end of the looped axis. `loose` are the looseConjuncts,
-/// which are the same for all tiles of an axis. Conditions on b, h, run-time scalars or uniform loads count as visible,
-/// conditions on other loads as partial. A block pattern counts as all set.
+/// is full if the whole mask holds in it and it ends before the end of the looped axis. `loose` is the result of
+/// looseConjuncts(), which are the same for all tiles of an axis. Conditions on b, h, run-time scalars or uniform loads
+/// count as visible, conditions on other loads as partial. A block pattern counts as all set.
 llvm::SmallVector<TileSegments> evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
                                                llvm::ArrayRef<Conjunct> loose, MaskAxis fixed = MaskAxis::Queries);
 

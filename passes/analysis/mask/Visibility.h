@@ -85,7 +85,7 @@ public:
   }
   llvm::ArrayRef<Conjunct> judgedByTile() const { return byTile; }
   llvm::ArrayRef<Value> countedByTile() const { return byCount; }
-  /// The verdict on the looped tile of the conjuncts that judgeByTile() has set.
+  /// What the conjuncts that judgeByTile() has set say about the looped tile.
   Verdict verdict() { return verdictOf(byTile); }
   Verdict verdictOf(llvm::ArrayRef<Conjunct> conjuncts);
   /// Whether the conjuncts may hold for some element of the looped tile. For numeric evaluation (without a builder).
