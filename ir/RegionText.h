@@ -19,7 +19,7 @@ namespace attune {
 mlir::ParseResult parseRegion(mlir::OpAsmParser &parser, mlir::Region &region);
 void printRegion(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Region &region);
 
-/// Parses the region of an op that always has one block. The text `{}` gives an empty block.
+/// Parses the region of an op that always has one IR block. The text `{}` gives an empty block.
 mlir::ParseResult parseBody(mlir::OpAsmParser &parser, mlir::Region &body);
 void printBody(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Region &body);
 

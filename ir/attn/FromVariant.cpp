@@ -301,7 +301,7 @@ private:
   Location loc = outer;
   Value score;
   ValueRange coordinates;
-  std::map<std::string, Value> values; ///< region arguments of a normaliser, by name
+  std::map<std::string, Value> values; ///< name -> region argument of a normaliser
   std::map<const Node *, Value> ofNode;
   std::map<Key, Value> ofKey;
   std::map<std::pair<const void *, int64_t>, Value> integers;

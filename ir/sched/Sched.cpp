@@ -300,8 +300,8 @@ LogicalResult KernelOp::verify() {
 }
 
 LogicalResult KernelOp::verifyRegions() {
-  // setmaxnreg redistributes the registers that the block has at launch, an equal multiple of 8 for each thread. If
-  // blocks_per_sm is too large, this multiple is 0.
+  // setmaxnreg redistributes the registers that a thread block has at launch, an equal multiple of 8 for each thread.
+  // If blocks_per_sm is too large, this multiple is 0.
   const int64_t threads = getThreads(), blocks = std::clamp<int64_t>(getBlocksPerSm(), 1, 65536);
   const int64_t ofThread = std::min<int64_t>(256, 65536 / (threads * blocks) / 8 * 8), atLaunch = ofThread * threads;
   int64_t warps = 0, registers = 0;
@@ -479,7 +479,7 @@ LogicalResult ClaimWorkOp::verify() {
 }
 
 /// Verifies that each stage of a shared tile holds a message (the integers of a sched.send) of 2, 4, 8 or 12 i32
-/// fields, at least `values` of them.
+/// fields, at least `values` of them. ld.shared.v2 and v4 read such a message.
 static LogicalResult verifyMessage(Operation *op, TileType type, size_t values) {
   if (type.rank() != 3 || type.axis(0) != "stage" || type.getShape()[1] != 1 ||
       !llvm::is_contained({2, 4, 8, 12}, type.getShape()[2]) || !type.getElementType().isInteger(32) ||

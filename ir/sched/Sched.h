@@ -108,9 +108,9 @@ inline int64_t fillingWarpsAround(mlir::Operation *op) { return fillingWarps(op-
 
 /// The number of stages of the deepest ring in shared memory, at least 1.
 int64_t deepestRing(KernelOp kernel);
-/// Whether blocks are persistent: a block computes several tiles of work in sequence.
+/// Whether blocks are persistent: a thread block computes several tiles of work in sequence.
 bool isPersistent(KernelOp kernel);
-/// Whether blocks claim tiles of work from a counter, which an earlier kernel of the launch resets.
+/// Whether thread blocks claim tiles of work from a counter, which an earlier kernel of the launch resets.
 bool claimsWork(KernelOp kernel);
 /// Whether the kernel contains a sched.wait_launch, so that it may start before the previous kernel has ended.
 bool waitsForLaunch(KernelOp kernel);

@@ -27,8 +27,8 @@ std::vector<OperandParam> forwardOperandsOf(attn::AttentionOp op);
 
 /// One kernel of a launch.
 struct LaunchedKernel {
-  mlir::Operation *op; ///< a tile.kernel or sched.kernel
-  bool dependent;      ///< may start before the previous kernel has ended
+  mlir::Operation *op; ///< the kernel, a tile.kernel or sched.kernel
+  bool dependent;      ///< whether the kernel may start before the previous kernel has ended
 };
 
 /// The kernels of `module` in the order of its tile.launch, or its only kernel if there is no tile.launch. Fails where

@@ -118,7 +118,7 @@ private:
   }
 
   llvm::EquivalenceClasses<Key> classes;
-  llvm::DenseMap<Key, bool> roles; ///< whether tied vectors lie along rows, by the leader of their class
+  llvm::DenseMap<Key, bool> roles; ///< leader of a class of tied vectors -> whether the vectors lie along rows
 };
 
 struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {

@@ -205,7 +205,7 @@ private:
     }
     if (!fills.getRegisters() || !computes.getRegisters())
       return kernel.emitOpError("gives registers to one role alone; give them to both, or to none");
-    // The roles divide the registers that the block has at launch (setmaxnreg). A role that requests more waits
+    // The roles divide the registers that a thread block has at launch (setmaxnreg). A role that requests more waits
     // forever.
     const int64_t threads = 32 * (fills.getWarps() + computes.getWarps()),
                   registers =

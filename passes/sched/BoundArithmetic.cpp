@@ -119,7 +119,7 @@ private:
     return {a.lo < 0 ? a.lo : a.lo / b.hi, a.hi < 0 ? 0 : a.hi / b.lo};
   }
 
-  /// The range of a block argument. The counter of a loop is at least its first value and below the loop's bound.
+  /// The range of an IR block's argument. The counter of a loop is at least its first value and below the loop's bound.
   IntegerRange computeArgument(BlockArgument argument) {
     Operation *loop = argument.getOwner()->getParentOp();
     if (auto tiles = dyn_cast<sched::ForTilesOp>(loop); tiles && argument.getArgNumber() == 0)

@@ -125,7 +125,7 @@ private:
     return fault;
   }
 
-  /// Rejects stores of shared tiles: all warps of a block would have to take part.
+  /// Rejects stores of shared tiles: all warps of a thread block would have to take part.
   std::string ofStores() {
     std::string fault;
     kernel.walk([&](Operation *op) {

@@ -29,7 +29,7 @@
 // likely to be near.
 //
 // The test of a block pattern is a loop over the rows and columns of the pattern's blocks that the tile touches, or one
-// load if the tile lies in one block.
+// load if the tile lies in one of the pattern's blocks.
 //
 //===----------------------------------------------------------------------===//
 

@@ -51,7 +51,7 @@ struct Deferral {
   tile::MmaOp product;
   tile::MapOp rescale;         ///< the map that rescales the carried tile before the product adds to it; null if none
   tile::ConvertOp leftOperand; ///< the conversion that writes the product's left operand to registers
-  tile::LoadOp rightOperand;   ///< the load in this loop that only the product reads; null if there is none
+  tile::LoadOp rightOperand;   ///< the load in the loop that only the product reads; null if there is none
 };
 
 class ProductOrder {

@@ -125,7 +125,7 @@ private:
   struct Ring {
     tile::LoadOp load;
     int64_t stages;
-    int64_t first = 0, last = 0; ///< the first and last stage of the loop whose ops read the ring
+    int64_t first = 0, last = 0; ///< the first and last stage (`sched.at`) of ops that read the ring
     Value buffer = {};
 
     /// How many tiles ahead of the loop's current tile (the tile of stage 0) an iteration copies into the ring.
@@ -429,14 +429,14 @@ private:
   tile::ForBlocksOp loop;
   TileSequence sequence;
   bool placed = false;     ///< ops of the loop have a `sched.at`
-  bool copiesOnce = false; ///< tiles before the loop are copied
+  bool copiesOnce = false; ///< tiles loaded before the loop are copied as well
   OpBuilder builder;
   Location loc;
   Value origin = loop.getOrigin(); ///< first row of the loop's current tile
   /// The current repetition of the domain (`times`), e.g. a head; null without `times`.
   Value iteration = loop.getIteration();
   SmallVector<Ring> rings;
-  SmallVector<int64_t> depths; ///< the different depths of `rings`
+  SmallVector<int64_t> depths; ///< the different numbers of stages of `rings`
   SmallVector<Operation *> earlyReaders;
 };
 

@@ -211,8 +211,8 @@ private:
 
   llvm::EquivalenceClasses<Key> classes;
   llvm::DenseMap<Key, llvm::SmallDenseMap<StringAttr, int, 2>>
-      costs;                               ///< by group, the cost of each axis as the row axis
-  llvm::DenseMap<Key, StringAttr> decided; ///< the chosen row axis, by the group's leader
+      costs;                               ///< leader of a group -> the cost of each axis as the row axis
+  llvm::DenseMap<Key, StringAttr> decided; ///< leader of a group -> the chosen row axis
   SmallVector<std::pair<OpOperand *, StringAttr>> takenInOrder;
   SmallVector<std::pair<Value, StringAttr>> givenInOrder;
 };

@@ -51,7 +51,7 @@ int64_t rowsInHalfOfLevel2(mlir::ArrayAttr operands, mlir::ArrayAttr grid);
 
 class WorkOrder {
 public:
-  /// How a block takes the numbers of its tiles; see the top of this file.
+  /// How a thread block takes the numbers of its tiles; see the top of this file.
   enum class Assignment { Once, Rounds, Claims };
   struct Options {
     Assignment assignment = Assignment::Once;

@@ -66,9 +66,10 @@ struct Interleaving {
   Value values;
 };
 
-/// The exponential, its row sum, dropout and the conversion to an `a` fragment, expanded together in blocks of 16
-/// columns, so that each block's floats are free before the next block's fragment is needed. No chain is made if a wait
-/// for an asynchronous product is before the conversion, because the exponentials overlap with that product.
+/// The exponential, its row sum, dropout and the conversion to an `a` fragment, expanded together for 16 columns at a
+/// time, so that the floats of 16 columns are free before the fragment of the next 16 columns is needed. No chain is
+/// made if a wait for an asynchronous product is before the conversion, because the exponentials overlap with that
+/// product.
 struct ProbabilityChain {
   tile::MapOp exponent;
   tile::ReduceOp sum;
@@ -326,10 +327,10 @@ private:
   template <typename BlocksOp>
   void forEachBlock(BlocksOp op, TileType type, function_ref<void()> some,
                     function_ref<void(Value i, Value jj, Value block)> body);
-  /// The index of the byte of a block that holds the bits of this lane, if rows are queries.
+  /// The index of the byte that holds this lane's bits of a 16 x 16 block, if rows are queries.
   Value byteOfLane();
-  /// The position in memory (tile.store_blocks) of a block's element in half n of the columns, half r of the rows,
-  /// column e of a pair.
+  /// The position in memory (tile.store_blocks) of an element of a 16 x 16 block: in half n of the columns, half r of
+  /// the rows, column e of a pair.
   Value placeInBlock(TileType type, unsigned n, unsigned r, Value e);
   /// The lane that stored, from a tile with queries as rows, an element that this lane holds in a tile with keys as
   /// rows: element `e` of a pair. If rows are queries, this lane.
@@ -392,7 +393,7 @@ private:
   Value isWriter(Value buffer);
   /// Calls `body` in a branch that only the first holders of the elements of `buffer` run (isWriter).
   void byWriters(Value buffer, function_ref<void()> body);
-  /// Synchronises all threads that exchange tiles: those of the role, or of the block.
+  /// Synchronises all threads that exchange tiles: those of the role, or of the thread block.
   void synchronizeAll();
   /// Synchronises the threads of the warpgroup.
   void synchronizeWarpgroup();
@@ -484,7 +485,7 @@ private:
     sched::CopyTileOp op;
     BoxTarget to;
     SmallVector<int64_t> sizes; ///< rows of a box, in decreasing order
-    SmallVector<Value> maps;    ///< the tensor map for each size
+    SmallVector<Value> maps;    ///< the tensor map for boxes of each size
     Value outside, limit;
   };
   /// Copies `sizes[level]` rows, from row `row` of the sequence on, which is at position `at` of the tensor.
@@ -516,7 +517,7 @@ private:
   /// Boxes that TMA stores from a stage.
   struct StagedBoxes {
     Value shared, stage, map;
-    int64_t columns; ///< columns of the view
+    int64_t columns; ///< number of columns of the view
     bool adds;
   };
   StagedBoxes stagedBoxes(Value shared, Value stage, Value view, bool adds);
@@ -585,17 +586,17 @@ private:
   SmallVector<Value> place;           ///< origin of the tile of work along each grid axis; kernels without roles only
   int64_t roleWarps = 0;              ///< warps of the current role; 0 in a kernel without roles
   bool storesBoxes = false;           ///< the current role has TMA stores of boxes that it has not waited for
-  Value leftBuffer;                   ///< shared memory of a left operand, once a warpgroup's product has read it
+  Value leftBuffer;                   ///< buffer of a product's left operand that an output may overwrite, or null
   llvm::DenseSet<Value> rightBuffers; ///< shared memory of the products' right operands
   IRMapping mapping;                  ///< scalar or view of the tile kernel -> that of the sched kernel
   SmallVector<std::pair<std::pair<Value, SmallVector<Value>>, Value>> slices;
   std::optional<Interleaving> interleaving;          ///< the values that order the elements of the current map
   llvm::DenseMap<Operation *, Value> columnsBelow;   ///< comparison of columns -> its bits for the current row
-  llvm::DenseMap<Operation *, Value> columnsOf;      ///< condition on such comparisons -> its bits for the row
+  llvm::DenseMap<Operation *, Value> columnsOf;      ///< condition on such comparisons -> its bits for that row
   llvm::DenseMap<Operation *, Value> conditionWords; ///< large condition -> words with a bit for each element
   llvm::DenseSet<Operation *> inWords;               ///< ops that only large conditions use
-  llvm::DenseMap<Operation *, Value> elementPairs;   ///< element loaded in pairs -> its current pairs
-  llvm::DenseMap<Value, Value> columnPairs;          ///< per-column shared vector -> registers of its pair
+  llvm::DenseMap<Operation *, Value> elementPairs;   ///< element loaded in pairs -> registers of its current pairs
+  llvm::DenseMap<Value, Value> columnPairs;          ///< per-column vector in shared memory -> registers of its pair
   llvm::DenseMap<Value, Value> windows;              ///< window of 16-bit elements -> its current fragments
   llvm::DenseMap<Value, Value> exchanged;            ///< shared tile that the kernel computes -> its buffer
   /// Shared memory of rings whose tiles another role stores; null once an output reuses that memory.

@@ -98,7 +98,7 @@ protected:
   SmallVector<std::tuple<int64_t, int64_t, Value>>
       /// Cached values of first_row, by the number of warps that split the rows and the number of rows of each.
       firstRows;
-  Operation *lastOfLane = nullptr; ///< last op that computes coordinates of the lane
+  Operation *lastOfLane = nullptr; ///< the last op that computes the lane's coordinates
   Value group;                     ///< index of the warpgroup in its role
 };
 

@@ -144,7 +144,7 @@ KernelExpander::Words KernelExpander::wordsByQueries(const DropoutState &state, 
 }
 
 /// Element (q, k) of the 16 x 16 block, with k = g + 8 r and q = 2 c + e + 8 n, uses half n of word 2 (g % 2) + r of
-/// the call for q % 8 = 2 c + e. Lanes of an even row g make the call for e = 0, those of an odd row the call for e = 1.
+/// the call for q % 8 = 2 c + e. Lanes of an even row g make the call for e = 0, lanes of an odd row for e = 1.
 KernelExpander::Words KernelExpander::wordsByKeys(const DropoutState &state, Value i, Value jj) {
   Value odd = rem(laneRow, 2);
   Value isOdd = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, odd, i32(0));

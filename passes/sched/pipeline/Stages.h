@@ -88,9 +88,9 @@ private:
   BlockDependences dependences;
   llvm::DenseMap<mlir::Operation *, Place> places;
   llvm::DenseSet<mlir::Value> readBy[2];
-  llvm::DenseMap<mlir::Operation *, mlir::Operation *> waits; ///< the wait that a slot or a message depends on
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> waits; ///< slot or message -> the wait for its ring stage
   llvm::DenseSet<mlir::Operation *> repeated;                 ///< slots and scalars that both stages compute
-  int64_t expanded, last = 0;                                 ///< last: the greatest stage of an op
+  int64_t expanded, last = 0;                                 ///< last: the greatest written stage of an op
 };
 
 /// Splits stage 0 off the loop, so that ops of stage 1 work on the previous tile. For A of stage 0 and B of stage 1:

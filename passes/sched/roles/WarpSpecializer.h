@@ -317,7 +317,7 @@ private:
   tile::ForBlocksOp loop;
   OpBuilder builder;
   Location loc;
-  bool persistent;             ///< a block computes several tiles of work, one after another
+  bool persistent;             ///< a thread block computes several tiles of work, one after another
   int64_t warps;               ///< number of consumer warps
   SmallVector<Ring> once;      ///< copies before the loop: Q
   SmallVector<Ring> streamed;  ///< copies in the loop: K and V
@@ -337,7 +337,7 @@ private:
   std::map<int64_t, SmallVector<Ring *>> others;
   SmallVector<int64_t> depths; ///< the different numbers of stages of the rings in the loop
   bool sharesWindows = false;  ///< all batches read the same windows
-  /// A free block claims its next tile of work; else the tile is computed from the block's index.
+  /// A free thread block claims its next tile of work; else the tile is computed from the index of the thread block.
   bool claims = false;
 };
 
