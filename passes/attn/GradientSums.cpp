@@ -56,7 +56,7 @@ public:
   }
 
 private:
-  /// One coordinate (b, h, q or k), and the values of it that an element of the tensor sums over.
+  /// One coordinate (b, h, q or k), and the values of this coordinate that one element of the gradient sums over.
   struct Run {
     unsigned coordinate;
     Value count;                      ///< extent of the coordinate

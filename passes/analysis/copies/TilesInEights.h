@@ -33,9 +33,9 @@ inline bool isExchangedInEights(tile::ScatterOp scatter) {
          countsInEights(scatter, 1);
 }
 
-/// Whether TMA can store the shared tile of `exchange` to the place where `scatter` writes. The shared tile must have
-/// the view's rows as its rows, the view's element type and panels of 128 bytes. The last two scatter indices must be
-/// the coordinates along the rows and columns of the tile.
+/// Whether TMA can store the shared tile of `exchange` to the place where `scatter` writes. The rows of the shared
+/// tile must be rows of the view, and the shared tile must have the view's element type and panels of 128 bytes. The
+/// last two scatter indices must be the coordinates along the rows and columns of the tile.
 inline bool isInBoxes(tile::ScatterOp scatter, sched::ExchangeOp exchange) {
   constexpr int64_t mostRows = 256;
   const tile::TileType type = exchange.getTile().getType(), shared = exchange.getResult().getType();

@@ -174,7 +174,7 @@ struct MaskRows {
   std::vector<std::vector<Keys>> rows = {};
 };
 
-/// Which keys a mask leaves visible, as precisely as the count of visited tiles needs it.
+/// Which keys a mask leaves visible, as precisely as is needed to count the tiles that a plan visits.
 struct MaskShape {
   enum class Kind : uint8_t {
     Full,     ///< every key is visible

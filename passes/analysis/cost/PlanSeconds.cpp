@@ -271,8 +271,8 @@ static void setWarpSeconds(PlanCost &cost, const PlanRequest &request, const Pla
   const double writeBytes = tileK * (d + dv) * e;
   const double shared =
       (readBytes * (f32 ? c.float32Shared : 1) + writeBytes) / (c.sharedScale * arch.sharedBytesPerClockPerSM);
-  // Each of four schedulers issues one warp instruction a cycle: an mma of 4096 flops, an ldmatrix of 512 bytes, 32
-  // exp2.
+  // Each of the SM's four schedulers issues one warp instruction a cycle. One instruction is an mma of 4096 flops, an
+  // ldmatrix of 512 bytes, or 32 exp2.
   const double issue = (flops / 4096 + readBytes / 512 + copies * elements / 32) / 4;
   double aluPerElement = c.softmaxAlu + request.aluPerElement;
   if (request.dropout)

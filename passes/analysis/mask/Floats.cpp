@@ -143,8 +143,8 @@ template <typename Set> Set Visibility::isLess(Value x, Value y, bool strictly, 
                                                 x, y);
   };
   Value any = compare(a->first, b->second), all = compare(a->second, b->first);
-  // A table has -inf and inf for a tile that contains NaN, and no comparison with NaN holds. `all` therefore requires
-  // finite bounds.
+  // For a tile that contains NaN the table has the bounds -inf and inf. No comparison with NaN holds, so a comparison
+  // holds for all elements of the tile (`all`) only if the bounds are finite.
   auto require = [&](Value end, Value of) {
     if (isUniform(of))
       return;

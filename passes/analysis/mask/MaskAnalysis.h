@@ -157,10 +157,10 @@ enum class FullBy { Rest, Mask };
 /// visits. Each interval of the hull gives segments partial, full, partial, in this order, without segments that are
 /// always empty.
 ///
-/// A block pattern (see patternNeedsElementMask) and conditions on loads by the looped axis become the domain's `where`
-/// region. The conditions on loads also give the `groups` region. A domain of a part (one warpgroup's rows) has no
-/// `groups`, because it is tested together with the thread block's domain. Tables that the regions read are added to
-/// `bounds`; a table name has one tile size.
+/// A block pattern (see patternNeedsElementMask) and conditions on loads whose indices depend on the looped axis become
+/// the domain's `where` region. The conditions on loads also give the `groups` region. A domain of a part (one
+/// warpgroup's rows) has no `groups`, because it is tested together with the thread block's domain. Tables that the
+/// regions read are added to `bounds`; all tables of one name have the same tile size.
 ///
 /// If the domain is repeated for each head of a group (`firstHead`), conditions that depend on the head go to `where`,
 /// which then has the number of the repetition as an argument. The segments then cover the tiles of all heads, and the

@@ -266,7 +266,7 @@ private:
   /// The first index of the looped axis whose position l has trunc(l / divisor) >= least.
   Linear firstIndex(const Linear &least, int64_t divisor);
   static bool mayBeNegative(const Axis &axis) { return axis.offset.range.lo < 0; }
-  /// The interval without an end that never excludes an index of the axis.
+  /// The interval x, with lo or hi removed if that end excludes no index of the looped axis in any launch.
   Interval simplified(Interval x);
 
   /// The maximum number of intervals of a union. To skip the gap between two intervals costs a domain two integer

@@ -15,7 +15,7 @@ using namespace attune::roles;
 
 namespace {
 
-/// The values that a loop carries, also for loops over tiles of work.
+/// The values that a loop carries. Loops over tiles of work (sched.for_work) count as loops, too.
 SmallVector<CarriedValue> carriedByLoop(Operation *op) {
   SmallVector<CarriedValue> result = carriedBy(op);
   if (auto work = dyn_cast<sched::ForWorkOp>(op); work && work.getOrder() != sched::WorkOrder::Grid)
