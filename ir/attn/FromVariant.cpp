@@ -128,7 +128,7 @@ private:
 
   Value negate(Value x) { return make<arith::SubIOp>(constant(x.getType(), 0), x); }
 
-  /// x / y or x % y of integers: 0 for y = 0, wrapping for the smallest integer by -1.
+  /// x / y or x % y of integers: 0 for y = 0; the smallest integer divided by -1 wraps around.
   Value divide(Value x, Value y, const Node &divisor, bool remainder) {
     Type type = x.getType();
     if (divisor.op == Op::Constant) {

@@ -258,7 +258,7 @@ void keepMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
   const SmallVector<Operation *> moving = softmax.ops();
   Operation *last = moving.back();
 
-  // The maximum starts from the least finite float instead of -inf.
+  // The maximum starts from the least finite float instead of -inf, so that x - m is never NaN for x = -inf.
   const unsigned scalars = loop.getInits().size();
   {
     OpBuilder before(loop);

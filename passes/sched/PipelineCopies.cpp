@@ -130,8 +130,8 @@ private:
 
     /// How many tiles ahead of the loop's current tile (the tile of stage 0) an iteration copies into the ring.
     int64_t ahead() const { return stages - 1 - last; }
-    /// Groups of copies that may still be in flight when an iteration starts to read its tiles. Each iteration commits
-    /// one group.
+    /// The number of copy groups that may still be in flight when an iteration starts to read tiles from the ring. Each
+    /// iteration commits one group.
     int64_t pending() const { return ahead() + first - 1; }
   };
 
@@ -217,8 +217,8 @@ private:
     closeLoop(tiles, {next});
   }
 
-  /// Replaces a load before the loop by a copy in the first group, so that the wait for the first tile completes it
-  /// too.
+  /// Replaces a load before the loop by a copy in the first group, so that the wait for the first tile also waits
+  /// for this copy.
   void copyOnce(tile::LoadOp load) {
     Value buffer = makeRing(builder, load, 1);
     sched::CopyTileOp::create(builder, load.getLoc(), load.getView(), load.getIndices(), load.getLimit(), buffer,

@@ -297,7 +297,7 @@ private:
   Value combine(tile::Reduction kind, Value a, Value b);
   /// The identity element of the reduction.
   Value identityFor(tile::ReduceOp op);
-  /// Combines `value` over lanes that differ in the bits of `masks`.
+  /// Combines `value` over all lanes whose indices differ only in the bits of `masks`.
   Value combineLanes(tile::Reduction kind, Value value, ArrayRef<int64_t> masks);
   /// Combines `value` over the four lanes of a quad, which share a row.
   Value combineQuad(tile::Reduction kind, Value value) { return combineLanes(kind, value, {1, 2}); }
@@ -524,8 +524,8 @@ private:
   /// Stores a warpgroup's 64 rows from row `sharedRow` of the stage to row `at[2]` of the view. If warpgroups split the
   /// columns, `ownColumn` is the warpgroup's first column.
   void storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn);
-  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where TMA stores them. In a repeated store the
-  /// warpgroup first waits for the previous boxes, and for the last boxes at the role's end.
+  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where TMA stores them. If the store is
+  /// repeated, the warpgroup first waits until TMA has read the previous boxes; the role's end waits for the last ones.
   void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices);
   LogicalResult expandOp(sched::WriteTileOp op);
   /// Whether the current store runs more than once: in persistent blocks, or in a loop over tiles.
@@ -585,7 +585,7 @@ private:
   Block *workBlock = nullptr;
   SmallVector<Value> place;           ///< origin of the tile of work along each grid axis; kernels without roles only
   int64_t roleWarps = 0;              ///< warps of the current role; 0 in a kernel without roles
-  bool storesBoxes = false;           ///< the current role has TMA stores of boxes that it has not waited for
+  bool storesBoxes = false;           ///< whether TMA stores of the current role have not been waited for
   Value leftBuffer;                   ///< buffer of a product's left operand that an output may overwrite, or null
   llvm::DenseSet<Value> rightBuffers; ///< shared memory of the products' right operands
   IRMapping mapping;                  ///< scalar or view of the tile kernel -> that of the sched kernel

@@ -188,8 +188,8 @@ void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, Til
   auto stored = cast<TileType>(shared.getType());
   Type element = stored.getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
-  // If the warp's first column starts a panel, a step from the lane's own address is an exclusive-or or an addition of
-  // a constant.
+  // If the warp's first column starts a panel, each address is the lane's first address with an exclusive-or or an
+  // addition of a constant.
   const bool steps = isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
                      cast<FragmentAttr>(held.getLayout()).getColumnWarps() == 1;
   auto ownRow = [&] { return add(firstRowOf(held), laneRow); };

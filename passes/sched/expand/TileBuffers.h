@@ -66,7 +66,7 @@ protected:
   IRMapping buffers;                  ///< maps each tile to its buffer
   llvm::DenseMap<Value, Value> heirs; ///< maps each reused buffer to the last tile that reused it
   llvm::DenseMap<Operation *, Operation *>
-      chainEnds; ///< maps each other op of a chain to the chain's last op, where the chain is expanded
+      chainEnds; ///< maps each op of a probability chain but the last to the last, where the chain is expanded
 };
 
 } // namespace attune::expansion

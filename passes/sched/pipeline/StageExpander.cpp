@@ -62,8 +62,8 @@ private:
         carried.push_back({argument, /*before=*/false});
         continue;
       }
-      // Stage 0 reads this argument after stage 1 has computed it, by a product, in the same iteration. So the loop
-      // does not carry the argument itself: it carries the accumulator input of that product, which stage 0 computed.
+      // A product of stage 1 computes the value of `argument` in the same iteration in which stage 0 reads it. So the
+      // loop does not carry `argument`: it carries the accumulator input of that product, which stage 0 computed.
       Value added = addedTo(stages.nextOf(argument));
       auto place = llvm::find(crossing, added);
       if (place != crossing.end()) {

@@ -28,7 +28,7 @@
 
 namespace attune::pipeline {
 
-/// An op in one iteration of the loop, applied to the tile that `stage` works on.
+/// An op of the loop body, run by one iteration for the tile on which ops of `stage` work in that iteration.
 struct Step {
   mlir::Operation *op;
   int64_t stage;

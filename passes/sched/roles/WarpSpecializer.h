@@ -177,8 +177,8 @@ private:
   /// The election is then outside of the loop; inside, ptxas may elect a lane anew in each iteration.
   bool walksAlone() const { return once.empty() && columns.empty(); }
 
-  /// Copies a load or window of the loop and the rings that share its barriers. With K, also sends the message `visit`:
-  /// the next tile, and whether this tile is partial.
+  /// Copies the tile of `ring`, a load or window of the loop, and the tiles of the rings that share its barriers. With
+  /// K, also sends the message `visit`: the next tile, and whether this tile is partial.
   void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit = {});
 
   /// Copies K and, for partial tiles, stores per-key vectors (`columns`) to the same stage, which is full when both are
