@@ -65,7 +65,10 @@ std::string KernelPrinter::wordFor(Value value, int depth) {
     text.consume_front(paramsPrefix);
     if (!text.empty() && !llvm::isDigit(text[0]) &&
         llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; }))
-      return withoutNumber(text).str();
+      // Names that say nothing of a value do not name others.
+      return llvm::is_contained({"term", "condition", "word", "number", "number64"}, withoutNumber(text))
+                 ? std::string()
+                 : withoutNumber(text).str();
   }
   Operation *op = value.getDefiningOp();
   if (!op)
