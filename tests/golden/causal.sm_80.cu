@@ -393,8 +393,8 @@ __device__ __forceinline__ void row_max(float (&maxima)[2][2], const float (&ini
       const float maxima_value = maxima[i][r];
       const float other_lane_maxima_value = shuffle_xor(maxima_value, 1);
       const float term = fmaxf(maxima_value, other_lane_maxima_value);
-      const float other_lane_term = shuffle_xor(term, 2);
-      maxima[i][r] = fmaxf(term, other_lane_term);
+      const float term2 = shuffle_xor(term, 2);
+      maxima[i][r] = fmaxf(term, term2);
     }
   }
 }
@@ -501,9 +501,9 @@ __device__ __forceinline__ void compute_p(float (&s)[2][8][4], float (&l)[2][2],
             const int kk_times_2_plus_half = kk * 2 + half;
             const int r_times_2_plus_e = r * 2 + e;
             const float term = fmaf(s[i][kk_times_2_plus_half][r_times_2_plus_e], 0.12751743f, addend[i][r]);
-            const float exp2_term = fast_exp2(term);
-            s[i][kk_times_2_plus_half][r_times_2_plus_e] = exp2_term;
-            l[i][r] += exp2_term;
+            const float term2 = fast_exp2(term);
+            s[i][kk_times_2_plus_half][r_times_2_plus_e] = term2;
+            l[i][r] += term2;
           }
         }
       }
@@ -561,8 +561,8 @@ __device__ __forceinline__ void combine_lanes(float (&sums)[2][2]) {
       const float sums_value = sums[i][r];
       const float other_lane_sums_value = shuffle_xor(sums_value, 1);
       const float term = sums_value + other_lane_sums_value;
-      const float other_lane_term = shuffle_xor(term, 2);
-      sums[i][r] = term + other_lane_term;
+      const float term2 = shuffle_xor(term, 2);
+      sums[i][r] = term + term2;
     }
   }
 }

@@ -628,12 +628,12 @@ __device__ __forceinline__ void column_min(const int (&tile)[1][1][4], unsigned 
     const int column_part_value = column_part[0][e];
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = min(column_part_value, other_lane_column_part_value);
-    const int other_lane_number = shuffle_xor(number, 8);
-    const int min_number_other_lane_number = min(number, other_lane_number);
-    const int number2 = shuffle_xor(min_number_other_lane_number, 16);
-    const int number3 = min(min_number_other_lane_number, number2);
+    const int number2 = shuffle_xor(number, 8);
+    const int min_ = min(number, number2);
+    const int other_lane_min_ = shuffle_xor(min_, 16);
+    const int min_min__other_lane_min_ = min(min_, other_lane_min_);
     if (lane_row_is) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number3);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)min_min__other_lane_min_);
     }
   }
 }
@@ -652,9 +652,10 @@ __device__ __forceinline__ void column_min2(int (&minima)[1][2], unsigned column
     const int column_parts_value5 = load_shared_int(column_parts + (4 * 32 + lane_column_plus_e * 4));
     const int column_parts_value6 = load_shared_int(column_parts + (5 * 32 + lane_column_plus_e * 4));
     const int column_parts_value7 = load_shared_int(column_parts + (6 * 32 + lane_column_plus_e * 4));
-    const int number2 = min(min(min(number, column_parts_value5), column_parts_value6), column_parts_value7);
+    const int min__column_parts_value = min(min(min(number, column_parts_value5), column_parts_value6),
+        column_parts_value7);
     const int column_parts_value8 = load_shared_int(column_parts + (7 * 32 + lane_column_plus_e * 4));
-    minima[0][e] = min(number2, column_parts_value8);
+    minima[0][e] = min(min__column_parts_value, column_parts_value8);
   }
 }
 
@@ -669,12 +670,12 @@ __device__ __forceinline__ void column_max(const int (&tile)[1][1][4], unsigned 
     const int column_part_value = column_part[0][e];
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = max(column_part_value, other_lane_column_part_value);
-    const int other_lane_number = shuffle_xor(number, 8);
-    const int max_number_other_lane_number = max(number, other_lane_number);
-    const int number2 = shuffle_xor(max_number_other_lane_number, 16);
-    const int number3 = max(max_number_other_lane_number, number2);
+    const int number2 = shuffle_xor(number, 8);
+    const int max_ = max(number, number2);
+    const int other_lane_max_ = shuffle_xor(max_, 16);
+    const int max_max__other_lane_max_ = max(max_, other_lane_max_);
     if (lane_row_is) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number3);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)max_max__other_lane_max_);
     }
   }
 }
@@ -693,9 +694,10 @@ __device__ __forceinline__ void column_max2(int (&maxima)[1][2], unsigned column
     const int column_parts_value5 = load_shared_int(column_parts + (4 * 32 + lane_column_plus_e * 4));
     const int column_parts_value6 = load_shared_int(column_parts + (5 * 32 + lane_column_plus_e * 4));
     const int column_parts_value7 = load_shared_int(column_parts + (6 * 32 + lane_column_plus_e * 4));
-    const int number2 = max(max(max(number, column_parts_value5), column_parts_value6), column_parts_value7);
+    const int max__column_parts_value = max(max(max(number, column_parts_value5), column_parts_value6),
+        column_parts_value7);
     const int column_parts_value8 = load_shared_int(column_parts + (7 * 32 + lane_column_plus_e * 4));
-    maxima[0][e] = max(number2, column_parts_value8);
+    maxima[0][e] = max(max__column_parts_value, column_parts_value8);
   }
 }
 
@@ -749,12 +751,12 @@ __device__ __forceinline__ void column_min3(const int (&tile)[1][1][4], unsigned
     const int column_part_value = column_part[0][e];
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = min(column_part_value, other_lane_column_part_value);
-    const int other_lane_number = shuffle_xor(number, 8);
-    const int min_number_other_lane_number = min(number, other_lane_number);
-    const int number2 = shuffle_xor(min_number_other_lane_number, 16);
-    const int number3 = min(min_number_other_lane_number, number2);
+    const int number2 = shuffle_xor(number, 8);
+    const int min_ = min(number, number2);
+    const int other_lane_min_ = shuffle_xor(min_, 16);
+    const int min_min__other_lane_min_ = min(min_, other_lane_min_);
     if (lane_row_is_0) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number3);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)min_min__other_lane_min_);
     }
   }
 }
@@ -770,12 +772,12 @@ __device__ __forceinline__ void column_max3(const int (&tile)[1][1][4], unsigned
     const int column_part_value = column_part[0][e];
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = max(column_part_value, other_lane_column_part_value);
-    const int other_lane_number = shuffle_xor(number, 8);
-    const int max_number_other_lane_number = max(number, other_lane_number);
-    const int number2 = shuffle_xor(max_number_other_lane_number, 16);
-    const int number3 = max(max_number_other_lane_number, number2);
+    const int number2 = shuffle_xor(number, 8);
+    const int max_ = max(number, number2);
+    const int other_lane_max_ = shuffle_xor(max_, 16);
+    const int max_max__other_lane_max_ = max(max_, other_lane_max_);
     if (lane_row_is_0) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number3);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)max_max__other_lane_max_);
     }
   }
 }
@@ -835,8 +837,8 @@ __device__ __forceinline__ void row_min(int (&minima)[1][2], const int (&tile)[1
     const int minima_value = minima[0][r];
     const int other_lane_minima_value = shuffle_xor(minima_value, 1);
     const int number = min(minima_value, other_lane_minima_value);
-    const int other_lane_number = shuffle_xor(number, 2);
-    minima[0][r] = min(number, other_lane_number);
+    const int number2 = shuffle_xor(number, 2);
+    minima[0][r] = min(number, number2);
   }
 }
 
@@ -863,8 +865,8 @@ __device__ __forceinline__ void row_max(int (&maxima)[1][2], const int (&tile)[1
     const int maxima_value = maxima[0][r];
     const int other_lane_maxima_value = shuffle_xor(maxima_value, 1);
     const int number = max(maxima_value, other_lane_maxima_value);
-    const int other_lane_number = shuffle_xor(number, 2);
-    maxima[0][r] = max(number, other_lane_number);
+    const int number2 = shuffle_xor(number, 2);
+    maxima[0][r] = max(number, number2);
   }
 }
 
@@ -928,12 +930,12 @@ __device__ __forceinline__ void column_min4(const int (&tile)[1][1][4], unsigned
     const int column_part_value = column_part[0][e];
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = min(column_part_value, other_lane_column_part_value);
-    const int other_lane_number = shuffle_xor(number, 8);
-    const int min_number_other_lane_number = min(number, other_lane_number);
-    const int number2 = shuffle_xor(min_number_other_lane_number, 16);
-    const int number3 = min(min_number_other_lane_number, number2);
+    const int number2 = shuffle_xor(number, 8);
+    const int min_ = min(number, number2);
+    const int other_lane_min_ = shuffle_xor(min_, 16);
+    const int min_min__other_lane_min_ = min(min_, other_lane_min_);
     if (condition) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number3);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)min_min__other_lane_min_);
     }
   }
 }
@@ -964,12 +966,12 @@ __device__ __forceinline__ void column_max4(const int (&tile)[1][1][4], unsigned
     const int column_part_value = column_part[0][e];
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = max(column_part_value, other_lane_column_part_value);
-    const int other_lane_number = shuffle_xor(number, 8);
-    const int max_number_other_lane_number = max(number, other_lane_number);
-    const int number2 = shuffle_xor(max_number_other_lane_number, 16);
-    const int number3 = max(max_number_other_lane_number, number2);
+    const int number2 = shuffle_xor(number, 8);
+    const int max_ = max(number, number2);
+    const int other_lane_max_ = shuffle_xor(max_, 16);
+    const int max_max__other_lane_max_ = max(max_, other_lane_max_);
     if (condition) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number3);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)max_max__other_lane_max_);
     }
   }
 }
@@ -1123,8 +1125,8 @@ __device__ __forceinline__ void row_max2(float (&maxima)[1][2], const float (&in
     const float maxima_value = maxima[0][r];
     const float other_lane_maxima_value = shuffle_xor(maxima_value, 1);
     const float term = fmaxf(maxima_value, other_lane_maxima_value);
-    const float other_lane_term = shuffle_xor(term, 2);
-    maxima[0][r] = fmaxf(term, other_lane_term);
+    const float term2 = shuffle_xor(term, 2);
+    maxima[0][r] = fmaxf(term, term2);
   }
 }
 
@@ -1157,9 +1159,9 @@ __device__ __forceinline__ void compute_p(float (&s)[1][16][4], float (&l)[1][2]
           const int kk_times_2_plus_half = kk * 2 + half;
           const int r_times_2_plus_e = r * 2 + e;
           const float term = (s[0][kk_times_2_plus_half][r_times_2_plus_e] - m_base[0][r]) * 0.12751743f;
-          const float exp2_term = fast_exp2(term);
-          s[0][kk_times_2_plus_half][r_times_2_plus_e] = exp2_term;
-          l[0][r] += exp2_term;
+          const float term2 = fast_exp2(term);
+          s[0][kk_times_2_plus_half][r_times_2_plus_e] = term2;
+          l[0][r] += term2;
         }
       }
     }
@@ -1347,9 +1349,9 @@ __device__ __forceinline__ void compute_p5(float (&p)[1][16][4], float (&sum)[1]
           const int kk_times_2_plus_half = kk * 2 + half;
           const int r_times_2_plus_e = r * 2 + e;
           const float term = fmaf(p[0][kk_times_2_plus_half][r_times_2_plus_e], 0.12751743f, addend[0][r]);
-          const float exp2_term = fast_exp2(term);
-          p[0][kk_times_2_plus_half][r_times_2_plus_e] = exp2_term;
-          sum[0][r] += exp2_term;
+          const float term2 = fast_exp2(term);
+          p[0][kk_times_2_plus_half][r_times_2_plus_e] = term2;
+          sum[0][r] += term2;
         }
       }
     }
@@ -1416,9 +1418,9 @@ __device__ __forceinline__ void compute_p6(float (&l)[1][2], unsigned (&p)[1][8]
           const int kk_times_2_plus_half = kk * 2 + half;
           const int r_times_2_plus_e = r * 2 + e;
           const float term = (s[0][kk_times_2_plus_half][r_times_2_plus_e] - m_next[0][r]) * 0.12751743f;
-          const float exp2_term = fast_exp2(term);
-          p2[0][kk_times_2_plus_half][r_times_2_plus_e] = exp2_term;
-          l[0][r] += exp2_term;
+          const float term2 = fast_exp2(term);
+          p2[0][kk_times_2_plus_half][r_times_2_plus_e] = term2;
+          l[0][r] += term2;
         }
       }
     }
@@ -1440,8 +1442,8 @@ __device__ __forceinline__ void combine_lanes(float (&sums)[1][2]) {
     const float sums_value = sums[0][r];
     const float other_lane_sums_value = shuffle_xor(sums_value, 1);
     const float term = sums_value + other_lane_sums_value;
-    const float other_lane_term = shuffle_xor(term, 2);
-    sums[0][r] = term + other_lane_term;
+    const float term2 = shuffle_xor(term, 2);
+    sums[0][r] = term + term2;
   }
 }
 

@@ -404,9 +404,9 @@ __device__ __forceinline__ void compute_x(float (&s)[2][8][4], int lane_column, 
         #pragma unroll
         for (int e = 0; e < 2; ++e) {
           const int r_times_2_plus_e = r * 2 + e;
-          const float term_times_plus_term_times = fast_tanh(s[i][j][r_times_2_plus_e] * 0.0025f) +
+          const float term2 = fast_tanh(s[i][j][r_times_2_plus_e] * 0.0025f) +
               fmaf(term, (float)(j * 8 + e), term * (distance + (float)lane_column));  // score:1
-          s[i][j][r_times_2_plus_e] = term_times_plus_term_times;
+          s[i][j][r_times_2_plus_e] = term2;
         }
       }
     }
@@ -476,8 +476,8 @@ __device__ __forceinline__ void row_max(float (&maxima)[2][2], const float (&ini
       const float maxima_value = maxima[i][r];
       const float other_lane_maxima_value = shuffle_xor(maxima_value, 1);
       const float term = fmaxf(maxima_value, other_lane_maxima_value);
-      const float other_lane_term = shuffle_xor(term, 2);
-      maxima[i][r] = fmaxf(term, other_lane_term);
+      const float term2 = shuffle_xor(term, 2);
+      maxima[i][r] = fmaxf(term, term2);
     }
   }
 }
@@ -585,9 +585,9 @@ __device__ __forceinline__ void compute_p(float (&s)[2][8][4], float (&l)[2][2],
             const int kk_times_2_plus_half = kk * 2 + half;
             const int r_times_2_plus_e = r * 2 + e;
             const float term = fmaf(s[i][kk_times_2_plus_half][r_times_2_plus_e], 72.13475f, addend[i][r]);
-            const float exp2_term = fast_exp2(term);
-            s[i][kk_times_2_plus_half][r_times_2_plus_e] = exp2_term;
-            l[i][r] += exp2_term;
+            const float term2 = fast_exp2(term);
+            s[i][kk_times_2_plus_half][r_times_2_plus_e] = term2;
+            l[i][r] += term2;
           }
         }
       }
@@ -657,8 +657,8 @@ __device__ __forceinline__ void combine_lanes(float (&sums)[2][2]) {
       const float sums_value = sums[i][r];
       const float other_lane_sums_value = shuffle_xor(sums_value, 1);
       const float term = sums_value + other_lane_sums_value;
-      const float other_lane_term = shuffle_xor(term, 2);
-      sums[i][r] = term + other_lane_term;
+      const float term2 = shuffle_xor(term, 2);
+      sums[i][r] = term + term2;
     }
   }
 }
@@ -683,11 +683,8 @@ __device__ __forceinline__ void compute_lse(float (&m)[2][2], const float (&l)[2
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float l_value = l[i][r];
-      const float m_value_minus_term_times = m[i][r] -
-          term * ((float)(warp_row + lane_row) + (float)(i * 16 + r * 8));  // score:1
-      const float chosen_log_l_value = l_value == 0.0f ? -infinity : m_value_minus_term_times * 50.0f +
-          fast_log(l_value);
-      m[i][r] = chosen_log_l_value;
+      const float m_value_minus = m[i][r] - term * ((float)(warp_row + lane_row) + (float)(i * 16 + r * 8));  // score:1
+      m[i][r] = l_value == 0.0f ? -infinity : m_value_minus * 50.0f + fast_log(l_value);
     }
   }
 }
