@@ -58,15 +58,26 @@ bool isFunctionName(StringRef name) {
   return functionWords(name) || functionWords(withoutNumber(name)) || name.starts_with("compute_");
 }
 
+/// The lines of `body` without comments: source lines of the user do not make functions differ.
+static std::string withoutComments(StringRef body) {
+  std::string code;
+  for (StringRef line : llvm::split(body, '\n'))
+    code += line.substr(0, line.find("//")).rtrim().str() + "\n";
+  return code;
+}
+
 std::string DeviceFunctions::define(StringRef wish, StringRef comment, const std::string &parameters,
                                     const std::string &body) {
-  auto [known, isNew] = names.try_emplace((wish + "(" + parameters + ")" + body).str());
+  auto [known, isNew] = names.try_emplace((wish + "(" + parameters + ")" + withoutComments(body)).str());
   if (!isNew)
     return known->second;
-  const int number = ++numbers[wish.str()];
-  std::string name = wish.str();
-  if (number > 1)
-    name += (llvm::isDigit(name.back()) ? "_" : "") + std::to_string(number);
+  std::string name;
+  do { // `compute_x` may be wished for twice, and `compute_x2`, too
+    const int number = ++numbers[wish.str()];
+    name = wish.str();
+    if (number > 1)
+      name += (llvm::isDigit(name.back()) ? "_" : "") + std::to_string(number);
+  } while (!taken.insert(name).second);
   if (!comment.empty())
     definitions += "/// " + codegen::commentText(comment) + "\n";
   definitions += wrap("__device__ __forceinline__ void " + name + "(" + parameters + ") {", 0) + "\n" + body + "}\n\n";

@@ -15,6 +15,7 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace attune::codegen::cuda {
@@ -44,6 +45,7 @@ public:
 private:
   std::map<std::string, std::string> names; ///< key: `wish`, parameters and body; value: name of the function
   std::map<std::string, int> numbers;       ///< key: `wish`; value: number of different functions with this `wish`
+  std::set<std::string> taken;              ///< the names of all functions
   std::string definitions;
 };
 

@@ -1,6 +1,7 @@
 //===- PrinterTest.cpp - Errors of the CUDA printer, and its kernels through NVRTC ===//
 
 #include "codegen/cuda/CommentText.h"
+#include "codegen/cuda/DeviceFunctions.h"
 #include "codegen/cuda/Primitives.h"
 #include "runtime/Cubin.h"
 #include "runtime/Nvrtc.h"
@@ -423,4 +424,12 @@ TEST_CASE("every device function compiles") {
   Expected<Nvrtc::Output> cubin = (*nvrtc)->compileCubin(codegen::primitives(names) + all + "}\n", "all", "sm_90a");
   INFO((cubin ? cubin->log : cubin.error().message));
   CHECK(cubin);
+}
+
+TEST_CASE("device functions have names of their own") {
+  codegen::cuda::DeviceFunctions functions;
+  CHECK(functions.define("compute_x", "", "int a", "  a;\n") == "compute_x");
+  CHECK(functions.define("compute_x", "", "int a", "  a;\n") == "compute_x");
+  CHECK(functions.define("compute_x", "", "int b", "  b;\n") == "compute_x2");
+  CHECK(functions.define("compute_x2", "", "int c", "  c;\n") == "compute_x2_2");
 }

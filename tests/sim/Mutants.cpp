@@ -80,14 +80,14 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
                              "bytes|commit|release|sync_lanes|sync_warps|arrive_warps|"
                              "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|"
                              "ballot|natural|claim_work|next)( |$)");
-  static const std::set<std::string> structure = {"receive", "ring", "ballot", "natural", "claim_work", "next"};
+  static const std::set<std::string> structure = {"receive", "ring", "ballot", "nonnegative", "claim_work", "next"};
   static const std::regex phase("(acquire|wait) (%[^ ]*\\]) phase (%[^ ]*) ");
   const std::vector<std::string> lines = linesOf(text);
   std::vector<Mutant> mutants;
   std::map<std::string, int> count;
   for (size_t i = 0; i < lines.size(); ++i) {
     std::smatch match;
-    if (!std::regex_search(lines[i], match, op) || (match[1] == "natural" && !isQueryTile(lines[i])))
+    if (!std::regex_search(lines[i], match, op) || (match[1] == "nonnegative" && !isQueryTile(lines[i])))
       continue;
     const std::string kind = match[1], name = fmt::format("{} {}", kind, ++count[kind]);
     auto add = [&](const std::string &how, auto &&change) {
@@ -121,8 +121,8 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
                        "%answer" + lines[i].substr(part.position(1) + part.length(1));
         });
     // Where one place alone says which tile of queries it is, another order is as good.
-    if (std::smatch part; kind == "natural" && std::count_if(lines.begin(), lines.end(), isQueryTile) > 1 &&
-                          std::regex_search(lines[i], part, std::regex("natural (%[^ ]*) ")))
+    if (std::smatch part; kind == "nonnegative" && std::count_if(lines.begin(), lines.end(), isQueryTile) > 1 &&
+                          std::regex_search(lines[i], part, std::regex("nonnegative (%[^ ]*) ")))
       add("from the other end", [&](auto &changed) {
         changed[i] = fmt::format("%tile_rows_ = arith.constant {} : i32\n%one_more = arith.constant 1 : i32\n"
                                  "%all_queries_ = tile.axis_extent \"q\" : i32\n"

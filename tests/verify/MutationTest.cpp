@@ -248,7 +248,7 @@ const std::vector<Passing> &passing() {
       {"ballot [38] of true", "documents, .*8 warps.*", "the same", true},
       {"send 2 of field 2 as 0", "(blocks|documents), .*", "the same", true},
       {"send 1 of field (1|5) as 0", "documents, .*", "the first tile is masked as another one", true},
-      {"natural [12] from the other end", "(blocks|documents|relative), .*",
+      {"nonnegative [12] from the other end", "(blocks|documents|relative), .*",
        "captured tensors are read for another tile of queries", true},
       {"acquire 3 of the next stage", "documents, .*2 stages, ping-pong",
        "some orders of cut and full tiles are not among those that are tried", true},
