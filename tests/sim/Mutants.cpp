@@ -79,7 +79,7 @@ std::vector<Mutant> attune::tests::mutantsOf(const std::string &text) {
   static const std::regex op("sched\\.(wait_copies|commit_copies|barrier|init_ring|fence_init|acquire|wait|expect_"
                              "bytes|commit|release|sync_lanes|sync_warps|arrive_warps|"
                              "commit_boxes|wait_boxes|fence_async|mma_fence|mma_commit|mma_wait|send|receive|ring|"
-                             "ballot|natural|claim_work|next)( |$)");
+                             "ballot|nonnegative|claim_work|next)( |$)");
   static const std::set<std::string> structure = {"receive", "ring", "ballot", "nonnegative", "claim_work", "next"};
   static const std::regex phase("(acquire|wait) (%[^ ]*\\]) phase (%[^ ]*) ");
   const std::vector<std::string> lines = linesOf(text);
