@@ -142,7 +142,7 @@ def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
     second kernel combines their partial results.
 
     Overlap. With `overlap` the product with V of a tile overlaps with the softmax of the next tile within each consumer
-    warpgroup, which waits for the V tile directly before that product. With `pingPong` the warpgroups alternate: the
+    warpgroup, which waits for the V tile directly before that product. With `ping_pong` the warpgroups alternate: the
     products of one overlap with the softmax of another. With both, under lazy rescaling, the first half of a softmax's
     exponentials also overlaps with the warpgroup's own product with V, and these exponentials occupy registers in
     addition to those of P. With neither, warpgroups run without synchronisation between them.
@@ -156,7 +156,7 @@ def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
                         "bool":$q_registers, "int64_t":$blocks_per_sm, "bool":$longest_first,
                         DefaultValuedParameter<"int64_t", "1">:$dv_warps, DefaultValuedParameter<"int64_t", "0">:$producer_warps,
                         DefaultValuedParameter<"bool", "false">:$persistent, DefaultValuedParameter<"int64_t", "1">:$q_stages,
-                        DefaultValuedParameter<"bool", "false">:$pingPong, DefaultValuedParameter<"bool", "false">:$overlap,
+                        DefaultValuedParameter<"bool", "false">:$ping_pong, DefaultValuedParameter<"bool", "false">:$overlap,
                         DefaultValuedParameter<"bool", "false">:$stage_biases,
                         DefaultValuedParameter<"bool", "false">:$pack_gqa, DefaultValuedParameter<"bool", "false">:$split_keys);
   let assemblyFormat = "`<` struct(params) `>`";

@@ -670,7 +670,7 @@ TEST_CASE("errors of fixed fields") {
                                                  "can bring; leave it out");
   const std::pair<const char *, PlanChoice> ofWarpgroups[] = {{"persistent", {.persistent = true}},
                                                               {"query-stages 2", {.queryStages = 2}},
-                                                              {"pingPong", {.pingPong = true}},
+                                                              {"ping-pong", {.pingPong = true}},
                                                               {"overlap", {.overlap = true}}};
   for (const auto &[name, fixed] : ofWarpgroups)
     for (auto [arch, where] : {std::pair("sm_80", "sm_80"), std::pair("cpu", "the cpu target")})

@@ -107,20 +107,20 @@ TEST_CASE("an error points at the location of its op") {
 
 TEST_CASE("names are identifiers, unique, and hide nothing that the source needs") {
   std::string source = print(R"(
-    %a = arith.addi %t, %c1 overflow<nsw> {tile.name = "row sum"} : i32
-    %b1 = arith.addi %a, %c1 overflow<nsw> {tile.name = "row sum"} : i32
+    %a = arith.addi %t, %c1 overflow<nsw> {tile.name = "row total"} : i32
+    %b1 = arith.addi %a, %c1 overflow<nsw> {tile.name = "row total"} : i32
     %d = arith.addi %b1, %c1 overflow<nsw> {tile.name = "float"} : i32
-    %e = arith.addi %d, %c1 overflow<nsw> {tile.name = "p"} : i32
+    %e = arith.addi %d, %c1 overflow<nsw> {tile.name = "params"} : i32
     %f = arith.addi %e, %c1 overflow<nsw> {tile.name = "x1"} : i32
     %g = arith.addi %f, %c1 overflow<nsw> {tile.name = "x1"} : i32
     %i = arith.sitofp %g : i32 to f32
     sched.store_element %i, %L[%c0, %c0, %t] : f32, !tile.view<3, f32>)",
                              "\"while\"");
-  CHECK(source.find("const int row_sum = thread + 1;") != std::string::npos);
-  CHECK(source.find("const int row_sum2 = row_sum + 1;") != std::string::npos);
-  CHECK(source.find("const int float_ = row_sum2 + 1;") != std::string::npos);
-  CHECK(source.find("const int p_ = float_ + 1;") != std::string::npos);
-  CHECK(source.find("const int x1 = p_ + 1;") != std::string::npos);
+  CHECK(source.find("const int row_total = thread + 1;") != std::string::npos);
+  CHECK(source.find("const int row_total2 = row_total + 1;") != std::string::npos);
+  CHECK(source.find("const int float_ = row_total2 + 1;") != std::string::npos);
+  CHECK(source.find("const int params_ = float_ + 1;") != std::string::npos);
+  CHECK(source.find("const int x1 = params_ + 1;") != std::string::npos);
   CHECK(source.find("const int x1_2 = x1 + 1;") != std::string::npos);
   CHECK(source.find("while_kernel(const __grid_constant__ Params params)") != std::string::npos);
 }

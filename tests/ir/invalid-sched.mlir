@@ -31,7 +31,7 @@ func.func private @bad() attributes {sched.async}
 
 // -----
 
-// expected-error @+1 {{expected stage, order or turn}}
+// expected-error @+1 {{expected stage, order or ping_pong}}
 func.func private @bad() attributes {sched.at = #sched.at<order 0, after 1>}
 
 // -----
@@ -51,7 +51,7 @@ func.func private @bad() attributes {sched.at = #sched.at<order -1>}
 
 // -----
 
-// expected-error @+1 {{a turn needs a name}}
+// expected-error @+1 {{ping_pong needs a name}}
 func.func private @bad() attributes {sched.at = #sched.at<order 0, turn "">}
 
 // -----

@@ -299,9 +299,9 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
     %o = sched.registers "o" : !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>
     %sums = sched.shared "sums" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
     %SUMS = tile.param "sums" : !tile.view<4, f32>
-    // CHECK: sched.write_tile %{{.*}}[%{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} shares 1 adds : <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, <4, f32>
+    // CHECK: sched.write_tile %{{.*}}[%{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} column_splits 1 adds : <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, <4, f32>
     sched.write_tile %sums[%zero] to %SUMS[%zero, %zero, %zero] limit %Sk column_splits 1 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
-    // CHECK: sched.write_tile %{{.*}}[%{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} shares 2 : <stage 1 x q 128
+    // CHECK: sched.write_tile %{{.*}}[%{{.*}}] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %{{.*}} column_splits 2 : <stage 1 x q 128
     sched.write_tile %sums[%zero] to %SUMS[%zero, %zero, %zero] limit %Sk column_splits 2 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32>
     %wide = sched.registers "wide" : !tile.tile<q 64 x d 128, f32, register, #sched.fragment<c, warps 4 x 2>>
     // CHECK: sched.store_tile %{{.*}} to %{{.*}}[%{{.*}}] : <q 64 x d 128, f32, register, #sched.fragment<c, warps 4 x 2>>, <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>

@@ -1,4 +1,4 @@
-// RUN: %attune-opt %s -sched-bound-arithmetic | FileCheck %s
+// RUN: attune-opt %s -sched-bound-arithmetic | FileCheck %s
 
 // The counter of a loop is below ceil(Sk / 64), so that 64 times it is at most 2^30; nothing bounds the scalar's sum.
 // CHECK-LABEL: sched.kernel @k

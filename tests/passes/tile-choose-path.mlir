@@ -7,7 +7,7 @@
 
 // One loop, a copy before it and one in it; a product of 64 rows a warpgroup and 16-bit operands. The plan stays on an architecture that has warpgroups.
 // CHECK-LABEL: tile.kernel @taken
-// CHECK-SAME:    sched.overlap, sched.persistent, sched.roles = [{{.*}}], sched.ping_pong} {
+// CHECK-SAME:    sched.overlap, sched.persistent, sched.ping_pong, sched.roles = [{{.*}}]} {
 // OTHER-LABEL: tile.kernel @taken
 // OTHER-SAME:    blocks_per_sm = 1> attributes {tile.remarks = ["products are warp-level and all warps copy: sm_90 has no warpgroup-level products"]}
 tile.kernel @taken(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16

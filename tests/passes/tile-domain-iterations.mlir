@@ -22,7 +22,7 @@
 // CHECK:           sched.visible
 // CHECK:         sched.send %[[FIRST]] to %tasks
 // CHECK:         sched.for_tiles (%[[AT:[^ ,]*]], {{.*}} below %[[PLACES]] {
-// CHECK:           arith.divui %[[AT]], %[[WIDTH]] {tile.name = "round"}
+// CHECK:           arith.divui %[[AT]], %[[WIDTH]] {tile.name = "iteration"}
 // CHECK:           sched.next_visible from %{{.*}} below %[[PLACES]] seen
 // CHECK:           sched.send %{{.*}} to %visits
 // CHECK:       sched.role "consumer"
@@ -124,7 +124,7 @@ tile.kernel @groups(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, sums: o
 // Where all warps copy, they search, and know the round of the tile that is copied ahead.
 // CHECK-LABEL: tile.kernel @copies
 // CHECK:         %[[FIRST:[^ ,]*]], %{{.*}} = sched.next_visible from %c0_i32 below %[[PLACES:.*]] {
-// CHECK:         arith.divui %[[FIRST]], %[[WIDTH:.*]] {tile.name = "round"}
+// CHECK:         arith.divui %[[FIRST]], %[[WIDTH:.*]] {tile.name = "iteration"}
 // CHECK:         sched.for_tiles (%[[AT:[^ ,]*]], %[[AHEAD:[^ ,]*]],
 // CHECK:           arith.divui %[[AHEAD]], %[[WIDTH]]
 // CHECK:           sched.next_visible from %{{.*}} below %[[PLACES]] {

@@ -5,12 +5,12 @@
 // CHECK-LABEL: tile.kernel @softcap
 // CHECK:         tile.map(%{{.*}}) -> !tile.tile<q 128 x k 64, f32
 // CHECK:           math.tanh
-// CHECK:         } {paced, tile.name = "x"}
+// CHECK:         } {interleaved, tile.name = "x"}
 // CHECK-NOT:     paced
 // CHECK:         math.exp2
 // CHECK-NOT:     paced
 // CHECK:         math.tanh
-// CHECK:         } {paced, tile.name = "x"}
+// CHECK:         } {interleaved, tile.name = "x"}
 // CHECK-NOT:     paced
 
 // Of two blocks of 8 columns and both rows, one factor for all, which waits for the first element of the blocks before.

@@ -54,7 +54,7 @@
 
 // With `overlap` the next V and the product with V are awaited behind the exponentials of the first half of the columns, which are not packed yet: P's registers are free behind that.
 // CHECK-LABEL: tile.kernel @beside
-// CHECK-SAME:    sched.overlap, {{.*}}sched.ping_pong}
+// CHECK-SAME:    sched.overlap, {{.*}}sched.ping_pong, sched.roles = [{{.*}}]}
 // CHECK:         sched.role "consumer"
 // CHECK:             %[[O:.*]] = tile.mma %[[P0:[A-Za-z0-9_.]+]], %{{.*}} add
 // CHECK:             sched.mma_wait pending 1

@@ -19,7 +19,7 @@
 // OTHERS:          sched.for_tiles
 // OTHERS:            sched.wait %[[OF_DQ]]
 // OTHERS-NEXT:       scf.if
-// OTHERS-NEXT:         sched.write_tile %[[DQ]]{{.*}} shares 1 adds
+// OTHERS-NEXT:         sched.write_tile %[[DQ]]{{.*}} column_splits 1 adds
 // OTHERS:            sched.sync_lanes
 // OTHERS-NEXT:       sched.release %[[OF_DQ]]
 // OTHERS:          arith.divui

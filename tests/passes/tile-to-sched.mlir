@@ -30,9 +30,9 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK-LABEL: sched.kernel @bias
 // CHECK:         tile.element
 // CHECK:         sched.set
-// CHECK-NEXT:    } {sched.unroll, tile.name = "r"}
-// CHECK-NEXT:    } {sched.unroll, tile.name = "e"}
-// CHECK-NEXT:    } {sched.unroll, tile.name = "j"}
+// CHECK-NEXT:    } {{{.*}}sched.unroll, tile.name = "r"}
+// CHECK-NEXT:    } {{{.*}}sched.unroll, tile.name = "e"}
+// CHECK-NEXT:    } {{{.*}}sched.unroll, tile.name = "j"}
 attn.attention @bias dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tensors = [#attn.tensor<bias, bf16, rank 3>]} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %0 = attn.load "bias"[%h, %q, %k] : (i32, i32, i32) -> f32

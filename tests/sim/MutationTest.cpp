@@ -96,7 +96,8 @@ const std::vector<Survivor> &survivors() {
       {"mma_wait 4 after release", "causal, .*stages, ping-pong",
        "the other warpgroup releases the stage behind its next turn, which this one hands on after the wait"},
       {"wait 7 removed", "causal, .*3 stages.*ping-pong",
-       "ping-pong, a warpgroup that passes over a tile is at most one tile ahead of the other, which waits for the stage "
+       "ping-pong, a warpgroup that passes over a tile is at most one tile ahead of the other, which waits for the "
+       "stage "
        "before it hands on"},
       {"wait (8|9|10) removed", "relative, .*3 stages.*ping-pong", "the same, in each of the three rings"},
       {"wait 5 removed", "documents, .*stages, ping-pong", "the same"},

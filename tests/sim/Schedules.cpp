@@ -56,7 +56,8 @@ Expected<std::string> attune::tests::schedText(const Case &test, const Schedule 
   if (!tile)
     return tile;
   // These have no option; which work a block takes, and in which order, is the cost model's to choose.
-  static const std::regex chosen(", sched\\.(persistent|ping_pong|overlap)\\b|sched\\.(persistent|ping_pong|overlap), "),
+  static const std::regex chosen(
+      ", sched\\.(persistent|ping_pong|overlap)\\b|sched\\.(persistent|ping_pong|overlap), "),
       roles("sched\\.roles = "), queryRing("(= tile\\.load %Q\\[[^{]*\\{sched\\.ring = #sched\\.ring<stages )[0-9]+");
   const std::string marks = std::string(schedule.queryStages ? "sched.persistent, " : "") +
                             (schedule.pingPong ? "sched.ping_pong, " : "") +

@@ -15,9 +15,9 @@ struct Schedule {
   int tileQ, tileK, warps, stages;
   bool qRegisters;
   int dvWarps = 1;
-  int queryStages = 0;    ///< of Q's ring in persistent blocks; 0: a block has one tile of work
+  int queryStages = 0;   ///< of Q's ring in persistent blocks; 0: a block has one tile of work
   bool pingPong = false; ///< warpgroups ping-pong: one runs its products while another runs its softmax
-  bool overlap = false;   ///< the product with V runs beside the next softmax; with turns where maxima are held
+  bool overlap = false;  ///< the product with V runs beside the next softmax; with turns where maxima are held
 
   std::string describe() const;
   void applyTo(CompileOptions &options) const;
