@@ -164,7 +164,7 @@ class Errors(unittest.TestCase):
         self.refused("architecture 'sm_1' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu; did you mean sm_120?", lambda: attune.compile(variant, head_dim=8, target="sm_1"), "target=\"sm_1\"")
         self.refused("dtype \"f8\" is none of f32, f16, bf16, i32, i64 and bool", lambda: attune.compile(variant, head_dim=8, dtype="f8", target="cpu"), "dtype=\"f8\"")
         self.refused("attune.compile has no option \"tiles\"; schedules are fixed by tile_q, tile_k, warps, stages, q_registers, dv_warps, "
-                     "blocks_per_sm, longest_first, persistent, query_stages, turns, overlap, stage_biases, pack_gqa, split_keys",
+                     "blocks_per_sm, longest_first, persistent, query_stages, ping_pong, overlap, stage_biases, pack_gqa, split_keys",
                      lambda: attune.compile(variant, head_dim=8, target="cpu", tiles=3), "tiles=3")
         self.refused("the gradient of \"slopes\" is asked for, but variant \"plain\" reads no captured tensors",
                      lambda: attune.compile(variant, head_dim=8, gradients=["slopes"], target="cpu"), "gradients=[\"slopes\"]")

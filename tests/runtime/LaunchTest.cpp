@@ -263,7 +263,7 @@ TEST_CASE("a launch derives the axes of packed groups and of shares", "[launch]"
   REQUIRE(read);
   CHECK(read->signature == s.image.signature);
   std::string other = s.image.metadata();
-  other.replace(other.find("\"shares\""), 8, "\"halves\"");
+  other.replace(other.find("\"splits\""), 8, "\"halves\"");
   CHECK_FALSE(KernelImage::fromMetadata(other));
   // No query, no row, no block.
   s.args.q = Tensor::contiguous(s.memory, bf16, {2, 4, 0, 64});

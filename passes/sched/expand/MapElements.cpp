@@ -153,12 +153,12 @@ Value KernelExpander::lineElement(tile::MapOp op, Line line, IRMapping &inner, V
 }
 
 /// Whether an index is a multiple of `factor`, such as the origin of a tile: a number of tiles times the tile's size.
-static bool isMultipleOf(Value index, int64_t factor) {
+static bool isProductWithMultiple(Value index, int64_t factor) {
   APInt constant;
   if (matchPattern(index, m_ConstantInt(&constant)))
     return constant.getSExtValue() % factor == 0;
   auto product = index.getDefiningOp<arith::MulIOp>();
-  return product && (isMultipleOf(product.getLhs(), factor) || isMultipleOf(product.getRhs(), factor));
+  return product && (isProductWithMultiple(product.getLhs(), factor) || isProductWithMultiple(product.getRhs(), factor));
 }
 
 Value KernelExpander::originOfDivided(tile::MapOp op, Operation &nested) {
@@ -171,7 +171,7 @@ Value KernelExpander::originOfDivided(tile::MapOp op, Operation &nested) {
   for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
                                                  op.getBody().getArguments().drop_front(op.getInputs().size())))
     if (division.getLhs() == argument && !isRowAxis(op.getResult(), axis) &&
-        isMultipleOf(origin, divisor.getSExtValue()))
+        isProductWithMultiple(origin, divisor.getSExtValue()))
       return origin;
   return {};
 }
