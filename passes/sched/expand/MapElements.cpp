@@ -158,7 +158,8 @@ static bool isProductWithMultiple(Value index, int64_t factor) {
   if (matchPattern(index, m_ConstantInt(&constant)))
     return constant.getSExtValue() % factor == 0;
   auto product = index.getDefiningOp<arith::MulIOp>();
-  return product && (isProductWithMultiple(product.getLhs(), factor) || isProductWithMultiple(product.getRhs(), factor));
+  return product &&
+         (isProductWithMultiple(product.getLhs(), factor) || isProductWithMultiple(product.getRhs(), factor));
 }
 
 Value KernelExpander::originOfDivided(tile::MapOp op, Operation &nested) {
