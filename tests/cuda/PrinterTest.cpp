@@ -310,7 +310,7 @@ sched.kernel @first() grid [n 1] arch "sm_80" threads 32 blocks_per_sm 1 shared_
   source = printed(text);
   INFO(source);
   CHECK(source.find("  wait_launch();\n") < source.find("  for (int count"));
-  CHECK(source.find("load_written(p.ids_k") != std::string::npos);
+  CHECK(source.find("load_written(params.ids_k") != std::string::npos);
 }
 
 TEST_CASE("parameters stand in the order in which a launch packs them") {
