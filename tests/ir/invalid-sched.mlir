@@ -52,7 +52,7 @@ func.func private @bad() attributes {sched.at = #sched.at<order -1>}
 // -----
 
 // expected-error @+1 {{ping_pong needs a name}}
-func.func private @bad() attributes {sched.at = #sched.at<order 0, turn "">}
+func.func private @bad() attributes {sched.at = #sched.at<order 0, ping_pong "">}
 
 // -----
 

@@ -29,7 +29,7 @@
 // CHECK-NOT:     paced
 // CHECK:         columns 0 to 32
 // CHECK:         math.exp2
-// CHECK:         } {paced
+// CHECK:         } {interleaved
 // CHECK:         columns 32 to 64
 // CHECK-NOT:     paced
 

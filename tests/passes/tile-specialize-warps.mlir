@@ -6,7 +6,7 @@
 // Every load is a ring, which one role fills and the other reads. Each role runs the loop over work; a tile of it takes the rings of K
 // and V where the one before left them, and the stage and phase of Q's ring from its number.
 // ROLES-LABEL: tile.kernel @full
-// ROLES-SAME:  sched.persistent, sched.roles = [#sched.role<"producer", warps 4, registers {{[0-9]+}}>, #sched.role<"consumer", warps {{[0-9]+}}, registers {{[0-9]+}}>], sched.ping_pong}
+// ROLES-SAME:  sched.persistent, sched.ping_pong, sched.roles = [#sched.role<"producer", warps 4, registers {{[0-9]+}}>, #sched.role<"consumer", warps {{[0-9]+}}, registers {{[0-9]+}}>]}
 // ROLES-NOT:     tile.load
 // ROLES-DAG:     %[[Q:.*]] = sched.shared "q_ring" at 0 : <stage 2 x q 128 x d 64
 // ROLES-DAG:     %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <2>
@@ -203,7 +203,7 @@ attn.attention @wide dtype bf16 head_dim 192 x 192 scale 0.125 attributes {attn.
 
 // No room for O beside Q: a block has one tile of work, and stores O over Q, which is filled once and not released.
 // ROLES-LABEL: tile.kernel @widest
-// ROLES-SAME:    sched.roles = {{.*}}, sched.ping_pong}
+// ROLES-SAME:    sched.ping_pong, sched.roles = {{.*}}}
 // ROLES:         %[[QR:.*]] = sched.ring "q_barriers" at 0 filled_by 1 emptied_by 8 : <1>
 // ROLES:         sched.for_work grid (
 // ROLES-NOT:     sched.acquire %[[QR]]
