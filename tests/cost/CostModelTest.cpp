@@ -1062,7 +1062,7 @@ TEST_CASE("few queries over many keys pack groups and split keys") {
   const Plan step = best(request(8, 32, 8, 1, 8192)).plan;
   CHECK(step.packGqa);
   CHECK(step.splitKeys);
-  CHECK(step.text().ends_with("groups packed, keys split"));
+  CHECK(step.text().ends_with("packed GQA, keys split"));
   // Blocks enough without shares; one head for each key head.
   CHECK(best(request(64, 32, 8, 1, 4096)).plan.packGqa);
   CHECK_FALSE(best(request(64, 32, 8, 1, 4096)).plan.splitKeys);

@@ -363,7 +363,8 @@ TEST_CASE("a read of registers is not moved behind a write") {
     sched.set %x, %r[%c0, %c0] : f32, !rows
     %d = arith.addf %a, %x : f32
     sched.set %d, %r[%c0, %c1] : f32, !rows)");
-  CHECK(source.find("const float x = r[0][0];\n  r[0][0] = 1.0f;\n  r[0][1] = x + 1.0f;\n") != std::string::npos);
+  CHECK(source.find("const float r_value = r[0][0];\n  r[0][0] = 1.0f;\n  r[0][1] = r_value + 1.0f;\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("every kernel compiles without warnings or spills") {
