@@ -76,11 +76,11 @@ Expected<IrText> IrText::read(const std::string &path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string content;
-  constexpr size_t workItem = 1 << 20;
+  constexpr size_t chunk = 1 << 20;
   while (file && content.size() <= maxBytes) {
     const size_t before = content.size();
-    content.resize(before + workItem);
-    file.read(content.data() + before, workItem);
+    content.resize(before + chunk);
+    file.read(content.data() + before, chunk);
     content.resize(before + size_t(file.gcount()));
   }
   if (!file.is_open() || file.bad())

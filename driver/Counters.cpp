@@ -49,7 +49,7 @@ static std::vector<std::string> fieldsOf(const std::string &line) {
 }
 
 /// Parses the counters `wanted` from the output of ncu --csv --print-units base.
-static Expected<CountedBytes> parse(const std::string &csv, std::span<const Counter> wanted) {
+static Expected<CountedBytes> parseBytes(const std::string &csv, std::span<const Counter> wanted) {
   CountedBytes counted;
   std::vector<const char *> missing;
   for (const Counter &counter : wanted)
@@ -85,7 +85,7 @@ static Expected<CountedBytes> parse(const std::string &csv, std::span<const Coun
   return counted;
 }
 
-Expected<CountedBytes> attune::driver::readCounters(const std::string &csv) { return parse(csv, counters); }
+Expected<CountedBytes> attune::driver::readCounters(const std::string &csv) { return parseBytes(csv, counters); }
 
 /// The counters `wanted` of one launch of the kernel `symbol`, after `skipped` earlier launches. `options` are passed
 /// to ncu.
@@ -116,7 +116,7 @@ static Expected<CountedBytes> countLaunch(const std::vector<std::string> &comman
   whole.insert(whole.end(), options.begin(), options.end());
   whole.insert(whole.end(), command.begin(), command.end());
   Expected<std::string> output = outputOf(whole, "counting bytes");
-  return output ? parse(*output, wanted) : output.error();
+  return output ? parseBytes(*output, wanted) : output.error();
 }
 
 Expected<CountedBytes> attune::driver::countBytes(const std::vector<std::string> &command, const std::string &symbol) {

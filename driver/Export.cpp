@@ -402,7 +402,7 @@ std::string imageRow(const KernelImage &image) {
 }
 
 /// The arguments of a launch: the signature without workspace operands and tensor maps.
-KernelSignature argumentsOf(KernelSignature signature) {
+KernelSignature argumentSignature(KernelSignature signature) {
   std::erase_if(signature.operands, [](const OperandParam &operand) { return operand.role == OperandRole::Workspace; });
   signature.tensorMaps.clear();
   return signature;
@@ -416,8 +416,8 @@ class Exporter {
 public:
   /// `images` are kernels of one variant, the most specific architecture first.
   Exporter(std::vector<const KernelImage *> images, std::string name, float dropout)
-      : images(std::move(images)), signature(argumentsOf(this->images.front()->signature)), axes(signature.axes()),
-        name(std::move(name)), dropout(dropout) {}
+      : images(std::move(images)), signature(argumentSignature(this->images.front()->signature)),
+        axes(signature.axes()), name(std::move(name)), dropout(dropout) {}
 
   std::vector<ExportedFile> files() const {
     std::vector<ExportedFile> result = {
@@ -764,7 +764,7 @@ constexpr int mostRank = 5; // must equal most_rank in Launcher.c
 
 /// Checks that operands and extents can be members of a C struct: valid, distinct names.
 Expected<void> checkOperands(const KernelImage &image) {
-  const KernelSignature arguments = argumentsOf(image.signature);
+  const KernelSignature arguments = argumentSignature(image.signature);
   const std::vector<std::string> axes = arguments.axes();
   if (image.signature.axes() != axes)
     return Error{
@@ -821,7 +821,7 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
     for (size_t j = 0; j < i; ++j)
       if (images[j].arch == images[i].arch)
         return Error{fmt::format("there are two kernels for {}; name each architecture once", images[i].arch)};
-    if (argumentsOf(images[i].signature) != argumentsOf(images[0].signature))
+    if (argumentSignature(images[i].signature) != argumentSignature(images[0].signature))
       return Error{fmt::format("the kernels for {} and {} take different arguments; export them under two names",
                                images[0].arch, images[i].arch)};
     if (Expected<void> good = checkSignature(images[i]); !good)

@@ -1270,9 +1270,8 @@ static int fill_maps(const kernel_table *kernel, const image_table *image, const
       if (!is_optional_map(map)) {
         char what[256];
         snprintf(what, sizeof what,
-                 "%s with row, head and batch strides of %lld, %lld and %lld bytes cannot be described to the copy "
-                 "engine; make it contiguous, or "
-                 "compile for sm_90",
+                 "%s with row, head and batch strides of %lld, %lld and %lld bytes cannot be described to TMA; "
+                 "make it contiguous, or compile for sm_90",
                  mapped_name(kernel, image, map), (print_int)view.strides[0], (print_int)view.strides[1],
                  (print_int)view.strides[2]);
         return driver_result(driver, code, what);

@@ -285,7 +285,7 @@ Expected<std::string> TunedPlans::exported(size_t keep) const {
 }
 
 /// The entries of an exported text.
-static Expected<std::vector<TunedEntry>> entriesOf(const std::string &text) {
+static Expected<std::vector<TunedEntry>> readEntries(const std::string &text) {
   const ordered_json json = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   static const ordered_json example = {{"format", 0}, {"plans", ordered_json::array({ordered_json::object()})}};
   if (std::optional<std::string> path = firstDifference(json, example, ""))
@@ -302,7 +302,7 @@ static Expected<std::vector<TunedEntry>> entriesOf(const std::string &text) {
 }
 
 Expected<size_t> TunedPlans::import(const std::string &text) const {
-  Expected<std::vector<TunedEntry>> entries = entriesOf(text);
+  Expected<std::vector<TunedEntry>> entries = readEntries(text);
   if (!entries)
     return entries.error();
   for (const TunedEntry &entry : *entries)
@@ -322,7 +322,7 @@ static constexpr std::string_view shippedText =
 const std::vector<TunedEntry> &attune::driver::shippedPlans() {
   // The text is parsed once. A test parses it, too, so that an invalid file is not shipped.
   static const auto *entries = [] {
-    Expected<std::vector<TunedEntry>> read = entriesOf(std::string(shippedText));
+    Expected<std::vector<TunedEntry>> read = readEntries(std::string(shippedText));
     if (!read)
       logLine(LogLevel::Warning, "the plans that attune ships do not count: {}", read.error().message);
     return new std::vector<TunedEntry>(read ? std::move(*read) : std::vector<TunedEntry>());

@@ -47,7 +47,7 @@ static constexpr ForeignSyntax dtypes[] = {
 
 std::span<const ForeignSyntax> dsl::foreignSigns() { return signs; }
 
-static const ForeignSyntax *find(std::span<const ForeignSyntax> table, std::string_view written) {
+static const ForeignSyntax *entryFor(std::span<const ForeignSyntax> table, std::string_view written) {
   for (const ForeignSyntax &entry : table)
     if (entry.written == written)
       return &entry;
@@ -55,11 +55,11 @@ static const ForeignSyntax *find(std::span<const ForeignSyntax> table, std::stri
 }
 
 const ForeignSyntax *dsl::foreignSyntax(std::string_view written) {
-  const ForeignSyntax *sign = find(signs, written);
-  return sign ? sign : find(words, written);
+  const ForeignSyntax *sign = entryFor(signs, written);
+  return sign ? sign : entryFor(words, written);
 }
 
 std::string dsl::dtypeRemedy(std::string_view written) {
-  const ForeignSyntax *entry = find(dtypes, written);
+  const ForeignSyntax *entry = entryFor(dtypes, written);
   return entry ? "; write " + std::string(entry->remedy) : "";
 }

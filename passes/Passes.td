@@ -565,7 +565,7 @@ def VerifySchedule : Pass<"tile-verify-schedule", "::mlir::ModuleOp"> {
     the last one that it completes.
     Why here: an error in a pass, or in text written by hand, is reported where it was made.
     Before: `sched.mma_wait pending 1 completes(%s)` behind the start of `%s` and of two more
-    After: the same; or `leaves 1 products under way, but 2 were started behind the last that it completes`
+    After: the same; or `leaves 1 products under way, but 2 were started after the last that it completes`
   }];
   let options = [Option<"form", "form", "std::string", "\"stages\"", "layouts, copies or stages">];
 }

@@ -207,12 +207,10 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
       if (code == 0)
         continue;
       if (!image.signature.tensorMaps[i].isOptional())
-        return cuda->result(
-            code,
-            fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be described to the copy "
-                        "engine; make it contiguous, or compile for sm_90",
-                        image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]), int64_t(key.strides[1]),
-                        int64_t(key.strides[2])));
+        return cuda->result(code, fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be "
+                                              "described to TMA; make it contiguous, or compile for sm_90",
+                                              image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]),
+                                              int64_t(key.strides[1]), int64_t(key.strides[2])));
       packed.params().mapped &= ~bit;
       if (Expected<void> good = checkMapped(image, packed.params().mapped); !good)
         return good;

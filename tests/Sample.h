@@ -6,10 +6,13 @@
 
 namespace attune::tests {
 
-/// A test runs every n-th case of its grid. n is `ofSample`, and 1 where ATTUNE_FULL_GRID is set (`scripts/test --all`).
-inline size_t sampleStep(size_t ofSample) {
+/// Whether ATTUNE_FULL_GRID is set (`scripts/test --all`).
+inline bool isFullGrid() {
   const char *full = std::getenv("ATTUNE_FULL_GRID");
-  return full && *full ? 1 : ofSample;
+  return full && *full;
 }
+
+/// A test runs every n-th case of its grid. n is `ofSample`, and 1 with isFullGrid().
+inline size_t sampleStep(size_t ofSample) { return isFullGrid() ? 1 : ofSample; }
 
 } // namespace attune::tests

@@ -25,7 +25,7 @@ namespace attune::codegen::cuda {
 
 static constexpr size_t longest = 28;
 
-/// "a_JOIN_b"; "a_JOIN" or "JOIN_b" if the other operand has no name; "" if neither operand has a name.
+/// "a_JOIN_b"; "a_JOIN" if the right operand has no name, "b" if the left operand has none, "" if neither has one.
 static std::string joined(const std::string &a, llvm::StringRef join, const std::string &b) {
   if (a.empty())
     return b;
@@ -52,6 +52,28 @@ static StringRef wordOf(arith::CmpIPredicate predicate) {
   }
 }
 
+static StringRef wordOf(arith::CmpFPredicate predicate) {
+  switch (predicate) {
+  case arith::CmpFPredicate::OEQ:
+  case arith::CmpFPredicate::UEQ:
+    return "is";
+  case arith::CmpFPredicate::ONE:
+  case arith::CmpFPredicate::UNE:
+    return "is_not";
+  case arith::CmpFPredicate::OLT:
+  case arith::CmpFPredicate::ULT:
+    return "below";
+  case arith::CmpFPredicate::OLE:
+  case arith::CmpFPredicate::ULE:
+    return "up_to";
+  case arith::CmpFPredicate::OGT:
+  case arith::CmpFPredicate::UGT:
+    return "above";
+  default:
+    return "from";
+  }
+}
+
 std::string KernelPrinter::wordFor(Value value, int depth) {
   if (auto constant = value.getDefiningOp<arith::ConstantOp>()) {
     auto number = dyn_cast<IntegerAttr>(constant.getValue());
@@ -63,8 +85,7 @@ std::string KernelPrinter::wordFor(Value value, int depth) {
   if (auto known = values.find(value); known != values.end()) {
     StringRef text = known->second.text;
     text.consume_front(paramsPrefix);
-    if (!text.empty() && !llvm::isDigit(text[0]) &&
-        llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; }))
+    if (isIdentifier(text))
       // Names that say nothing of a value do not name others.
       return llvm::is_contained({"term", "condition", "word", "number", "number64"}, withoutNumber(text))
                  ? std::string()
@@ -81,6 +102,10 @@ std::string KernelPrinter::wordFor(Value value, int depth) {
 std::string KernelPrinter::derivedName(Operation *op, int depth) {
   auto word = [&](unsigned i) { return wordFor(op->getOperand(i), depth); };
   auto two = [&](StringRef join) { return joined(word(0), join, word(1)); };
+  auto extreme = [&](StringRef kind) {
+    const std::string a = word(0), b = word(1);
+    return a.empty() && b.empty() ? a : kind.str() + (a.empty() ? "" : "_" + a) + (b.empty() ? "" : "_" + b);
+  };
   auto one = [&](StringRef prefix) {
     std::string of = word(0);
     return of.empty() ? of : prefix.str() + of;
@@ -94,9 +119,9 @@ std::string KernelPrinter::derivedName(Operation *op, int depth) {
                 arith::DivFOp>([&](auto) { return two("over"); })
           .Case<arith::RemSIOp, arith::RemUIOp, arith::RemFOp>([&](auto) { return two("mod"); })
           .Case<arith::MaxSIOp, arith::MaxUIOp, arith::MaxNumFOp, arith::MaximumFOp>(
-              [&](auto) { return joined("max", word(0), word(1)); })
+              [&](auto) { return extreme("max"); })
           .Case<arith::MinSIOp, arith::MinUIOp, arith::MinNumFOp, arith::MinimumFOp>(
-              [&](auto) { return joined("min", word(0), word(1)); })
+              [&](auto) { return extreme("min"); })
           .Case<arith::AndIOp>([&](auto) { return two("and"); })
           .Case<arith::OrIOp>([&](auto) { return two("or"); })
           .Case<arith::XOrIOp>([&](auto) {
@@ -107,19 +132,12 @@ std::string KernelPrinter::derivedName(Operation *op, int depth) {
           .Case<arith::ShLIOp>([&](auto) { return two("shl"); })
           .Case<arith::ShRUIOp, arith::ShRSIOp>([&](auto) { return two("shr"); })
           .Case([&](arith::CmpIOp compare) { return two(wordOf(compare.getPredicate())); })
-          .Case([&](arith::CmpFOp compare) {
-            using enum arith::CmpFPredicate;
-            const arith::CmpFPredicate by = compare.getPredicate();
-            return two(by == OEQ || by == UEQ   ? "is"
-                       : by == UNE || by == ONE ? "is_not"
-                       : by == OLT || by == ULT ? "below"
-                       : by == OLE || by == ULE ? "up_to"
-                       : by == OGT || by == UGT ? "above"
-                                                : "from");
-          })
+          .Case([&](arith::CmpFOp compare) { return two(wordOf(compare.getPredicate())); })
           .Case([&](arith::SelectOp) {
-            const std::string a = word(1), b = word(2);
-            return a.empty() != b.empty() ? "chosen_" + a + b : joined(a, "or", b);
+            const std::string a = word(1), b = word(2), only = a + b;
+            if (a.empty() == b.empty())
+              return joined(a, "or", b);
+            return StringRef(only).starts_with("chosen_") ? only : "chosen_" + only;
           })
           .Case<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp, arith::SIToFPOp, arith::UIToFPOp, arith::FPToSIOp,
                 arith::BitcastOp, NonnegativeOp, OpaqueOp, UniformOp, AfterOp>([&](auto) { return word(0); })

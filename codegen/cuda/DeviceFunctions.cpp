@@ -14,44 +14,35 @@ using llvm::Twine;
 
 namespace attune::codegen::cuda {
 
-namespace {
-struct Words {
-  llvm::StringLiteral name;
-  FunctionWords words;
-};
-} // namespace
-
-static const Words vocabulary[] = {
-    {"fill", {"Sets every element.", "tile", "", ""}},
-    {"copy_fragment", {"Copies this lane's elements of a register tile.", "to", "from", "from"}},
-    {"scale_rows", {"Multiplies each row by its factor.", "tile", "", "factors"}},
-    {"row_max",
-     {"The maximum of each row; the four lanes of a quad share a row and exchange their maxima.", "maxima", "tile",
-      "initial"}},
-    {"row_min",
-     {"The minimum of each row; the four lanes of a quad share a row and exchange their minima.", "minima", "tile",
-      "initial"}},
-    {"row_sum", {"The sum of each row, or of a lane's part of the row.", "sums", "tile", "initial"}},
-    {"column_max", {"The maximum of each column.", "maxima", "tile", ""}},
-    {"column_min", {"The minimum of each column.", "minima", "tile", ""}},
-    {"column_sum", {"The sum of each column.", "sums", "tile", ""}},
-    {"combine_lanes", {"Completes row sums that are split over the four lanes of a quad.", "sums", "", "parts"}},
-    {"pack", {"Rounds an accumulator to 16 bits, as the left operand of a product.", "packed", "tile", ""}},
-    {"apply_mask", {"Sets masked elements to -infinity, or to what the mask's other side is.", "", "", ""}},
-    {"multiply", {"Adds a product of fragments to the accumulator by warp-level matrix instructions.", "", "", ""}},
-    {"copy_tile", {"Starts the asynchronous copies of this thread's 16-byte chunks of a tile.", "", "", ""}},
-    {"load_tile", {"Loads this lane's elements of a tile from global memory.", "", "", ""}},
-    {"store_tile", {"Stores this lane's elements of a tile.", "", "", ""}},
-    {"accumulate_tile", {"Adds this lane's elements of a tile to memory, atomically.", "", "", ""}},
-    {"scatter_tile", {"Writes or adds each element of a tile to its own place in memory.", "", "", ""}},
-    {"drop_elements", {"Drops elements at random (dropout).", "", "", ""}},
-    {"load_blocks", {"Loads saved 16 x 16 blocks.", "", "", ""}},
-    {"store_blocks", {"Saves 16 x 16 blocks.", "", "", ""}},
+static const FunctionWords vocabulary[] = {
+    {"fill", "Sets every element.", "tile", "", "", "value"},
+    {"copy_fragment", "Copies this lane's elements of a register tile.", "to", "from", "from", ""},
+    {"scale_rows", "Multiplies each row by its factor.", "tile", "", "factors", ""},
+    {"row_max", "The maximum of each row; the four lanes of a quad share a row and exchange their maxima.", "maxima",
+     "tile", "initial", ""},
+    {"row_min", "The minimum of each row; the four lanes of a quad share a row and exchange their minima.", "minima",
+     "tile", "initial", ""},
+    {"row_sum", "The sum of each row, or of a lane's part of the row.", "sums", "tile", "initial", ""},
+    {"column_max", "The maximum of each column.", "maxima", "tile", "", ""},
+    {"column_min", "The minimum of each column.", "minima", "tile", "", ""},
+    {"column_sum", "The sum of each column.", "sums", "tile", "", ""},
+    {"combine_lanes", "Completes row sums that are split over the four lanes of a quad.", "sums", "", "parts", ""},
+    {"pack", "Rounds an accumulator to 16 bits, as the left operand of a product.", "packed", "tile", "", ""},
+    {"apply_mask", "Sets masked elements to -infinity, or to what the mask's other side is.", "", "", "", ""},
+    {"multiply", "Adds a product of fragments to the accumulator by warp-level matrix instructions.", "", "", "", ""},
+    {"copy_tile", "Starts the asynchronous copies of this thread's 16-byte chunks of a tile.", "", "", "", ""},
+    {"load_tile", "Loads this lane's elements of a tile from global memory.", "", "", "", ""},
+    {"store_tile", "Stores this lane's elements of a tile.", "", "", "", ""},
+    {"accumulate_tile", "Adds this lane's elements of a tile to memory, atomically.", "", "", "", ""},
+    {"scatter_tile", "Writes or adds each element of a tile to its own place in memory.", "", "", "", ""},
+    {"drop_elements", "Drops elements at random (dropout).", "", "", "", ""},
+    {"load_blocks", "Loads saved 16 x 16 blocks.", "", "", "", ""},
+    {"store_blocks", "Saves 16 x 16 blocks.", "", "", "", ""},
 };
 
 const FunctionWords *functionWords(StringRef name) {
-  auto *found = llvm::find_if(vocabulary, [&](const Words &words) { return words.name == name; });
-  return found == std::end(vocabulary) ? nullptr : &found->words;
+  auto *found = llvm::find_if(vocabulary, [&](const FunctionWords &words) { return words.name == name; });
+  return found == std::end(vocabulary) ? nullptr : found;
 }
 
 bool isFunctionName(StringRef name) {
@@ -62,7 +53,8 @@ bool isFunctionName(StringRef name) {
 static std::string withoutComments(StringRef body) {
   std::string code;
   for (StringRef line : llvm::split(body, '\n'))
-    code += line.substr(0, line.find("//")).rtrim().str() + "\n";
+    if (StringRef words = line.substr(0, line.find("//")).rtrim(); !words.empty())
+      code += words.str() + "\n";
   return code;
 }
 
@@ -72,12 +64,9 @@ std::string DeviceFunctions::define(StringRef wish, StringRef comment, const std
   if (!isNew)
     return known->second;
   std::string name;
-  do { // `compute_x` may be wished for twice, and `compute_x2`, too
-    const int number = ++numbers[wish.str()];
-    name = wish.str();
-    if (number > 1)
-      name += (llvm::isDigit(name.back()) ? "_" : "") + std::to_string(number);
-  } while (!taken.insert(name).second);
+  do // `compute_x` may be wished for twice, and `compute_x2`, too
+    name = numbered(wish, ++numbers[wish.str()]);
+  while (!taken.insert(name).second);
   if (!comment.empty())
     definitions += "/// " + codegen::commentText(comment) + "\n";
   definitions += wrap("__device__ __forceinline__ void " + name + "(" + parameters + ") {", 0) + "\n" + body + "}\n\n";
@@ -98,11 +87,6 @@ static bool isWrittenIn(Value buffer, scf::ForOp loop) {
       return mma.getAcc() == buffer;
     return true;
   });
-}
-
-static bool isIdentifier(StringRef text) {
-  return !text.empty() && !llvm::isDigit(text[0]) &&
-         llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; });
 }
 
 /// Whether `text` names a member of struct Params, such as "params.scale".
@@ -209,11 +193,28 @@ std::string KernelPrinter::declareParameter(FunctionParameter &parameter, String
   }
   default: {
     Expr &expr = values[value];
+    parameter.outer = expr;
     expr = {name, Primary, expr.isUnsigned, expr.isNatural};
     return (expr.isUnsigned ? value.getType().isInteger(64) ? "unsigned long long" : "unsigned"
                             : valueName(value.getType()).str()) +
            " " + name;
   }
+  }
+}
+
+void KernelPrinter::restore(const FunctionParameter &parameter) {
+  switch (parameter.kind) {
+  case FunctionParameter::Local: // the header comment's register table lists this buffer, too
+    buffers[parameter.value] = parameter.value.getDefiningOp<RegistersOp>().getName().str();
+    break;
+  case FunctionParameter::Pointer:
+    views[parameter.value].pointer = parameter.argument;
+    break;
+  case FunctionParameter::Scalar:
+    values[parameter.value] = parameter.outer;
+    break;
+  default:
+    buffers[parameter.value] = parameter.argument;
   }
 }
 
@@ -225,9 +226,6 @@ bool KernelPrinter::printFunction(scf::ForOp loop) {
 
   Source outerSource = std::exchange(source, Source());
   Names outerNames = std::exchange(names, Names());
-  auto outerValues = values;
-  auto outerViews = views;
-  auto outerBuffers = buffers;
   inFunction = true;
   const FunctionWords *words = functionWords(wish.getValue());
   std::string declared, arguments;
@@ -236,8 +234,8 @@ bool KernelPrinter::printFunction(scf::ForOp loop) {
     if (parameter.kind == FunctionParameter::Local)
       continue;
     StringRef word;
-    if (words && wish.getValue() == "fill" && parameter.kind == FunctionParameter::Scalar)
-      word = "value";
+    if (words && parameter.kind == FunctionParameter::Scalar)
+      word = words->scalar;
     else if (words && parameter.kind == FunctionParameter::Written)
       word = std::exchange(written, true) ? StringRef() : StringRef(words->written);
     else if (words && parameter.kind == FunctionParameter::Read)
@@ -259,12 +257,8 @@ bool KernelPrinter::printFunction(scf::ForOp loop) {
   inFunction = false;
   source = std::move(outerSource);
   names = std::move(outerNames);
-  values = std::move(outerValues);
-  views = std::move(outerViews);
-  buffers = std::move(outerBuffers);
   for (FunctionParameter &parameter : parameters)
-    if (parameter.kind == FunctionParameter::Local) // the header comment's register table lists this buffer, too
-      buffers[parameter.value] = parameter.value.getDefiningOp<RegistersOp>().getName().str();
+    restore(parameter);
   auto note = loop->getAttrOfType<StringAttr>(tile::commentAttr);
   for (const FunctionParameter &parameter : parameters)
     if (!note && parameter.kind == FunctionParameter::Local)

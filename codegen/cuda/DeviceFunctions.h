@@ -25,11 +25,12 @@ bool isFunctionName(llvm::StringRef name);
 
 /// The comment and the parameter names of a device function that has a fixed name, such as `row_max`. `written` is the
 /// name of the register tile that the function writes, `tile` of the accumulator fragment that it reads, `rows` of the
-/// vector of row values that it reads. Where a name is empty, and in all other functions, the parameter is named after
+/// vector of row values that it reads, `scalar` of a number. Where a name is empty, and in all other functions, the parameter is named after
 /// the argument of the call.
 struct FunctionWords {
+  llvm::StringLiteral name;
   const char *comment;
-  llvm::StringLiteral written, tile, rows;
+  llvm::StringLiteral written, tile, rows, scalar;
 };
 const FunctionWords *functionWords(llvm::StringRef name);
 

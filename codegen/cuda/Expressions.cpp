@@ -38,7 +38,7 @@ void KernelPrinter::declare(OpResult result, const Expr &expr) {
                            .Case("unsigned", "word")
                            .Case("long long", "number64")
                            .Default("number");
-  const std::string derived = derivedName(op, /*depth=*/2);
+  const std::string derived = op->hasAttr(tile::nameAttr) ? "" : derivedName(op, /*depth=*/2);
   std::string name = nameFor(op, derived.empty() ? fallback : StringRef(derived));
   statement(op, "const " + type + " " + name + " = " + expr.text + ";");
   values[result] = {name, Primary, expr.isUnsigned, expr.isNatural};
@@ -73,7 +73,7 @@ std::optional<Expr> KernelPrinter::expression(Operation *op) {
                          {integer(o.getPair()), value(o.getIndex())});
       })
       .Case([&](tile::MulFiniteOp o) { return call("__fmul_rz", {value(o.getLhs()), value(o.getRhs())}); })
-      .Case([&](AfterOp o) { return primitive("behind", {value(o.getValue()), value(o.getFirst())}); })
+      .Case([&](AfterOp o) { return primitive("after", {value(o.getValue()), value(o.getFirst())}); })
       .Case([&](ColumnsBelowOp o) { return primitive("columns_below", {value(o.getBound())}); })
       .Case([&](TestBitOp o) { return primitive("test_bit", {value(o.getWord()), value(o.getIndex())}); })
       .Case([&](IsNullOp null) { return infix({views[null.getView()].root}, "==", {"nullptr"}, Equality); })

@@ -15,7 +15,7 @@ namespace attune::codegen::cuda {
 using Rows = SmallVector<SmallVector<std::string>>;
 
 /// Prints a table as comment lines; each column is as wide as its longest cell.
-static std::string table(Rows rows) {
+static std::string textTable(Rows rows) {
   SmallVector<size_t> width(rows.front().size());
   for (auto &row : rows)
     for (auto [i, cell] : llvm::enumerate(row)) {
@@ -95,9 +95,9 @@ void KernelPrinter::printBuffers(std::string &out) {
     }
   });
   if (shared.size() > 1)
-    out += "//\n" + table(shared);
+    out += "//\n" + textTable(shared);
   if (registers.size() > 1)
-    out += "//\n" + table(registers);
+    out += "//\n" + textTable(registers);
 }
 
 void KernelPrinter::printHeader(std::string &out) {
@@ -114,7 +114,7 @@ void KernelPrinter::printHeader(std::string &out) {
   Rows facts;
   describePlan(kernel, signature, facts);
   describeParameters(kernel, facts);
-  out += table(facts);
+  out += textTable(facts);
   printBuffers(out);
   out += "\n";
 }

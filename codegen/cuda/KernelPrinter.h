@@ -185,6 +185,7 @@ private:
     enum Kind { Written, Read, Shared, Pointer, Scalar, Local };
     Value value;
     Kind kind = Scalar;
+    Expr outer = {};           ///< the expression of a scalar outside of the function
     std::string argument = {}; ///< the argument of the call
   };
   /// Prints a loop that is marked `sched.function` as a device function and a call. Returns false where the loop uses a
@@ -192,6 +193,8 @@ private:
   bool printFunction(mlir::scf::ForOp loop);
   bool collectParameters(mlir::scf::ForOp loop, llvm::SmallVector<FunctionParameter> &parameters);
   std::string declareParameter(FunctionParameter &parameter, StringRef wish);
+  /// Gives the parameter's value the name or expression back that it has outside of the function.
+  void restore(const FunctionParameter &parameter);
   /// The loop marked `sched.function` that contains all users of the register buffer, or null.
   static mlir::scf::ForOp functionWithBuffer(sched::RegistersOp buffer);
 

@@ -61,6 +61,12 @@ std::string identifier(StringRef name) {
   return result;
 }
 
+bool isIdentifier(StringRef text) { return !text.empty() && identifier(text) == text; }
+
+std::string numbered(StringRef name, unsigned number) {
+  return number == 1 ? name.str() : (name + (llvm::isDigit(name.back()) ? "_" : "") + llvm::Twine(number)).str();
+}
+
 StringRef withoutNumber(StringRef name) {
   StringRef base = name.rtrim("0123456789");
   if (base.size() == name.size())
@@ -75,11 +81,8 @@ std::string Names::take(StringRef wish) {
     base += "_";
   unsigned &next = nexts.try_emplace(base, 1).first->second;
   const unsigned before = next;
-  auto numbered = [&] {
-    return next == 1 ? base : base + (llvm::isDigit(base.back()) ? "_" : "") + std::to_string(next);
-  };
-  std::string name = numbered();
-  for (; taken.contains(name); name = numbered())
+  std::string name = numbered(base, next);
+  for (; taken.contains(name); name = numbered(base, next))
     ++next;
   taken.insert(name);
   undo.push_back({std::move(base), before, name});

@@ -17,6 +17,12 @@ bool isReservedGlobal(llvm::StringRef name);
 /// `name` with every character that is not allowed in an identifier replaced by '_'.
 std::string identifier(llvm::StringRef name);
 
+/// Whether `text` is an identifier as it stands.
+bool isIdentifier(llvm::StringRef text);
+
+/// `name` with a number that tells it from others that wish for it: `tile`, `tile2`, and of `x1` the second, `x1_2`.
+std::string numbered(llvm::StringRef name, unsigned number);
+
 /// `name` without the number that made it unique in its scope: "tile" for "tile2".
 llvm::StringRef withoutNumber(llvm::StringRef name);
 

@@ -74,7 +74,7 @@ std::string mmaAsyncFunction(std::string_view name) {
       "/// d = a * b, plus d where `accumulate` holds: 64 rows of a warpgroup, " + std::to_string(columns) +
       " columns. PTX 9.7.15.5.2, wgmma.mma_async.\n"
       "template <int transpose>\n__device__ __forceinline__ void " +
-      std::string(name) + "(float (&d)[" + std::to_string(columns / 8) + "][4], " +
+      std::string(name) + "(\n    float (&d)[" + std::to_string(columns / 8) + "][4], " +
       (leftShared ? "unsigned long long a" : "unsigned (&a)[4]") + ", unsigned long long b, bool accumulate) {\n" +
       "  asm volatile(\"{\\n.reg .pred more;\\nsetp.ne.b32 more, " + operand(next + 1) + ", 0;\\n\"\n" +
       "               \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + type + "." + type +
@@ -85,7 +85,7 @@ std::string mmaAsyncFunction(std::string_view name) {
                     : "") +
       operand(next + 2) + ";\\n}\"\n               :";
   for (int j = 0; j < columns / 8; ++j) {
-    text += j ? j % 4 ? "," : ",\n                " : "";
+    text += j ? ",\n                " : "";
     for (int e = 0; e < 4; ++e)
       text += (e ? ", " : " ") + ("\"+f\"(d[" + std::to_string(j) + "][" + std::to_string(e) + "])");
   }

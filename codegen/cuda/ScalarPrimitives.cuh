@@ -211,10 +211,10 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
   return columns;
 }
 
-//@ behind
+//@ after
 /// Returns `value`, with a data dependence on `first`: ptxas issues uses of the result after `first` is computed.
 /// blockDim.y - 1 is always 0, because blocks have one dimension, but ptxas does not know that.
-__device__ __forceinline__ float behind(float value, float first) {
+__device__ __forceinline__ float after(float value, float first) {
   return __int_as_float(__float_as_int(value) ^ (__float_as_int(first) & int(blockDim.y - 1)));
 }
 

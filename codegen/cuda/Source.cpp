@@ -5,10 +5,14 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <climits>
+#include <cstring>
 
 using llvm::StringRef, llvm::Twine;
 
 namespace attune::codegen::cuda {
+
+/// Columns of a line of the source.
+constexpr size_t lineWidth = 120;
 
 std::string wrap(std::string text, unsigned indent) {
   constexpr size_t width = 116;
@@ -25,11 +29,12 @@ std::string wrap(std::string text, unsigned indent) {
         continue;
       char before = text[i - 1];
       bool isSpaced = i >= 2 && StringRef(" &|").contains(text[i - 2]);
-      bool isTerm = isSpaced && StringRef("+-?:&|").contains(before),
+      bool isTerm = isSpaced && StringRef("+-?:&|^").contains(before),
            isFactor = isSpaced && StringRef("*/").contains(before);
-      if (before != ',' && !isTerm && !isFactor)
+      const bool isAssignment = before == '=' && i >= 2 && text[i - 2] == ' ';
+      if (before != ',' && !isTerm && !isFactor && !isAssignment)
         continue;
-      int cost = 3 * depth + isTerm + 2 * isFactor;
+      int cost = 3 * depth + isTerm + 2 * isFactor + 20 * isAssignment;
       if (cost <= best)
         best = cost, at = i;
     }
@@ -45,18 +50,39 @@ std::string wrap(std::string text, unsigned indent) {
 void Source::line(const Twine &text) {
   std::string content = text.str();
   if (!content.empty())
-    body += std::string(2 * depth, ' ') + content;
+    body += std::string(2 * depth, ' ') + wrap(std::move(content), 2 * depth);
   body += '\n';
+}
+
+void Source::commentLines(StringRef text) {
+  const std::string start = std::string(2 * depth, ' ') + "//";
+  std::string row = start;
+  for (StringRef word : llvm::split(text, ' ')) {
+    if (row.size() + 1 + word.size() > lineWidth && row != start) {
+      body += row + '\n';
+      row = start;
+    }
+    row += " " + word.str();
+  }
+  body += row + '\n';
 }
 
 void Source::comment(const Twine &text) {
   if (!StringRef(body).ends_with("{\n") && !body.empty())
     line("");
-  line("// " + text);
+  commentLines(text.str());
 }
 
 void Source::statement(const Twine &text, StringRef origin) {
-  line(wrap(text.str(), 2 * depth) + (origin.empty() || origin == lastOrigin ? "" : "  // " + origin.str()));
+  const std::string content = wrap(text.str(), 2 * depth);
+  const bool isNew = !origin.empty() && origin != lastOrigin;
+  // Behind the statement's last line where there is room, else above the statement.
+  const size_t lastLine = content.size() - (content.rfind('\n') + 1),
+               end = lastLine + (content.find('\n') == std::string::npos ? 2 * depth : 0);
+  const bool behind = isNew && end + strlen("  // ") + origin.size() <= lineWidth;
+  if (isNew && !behind)
+    commentLines(origin);
+  body += std::string(2 * depth, ' ') + content + (behind ? "  // " + origin.str() : "") + "\n";
   lastOrigin = origin.str();
 }
 

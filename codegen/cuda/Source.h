@@ -8,23 +8,27 @@
 namespace attune::codegen::cuda {
 
 /// Breaks `text` into lines of at most 116 columns. Each break is after a comma or an operator, in as few nested
-/// parentheses as possible. `indent` is the column in which `text` begins.
+/// parentheses as possible, or else after the `=` of an assignment. `indent` is the column in which `text` begins.
 std::string wrap(std::string text, unsigned indent);
 
 /// The body of a function, line by line, indented by the nesting depth in braces.
 class Source {
 public:
+  /// Adds a line, wrapped over several if needed.
   void line(const llvm::Twine &text);
-  /// Adds a comment line, after an empty line except at the start of a block.
+  /// Adds a comment, as many lines as it needs, after an empty line except at the start of a block.
   void comment(const llvm::Twine &text);
   /// Adds a statement, wrapped over several lines if needed. `origin` is the user's source line; of consecutive
-  /// statements with the same `origin`, the first is followed by a comment with `origin`.
+  /// statements with the same `origin`, the first has a comment with `origin`, behind it or above it.
   void statement(const llvm::Twine &text, llvm::StringRef origin);
   void indent() { ++depth; }
   void dedent() { --depth; }
   const std::string &text() const { return body; }
 
 private:
+  /// Adds `text` as lines of a comment, broken between words.
+  void commentLines(llvm::StringRef text);
+
   std::string body;
   unsigned depth = 1;
   std::string lastOrigin;

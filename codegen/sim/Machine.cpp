@@ -101,7 +101,7 @@ Expected<void> Machine::run(int64_t which) {
   start(which);
   // Even seeds complete TMA copies as late as possible, when no warp can run.
   const bool late = seed % 2 == 0;
-  const auto pingPong = Policy(seed / 2 % 3);
+  const auto policy = Policy(seed / 2 % 3);
   std::vector<uint64_t> ofRole(program.roles.size() + 1), priorities(warps.size());
   for (uint64_t &priority : ofRole)
     priority = draw(1 << 16) << 16;
@@ -126,7 +126,7 @@ Expected<void> Machine::run(int64_t which) {
            "copies into shared memory after the last warp has ended; nobody waits for it");
       break;
     }
-    if (pingPong == Policy::Long && last && canRun(*last) && draw(100) < 95) {
+    if (policy == Policy::Long && last && canRun(*last) && draw(100) < 95) {
       step(*last);
       continue;
     }
@@ -136,7 +136,7 @@ Expected<void> Machine::run(int64_t which) {
       continue;
     }
     last = ready[next];
-    if (pingPong == Policy::ByPriority) {
+    if (policy == Policy::ByPriority) {
       last = *std::max_element(ready.begin(), ready.end(),
                                [&](Warp *a, Warp *b) { return priorities[a->index] < priorities[b->index]; });
       if (draw(256) == 0)

@@ -481,7 +481,7 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int
   if (pingPong && !producerWarps)
     return emitError() << "ping_pong is for warpgroups with producer warps; give producer_warps";
   if (overlap && !producerWarps)
-    return emitError() << "overlap is for warpgroups beside producer warps; give producer_warps";
+    return emitError() << "overlap is for warpgroups with producer warps; give producer_warps";
   if (stageBiases && !producerWarps)
     return emitError() << "biases are staged by producer warps; give producer_warps, or leave out stage_biases";
   return success();

@@ -7,7 +7,7 @@
 using namespace attune;
 using namespace attune::sched;
 
-static TensorMapParam paramOf(TensorMapOp map) {
+static TensorMapParam launchMap(TensorMapOp map) {
   const TensorMapType type = map.getResult().getType();
   auto view = map.getView().getDefiningOp<tile::ParamOp>();
   return {view.getOwnName().str(), int(type.getRows()), int(type.getColumns()), int(map.getSwizzle().getPanel()),
@@ -17,17 +17,19 @@ static TensorMapParam paramOf(TensorMapOp map) {
 LaunchMaps::LaunchMaps(llvm::ArrayRef<KernelOp> kernels) {
   for (KernelOp kernel : kernels)
     kernel->walk([&](TensorMapOp map) {
-      if (TensorMapParam param = paramOf(map); !llvm::is_contained(maps, param))
+      if (TensorMapParam param = launchMap(map); !llvm::is_contained(maps, param))
         maps.push_back(std::move(param));
     });
 }
 
-unsigned LaunchMaps::numberOf(TensorMapOp map) const { return unsigned(llvm::find(maps, paramOf(map)) - maps.begin()); }
+unsigned LaunchMaps::numberOf(TensorMapOp map) const {
+  return unsigned(llvm::find(maps, launchMap(map)) - maps.begin());
+}
 
 int32_t LaunchMaps::optional(KernelOp kernel) const {
   uint32_t bits = 0;
   kernel->walk([&](TensorMapOp map) {
-    if (paramOf(map).isOptional())
+    if (launchMap(map).isOptional())
       bits |= 1u << numberOf(map);
   });
   return int32_t(bits);

@@ -108,7 +108,7 @@ LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribu
     return op->emitOpError() << "has " << attribute.getName() << ", which is a mark of a kernel";
   if (isMark && attribute.getName() != longestFirstAttr && isa<attune::tile::KernelOp>(op) && !fillingWarps(op))
     return op->emitOpError() << "has " << attribute.getName()
-                             << ", which is for a role that computes beside one that fills rings; give sched.roles";
+                             << ", which is for kernels with producer warps; give sched.roles";
   if (attribute.getName() == functionAttr && (!isa<scf::ForOp>(op) || !isa<StringAttr>(attribute.getValue())))
     return op->emitOpError("has a sched.function, which is a name, a string, on an scf.for");
   if (attribute.getName() == asyncAttr && !isa<tile::MmaOp>(op))
@@ -792,14 +792,14 @@ LogicalResult WaitLaunchOp::verify() {
   if (!kernel)
     return emitOpError("must be inside sched.kernel");
   if (!tile::isDependent(kernel))
-    return emitOpError("is in a kernel that no tile.launch starts beside another");
+    return emitOpError("is in a kernel that no tile.launch starts while another one runs");
   auto work = dyn_cast<ForWorkOp>((*this)->getParentOp());
   if (work && work.getOrder() != WorkOrder::Grid)
     return emitOpError("is in work that a block repeats; move it in front of that");
   for (Operation *at = *this; at != kernel; at = at->getParentOp())
     for (Operation *before = at->getPrevNode(); before; before = before->getPrevNode())
       if (isa<RoleOp, ForWorkOp>(before) || accessesOperands(before))
-        return emitOpError("stands behind ")
+        return emitOpError("comes after ")
                << before->getName()
                << ", which may read what the kernel before writes; move it in front of all roles, work and accesses of "
                   "operands";

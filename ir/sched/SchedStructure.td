@@ -203,15 +203,17 @@ def NonnegativeOp : SchedOp<"nonnegative", [Pure]> {
   let summary = "reinterpret an unsigned number below 2^31 as a signed number that is known to be nonnegative";
   let description = [{
     The bits do not change. Arithmetic on numbers of tiles is unsigned, while indices into tensors are signed. From this
-    op on the signed index is known not to be negative.
+    op on the signed index is known not to be negative, and to be less than `below` where this bound is given.
 
     ```mlir
     %1 = sched.nonnegative %0 : i32
+    %2 = sched.nonnegative %0 below 8388608 : i32
     ```
   }];
-  let arguments = (ins I32:$value);
+  let arguments = (ins I32:$value, OptionalAttr<I64Attr>:$below);
   let results = (outs I32:$result);
-  let assemblyFormat = "$value attr-dict `:` type($result)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$value), [{ build($_builder, $_state, value.getType(), value, {}); }]>];
+  let assemblyFormat = "$value (`below` $below^)? attr-dict `:` type($result)";
 }
 
 def SendOp : SchedOp<"send", [MemoryEffects<[MemWrite]>]> {

@@ -238,11 +238,13 @@ LogicalResult ForBlocksOp::verify() {
   if (getBody().getNumArguments() < getInits().size() || (places != 2 && places != 3) ||
       !getOrigin().getType().isInteger(32) || !getPartial().getType().isInteger(1) ||
       (getIteration() && !getIteration().getType().isInteger(32)))
-    return emitOpError("the body takes the first row (i32), the partial flag (i1), of a domain with rounds the round "
-                       "(i32), and the carried values");
+    return emitOpError(
+        "the body takes the first row (i32), the partial flag (i1), of a domain with `times` the iteration "
+        "(i32), and the carried values");
   if (auto domain = getDomain().getDefiningOp<DomainOp>(); domain && bool(domain.getTimes()) != bool(getIteration()))
-    return emitOpError() << (getIteration() ? "takes the round of a domain that has none; give the domain `times`"
-                                            : "goes over a domain with rounds; its body takes the round, too");
+    return emitOpError() << (getIteration()
+                                 ? "takes the iteration number of a domain that has none; give the domain `times`"
+                                 : "goes over a domain with `times`; its body takes the iteration number, too");
   if (!llvm::equal(getCarried().getTypes(), getResultTypes()) || !llvm::equal(getInits().getTypes(), getResultTypes()))
     return emitOpError("initial values, carried values and results differ in type");
   auto yield = terminatorOf<YieldOp>(getBody());

@@ -23,15 +23,15 @@ DType tile::dtypeOf(Type type) {
   return DType::F32;
 }
 
-static AxisParam paramOf(AxisAttr axis) { return {axis.getName().str(), int(axis.getSize()), int(axis.getBy())}; }
+static AxisParam axisParam(AxisAttr axis) { return {axis.getName().str(), int(axis.getSize()), int(axis.getBy())}; }
 
-static OperandParam paramOf(OperandAttr operand) {
+static OperandParam operandParam(OperandAttr operand) {
   OperandParam param = {.name = operand.getName().str(),
                         .dtype = dtypeOf(operand.getElementType()),
                         .role = operand.getRole(),
                         .optional = operand.getOptional()};
   for (AxisAttr axis : operand.getAxes())
-    param.axes.push_back(paramOf(axis));
+    param.axes.push_back(axisParam(axis));
   return param;
 }
 
@@ -80,7 +80,7 @@ static int extentOf(const KernelSignature &signature, std::string_view name) {
 std::vector<AxisParam> tile::gridOf(Operation *kernel) {
   std::vector<AxisParam> grid;
   for (auto axis : kernel->getAttrOfType<ArrayAttr>("grid").getAsRange<AxisAttr>())
-    grid.push_back(paramOf(axis));
+    grid.push_back(axisParam(axis));
   return grid;
 }
 
@@ -120,7 +120,7 @@ static void addDeclarations(Operation *kernel, KernelSignature &signature) {
     return all ? all : ArrayAttr::get(kernel->getContext(), {});
   };
   for (auto operand : array("operands").getAsRange<OperandAttr>())
-    addOnce(signature.operands, paramOf(operand));
+    addOnce(signature.operands, operandParam(operand));
   for (auto scalar : array("scalars").getAsRange<RuntimeScalarAttr>())
     addOnce(signature.scalars, ScalarParam{scalar.getName().str(), dtypeOf(scalar.getType())});
   for (auto tensor : array("tensors").getAsRange<CapturedTensorAttr>())

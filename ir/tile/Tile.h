@@ -90,7 +90,7 @@ inline constexpr llvm::StringLiteral derivedAttr = "tile.derived";
 /// Names of derived axes, in this order: the query rows of all heads of a group, the splits of keys, the thread blocks
 /// that the device runs at a time, the work items, and the rows of one tile.
 inline constexpr llvm::StringLiteral rowsAxis = "row", splitsAxis = "split", slotsAxis = "slot_of_device",
-                                     workItemsAxis = "piece", tileRowsAxis = "row_of_tile";
+                                     workItemsAxis = "work_item", tileRowsAxis = "row_of_tile";
 llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
 /// On a kernel: an array of #tile.bound. A launch whose sizes satisfy all bounds skips the kernel.
 inline constexpr llvm::StringLiteral leftOutAttr = "tile.skipped_if";

@@ -182,7 +182,7 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
     #tile.derived<name = "row", rule = "rows">
     #tile.derived<name = "split", rule = "splits", by = 64, blocks_per_sm = 2>
     #tile.derived<name = "k", rule = "pages", by = 64, of = "tensors.table.1">
-    #tile.derived<name = "piece", rule = "work_items", by = 64, blocks_per_sm = 2, of = "row">
+    #tile.derived<name = "work_item", rule = "work_items", by = 64, blocks_per_sm = 2, of = "row">
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$rule, DefaultValuedParameter<"int64_t", "1">:$by,

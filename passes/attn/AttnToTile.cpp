@@ -390,7 +390,8 @@ private:
     Value kvHead = rowHead, rowLength = queryLength;
     if (plan.getPackGqa()) {
       group = param("group", i32);
-      h = tile::named(arith::MulIOp::create(builder, loc, kvHead, group), "first_head");
+      h = tile::named(arith::MulIOp::create(builder, loc, kvHead, group, arith::IntegerOverflowFlags::nsw),
+                      "first_head"); // the heads are `group` times as many as those of k
       q0 = tile::named(arith::DivUIOp::create(builder, loc, row0, group), "q0");
       rowLength = op.getQueryLengths()
                       ? tile::named(arith::MulIOp::create(builder, loc, queryLength, group), "own_rows")

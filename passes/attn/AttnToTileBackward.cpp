@@ -183,7 +183,10 @@ private:
     declareSaved();
     readSizes();
     zero = constant(0);
-    Value group = param("group", i32), first = arith::MulIOp::create(builder, loc, kvHead, group);
+    // The heads are `group` times as many as the heads of k, so that the product is one of a head.
+    Value group = param("group", i32),
+          first = tile::named(arith::MulIOp::create(builder, loc, kvHead, group, arith::IntegerOverflowFlags::nsw),
+                              "first_head");
     const SmallVector<Value, 3> at{b, kvHead, k0};
     BlockValues ofAllHeads = values;
     ofAllHeads.firstHead = first;

@@ -55,7 +55,7 @@ public:
     const std::string name = (kernel.getSymName() + "_bounds").str();
     MLIRContext *context = builder.getContext();
     builder.setInsertionPointAfter(kernel);
-    auto split = tile::AxisAttr::get(context, builder.getStringAttr("share"), splits, 1);
+    auto split = tile::AxisAttr::get(context, builder.getStringAttr("split"), splits, 1);
     auto writer = tile::KernelOp::create(builder, loc, name, operands(tables), builder.getArrayAttr({split}),
                                          kernel.getDtype(), plan(), kernel.getTensorsAttr(), kernel.getScalarsAttr(),
                                          attn::BlockPatternAttr(), false, false, kernel.getQOffset());
@@ -63,7 +63,7 @@ public:
     if (Attribute derived = kernel->getAttr(tile::derivedAttr); derived && op.getKeyPagesAttr())
       writer->setAttr(tile::derivedAttr, derived);
     builder.createBlock(&writer.getBody());
-    block = tile::named(tile::BlockIndexOp::create(builder, loc, i32, "share"), "share");
+    block = tile::named(tile::BlockIndexOp::create(builder, loc, i32, "split"), "split");
     if (tile::OperandAttr counter = tile::findOperand(kernel, tile::workCounter))
       resetCounter(counter);
     for (const BoundsTable &table : tables)

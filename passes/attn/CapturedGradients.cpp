@@ -44,19 +44,19 @@ static SmallVector<std::string> axesOf(const CapturedGradient &gradient) {
   return axes;
 }
 
-static std::string nameOf(const CapturedGradient &gradient) {
+static std::string operandName(const CapturedGradient &gradient) {
   return std::string(gradientPrefix) + gradient.tensor.getName().str();
 }
 
 tile::OperandAttr CapturedGradient::declaration() const {
-  return operandOver(tensor.getContext(), nameOf(*this), OperandRole::Out, axesOf(*this), tensor.getElementType());
+  return operandOver(tensor.getContext(), operandName(*this), OperandRole::Out, axesOf(*this), tensor.getElementType());
 }
 
 tile::OperandAttr CapturedGradient::addends() const {
   Builder builder(tensor.getContext());
   const Type element = inAnyOrder ? Type(builder.getI64Type()) : Type(builder.getF32Type());
-  return operandOver(tensor.getContext(), nameOf(*this) + ".addends", OperandRole::Workspace, axesOf(*this), element,
-                     inAnyOrder ? accumulator::words : 0);
+  return operandOver(tensor.getContext(), operandName(*this) + ".addends", OperandRole::Workspace, axesOf(*this),
+                     element, inAnyOrder ? accumulator::words : 0);
 }
 
 std::array<Value, 4> attune::coordinatesAround(attn::AddGradientOp add) {
@@ -217,7 +217,7 @@ private:
     if (!sources.others && !(sources.q() && sources.k())) {
       const bool ofKeys = sources.k();
       gradient.sums.push_back({add, ofKeys,
-                               nameOf(gradient) + (ofKeys ? ".keys" : ".rows") +
+                               operandName(gradient) + (ofKeys ? ".keys" : ".rows") +
                                    (gradient.sums.empty() ? "" : std::to_string(gradient.sums.size()))});
       return success();
     }

@@ -1,6 +1,6 @@
 //===- FunctionGradients.h - Gradients of functions, written as formulas ---===//
 //
-// Turns the gradients in include/attune/Functions.def into ops: each operator and function on a Term creates one op.
+// Emits the gradients of include/attune/Functions.def as MLIR ops: each operator and function on a Term creates one op.
 //
 //     const Term g{builder, loc, gradient}, x{builder, loc, operand}, r{builder, loc, result};
 //     Term ofTanh = g * (1.0f - r * r);      // arith.mulf, arith.subf, arith.mulf

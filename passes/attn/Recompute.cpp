@@ -54,10 +54,10 @@ public:
     }
     for (Value operand : op->getOperands())
       add(operand, saved);
-    const double split = shareOf(value);
+    const double fraction = shareOf(value);
     const OpCost cost = opCost(op, precise);
-    alu += split * cost.alu;
-    special += split * cost.special;
+    alu += fraction * cost.alu;
+    special += fraction * cost.special;
   }
 
   double alu = 0, special = 0;

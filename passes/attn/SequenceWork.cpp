@@ -104,12 +104,12 @@ Value SequenceWork::splitsOf(Value sequence) {
 
 Value SequenceWork::firstItem(Value sequence, Value rowTile, Value splits) {
   Value start = number(0);
-  Value before = forSequences(sequence, start, {"pieces_before"}, [&](Value other, ValueRange sum) {
+  Value before = forSequences(sequence, start, {"work_items_before"}, [&](Value other, ValueRange sum) {
                    Value workItems = arith::MulIOp::create(builder, loc, rowTilesOf(other), splitsOf(other));
                    return SmallVector<Value>{arith::AddIOp::create(builder, loc, sum.front(), workItems)};
                  }).front();
   return tile::named(arith::AddIOp::create(builder, loc, before, arith::MulIOp::create(builder, loc, rowTile, splits)),
-                     "first_piece");
+                     "first_work_item");
 }
 
 SequenceWork::Place SequenceWork::find(Value workItem) {

@@ -85,8 +85,8 @@ SplitTiles attune::takeSplit(OpBuilder builder, tile::DomainOp domain, Value spl
   const Location loc = domain.getLoc();
   OpBuilder &at = tiles.builder;
   Value each = tile::named(tiles.divideUp(tiles.all, splits), "tiles_each");
-  Value first = tile::named(arith::MulIOp::create(at, loc, split, each), "share_begin"),
-        last = tile::named(tiles.add(first, each), "share_end"), before;
+  Value first = tile::named(arith::MulIOp::create(at, loc, split, each), "split_begin"),
+        last = tile::named(tiles.add(first, each), "split_end"), before;
   SmallVector<Value> begins, ends;
   for (TileCounter::Run &run : tiles.runs) {
     auto within = [&](Value of) {
@@ -149,7 +149,7 @@ private:
     Value all = work.keyTilesOf(b, row0);
     // at least 1: the row may have no tiles of keys
     Value each = arith::MaxSIOp::create(builder, loc, work.divideUp(all, ofTile), number(1));
-    splits = tile::named(work.divideUp(all, each), "shares_written");
+    splits = tile::named(work.divideUp(all, each), "splits_written");
     // firstItem of a sequence without work items may be past the last work item; indices are clamped to lastItem.
     lastItem = arith::SubIOp::create(builder, loc, axisExtent(tile::workItemsAxis, "work_items"), number(1));
   }

@@ -221,8 +221,9 @@ private:
           return failure();
     for (Operation *convert : exchanged)
       if (RingAttr ring = sched::ringOf(convert); ring.getRole() || ring.getStages() < 2)
-        return convert->emitOpError("is exchanged by the warps that compute, which write two stages or more in turn; "
-                                    "write #sched.ring<stages 2>, or leave it out");
+        return convert->emitOpError(
+            "is exchanged by the warps that compute, which alternate between two stages or more; "
+            "write #sched.ring<stages 2>, or leave it out");
     return success();
   }
 

@@ -44,8 +44,8 @@ struct PingPong : attune::impl::PingPongBase<PingPong> {
       kernel.walk([&](tile::ForBlocksOp loop) {
         if (hasShallowRing(loop) && !loop.getWithin().empty())
           tile::remark(kernel,
-                       "warpgroups take no turns: one that passes over a tile would hold it until its turn, and "
-                       "rings of one stage have no other");
+                       "no ping-pong: a warpgroup that skips a tile would keep the tile's stage until its turn, and "
+                       "rings of one stage have no other stage");
         else
           markPingPong(loop.getBody().front());
       });

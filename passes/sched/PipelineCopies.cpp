@@ -66,8 +66,8 @@ std::string nameOf(tile::LoadOp load) {
 void copyInPlace(tile::LoadOp load) {
   const bool inLoop = load->getParentOfType<tile::ForBlocksOp>() || load->getParentOfType<sched::ForTilesOp>();
   tile::remark(tile::kernelAround(load),
-               "nothing runs beside the copy of " + nameOf(load) + ", which " +
-                   (inLoop ? "goes by what the loop computes" : "no loop follows that could wait for it"));
+               "no computation overlaps the copy of " + nameOf(load) + ", which " +
+                   (inLoop ? "depends on what the loop computes" : "no loop follows that could wait for it"));
   OpBuilder builder(load);
   Location loc = load.getLoc();
   Value buffer = makeRing(builder, load, 1), zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
@@ -109,9 +109,9 @@ public:
     const bool single = !rings.empty() && rings.front().stages == 1;
     const bool waits = holdsLoops || (single && !areReadInOrder());
     if (waits && !(rings.empty() && here.empty()))
-      tile::remark(kernel, "nothing runs beside the copies in the loop over " + sequence.domain.getAxis() + ", " +
+      tile::remark(kernel, "no computation overlaps the copies in the loop over " + sequence.domain.getAxis() + ", " +
                                (holdsLoops ? "which holds another loop"
-                                           : "whose tiles are read beside each other, with one stage; give stages"));
+                                           : "which reads several tiles at a time, with one stage; give stages"));
     if (waits || rings.empty())
       copyThenCompute();
     else
@@ -165,7 +165,7 @@ private:
                                 "where the loop says when its ops run, give it 2");
       rings.push_back(ring);
       if ((ring.stages == 1) != (rings.front().stages == 1))
-        return load.emitOpError() << "has a ring of " << ring.stages << " stages, beside one of "
+        return load.emitOpError() << "has a ring of " << ring.stages << " stages, another ring one of "
                                   << rings.front().stages
                                   << "; where all warps copy, give all rings of a loop 1, or all of them 2 and more";
     }

@@ -118,7 +118,7 @@ struct PipelineStages : attune::impl::PipelineStagesBase<PipelineStages> {
       return op->hasAttr(sched::asyncAttr) || (sched::placeOf(op) && sched::placeOf(op).getPingPong());
     };
     if (holds<Operation *>(kernel, hasPingPongLoops))
-      tile::remark(kernel, "what sched.async says, and turns, are not followed: they are for kernels with roles");
+      tile::remark(kernel, "sched.async and ping_pong have no effect: they are for kernels with roles");
     SmallVector<ForTilesOp> loops;
     kernel.walk([&](ForTilesOp loop) { loops.push_back(loop); });
     return success(llvm::all_of(loops, [](ForTilesOp loop) { return succeeded(pipeline(loop)); }));

@@ -147,19 +147,20 @@ LogicalResult WarpSpecializer::findStored() {
 LogicalResult WarpSpecializer::findOthers() {
   for (const Ring &ring : once)
     if (ring.stages() != once.front().stages())
-      return ring.tile->emitOpError() << "has a ring of " << ring.stages() << " stages, beside one of "
-                                      << once.front().stages() << "; rings before the loop are of one depth";
+      return ring.tile->emitOpError() << "has a ring of " << ring.stages() << " stages, another ring one of "
+                                      << once.front().stages()
+                                      << "; rings that are filled before the loop have the same number of stages";
   // The first producer warp sends its messages with the tiles that it copies first: with Q the current tile of work,
   // with K the index of the next tile of keys.
   for (const Ring &ring : llvm::concat<const Ring>(once, ArrayRef(streamed).take_front(1), columns))
     if (ring.is.getFirstWarp() || ring.is.getWarps() > 1)
-      return ring.tile->emitOpError("has a ring that the first warp alone has to fill: with what is copied before the "
-                                    "loop, and first in it, goes which tiles the role copies");
+      return ring.tile->emitOpError(
+          "has a ring that the first producer warp alone has to fill: the messages that name the "
+          "tiles go with the copies before the loop and with its first copy");
   for (const Ring &ring : columns)
     if (ring.stages() != streamed.front().stages())
-      return ring.tile->emitOpError()
-             << "lies in stages beside those of the first copy of the loop, of which there are "
-             << streamed.front().stages();
+      return ring.tile->emitOpError() << "has another number of stages than the first copy of the loop, which has "
+                                      << streamed.front().stages();
   for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows, stored)) {
     if (ring.leaves() && (!ring.is.getFirstWarp() || ring.is.getWarps() > 1))
       return ring.tile->emitOpError("goes to memory by one warp, which waits for it, and is not the first, which "

@@ -124,7 +124,7 @@ private:
     const int64_t behind = underWay.end() - last;
     if (last != underWay.begin() && behind != int64_t(wait.getPending()))
       return wait.emitOpError() << "leaves " << wait.getPending() << " products under way, but " << behind
-                                << " were started behind the last that it completes";
+                                << " were started after the last that it completes";
     underWay.erase(underWay.begin(), last);
     return success();
   }

@@ -2,6 +2,8 @@
 
 #include "passes/sched/WorkOrder.h"
 
+#include "passes/analysis/mask/BlockIntegers.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -123,16 +125,16 @@ Value WorkOrder::first() {
 
 Value WorkOrder::next(Value count) {
   Value block = blockId(), blocks = gridSize();
-  Value round = tile::named(arith::AddIOp::create(builder, loc, count, constant(1), arith::IntegerOverflowFlags::nsw),
-                            "iteration");
-  Value single = make<arith::AddIOp>(make<arith::MulIOp>(blocks, round), block);
+  Value iteration = tile::named(
+      arith::AddIOp::create(builder, loc, count, constant(1), arith::IntegerOverflowFlags::nsw), "iteration");
+  Value single = make<arith::AddIOp>(make<arith::MulIOp>(blocks, iteration), block);
   if (!inPairs())
     return tile::named(single, "next_number");
-  Value two = constant(2), assignment = tile::named(make<arith::DivUIOp>(round, two), "pair");
+  Value two = constant(2), pair = tile::named(make<arith::DivUIOp>(iteration, two), "pair");
   Value section = make<arith::DivUIOp>(make<arith::MulIOp>(blocks, constant(5)), constant(8));
-  Value shifted = make<arith::RemUIOp>(make<arith::AddIOp>(block, make<arith::MulIOp>(section, assignment)), blocks);
-  Value pair = make<arith::AddIOp>(make<arith::MulIOp>(blocks, assignment), tile::named(shifted, "shifted_block"));
-  Value ofPair = make<arith::AddIOp>(make<arith::MulIOp>(pair, two), make<arith::RemUIOp>(round, two));
+  Value shifted = make<arith::RemUIOp>(make<arith::AddIOp>(block, make<arith::MulIOp>(section, pair)), blocks);
+  Value blockOfPair = make<arith::AddIOp>(make<arith::MulIOp>(blocks, pair), tile::named(shifted, "shifted_block"));
+  Value ofPair = make<arith::AddIOp>(make<arith::MulIOp>(blockOfPair, two), make<arith::RemUIOp>(iteration, two));
   return tile::named(arith::SelectOp::create(builder, loc, inOneIteration(), single, ofPair), "next_number");
 }
 
@@ -172,17 +174,17 @@ std::pair<Value, Value> WorkOrder::headAndPosition(Value number) {
   return {make<arith::AddIOp>(first, make<arith::RemUIOp>(inGroup, size)), make<arith::DivUIOp>(inGroup, size)};
 }
 
-Value WorkOrder::tileOf(Value turn) {
+Value WorkOrder::tileOf(Value position) {
   if (!options.longestFirst)
-    return turn;
+    return position;
   Value tiles = tilesOfHead ? tilesOfHead : count(axes.size() - 1);
   Value last = tile::named(make<arith::SubIOp>(tiles, constant(1)), "last_tile");
   if (options.assignment != Assignment::Rounds)
-    return make<arith::SubIOp>(last, turn);
+    return make<arith::SubIOp>(last, position);
   if (axes.size() > 1) // with one axis the position is the number itself
-    tile::named(turn, "position");
-  Value two = constant(2), half = tile::named(make<arith::DivUIOp>(turn, two), "half_position");
-  Value odd = arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(turn, two), constant(0));
+    tile::named(position, "position");
+  Value two = constant(2), half = tile::named(make<arith::DivUIOp>(position, two), "half_position");
+  Value odd = arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(position, two), constant(0));
   return arith::SelectOp::create(builder, loc, odd, half, make<arith::SubIOp>(last, half));
 }
 
@@ -192,9 +194,9 @@ SmallVector<Value> WorkOrder::place(Value number) {
   if (options.acrossFirstAxis)
     number = alongFirstAxis(number);
   tilesOfHead = {};
-  auto [head, turn] = headAndPosition(number);
+  auto [head, position] = headAndPosition(number);
   SmallVector<Value> indices(axes.size());
-  indices.back() = tileOf(turn);
+  indices.back() = tileOf(position);
   if (axes.size() > 2)
     tile::named(head, "head");
   for (size_t i = axes.size() - 1; i-- > 1; head = make<arith::DivUIOp>(head, count(i)))
@@ -203,7 +205,11 @@ SmallVector<Value> WorkOrder::place(Value number) {
     indices.front() = head;
   for (auto [index, axis] : llvm::zip(indices, axes)) {
     const int64_t by = axis.getBy();
-    index = sched::NonnegativeOp::create(builder, loc, builder.getI32Type(), index);
+    auto signedIndex = sched::NonnegativeOp::create(builder, loc, index);
+    // A launch rejects extents above maxExtent of axes that are cut into tiles.
+    if (axis.isFixed() || by > 1)
+      signedIndex.setBelow(llvm::divideCeil(axis.isFixed() ? axis.getSize() : mask::maxExtent, by));
+    index = signedIndex;
     if (by > 1) {
       tile::named(index, (axis.getName().getValue() + "_index").str());
       index = arith::MulIOp::create(builder, loc, index, constant(by), arith::IntegerOverflowFlags::nsw);

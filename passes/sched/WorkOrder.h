@@ -111,8 +111,8 @@ private:
   Value alongFirstAxis(Value number);
   /// The head (null if the grid has one axis) and the tile's position in the order in which the head's tiles run.
   std::pair<Value, Value> headAndPosition(Value number);
-  /// The index of the tile at position `turn` of the order in which a head's tiles run.
-  Value tileOf(Value turn);
+  /// The index of the tile at `position` in the order in which a head's tiles run.
+  Value tileOf(Value position);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;

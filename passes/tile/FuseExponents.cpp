@@ -75,7 +75,7 @@ struct Softmax {
   float factor() { return *exponentFactor(exponentials); }
 };
 
-std::optional<Softmax> match(tile::MapOp exponentials) {
+std::optional<Softmax> matchSoftmax(tile::MapOp exponentials) {
   if (cast<TileType>(exponentials.getResult().getType()).rank() != 2 || !exponentFactor(exponentials) ||
       !exponentials.isWhole() || !isa<tile::ForBlocksOp>(exponentials->getParentOp()))
     return std::nullopt;
@@ -231,7 +231,7 @@ struct FuseExponents : attune::impl::FuseExponentsBase<FuseExponents> {
         continue;
       SmallVector<Softmax> all;
       kernel.walk([&](tile::MapOp map) {
-        if (std::optional<Softmax> softmax = match(map))
+        if (std::optional<Softmax> softmax = matchSoftmax(map))
           all.push_back(*softmax);
       });
       for (Softmax softmax : all) {

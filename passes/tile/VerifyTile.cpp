@@ -74,9 +74,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       if (auto tile = dyn_cast<TileType>(type); tile && failed(verifySizes(op, tile, kernel.getPlan())))
         return failure();
     if (const ArchInfo *info = findArch(arch); info && info->isCpu() && isForProducerWarps(op))
-      return op->emitOpError(
-          "is for a GPU's producer warps and what they share, which the CPU target lacks; start from "
-          "attn text or the variant");
+      return op->emitOpError("is for a GPU's producer warps and shared memory, which the CPU target lacks; start from "
+                             "attn text or the variant");
     if (auto domain = dyn_cast<tile::DomainOp>(op))
       return verifyDomain(domain, kernel.getPlan());
     if (auto loop = dyn_cast<tile::ForBlocksOp>(op); loop && !loop.getDomain().getDefiningOp<tile::DomainOp>())
@@ -88,11 +87,12 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
         window && (!kernel->hasAttr(sched::stageBiasesAttr) || !isa<tile::ForBlocksOp>(op->getParentOp())))
       return op->emitOpError("is for loops of kernels with sched.stage_biases; read the tensor element by element");
     if (isa<tile::ScaleOp>(op) && !sched::fillingWarps(kernel))
-      return op->emitOpError("multiplies in shared memory, which warpgroups do beside a role that fills rings; "
+      return op->emitOpError("multiplies in shared memory, which is for warpgroups of a kernel with producer warps; "
                              "give sched.roles, or multiply the scores");
     if (auto map = dyn_cast<tile::MapOp>(op); map && (map.getColumns() || map.getInterleaved()))
-      return map.emitOpError("is paced or computes some columns only, which schedules do; at the end of tile a map "
-                             "computes all, as they come");
+      return map.emitOpError(
+          "is interleaved or computes some columns only, which schedules do; at the end of tile a map "
+          "computes all, as they come");
     if (auto part = dyn_cast<tile::WarpgroupRowOp>(op))
       return verifyPart(part, kernel);
     if (auto touches = dyn_cast<tile::TouchesOp>(op))
@@ -160,7 +160,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   static LogicalResult verifyPart(tile::WarpgroupRowOp part, tile::KernelOp kernel) {
     const int64_t rows = rowsOfWarpgroup(kernel);
     if (!rows)
-      return part.emitOpError("names a part of the tile, which warpgroups hold beside a role that fills rings; give "
+      return part.emitOpError("names a part of the tile, which is for warpgroups of a kernel with producer warps; give "
                               "sched.roles, or use the tile's own rows");
     if (int64_t(part.getRows()) != rows)
       return part.emitOpError() << "has parts of " << part.getRows() << " rows, a warpgroup of the plan holds " << rows;

@@ -13,6 +13,7 @@
 #include "attune/Compile.h"
 #include "passes/analysis/cost/CostModel.h"
 #include "runtime/Cubin.h"
+#include "tests/Sample.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -115,17 +116,9 @@ bool matches(const Point &point, const std::string &words) {
   return true;
 }
 
-std::vector<Point> grid(const std::string &full) {
+/// Kernels that each have something of their own.
+std::vector<Point> chosenPoints() {
   std::vector<Point> points;
-  if (!full.empty()) {
-    for (const char *arch : archs)
-      for (const char *variant : variants)
-        for (int dim : headDims)
-          for (DType dtype : {bf16, f16, f32})
-            points.push_back({arch, variant, dtype, dim, dim});
-    std::erase_if(points, [&](const Point &point) { return !matches(point, full); });
-    return points;
-  }
   for (const char *arch : archs) {
     // What the figures are quoted for, then one of each other variant and head dim, ping-pong.
     for (int dim : {64, 128})
@@ -185,6 +178,24 @@ std::vector<Point> grid(const std::string &full) {
   points.push_back({"sm_120", "softcap", bf16, 512, 64});
   points.push_back({"sm_89", "causal", f32, 512, 512});
   points.push_back({"sm_80", "plain", f16, 40, 72});
+  return points;
+}
+
+/// The points with all words of `full`, of every architecture, variant, head dim and dtype; every third of the chosen
+/// ones where `full` is empty.
+std::vector<Point> grid(const std::string &full) {
+  std::vector<Point> points = chosenPoints(), sample;
+  if (full.empty()) {
+    for (size_t i = 0; i < points.size(); i += 3)
+      sample.push_back(points[i]);
+    return sample;
+  }
+  for (const char *arch : archs)
+    for (const char *variant : variants)
+      for (int dim : headDims)
+        for (DType dtype : {bf16, f16, f32})
+          points.push_back({arch, variant, dtype, dim, dim});
+  std::erase_if(points, [&](const Point &point) { return !matches(point, full); });
   return points;
 }
 
@@ -316,8 +327,11 @@ TEST_CASE("the search of a block pattern fits beside the largest tiles") {
 TEST_CASE("the backward pass multiplies by warpgroups") {
   // Mask and exponents alone leave registers for all of it.
   const std::set<std::string> plain = {"plain", "causal", "window", "documents", "segments", "chunked"};
+  size_t next = 0;
   for (const std::string variant : variants)
     for (int dim : {64, 128}) {
+      if (next++ % tests::sampleStep(5))
+        continue;
       INFO(variant << ", D " << dim);
       Expected<KernelImage> image = compileImage(
           variantOf(variant), {.headDim = dim, .gradients = Gradients{}, .backward = true, .useCache = false},
@@ -346,8 +360,11 @@ TEST_CASE("so it does for heads that see other keys each") {
   };
   const std::vector<TensorDecl> tensors = {
       {"blocks", DType::I32, 4}, {"sizes", DType::I32, 1}, {"shown", DType::Bool, 4}};
+  size_t next = 0;
   for (const char *mask : masks)
     for (int dim : {64, 128}) {
+      if (next++ % tests::sampleStep(3))
+        continue;
       INFO(mask << ", D " << dim);
       Expected<Variant> variant = Variant::parse("heads", {.mask = mask, .tensors = tensors});
       if (!variant)

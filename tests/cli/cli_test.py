@@ -1615,7 +1615,7 @@ class Cli(unittest.TestCase):
         self.assertIn(functions, self.attune("explain", "softcap", "--arch", "sm_90a", "--head-dim", 64))
         self.assertIn(functions, self.attune("explain", "plain", "--arch", "sm_90a", "--head-dim", 128))
         self.assertNotIn(functions, self.attune("explain", "plain", "--arch", "sm_90a", "--head-dim", 64))
-        # Maxima that do not stay: the wait stands behind the whole softmax.
+        # Maxima that do not stay: the wait comes after the whole softmax.
         searched = self.attune("explain", "--arch", "sm_90a", "--head-dim", 128, "--score", "s + slopes[h] * (k - q)", "--mask", "ids[q] == ids[k]",
                                "--tensor", "slopes=f32[1]:random", "--tensor", "ids=i32[4096]:zeros")
         self.assertIn("ping-pong: the products of one warpgroup overlap with the softmax of another; its product with V overlaps with its own softmax\n", searched)

@@ -1089,7 +1089,7 @@ TEST_CASE("few queries over many keys pack groups and split keys") {
   asked.packFault = "";
   asked.fixed.persistent = true;
   CHECK(rankPlans(asked).error().message ==
-        "persistent blocks take no packed groups and no shares of keys; leave it out");
+        "persistent blocks take neither packed groups nor splits of keys; leave it out");
   // On warp-level products, too, rows of several heads are in registers.
   asked.fixed = {.qRegisters = true, .packGqa = true};
   asked.arch = "sm_90";

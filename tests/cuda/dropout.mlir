@@ -22,13 +22,14 @@
 // CHECK-NEXT:   for (int tile = first, ahead = second, slot = 0; tile < tiles;) {
 // CHECK-NEXT:     const uint4 keep = philox(q0 + thread, tile * 4, wrap_add(wrap_mul(b, params.heads), h), 0, seed_low,
 // CHECK-NEXT:         (int)(seed >> 32ll));
-// CHECK-NEXT:     const bool flag = any_lane(thread > tile);
-// CHECK-NEXT:     if (flag) {
+// CHECK-NEXT:     const bool any_thread_above_tile = any_lane(thread > tile);
+// CHECK-NEXT:     if (any_thread_above_tile) {
 // CHECK-NEXT:       __syncthreads();
 // CHECK-NEXT:     }
 // CHECK-NEXT:     const bool kept = (keep.x & 65535u) >= (unsigned)params.drop_threshold;
 // CHECK-NEXT:     probs[0][0] = kept ? probs[0][0] : 0.0f;
-// CHECK-NEXT:     probs[0][1] = (keep.w >> 16) >= (unsigned)params.drop_threshold ? params.keep_scale : 0.0f;
+// CHECK-NEXT:     const float chosen_keep_scale = (keep.w >> 16) >= (unsigned)params.drop_threshold ? params.keep_scale : 0.0f;
+// CHECK-NEXT:     probs[0][1] = chosen_keep_scale;
 // CHECK-NEXT:     const unsigned pair = pack_f16(probs[0][0], probs[0][1]);
 // CHECK-NEXT:     store_shared(ring + slot * 8192 + swizzle<64, 128>(thread, 0), pair & 0xffff0000u);
 // CHECK-NEXT:     const int next_ahead = tile + 2;

@@ -41,7 +41,7 @@ sched.kernel @scalars(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arc
   %shift = tile.param "scalars.shift" : i64
   %on = tile.param "scalars.on" : i1
   %seed = tile.param "seed" : i64
-  // ALL: const long long seed = p.seed_pointer ? *p.seed_pointer : p.seed;
+  // ALL: const long long seed = params.seed_pointer ? *params.seed_pointer : params.seed;
   sched.for_work grid (%number) {
     %tile_rows = arith.constant 128 : i32
     %work_queries = tile.axis_extent "q" : i32
@@ -54,24 +54,25 @@ sched.kernel @scalars(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arc
     %h = sched.nonnegative %h_bits {tile.name = "h"} : i32
     %t = sched.thread_id : i32
     %c0 = arith.constant 0 : i32
-    // ALL: const float x = load_f32(p.x + thread * p.x_stride[0]);
+    // ALL: const float x = load_f32(params.x + thread * params.x_stride[0]);
     %x = tile.element %X[%t] in_range [true] {tile.name = "x"} : !tile.view<1, f32> (i32) -> f32
-    // ALL: const float y = load_f16(p.half + clamp_index(h, p.half_extent[0]) * p.half_stride[0] +
-    // ALL-NEXT:     thread * p.half_stride[1]);
+    // ALL: const float y = load_f16(params.half + clamp_index(h, params.half_extent[0]) * params.half_stride[0] +
+    // ALL-NEXT:     thread * params.half_stride[1]);
     %y = tile.element %half[%h, %t] in_range [false, true] {tile.name = "y"} : !tile.view<2, f16> (i32, i32) -> f32
-    // ALL: const float z = load_bf16(p.brain);
+    // ALL: const float z = load_bf16(params.brain);
     %z = tile.element %brain[] in_range [] {tile.name = "z"} : !tile.view<0, bf16> () -> f32
-    // ALL: const int m = load_i32(p.int_ + thread * p.int__stride[0]);
+    // ALL: const int m = load_i32(params.int_ + thread * params.int__stride[0]);
     %m = tile.element %ints[%t] in_range [true] {tile.name = "m"} : !tile.view<1, i32> (i32) -> i32
-    // ALL: const int n = load_i32(p.int_ + clamp_index(m, p.int__extent[0]) * p.int__stride[0]);
+    // ALL: const int n = load_i32(params.int_ + clamp_index(m, params.int__extent[0]) * params.int__stride[0]);
     %n = tile.element %ints[%m] in_range [false] {tile.name = "n"} : !tile.view<1, i32> (i32) -> i32
-    // ALL: const long long v = load_i64(p.wide + clamp_index(p.shift, p.wide_extent[0]) * p.wide_stride[0]);
+    // ALL: const long long v = load_i64(params.wide +
+    // ALL-NEXT:     clamp_index(params.shift, params.wide_extent[0]) * params.wide_stride[0]);
     %v = tile.element %wide[%shift] in_range [false] {tile.name = "v"} : !tile.view<1, i64> (i64) -> i64
     // ALL: const long long w = wrap_add(v, seed);
     %w = arith.addi %v, %seed {tile.name = "w"} : i64
-    // ALL: const bool flag = load_bool(p.seen + thread * p.seen_stride[0]);
+    // ALL: const bool flag = load_bool(params.seen + thread * params.seen_stride[0]);
     %flag = tile.element %seen[%t] in_range [true] {tile.name = "flag"} : !tile.view<1, i8> (i32) -> i1
-    // ALL: const bool other = flag != p.on;
+    // ALL: const bool other = flag != params.on;
     %other = arith.xori %flag, %on {tile.name = "other"} : i1
 
     %r0 = arith.addf %x, %y {tile.name = "r0"} : f32
@@ -356,14 +357,14 @@ sched.kernel @scalars(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arc
     %b0 = arith.maxnumf %tiny, %big : f32
     %b1 = arith.select %flag, %inf, %b0 : f32
     %b2 = arith.select %other, %nan, %b1 : f32
-    // ALL: const float x2 = other ? not_a_number : (flag ? infinity : fmaxf(1.1754944e-38f, 16777216.0f));
-    // ALL-NEXT: const float chosen = x2 * p.cap;
+    // ALL: const float term = other ? not_a_number : (flag ? infinity : fmaxf(1.1754944e-38f, 16777216.0f));
+    // ALL-NEXT: const float chosen = term * params.cap;
     %b3 = arith.mulf %b2, %cap {tile.name = "chosen"} : f32
     %d0 = arith.andi %m, %window : i32
     %d1 = arith.cmpi eq, %d0, %lowest : i32
     %d2 = arith.xori %d1, %true : i1
     %d3 = arith.andi %d2, %flag : i1
-    // ALL: const bool both = (!((m & p.window) == -2147483647 - 1) && flag) || other;
+    // ALL: const bool both = (!((m & params.window) == -2147483647 - 1) && flag) || other;
     %d4 = arith.ori %d3, %other {tile.name = "both"} : i1
     %e0 = arith.addi %v, %five overflow<nsw> : i64
     // ALL: const long long sum = (v + 5ll) * w;

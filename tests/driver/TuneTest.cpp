@@ -61,7 +61,7 @@ template <typename T> T must(Expected<T> value) {
   return std::move(*value);
 }
 
-std::vector<TuneResult> tuned(const Folder &folder, const TuneOptions &tuning = {.seconds = 2, .candidates = 8},
+std::vector<TuneResult> tuned(const Folder &folder, const TuneOptions &tuning = {.seconds = 60, .candidates = 8},
                               const Variant &variant = causalVariant(), ProblemSizes of = sizes) {
   return must(tune(variant, folder.options(), Target::cpu(), {{.sizes = of}}, tuning));
 }

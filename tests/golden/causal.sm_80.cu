@@ -61,12 +61,6 @@ static_assert(sizeof(Params) == 448, "the launch parameters differ");
 /// Positive infinity.
 #define infinity __int_as_float(0x7f800000)
 
-/// a + b modulo 2^32 or 2^64.
-__device__ __forceinline__ int wrap_add(int a, int b) { return int(unsigned(a) + unsigned(b)); }
-__device__ __forceinline__ long long wrap_add(long long a, long long b) {
-  return (long long)((unsigned long long)a + (unsigned long long)b);
-}
-
 /// 2^x, relative error 2^-22. PTX 9.7.3.21, ex2.approx.ftz.f32.
 __device__ __forceinline__ float fast_exp2(float x) {
   float r;
@@ -366,7 +360,7 @@ __device__ __forceinline__ void apply_mask(float (&s)[2][8][4], int warp_row, in
         for (int e = 0; e < 2; ++e) {
           const int r_times_2_plus_e = r * 2 + e;
           const int q2 = q + (warp_row + lane_row + i * 16 + r * 8);
-          const int row_end = min(wrap_add(q2, 1), params.key_length);
+          const int row_end = min(q2 + 1, params.key_length);
           const float chosen_s_value = j * 8 + e < max(min(row_end - k, 64), 0) - lane_column ?
               s[i][j][r_times_2_plus_e] : -infinity;
           s[i][j][r_times_2_plus_e] = chosen_s_value;
@@ -659,9 +653,9 @@ causal(const __grid_constant__ Params params) {
   const int warp = thread / 32;
   const int warp_row = warp * 32;
   const int kv_head = h / params.group;
-  const int q_end = min(wrap_add(q0, 128), params.query_length);
+  const int q_end = min(q0 + 128, params.query_length);
   const int tiles_end = (min(q_end, params.key_length) + 63) / 64;
-  const int full_to = min(wrap_add(q0, 1), params.key_length);
+  const int full_to = min(q0 + 1, params.key_length);
 
   // Prologue
   float m[2][2];  // q 128 f32

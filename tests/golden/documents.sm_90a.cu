@@ -218,7 +218,7 @@ __device__ __forceinline__ unsigned columns_below(int bound) {
 
 /// Returns `value`, with a data dependence on `first`: ptxas issues uses of the result after `first` is computed.
 /// blockDim.y - 1 is always 0, because blocks have one dimension, but ptxas does not know that.
-__device__ __forceinline__ float behind(float value, float first) {
+__device__ __forceinline__ float after(float value, float first) {
   return __int_as_float(__float_as_int(value) ^ (__float_as_int(first) & int(blockDim.y - 1)));
 }
 
@@ -550,7 +550,8 @@ template <int pending, typename... Registers> __device__ __forceinline__ void mm
 
 /// d = a * b, plus d where `accumulate` holds: 64 rows of a warpgroup, 128 columns. PTX 9.7.15.5.2, wgmma.mma_async.
 template <int transpose>
-__device__ __forceinline__ void mma_async_bf16_n128_registers(float (&d)[16][4], unsigned (&a)[4], unsigned long long b, bool accumulate) {
+__device__ __forceinline__ void mma_async_bf16_n128_registers(
+    float (&d)[16][4], unsigned (&a)[4], unsigned long long b, bool accumulate) {
   asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %69, 0;\n"
                "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
                "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -558,16 +559,29 @@ __device__ __forceinline__ void mma_async_bf16_n128_registers(float (&d)[16][4],
                "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
                "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
                "{%64, %65, %66, %67}, %68, more, 1, 1, %70;\n}"
-               : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]),
-                 "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]),
-                 "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]), "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]), "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
-                 "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]), "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]), "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
+               : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]),
+                 "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]),
+                 "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+                 "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]),
+                 "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]),
+                 "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+                 "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
+                 "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]),
+                 "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]),
+                 "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]),
+                 "+f"(d[10][0]), "+f"(d[10][1]), "+f"(d[10][2]), "+f"(d[10][3]),
+                 "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
+                 "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]),
+                 "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]),
+                 "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
+                 "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate)), "n"(transpose));
 }
 
 /// d = a * b, plus d where `accumulate` holds: 64 rows of a warpgroup, 128 columns. PTX 9.7.15.5.2, wgmma.mma_async.
 template <int transpose>
-__device__ __forceinline__ void mma_async_bf16_n128_shared(float (&d)[16][4], unsigned long long a, unsigned long long b, bool accumulate) {
+__device__ __forceinline__ void mma_async_bf16_n128_shared(
+    float (&d)[16][4], unsigned long long a, unsigned long long b, bool accumulate) {
   asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, %66, 0;\n"
                "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
                "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -575,10 +589,22 @@ __device__ __forceinline__ void mma_async_bf16_n128_shared(float (&d)[16][4], un
                "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
                "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
                "%64, %65, more, 1, 1, 0, %67;\n}"
-               : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]),
-                 "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]),
-                 "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]), "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]), "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
-                 "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]), "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]), "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
+               : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]),
+                 "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]),
+                 "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+                 "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]),
+                 "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]),
+                 "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+                 "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
+                 "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]),
+                 "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]),
+                 "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]),
+                 "+f"(d[10][0]), "+f"(d[10][1]), "+f"(d[10][2]), "+f"(d[10][3]),
+                 "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
+                 "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]),
+                 "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]),
+                 "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
+                 "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
                : "l"(a), "l"(b), "r"(int(accumulate)), "n"(transpose));
 }
 
@@ -592,11 +618,11 @@ __device__ __forceinline__ void fill(int (&tile)[1][2], int value) {
 
 /// Stores this lane's elements of a tile.
 __device__ __forceinline__ void store_tile(const int (&fragment)[1][2], int *work_counter_head, int lane_column,
-    int share_is, bool lane_row_is_and_warp_below) {
+    int split_is, bool lane_row_is_and_warp_below) {
   #pragma unroll
   for (int e = 0; e < 2; ++e) {
     const int lane_column_plus_e = lane_column + e;
-    if (lane_row_is_and_warp_below && lane_column_plus_e < share_is) {
+    if (lane_row_is_and_warp_below && lane_column_plus_e < split_is) {
       work_counter_head[lane_column_plus_e] = fragment[0][e];
     }
   }
@@ -629,11 +655,11 @@ __device__ __forceinline__ void column_min(const int (&tile)[1][1][4], unsigned 
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = min(column_part_value, other_lane_column_part_value);
     const int number2 = shuffle_xor(number, 8);
-    const int min_ = min(number, number2);
-    const int other_lane_min_ = shuffle_xor(min_, 16);
-    const int min_min__other_lane_min_ = min(min_, other_lane_min_);
+    const int number3 = min(number, number2);
+    const int number4 = shuffle_xor(number3, 16);
+    const int number5 = min(number3, number4);
     if (lane_row_is) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)min_min__other_lane_min_);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number5);
     }
   }
 }
@@ -652,10 +678,10 @@ __device__ __forceinline__ void column_min2(int (&minima)[1][2], unsigned column
     const int column_parts_value5 = load_shared_int(column_parts + (4 * 32 + lane_column_plus_e * 4));
     const int column_parts_value6 = load_shared_int(column_parts + (5 * 32 + lane_column_plus_e * 4));
     const int column_parts_value7 = load_shared_int(column_parts + (6 * 32 + lane_column_plus_e * 4));
-    const int min__column_parts_value = min(min(min(number, column_parts_value5), column_parts_value6),
+    const int min_column_parts_value = min(min(min(number, column_parts_value5), column_parts_value6),
         column_parts_value7);
     const int column_parts_value8 = load_shared_int(column_parts + (7 * 32 + lane_column_plus_e * 4));
-    minima[0][e] = min(min__column_parts_value, column_parts_value8);
+    minima[0][e] = min(min_column_parts_value, column_parts_value8);
   }
 }
 
@@ -671,11 +697,11 @@ __device__ __forceinline__ void column_max(const int (&tile)[1][1][4], unsigned 
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = max(column_part_value, other_lane_column_part_value);
     const int number2 = shuffle_xor(number, 8);
-    const int max_ = max(number, number2);
-    const int other_lane_max_ = shuffle_xor(max_, 16);
-    const int max_max__other_lane_max_ = max(max_, other_lane_max_);
+    const int number3 = max(number, number2);
+    const int number4 = shuffle_xor(number3, 16);
+    const int number5 = max(number3, number4);
     if (lane_row_is) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)max_max__other_lane_max_);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number5);
     }
   }
 }
@@ -694,10 +720,10 @@ __device__ __forceinline__ void column_max2(int (&maxima)[1][2], unsigned column
     const int column_parts_value5 = load_shared_int(column_parts + (4 * 32 + lane_column_plus_e * 4));
     const int column_parts_value6 = load_shared_int(column_parts + (5 * 32 + lane_column_plus_e * 4));
     const int column_parts_value7 = load_shared_int(column_parts + (6 * 32 + lane_column_plus_e * 4));
-    const int max__column_parts_value = max(max(max(number, column_parts_value5), column_parts_value6),
+    const int max_column_parts_value = max(max(max(number, column_parts_value5), column_parts_value6),
         column_parts_value7);
     const int column_parts_value8 = load_shared_int(column_parts + (7 * 32 + lane_column_plus_e * 4));
-    maxima[0][e] = max(max__column_parts_value, column_parts_value8);
+    maxima[0][e] = max(max_column_parts_value, column_parts_value8);
   }
 }
 
@@ -752,11 +778,11 @@ __device__ __forceinline__ void column_min3(const int (&tile)[1][1][4], unsigned
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = min(column_part_value, other_lane_column_part_value);
     const int number2 = shuffle_xor(number, 8);
-    const int min_ = min(number, number2);
-    const int other_lane_min_ = shuffle_xor(min_, 16);
-    const int min_min__other_lane_min_ = min(min_, other_lane_min_);
+    const int number3 = min(number, number2);
+    const int number4 = shuffle_xor(number3, 16);
+    const int number5 = min(number3, number4);
     if (lane_row_is_0) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)min_min__other_lane_min_);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number5);
     }
   }
 }
@@ -773,11 +799,11 @@ __device__ __forceinline__ void column_max3(const int (&tile)[1][1][4], unsigned
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = max(column_part_value, other_lane_column_part_value);
     const int number2 = shuffle_xor(number, 8);
-    const int max_ = max(number, number2);
-    const int other_lane_max_ = shuffle_xor(max_, 16);
-    const int max_max__other_lane_max_ = max(max_, other_lane_max_);
+    const int number3 = max(number, number2);
+    const int number4 = shuffle_xor(number3, 16);
+    const int number5 = max(number3, number4);
     if (lane_row_is_0) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)max_max__other_lane_max_);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number5);
     }
   }
 }
@@ -931,11 +957,11 @@ __device__ __forceinline__ void column_min4(const int (&tile)[1][1][4], unsigned
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = min(column_part_value, other_lane_column_part_value);
     const int number2 = shuffle_xor(number, 8);
-    const int min_ = min(number, number2);
-    const int other_lane_min_ = shuffle_xor(min_, 16);
-    const int min_min__other_lane_min_ = min(min_, other_lane_min_);
+    const int number3 = min(number, number2);
+    const int number4 = shuffle_xor(number3, 16);
+    const int number5 = min(number3, number4);
     if (condition) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)min_min__other_lane_min_);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number5);
     }
   }
 }
@@ -967,11 +993,11 @@ __device__ __forceinline__ void column_max4(const int (&tile)[1][1][4], unsigned
     const int other_lane_column_part_value = shuffle_xor(column_part_value, 4);
     const int number = max(column_part_value, other_lane_column_part_value);
     const int number2 = shuffle_xor(number, 8);
-    const int max_ = max(number, number2);
-    const int other_lane_max_ = shuffle_xor(max_, 16);
-    const int max_max__other_lane_max_ = max(max_, other_lane_max_);
+    const int number3 = max(number, number2);
+    const int number4 = shuffle_xor(number3, 16);
+    const int number5 = max(number3, number4);
     if (condition) {
-      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)max_max__other_lane_max_);
+      store_shared(column_parts + (warp * 32 + (lane_column + e) * 4), (unsigned)number5);
     }
   }
 }
@@ -1077,7 +1103,7 @@ __device__ __forceinline__ void apply_mask(float (&s)[1][16][4], int warp_row, i
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int q2 = q + (warp_row + lane_row + r * 8);
-    const int row_end = min(wrap_add(q2, 1), params.key_length);
+    const int row_end = min(q2 + 1, params.key_length);
     const int columns = columns_below(max(min(row_end - k, 128), 0) - lane_column);  // mask:1
     #pragma unroll
     for (int j = 0; j < 16; ++j) {
@@ -1232,7 +1258,7 @@ __device__ __forceinline__ void apply_mask3(float (&s)[1][16][4], int warp_row, 
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int q2 = q + (warp_row + lane_row + r * 8);
-    const int row_end = min(wrap_add(q2, 1), params.key_length);
+    const int row_end = min(q2 + 1, params.key_length);
     const int columns = columns_below(max(min(row_end - k0, 128), 0) - lane_column);  // mask:1
     #pragma unroll
     for (int j = 0; j < 16; ++j) {
@@ -1306,7 +1332,7 @@ __device__ __forceinline__ void compute_p3(float (&interleaved)[1][2], float (&p
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      interleaved[0][r] = behind(interleaved[0][r], p[0][jj * 2][r * 2]);
+      interleaved[0][r] = after(interleaved[0][r], p[0][jj * 2][r * 2]);
     }
   }
 }
@@ -1495,7 +1521,7 @@ documents_bounds(const __grid_constant__ Params params) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const unsigned shared_base = shared_address(shared_memory);
   start_next_launch();
-  const int share = (int)blockIdx.x;
+  const int split = (int)blockIdx.x;
   const int thread = threadIdx.x;
   const int lane = thread % 32;
   const int warp = thread / 32;
@@ -1503,17 +1529,17 @@ documents_bounds(const __grid_constant__ Params params) {
   const int quad_lane = lane % 4;
   const int lane_column = quad_lane * 2;
   const int warp_row = warp * 16;
-  const int share_is_0 = (int)(share == 0);
+  const int split_is_0 = (int)(split == 0);
   int fragment[1][2];  // counters 8 i32
   fill(fragment, 0);
   int *const work_counter_head = params.work_counter;
   const bool lane_row_is_0 = lane_row == 0;
   const bool lane_row_is_and_warp_below_1 = lane_row_is_0 && warp < 1;
-  store_tile(fragment, work_counter_head, lane_column, share_is_0, lane_row_is_and_warp_below_1);
+  store_tile(fragment, work_counter_head, lane_column, split_is_0, lane_row_is_and_warp_below_1);
   const int q_tiles = (params.query_length + 127) / 128;
   const int groups = (q_tiles + 7) / 8;
   const int each = (groups + 255) / 256;
-  const int first_group = min(share * each, groups);
+  const int first_group = min(split * each, groups);
   const int end_group = min(first_group + each, groups);
   const int query_length_minus_1 = params.query_length - 1;
   int *const ids_q_head = params.ids_q;
@@ -1545,7 +1571,7 @@ documents_bounds(const __grid_constant__ Params params) {
     tile = next_tile;
   }
   const unsigned block = read_block_id();
-  const int share2 = (int)block;
+  const int split2 = (int)block;
   const int thread2 = read_thread_id();
   const int warp2 = thread2 / 32;
   const int warp_row2 = warp2 * 16;
@@ -1559,7 +1585,7 @@ documents_bounds(const __grid_constant__ Params params) {
   const int k_tiles = (params.key_length + 127) / 128;
   const int groups2 = (k_tiles + 7) / 8;
   const int each2 = (groups2 + 255) / 256;
-  const int first_group2 = min(share2 * each2, groups2);
+  const int first_group2 = min(split2 * each2, groups2);
   const int end_group2 = min(first_group2 + each2, groups2);
   const int key_length_minus_1 = params.key_length - 1;
   int *const ids_k_head = params.ids_k;
@@ -1592,7 +1618,7 @@ documents_bounds(const __grid_constant__ Params params) {
   }
   const int k_groups = (params.key_length + 4095) / 4096;
   const int each3 = (k_groups + 255) / 256;
-  const int first_group3 = min((255 - share2) * each3, k_groups);
+  const int first_group3 = min((255 - split2) * each3, k_groups);
   const int end_group3 = min(first_group3 + each3, k_groups);
   int *const ids_k_groups_head = params.ids_k_groups;
   int *const ids_k_groups_head2 = params.ids_k_groups + 1 * params.ids_k_groups_stride[0];
@@ -1640,7 +1666,7 @@ documents_bounds(const __grid_constant__ Params params) {
   const int q_tiles2 = (params.query_length + 63) / 64;
   const int groups3 = (q_tiles2 + 7) / 8;
   const int each4 = (groups3 + 255) / 256;
-  const int first_group4 = min(share2 * each4, groups3);
+  const int first_group4 = min(split2 * each4, groups3);
   const int end_group4 = min(first_group4 + each4, groups3);
   int *const ids_part_head = params.ids_part;
   int *const ids_part_head2 = params.ids_part + 1 * params.ids_part_stride[0];
@@ -1712,7 +1738,7 @@ documents(const __grid_constant__ Params params) {
         const int h = uniform(tasks_message.field[1]);
         const int q0 = uniform(tasks_message.field[2]);
         const int kv_head = h / params.group;
-        const int q_end = min(wrap_add(q0, 128), params.query_length);
+        const int q_end = min(q0 + 128, params.query_length);
         const int tiles_end = (min(q_end, params.key_length) + 127) / 128;
         int tile = first_tile, stage = first_stage, phase = first_phase;
         #pragma unroll 1
@@ -1730,7 +1756,7 @@ documents(const __grid_constant__ Params params) {
             load_box(v_ring + stage * 32768 + swizzle<128, 128>(0, 64 * 2), params.v_map, v_barriers + stage * 8,
                 b, kv_head, k0, 64);
           }
-          const int stage_plus_1 = wrap_add(stage, 1);
+          const int stage_plus_1 = stage + 1;
           const bool stage_plus_is_2 = stage_plus_1 == 2;
           const int next_stage = stage_plus_is_2 ? 0 : stage_plus_1;
           const int next_phase = stage_plus_is_2 ? phase ^ 1 : phase;
@@ -1773,7 +1799,7 @@ documents(const __grid_constant__ Params params) {
         const int q_index = (int)((unsigned)last_tile - number_in_group / group_heads);
         const int q0 = q_index * 128;
         const int kv_head = h / params.group;
-        const int q_end = min(wrap_add(q0, 128), params.query_length);
+        const int q_end = min(q0 + 128, params.query_length);
         const int tiles_end = (min(q_end, params.key_length) + 127) / 128;
         const int ids_q_min = load_written(params.ids_q + q_index);  // mask:1
         const int ids_q_max = load_written(params.ids_q + 1 * params.ids_q_stride[0] + q_index);
@@ -1848,7 +1874,8 @@ documents(const __grid_constant__ Params params) {
           load_box(q_ring + q_stage * 32768 + swizzle<128, 128>(0, 64 * 2), params.q_map, q_barriers + q_stage * 8,
               b, h, q0, 64);
         }
-        int tile = next_tile, stage = first_stage, phase = first_phase, origin2 = origin, visible2 = visible, full2 = full;
+        int tile = next_tile, stage = first_stage, phase = first_phase, origin2 = origin, visible2 = visible,
+            full2 = full;
         #pragma unroll 1
         for (; tile < tiles_end;) {
           const int k0 = wrap_mul(tile, 128);
@@ -1862,7 +1889,8 @@ documents(const __grid_constant__ Params params) {
           const int origin_or_tiles_end = is_known ? origin2 : tiles_end;
           const int visible_or_0 = is_known ? visible2 : 0;
           const int full_or_0 = is_known ? full2 : 0;
-          int window3 = number2, next_tile3 = number3, origin3 = origin_or_tiles_end, visible3 = visible_or_0, full3 = full_or_0;
+          int window3 = number2, next_tile3 = number3, origin3 = origin_or_tiles_end, visible3 = visible_or_0,
+              full3 = full_or_0;
           #pragma unroll 1
           for (; window3 < tiles_end;) {
             const int far = tiles_end - 64;
@@ -1921,7 +1949,7 @@ documents(const __grid_constant__ Params params) {
           }
           sync_lanes();
           arrive(k_barriers + stage * 8);
-          const int stage_plus_1 = wrap_add(stage, 1);
+          const int stage_plus_1 = stage + 1;
           const bool stage_plus_is_2 = stage_plus_1 == 2;
           const int next_stage = stage_plus_is_2 ? 0 : stage_plus_1;
           const int next_phase = stage_plus_is_2 ? phase ^ 1 : phase;
@@ -1966,14 +1994,14 @@ documents(const __grid_constant__ Params params) {
       const Message<8> tasks_message = receive<8>(tasks + q_stage * 32);
       const int first_tile = uniform(tasks_message.field[4]);
       const int q0 = uniform(tasks_message.field[2]);
-      const int q_end = min(wrap_add(q0, 128), params.query_length);
+      const int q_end = min(q0 + 128, params.query_length);
       const int tiles_end = (min(q_end, params.key_length) + 127) / 128;
       const int own_row = q0 + warpgroup * 64;
-      const int q_end2 = min(wrap_add(own_row, 64), params.query_length);
+      const int q_end2 = min(own_row + 64, params.query_length);
       const int visible_end = (min(q_end2, params.key_length) + 127) / 128;
       const int own_end = own_row < params.query_length ? visible_end : 0;
       const int own_begin = uniform(own_row == q0 ? tasks_message.field[5] : tasks_message.field[6]);
-      const int full_to = min(wrap_add(own_row, 1), params.key_length);
+      const int full_to = min(own_row + 1, params.key_length);
       float m[1][2];  // q 128 f32
       fill2(m, -infinity);
       float l[1][2];  // q 128 f32
@@ -1997,7 +2025,7 @@ documents(const __grid_constant__ Params params) {
         arrive(k_barriers + 16 + stage * 8);
         wait_barrier(v_barriers + stage * 8, phase);
         arrive_as_warp(v_barriers + 16 + stage * 8);
-        const int stage_plus_1 = wrap_add(stage, 1);
+        const int stage_plus_1 = stage + 1;
         const bool stage_plus_is_2 = stage_plus_1 == 2;
         const int next_stage = stage_plus_is_2 ? 0 : stage_plus_1;
         const int next_phase = stage_plus_is_2 ? phase ^ 1 : phase;
@@ -2044,7 +2072,7 @@ documents(const __grid_constant__ Params params) {
         // exp as exp2: the score's factor times log2(e) multiplies the difference
         unsigned p[1][8][4];  // q 128 x k 128 bf16
         compute_p(s, l, p, m_base);
-        const int first_stage_plus_1 = wrap_add(first_stage2, 1);
+        const int first_stage_plus_1 = first_stage2 + 1;
         const bool first_stage_plus_is_2 = first_stage_plus_1 == 2;
         const int next_stage = first_stage_plus_is_2 ? 0 : first_stage_plus_1;
         const int next_phase = first_stage_plus_is_2 ? first_phase2 ^ 1 : first_phase2;
@@ -2119,7 +2147,7 @@ documents(const __grid_constant__ Params params) {
             copy_fragment(m_next2, m_next3);
             copy_fragment(l2, l3);
           }
-          const int stage_plus_1 = wrap_add(stage2, 1);
+          const int stage_plus_1 = stage2 + 1;
           const bool stage_plus_is_2 = stage_plus_1 == 2;
           const int next_stage2 = stage_plus_is_2 ? 0 : stage_plus_1;
           const int next_phase2 = stage_plus_is_2 ? phase2 ^ 1 : phase2;
@@ -2145,7 +2173,7 @@ documents(const __grid_constant__ Params params) {
       }
       const Message<8> tasks_message2 = receive<8>(tasks + q_stage * 32);
       const int q0_2 = uniform(tasks_message2.field[2]);
-      const int q_end3 = min(wrap_add(q0_2, 128), params.query_length);
+      const int q_end3 = min(q0_2 + 128, params.query_length);
       const int tiles_end2 = (min(q_end3, params.key_length) + 127) / 128;
       const int b = uniform(tasks_message2.field[0]);
       const int h = uniform(tasks_message2.field[1]);
@@ -2169,7 +2197,7 @@ documents(const __grid_constant__ Params params) {
         arrive(k_barriers + 16 + stage2 * 8);
         wait_barrier(v_barriers + stage2 * 8, phase2);
         arrive_as_warp(v_barriers + 16 + stage2 * 8);
-        const int stage_plus_1 = wrap_add(stage2, 1);
+        const int stage_plus_1 = stage2 + 1;
         const bool stage_plus_is_2 = stage_plus_1 == 2;
         const int next_stage = stage_plus_is_2 ? 0 : stage_plus_1;
         const int next_phase = stage_plus_is_2 ? phase2 ^ 1 : phase2;

@@ -70,12 +70,6 @@ __device__ __forceinline__ long long wrap_add(long long a, long long b) {
   return (long long)((unsigned long long)a + (unsigned long long)b);
 }
 
-/// a - b modulo 2^32 or 2^64.
-__device__ __forceinline__ int wrap_sub(int a, int b) { return int(unsigned(a) - unsigned(b)); }
-__device__ __forceinline__ long long wrap_sub(long long a, long long b) {
-  return (long long)((unsigned long long)a - (unsigned long long)b);
-}
-
 /// a * b modulo 2^32 or 2^64.
 __device__ __forceinline__ int wrap_mul(int a, int b) { return int(unsigned(a) * unsigned(b)); }
 __device__ __forceinline__ long long wrap_mul(long long a, long long b) {
@@ -426,7 +420,7 @@ __device__ __forceinline__ void apply_mask(float (&s)[2][8][4], int warp_row, in
         for (int e = 0; e < 2; ++e) {
           const int r_times_2_plus_e = r * 2 + e;
           const int q2 = q + (warp_row + lane_row + i * 16 + r * 8);
-          const int row_end = min(wrap_add(q2, 1), params.key_length);
+          const int row_end = min(q2 + 1, params.key_length);
           const float chosen_s_value = j * 8 + e < max(min(row_end - k, 64), 0) - lane_column ?
               s[i][j][r_times_2_plus_e] : -infinity;
           s[i][j][r_times_2_plus_e] = chosen_s_value;
@@ -449,7 +443,7 @@ __device__ __forceinline__ void apply_mask2(float (&s)[2][8][4], int warp_row, i
         for (int e = 0; e < 2; ++e) {
           const int r_times_2_plus_e = r * 2 + e;
           const int q2 = q + (warp_row + lane_row + i * 16 + r * 8);
-          const int row_begin = wrap_sub(q2, 4095);
+          const int row_begin = q2 - 4095;
           const float chosen_s_value = j * 8 + e >= max(min(row_begin - k, 64), 0) - lane_column ?
               s[i][j][r_times_2_plus_e] : -infinity;
           s[i][j][r_times_2_plus_e] = chosen_s_value;
@@ -753,13 +747,13 @@ gemma_local(const __grid_constant__ Params params) {
   const int quad_lane = lane % 4;
   const int warp_row = warp * 32;
   const int kv_head = h / params.group;
-  const int q_end = min(wrap_add(q0, 128), params.query_length);
-  const int number = max(min(wrap_sub(q0, 4095), params.key_length), 0);
+  const int q_end = min(q0 + 128, params.query_length);
+  const int number = max(min(q0 - 4095, params.key_length), 0);
   const int min_q_end_key_length = min(q_end, params.key_length);
   const int tiles_begin = number / 64;
   const int tiles_end = min_q_end_key_length <= number ? tiles_begin : (min_q_end_key_length + 63) / 64;
-  const int full_to = min(wrap_add(q0, 1), params.key_length);
-  const int full_from = wrap_sub(q_end, 4096);
+  const int full_to = min(q0 + 1, params.key_length);
+  const int full_from = q_end - 4096;
 
   // Prologue
   float m[2][2];  // q 128 f32
@@ -771,7 +765,8 @@ gemma_local(const __grid_constant__ Params params) {
   const int head2 = wrap_add(wrap_mul(b, params.heads), h);
   const long long seed = params.seed_pointer ? *params.seed_pointer : params.seed;
   const long long offset = params.offset_pointer ? *params.offset_pointer : params.offset;
-  const float slopes = load_f32(params.slopes + clamp_index(h, params.slopes_extent[0]) * params.slopes_stride[0]);  // score:1
+  // score:1
+  const float slopes = load_f32(params.slopes + clamp_index(h, params.slopes_extent[0]) * params.slopes_stride[0]);
   const float slopes_times = slopes * 0.02f;
   const float chosen_slopes_times = fabsf(slopes) > 3.4028235e+38f ? slopes_times :
       copysignf(7.9228163e+28f, slopes_times);
@@ -827,9 +822,10 @@ gemma_local(const __grid_constant__ Params params) {
     float s[2][8][4];  // q 128 x k 64 f32
     fill2(s, 0.0f);
     multiply(s, q_tile_fragment, k_ring, lane, slot);
-    const float distance = (float)wrap_sub(k0, q0);  // score:1
+    const float distance = (float)(k0 - q0);  // score:1
 
-    // the bias is divided by the score's factor, which multiplies the sum; the term of the row cancels in the softmax, that of the column stays
+    // the bias is divided by the score's factor, which multiplies the sum; the term of the row cancels in the softmax,
+    // that of the column stays
     if (has_keys) {
       const int thread2 = read_thread_id();
       const int lane2 = thread2 % 32;
@@ -889,7 +885,8 @@ gemma_local(const __grid_constant__ Params params) {
     // exp as exp2: the score's factor times log2(e) multiplies the difference
     unsigned p[2][4][4];  // q 128 x k 64 bf16
     const int key0 = (int)seed;
-    const int key1 = (int)(long long)((unsigned long long)seed >> 32ll) ^ (int)(long long)((unsigned long long)offset >> 32ll);
+    const int key1 = (int)(long long)((unsigned long long)seed >> 32ll) ^
+        (int)(long long)((unsigned long long)offset >> 32ll);
     const int offset_low = (int)offset;
     const unsigned high_threshold = (unsigned)params.drop_threshold << 16;
     const int q_plus_warp_row_over_16 = (q0 + warp_row) / 16;

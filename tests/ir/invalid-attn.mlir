@@ -304,7 +304,7 @@ func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k
 
 // -----
 
-// expected-error @+1 {{overlap is for warpgroups beside producer warps; give producer_warps}}
+// expected-error @+1 {{overlap is for warpgroups with producer warps; give producer_warps}}
 func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, overlap = true>}
 
 // -----

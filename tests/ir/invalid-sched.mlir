@@ -656,7 +656,7 @@ sched.for_work persistent from %z below %z (%number, %count) {
 // -----
 
 sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
-  // expected-error @+1 {{'sched.wait_launch' op is in a kernel that no tile.launch starts beside another}}
+  // expected-error @+1 {{'sched.wait_launch' op is in a kernel that no tile.launch starts while another one runs}}
   sched.wait_launch
 }
 
@@ -670,7 +670,7 @@ sched.kernel @bad(part: workspace [b] f32) grid [b] arch "sm_90a" threads 32 blo
   %view = tile.param "part" : !tile.view<1, f32>
   %part = tile.element %view[%zero] in_range [true] : !tile.view<1, f32> (i32) -> f32
   sched.for_work grid (%number) {
-    // expected-error @+1 {{'sched.wait_launch' op stands behind tile.element, which may read what the kernel before writes; move it in front of all roles, work and accesses of operands}}
+    // expected-error @+1 {{'sched.wait_launch' op comes after tile.element, which may read what the kernel before writes; move it in front of all roles, work and accesses of operands}}
     sched.wait_launch
   }
 }
@@ -682,7 +682,7 @@ sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared
 }
 sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
   sched.for_work grid (%number) { }
-  // expected-error @+1 {{'sched.wait_launch' op stands behind sched.for_work, which may read what the kernel before writes; move it in front of all roles, work and accesses of operands}}
+  // expected-error @+1 {{'sched.wait_launch' op comes after sched.for_work, which may read what the kernel before writes; move it in front of all roles, work and accesses of operands}}
   sched.wait_launch
 }
 
@@ -697,7 +697,7 @@ sched.kernel @bad(part: workspace [b] f32) grid [b] arch "sm_90a" threads 32 blo
     %length = tile.element %lengths[%number] in_range [false] : !tile.view<1, i32> (i32) -> i32
     %view = tile.param "part" : !tile.view<1, f32>
     %part = tile.element %view[%number] in_range [true] : !tile.view<1, f32> (i32) -> f32
-    // expected-error @+1 {{'sched.wait_launch' op stands behind tile.element, which may read what the kernel before writes; move it in front of all roles, work and accesses of operands}}
+    // expected-error @+1 {{'sched.wait_launch' op comes after tile.element, which may read what the kernel before writes; move it in front of all roles, work and accesses of operands}}
     sched.wait_launch
   }
 }
@@ -1193,13 +1193,13 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 1
 
 // -----
 
-// expected-error @+1 {{has "sched.ping_pong", which is for a role that computes beside one that fills rings; give sched.roles}}
+// expected-error @+1 {{has "sched.ping_pong", which is for kernels with producer warps; give sched.roles}}
 tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.ping_pong} {
 }
 
 // -----
 
-// expected-error @+1 {{has "sched.persistent", which is for a role that computes beside one that fills rings; give sched.roles}}
+// expected-error @+1 {{has "sched.persistent", which is for kernels with producer warps; give sched.roles}}
 tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.persistent} {
 }
 

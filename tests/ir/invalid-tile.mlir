@@ -326,7 +326,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
-  // expected-error @+1 {{'tile.for_blocks' op the body takes the first row (i32), the partial flag (i1), of a domain with rounds the round (i32), and the carried values}}
+  // expected-error @+1 {{'tile.for_blocks' op the body takes the first row (i32), the partial flag (i1), of a domain with `times` the iteration (i32), and the carried values}}
   "tile.for_blocks"(%dom) ({
   ^bb0(%k0: i32):
     tile.yield
@@ -1023,8 +1023,8 @@ tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q 
 
 // -----
 
-// expected-error @+1 {{axis "piece" is derived by "work_items", which is `of` an axis of rows}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "piece", rule = "work_items", of = "tensors.t.1">]} {
+// expected-error @+1 {{axis "work_item" is derived by "work_items", which is `of` an axis of rows}}
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "work_item", rule = "work_items", of = "tensors.t.1">]} {
 }
 
 // -----
@@ -1136,7 +1136,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
-  // expected-error @+1 {{'tile.for_blocks' op takes the round of a domain that has none; give the domain `times`}}
+  // expected-error @+1 {{'tile.for_blocks' op takes the iteration number of a domain that has none; give the domain `times`}}
   tile.for_blocks (%k0, %partial, %iteration) in %dom {
   }
 }
@@ -1158,7 +1158,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full times %i
-  // expected-error @+1 {{'tile.for_blocks' op goes over a domain with rounds; its body takes the round, too}}
+  // expected-error @+1 {{'tile.for_blocks' op goes over a domain with `times`; its body takes the iteration number, too}}
   tile.for_blocks (%k0, %partial) in %dom {
   }
 }

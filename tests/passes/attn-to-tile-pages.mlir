@@ -3,11 +3,11 @@
 // K and V are views of pages; the extent of k follows from the table, and a sequence's own keys end its loads. Blocks
 // are pieces of what the lengths of all sequences say: a loop sums that up and another finds the block's, in both kernels.
 // CHECK-LABEL: tile.kernel @pages_shares(q: in [b, h, q, d 64] bf16, k: in [page, hkv, slot 32, d 64] bf16, v: in [page, hkv, slot 32, dv 64] bf16,
-// CHECK-SAME:    part_m: workspace [piece, hkv, row_of_tile] f32, {{.*}}part_acc: workspace [piece, hkv, row_of_tile, dv 64] f32) grid [piece, hkv]
-// CHECK-SAME:    tile.derived = [#tile.derived<name = "k", rule = "pages", by = 32, of = "tensors.table.1">, #tile.derived<name = "row", rule = "rows">, #tile.derived<name = "piece", rule = "work_items", by = 64, blocks_per_sm = 2, of = "row">, #tile.derived<name = "row_of_tile", rule = "tile_rows", by = 64, of = "row">, #tile.derived<name = "slot_of_device", rule = "slots", blocks_per_sm = 2>]
+// CHECK-SAME:    part_m: workspace [work_item, hkv, row_of_tile] f32, {{.*}}part_acc: workspace [work_item, hkv, row_of_tile, dv 64] f32) grid [work_item, hkv]
+// CHECK-SAME:    tile.derived = [#tile.derived<name = "k", rule = "pages", by = 32, of = "tensors.table.1">, #tile.derived<name = "row", rule = "rows">, #tile.derived<name = "work_item", rule = "work_items", by = 64, blocks_per_sm = 2, of = "row">, #tile.derived<name = "row_of_tile", rule = "tile_rows", by = 64, of = "row">, #tile.derived<name = "slot_of_device", rule = "slots", blocks_per_sm = 2>]
 // CHECK-DAG:     %[[SK:.*]] = tile.axis_extent "k"
 // CHECK-DAG:     %[[LENGTHS:.*]] = tile.param "tensors.lengths"
-// CHECK-DAG:     %[[PIECE:.*]] = tile.block_index "piece"
+// CHECK-DAG:     %[[PIECE:.*]] = tile.block_index "work_item"
 // CHECK:         %[[ALL:.*]] = scf.for %[[I:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args(%[[SUM:.*]] = %{{.*}}) -> (i64)
 // CHECK:           tile.element %[[LENGTHS]][%[[I]]]
 // CHECK:           arith.addi %[[SUM]],
@@ -32,8 +32,8 @@
 // CHECK:         tile.store %acc_end, %{{.*}}[%[[PIECE]], %hkv, %{{.*}}] limit %[[OF_TILE]]
 // CHECK-LABEL: tile.kernel @pages(part_m: workspace
 // CHECK-COUNT-2: = scf.for
-// CHECK:         {tile.name = "first_piece"}
-// CHECK:         arith.divui {{.*}} {tile.name = "shares_written"}
+// CHECK:         {tile.name = "first_work_item"}
+// CHECK:         arith.divui {{.*}} {tile.name = "splits_written"}
 attn.attention @pages dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {key_lengths = "lengths", key_pages = #attn.pages<table, 32>, tensors = [#attn.tensor<lengths, i32, rank 1>, #attn.tensor<table, i32, rank 2>]}
     score {} mask {}

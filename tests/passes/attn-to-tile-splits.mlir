@@ -10,8 +10,8 @@
 // CHECK:         %[[SHARES:.*]] = tile.axis_extent "split"
 // CHECK:         %[[END:.*]] = arith.divsi {{.*}} {tile.name = "tiles_end"}
 // CHECK:         %[[EACH:.*]] = arith.divsi %{{.*}}, %[[SHARES]] {tile.name = "tiles_each"}
-// CHECK:         %[[FIRST:.*]] = arith.muli %[[SHARE]], %[[EACH]] {tile.name = "share_begin"}
-// CHECK:         %[[LAST:.*]] = arith.addi %[[FIRST]], %[[EACH]] {tile.name = "share_end"}
+// CHECK:         %[[FIRST:.*]] = arith.muli %[[SHARE]], %[[EACH]] {tile.name = "split_begin"}
+// CHECK:         %[[LAST:.*]] = arith.addi %[[FIRST]], %[[EACH]] {tile.name = "split_end"}
 // CHECK:         %[[TO:.*]] = arith.minsi %{{.*}}, %[[END]]
 // CHECK:         tile.domain k by 64 [%{{.*}}, %[[TO]])
 // CHECK:         %[[ROWS:.*]] = tile.group_rows %{{.*}} by %[[GROUP:[a-z]+]] {{.*}}: <4, bf16>

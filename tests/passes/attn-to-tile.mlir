@@ -144,7 +144,7 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK:           tile.yield %[[VISIBLE]] : i1
 // The tables are an ordinary kernel's: each of its blocks takes a share of the groups of 8 entries, under each batch.
 // CHECK-LABEL: tile.kernel @documents_bounds(
-// CHECK-SAME:    grid [share 256]
+// CHECK-SAME:    grid [split 256]
 // CHECK:         %[[B:.*]] = tile.axis_extent "b"
 // CHECK:         %[[ALL:.*]] = arith.muli %[[GROUPS:.*]], %[[B]]
 // CHECK:         tile.for_blocks (%[[N:.*]], %{{.*}}) in
@@ -159,7 +159,7 @@ attn.attention @window dtype bf16 head_dim 64 x 64 scale 0.125 score {
 // CHECK:           tile.store %[[GREATEST]], %{{.*}}[%{{.*}}, %[[BATCH]], %[[FIRST]]]
 // An entry for a group of tiles is a tile of its own, whose columns they are; the last block takes the first one.
 // CHECK:         %[[OFGROUPS:.*]] = tile.param "ids.k_groups"
-// CHECK:         arith.subi %c255_i32{{.*}}, %share
+// CHECK:         arith.subi %c255_i32{{.*}}, %split
 // CHECK:         tile.for_blocks (%[[N:.*]], %{{.*}}) in
 // CHECK:           %[[GROUP:.*]] = arith.remsi %[[N]], %{{.*}}
 // CHECK:           %[[BATCH:.*]] = arith.divsi %[[N]], %{{.*}}
@@ -285,7 +285,7 @@ attn.attention @shifted dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 // CHECK:           %[[ANY:.*]] = arith.trunci %[[GREATEST]]
 // CHECK:           tile.yield %[[ANY]], %[[ALL]] : i1, i1
 // CHECK-LABEL: tile.kernel @counted_bounds(
-// CHECK-SAME:    grid [share 2048]
+// CHECK-SAME:    grid [split 2048]
 // CHECK:         %[[HOLDS:.*]] = tile.for_blocks (%[[KEY:.*]], %{{.*}}) in %{{.*}} iter_args(
 // CHECK:           tile.map() at(row = %{{.*}}, key = %{{.*}}) -> !tile.tile<row 64 x key 32, i32, register>
 // CHECK:         tile.reduce  sum %[[HOLDS]] over "key"

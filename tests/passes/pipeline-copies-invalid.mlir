@@ -50,7 +50,7 @@ tile.kernel @one_and_two(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16,
   %q = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>
   tile.for_blocks (%k0, %partial) in %dom {
     %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 1>} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
-    // expected-error @below {{'tile.load' op has a ring of 2 stages, beside one of 1; where all warps copy, give all rings of a loop 1, or all of them 2 and more}}
+    // expected-error @below {{'tile.load' op has a ring of 2 stages, another ring one of 1; where all warps copy, give all rings of a loop 1, or all of them 2 and more}}
     %v = tile.load %V[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2>} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
     %s = tile.mma %q, %k : !tile.tile<q 64 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 64 x k 64, f32, register>
     %t = tile.mma %q, %v : !tile.tile<q 64 x d 64, bf16, shared>, !tile.tile<k 64 x d 64, bf16, shared> -> !tile.tile<q 64 x k 64, f32, register>

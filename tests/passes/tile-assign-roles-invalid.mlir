@@ -245,7 +245,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [
   %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
   %dom = tile.domain k by 64 [%c0, %Sk) full
   tile.for_blocks (%k0, %partial) in %dom {
-    // expected-error @below {{'tile.load' op has a ring that the first warp alone has to fill: with what is copied before the loop, and first in it, goes which tiles the role copies}}
+    // expected-error @below {{'tile.load' op has a ring that the first producer warp alone has to fill: the messages that name the tiles go with the copies before the loop and with its first copy}}
     %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "a" warp 1>} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
       %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
     tile.yield
@@ -265,7 +265,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [
   %K = tile.param "k" : !tile.view<4, bf16>
   %V = tile.param "v" : !tile.view<4, bf16>
   %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
-  // expected-error @below {{'tile.load' op has a ring of 2 stages, beside one of 1; rings before the loop are of one depth}}
+  // expected-error @below {{'tile.load' op has a ring of 2 stages, another ring one of 1; rings that are filled before the loop have the same number of stages}}
   %also = tile.load %Q[%b, %h, %q0] limit %Sk {sched.ring = #sched.ring<stages 2>} : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
   %dom = tile.domain k by 64 [%c0, %Sk) full
   tile.for_blocks (%k0, %partial) in %dom {
@@ -281,7 +281,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 8>]} {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> !tile.tile<q 128 x k 64, f32, register>
-  // expected-error @below {{'tile.convert' op is exchanged by the warps that compute, which write two stages or more in turn; write #sched.ring<stages 2>, or leave it out}}
+  // expected-error @below {{'tile.convert' op is exchanged by the warps that compute, which alternate between two stages or more; write #sched.ring<stages 2>, or leave it out}}
   %x = tile.convert %s {sched.ring = #sched.ring<stages 1>} : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, shared>
 }
 

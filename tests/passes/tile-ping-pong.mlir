@@ -116,7 +116,7 @@ tile.kernel @one_warpgroup(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
 
 // Two stages are what passing over tiles in turn takes.
 // CHECK-LABEL: tile.kernel @one_stage
-// CHECK-SAME:    tile.remarks = ["warpgroups take no turns: one that passes over a tile would hold it until its turn, and rings of one stage have no other"]
+// CHECK-SAME:    tile.remarks = ["no ping-pong: a warpgroup that skips a tile would keep the tile's stage until its turn, and rings of one stage have no other stage"]
 // CHECK-NOT:     turn "
 tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
     plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {

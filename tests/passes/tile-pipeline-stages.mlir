@@ -245,7 +245,7 @@ tile.kernel @tile_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
   }
 }
 
-// Ops of one stage only change places. One that says nothing takes the order of the next that does, and the last come last; an op stands behind what it reads, whatever its order. The release
+// Ops of one stage only change places. One that says nothing takes the order of the next that does, and the last come last; an op comes after what it reads, whatever its order. The release
 // waits for both products that read K: it is postponed to the second wait, and causes none of its own.
 // CHECK-LABEL: tile.kernel @one_stage
 // CHECK:         sched.for_tiles (%[[TILE:.*]], %[[STAGE:.*]], %[[PHASE:.*]]) =

@@ -4,7 +4,7 @@
 tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
-  // expected-error @below {{is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and of what is the same along a row, and a multiple of 16 columns}}
+  // expected-error @below {{is interleaved, which takes one tanh or exp2 of the element, through one op with a value that is the same along a row, and a multiple of 16 columns}}
   %p = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) -> !tile.tile<q 64 x k 32, f32, register> {
   ^bb0(%x: f32):
     %n = arith.negf %x : f32

@@ -72,7 +72,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
       %k = sched.slot %k_ring[%c0] : !tile.tile<stage 1 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       %s = tile.mma %q, %k : !tile.tile<q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>> {sched.async}
       %t = tile.mma %q, %k : !tile.tile<q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>> {sched.async}
-      // expected-error @below {{'sched.mma_wait' op leaves 0 products under way, but 1 were started behind the last that it completes}}
+      // expected-error @below {{'sched.mma_wait' op leaves 0 products under way, but 1 were started after the last that it completes}}
       sched.mma_wait pending 0 completes(%s) : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
     }
   }

@@ -41,7 +41,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
 tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
-  // expected-error @below {{'tile.map' op is paced or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
+  // expected-error @below {{'tile.map' op is interleaved or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
   %half = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) columns 0 to 16 -> !tile.tile<q 64 x k 32, f32, register> {
   ^bb0(%x: f32):
     %n = arith.negf %x : f32
@@ -54,7 +54,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
-  // expected-error @below {{'tile.map' op is paced or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
+  // expected-error @below {{'tile.map' op is interleaved or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
   %half = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) -> !tile.tile<q 64 x k 32, f32, register> {
   ^bb0(%x: f32):
     %n = arith.negf %x : f32
@@ -230,7 +230,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
   %q0 = tile.block_index "q" : i32
-  // expected-error @below {{'tile.warpgroup_row' op names a part of the tile, which warpgroups hold beside a role that fills rings; give sched.roles, or use the tile's own rows}}
+  // expected-error @below {{'tile.warpgroup_row' op names a part of the tile, which is for warpgroups of a kernel with producer warps; give sched.roles, or use the tile's own rows}}
   %row = tile.warpgroup_row %q0 by 64 : i32
 }
 
@@ -248,6 +248,6 @@ tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 
   %q0 = tile.block_index "q" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%q0, %q0, %q0] limit %q0 : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>
-  // expected-error @below {{'tile.scale' op multiplies in shared memory, which warpgroups do beside a role that fills rings; give sched.roles, or multiply the scores}}
+  // expected-error @below {{'tile.scale' op multiplies in shared memory, which is for warpgroups of a kernel with producer warps; give sched.roles, or multiply the scores}}
   %scaled = tile.scale %q exponent -3 : !tile.tile<q 64 x d 64, bf16, shared>
 }

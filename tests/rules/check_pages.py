@@ -7,7 +7,9 @@
 - No line is longer than 200 characters, in code, tables and generated pages too.
 - In docs/start and docs/guide no paragraph has more than six sentences.
 - A relative link leads to a file or folder of the checkout, and its #anchor to a heading of that page.
+- A path in code exists, where its folder is one of the checkout's. CHANGELOG.md and docs/log tell of the past and are exempt.
 """
+import glob
 import os
 import re
 import sys
@@ -16,6 +18,8 @@ import tempfile
 LONGEST, SENTENCES = 200, 6
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 
+# A path in code, as CONTRIBUTING's recipes name files; `passes/Pipeline.cpp` and `ir/*/*.td`.
+PATH = re.compile(r"`([\w.-]+/[\w./*-]*)`")
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]*)\)|<(?:a|img)[^>]* (?:href|src)=\"([^\"]*)\"")
 SENTENCE_END = re.compile(r"[.!?][)\"'`*]*(?=\s+[\"'`(*\[]*[A-Z]|\s*$)")
 ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|cf|vs|Fig|Sec)\.")
@@ -85,6 +89,7 @@ def read(path):
 
 
 def violations(root):
+    folders = {name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name))} - {"build"}
     for page in pages(root):
         text = read(os.path.join(root, page))
         for number, line in enumerate(text.split("\n"), 1):
@@ -95,7 +100,11 @@ def violations(root):
                 count = len(SENTENCE_END.findall(ABBREVIATION.sub(r"\1", re.sub(r"`[^`]*`", "code", paragraph))))
                 if count > SENTENCES:
                     yield f"{page}:{number}: the paragraph has {count} sentences, more than {SENTENCES}; divide it"
+        of_the_past = page == "CHANGELOG.md" or page.startswith("docs/log/")
         for number, line in prose(text):
+            for path in () if of_the_past else PATH.findall(line):
+                if path.split("/")[0] in folders and not glob.glob(os.path.join(root, path)):
+                    yield f"{page}:{number}: {path} is no file or folder of the checkout"
             for link in LINK.finditer(re.sub(r"`[^`]*`", lambda code: "x" * len(code.group()), line)):
                 target = link[1] if link[1] is not None else link[2]
                 if re.match(r"[a-z][a-z+.-]*:", target):
@@ -120,6 +129,8 @@ def self_test():
         ("docs/a.md", "# One two\n\n[c](#one)", "docs/a.md:3: the link #one names an anchor that docs/a.md has no heading for"),
         ("docs/a.md", "[c](../README.md#x)", "docs/a.md:1: the link ../README.md#x names an anchor that README.md has no heading for"),
         ("docs/a.md", "# One, two\n\n[c](#one-two) [d](../README.md) `[e](f.md)`\n\n    [g](h.md)\n\n```\n[i](j.md)\n```", None),
+        ("docs/a.md", "`docs/b.md`, `docs/*.md` and `other/b.md`", "docs/a.md:1: docs/b.md is no file or folder of the checkout"),
+        ("docs/log/a.md", "`docs/b.md`", None),
         ("docs/inside/a.md", seven, None),
         ("docs/guide/a.md", "A number 0.5 and a.b.c. " * 6 + "\n\n| " + seven + " |", None),
         ("CHANGELOG.md", "x" * 200, None))

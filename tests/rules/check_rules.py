@@ -40,6 +40,17 @@ VAGUE_NAMES = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "u
 LITERALS = re.compile(
     r'R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
+# What one source alone sees: static functions, and those of its unnamed namespace.
+UNNAMED_NAMESPACE = re.compile(r"^namespace \{$.*?^\} // namespace$", re.MULTILINE | re.DOTALL)
+FUNCTION = re.compile(r"^(?!public:|private:|return\b)[A-Za-z][^;{}=()#]*?[ *&](\w+)\([^{;]*\)[^;{()]*\{", re.MULTILINE)
+
+
+def local_functions(text):
+    unnamed = [space.span() for space in UNNAMED_NAMESPACE.finditer(text)]
+    for match in FUNCTION.finditer(code_only(text)):
+        if match.group().startswith("static ") or any(begin < match.start() < end for begin, end in unnamed):
+            yield match.group(1)
+
 
 def files(root, folder, endings=(".h", ".cpp", ".cuh")):
     for path, folders, names in os.walk(os.path.join(root, folder)):
@@ -100,6 +111,15 @@ def violations(root):
                 if re.search(r"\b(secure_)?getenv\b", line) and path != os.path.join("runtime", "Environment.cpp"):
                     yield f"{path}:{number}: getenv: list the variable in runtime/Environment.cpp and read it by valueOf"
 
+    # A unity build compiles several sources as one: the second definition would overload the first, unseen.
+    for folder in COMPILER + ["tools/attune", "tools/reference"]:
+        defined = {}
+        for path, text in files(root, folder, (".cpp",)):
+            for name in local_functions(text):
+                other = defined.setdefault(name, path)
+                if other != path:
+                    yield f"{path}: {other} defines a static function {name} too: share one, or name one of them anew"
+
     passes = os.path.join(root, "passes", "Passes.td")
     if os.path.exists(passes):
         for match in re.finditer(r'^def (\w+)\s*:\s*Pass<"([\w-]+)".*?^}', open(passes).read(), re.DOTALL | re.MULTILINE):
@@ -131,11 +151,14 @@ BROKEN = [
     ("ir/A.cpp", "auto *a = dynamic_cast<B *>(c);\n", "dynamic_cast:"),
     ("driver/A.cpp", "void f() { throw 1; }\n", "throw:"),
     ("tools/A.cpp", 'const char *home = std::getenv("HOME");\n', "getenv: list the variable"),
+    ("passes/A.cpp", "static int sizeOf(long a) { return 1; }\n", "defines a static function sizeOf too"),
     ("dsl/ParserUtils.h", "", "the name says 'Utils'"),
     ("passes/Passes.td", 'def A : Pass<"tile-a"> {\n}\n', "does not say 'Requires:'"),
     ("passes/Passes.td", 'def A : Pass<"tile-a"> {\n}\n', "not in a file of its own"),
     ("passes/Passes.td", 'def CopyRings : Pass<"tile-rings"> {\n}\n', "do not share a name"),
 ]
+# The same tree has this file too.
+SAME_NAME = ("passes/B.cpp", "static int sizeOf(int a) { return a; }\n")
 SOUND = [
     ("include/attune/A.h", '#include <string>\n#include "attune/Error.h"\n// llvm::StringRef, CUstream\n'),
     ("passes/A.cpp", '#include "arch/ArchInfo.h"\n#include "ir/tile/Tile.h"\nconst char *s = "throw"; // catch\n'),
@@ -146,11 +169,12 @@ SOUND = [
 
 
 def self_test():
-    def found(path, text):
+    def found(*tree):
         with tempfile.TemporaryDirectory() as root:
-            os.makedirs(os.path.join(root, os.path.dirname(path)))
-            with open(os.path.join(root, path), "w") as out:
-                out.write(text)
+            for path, text in (tree, SAME_NAME):
+                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+                with open(os.path.join(root, path), "w") as out:
+                    out.write(text)
             return list(violations(root))
 
     faults = [f"{path}: expected '{wanted}', found {found(path, text)}"

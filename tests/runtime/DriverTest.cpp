@@ -182,7 +182,7 @@ TEST_CASE("fake: persistent blocks are at most as many as multiprocessors, and e
 static void addBoundsKernel(KernelImage &image) {
   image.signature.tensors = {{"ids", i32, 1}};
   image.signature.operands.push_back({"ids.k", i32, OperandRole::Workspace, false, {{"end", 2}, {"k", 0, 16}}});
-  KernelEntry first{.symbol = image.main().symbol + "_bounds", .grid = {{"share", 256}}, .threads = 256};
+  KernelEntry first{.symbol = image.main().symbol + "_bounds", .grid = {{"split", 256}}, .threads = 256};
   image.entries.insert(image.entries.begin(), first);
 }
 

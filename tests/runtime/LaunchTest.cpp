@@ -277,11 +277,11 @@ TEST_CASE("a launch derives the axes of packed groups and of shares", "[launch]"
 TEST_CASE("a launch has room for the pieces of sequences of any lengths", "[launch]") {
   Setup s;
   s.image.signature.derived = {{"row", DerivedAxis::Rule::Rows},
-                               {"piece", DerivedAxis::Rule::WorkItems, 64, 3, "row"},
+                               {"work_item", DerivedAxis::Rule::WorkItems, 64, 3, "row"},
                                {"row_of_tile", DerivedAxis::Rule::TileRows, 64, 1, "row"}};
   s.image.signature.operands.push_back(
-      {"part", f32, OperandRole::Workspace, false, {{"piece"}, {"hkv"}, {"row_of_tile"}, {"dv", 32}}});
-  s.image.main().grid = {{"piece"}, {"hkv"}};
+      {"part", f32, OperandRole::Workspace, false, {{"work_item"}, {"hkv"}, {"row_of_tile"}, {"dv", 32}}});
+  s.image.main().grid = {{"work_item"}, {"hkv"}};
   s.build();
   // Two sequences of 200 rows, four tiles each, and a piece for each block that runs at a time, of two heads.
   const int64_t pieces = 3 * int64_t(ThreadPool::process().threads()) / 2 + 2 * 4;
@@ -291,7 +291,7 @@ TEST_CASE("a launch has room for the pieces of sequences of any lengths", "[laun
   s.args.workspace = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(workspace.data()) + 15) / 16 * 16);
   s.args.workspaceBytes = bytes;
   REQUIRE(s.message() == "success");
-  CHECK(s.extent("piece") == pieces);
+  CHECK(s.extent("work_item") == pieces);
   CHECK(s.extent("row_of_tile") == 64);
   CHECK(called.size() == size_t(2 * pieces));
   Expected<KernelImage> read = KernelImage::fromMetadata(s.image.metadata());
@@ -301,7 +301,7 @@ TEST_CASE("a launch has room for the pieces of sequences of any lengths", "[laun
   other.replace(other.find("\"of\":\"row\""), 10, "\"of\":\"\"");
   Expected<KernelImage> refused = KernelImage::fromMetadata(other);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().message.find("derives axis 'piece' of the rows of no axis") != std::string::npos);
+  CHECK(refused.error().message.find("derives axis 'work_item' of the rows of no axis") != std::string::npos);
   // Fewer rows than a tile: a tile has as many.
   s.args.q = Tensor::contiguous(s.memory, bf16, {2, 4, 3, 64});
   s.args.o = Tensor::contiguous(s.memory, bf16, {2, 4, 3, 32});

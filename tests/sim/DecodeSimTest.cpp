@@ -99,7 +99,7 @@ TEST_CASE("NaN after the rows where a mask ends keys or queries", "[ends]") {
         runShared(test, seed % 4 ? "sm_90a" : "sm_80", {packs, few}, {seed % 3});
         ++seed;
       },
-      3);
+      7);
   CHECK(found);
 }
 

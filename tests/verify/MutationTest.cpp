@@ -8,6 +8,7 @@
 
 #include "attune/Builtins.h"
 #include "attune/attune.h"
+#include "tests/Sample.h"
 #include "tests/kernels/Kernels.h"
 #include "tests/sim/Mutants.h"
 
@@ -303,11 +304,16 @@ std::string denseGradient(const Target &target) {
 
 TEST_CASE("sched-verify rejects kernels with roles in which an op of synchronisation is changed") {
   const Target target = Target::cuda("sm_90a");
+  // Of a sample every third mutant of a kernel, from another one on in each.
+  const size_t step = tests::sampleStep(3);
+  size_t begin = 0;
   int refused = 0, faults = 0, equivalents = 0;
   std::map<std::string, std::pair<int, int>> counts; // faults that pass and refusals, by kind
   std::set<const Passing *> used;
   auto change = [&](const std::string &kernel, const std::string &text) {
-    for (const Mutant &mutant : tests::mutantsOf(text)) {
+    const std::vector<Mutant> mutants = tests::mutantsOf(text);
+    for (size_t i = begin++ % step; i < mutants.size(); i += step) {
+      const Mutant &mutant = mutants[i];
       INFO(kernel << ": " << mutant.what);
       // One that does not load counts for nothing. The kernel that makes tables has no roles.
       if (sameRoles(text, mutant.text) || !Simulation::load({mutant.text, "mutant.mlir"}))
@@ -355,14 +361,14 @@ TEST_CASE("sched-verify rejects kernels with roles in which an op of synchronisa
   }
   change("dense gradient", denseGradient(target));
   for (const Passing &each : passing())
-    if (!used.contains(&each))
+    if (step == 1 && !used.contains(&each))
       FAIL_CHECK("no mutant that passes is " << each.what << " of " << each.kernel);
   for (const auto &[kind, count] : counts)
     if (count.first)
       fmt::print("sched-verify, with roles: {} of {} \"{}\" pass\n", count.first, count.first + count.second, kind);
   fmt::print("sched-verify, with roles: {} of {} mutants refused, {} are equivalent\n", refused, refused + faults,
              equivalents);
-  CHECK(refused + faults >= 2300);
+  CHECK(refused + faults >= int(2300 / step));
   CHECK(refused >= 0.95 * (refused + faults));
 }
 

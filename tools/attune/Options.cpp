@@ -145,7 +145,7 @@ void Flags::addShape(CLI::App &verb) {
 }
 
 void Flags::addSchedule(CLI::App &verb) {
-  auto *group = verb.add_option_group("Schedule; the cost model chooses what is left out");
+  auto *group = verb.add_option_group("Schedule; the cost model chooses the options that are not given");
   group->add_option("--sram-budget", sramBudget, "bytes of shared memory per block")
       ->type_name("BYTES")
       ->check(wholeNumber(0, std::numeric_limits<int64_t>::max()));

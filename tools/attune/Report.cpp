@@ -33,7 +33,7 @@ std::string attune::cli::planText(const ordered_json &plan) {
                          buffer.contains("offset") ? fmt::format(" at {}", buffer.value("offset", int64_t(0))) : ""));
   bool byLengths = false;
   for (const ordered_json &part : plan.value("workspace", ordered_json::array())) {
-    byLengths |= part.value("bytes", "").find(" piece ") != std::string::npos;
+    byLengths |= part.value("bytes", "").find(" work_item ") != std::string::npos;
     line("workspace", fmt::format("{:<18} {} bytes", part.value("name", ""), part.value("bytes", "")));
   }
   const ordered_json registers = plan.value("registers", ordered_json::object());

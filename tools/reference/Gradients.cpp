@@ -350,7 +350,7 @@ private:
   TensorSums tensors;
 };
 
-Expected<void> checkShapes(const BackwardProblem &problem) {
+Expected<void> checkBackwardShapes(const BackwardProblem &problem) {
   const HostTensor &q = problem.forward.q, &v = problem.forward.v;
   const std::vector<int64_t> o = {q.shape[0], q.shape[1], q.shape[2], v.shape[3]};
   if (problem.dO.shape != o)
@@ -369,7 +369,7 @@ Expected<GradientValues> gradients(const BackwardProblem &problem) {
   Expected<Output> forward = attention(problem.forward);
   if (!forward)
     return forward.error();
-  if (Expected<void> good = checkShapes(problem); !good)
+  if (Expected<void> good = checkBackwardShapes(problem); !good)
     return good.error();
   Expected<Prepared> prepared = prepare(problem.forward);
   if (!prepared)

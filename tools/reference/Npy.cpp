@@ -500,7 +500,7 @@ static void readUpTo(std::ifstream &file, std::string &content, uint64_t bytes) 
 
 /// The file's bytes: those that its header announces, and one more where it goes on, so that a device without an end is
 /// read no further.
-static Expected<std::string> readFile(const std::string &path, VoidElements voids, DoubleElements doubles) {
+static Expected<std::string> readArrayFile(const std::string &path, VoidElements voids, DoubleElements doubles) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string content;
@@ -529,7 +529,7 @@ Expected<HostTensor> readNpy(const std::string &path, VoidElements voids, Double
   std::error_code code;
   if (std::filesystem::is_directory(path, code)) // a stream opens it, and throws where it reads
     return fail(path, "is a directory; name a .npy file");
-  Expected<std::string> content = readFile(path, voids, doubles);
+  Expected<std::string> content = readArrayFile(path, voids, doubles);
   if (!content)
     return content.error();
   return parseNpy(std::as_bytes(std::span(*content)), path, voids, doubles);

@@ -7,8 +7,6 @@
 
 namespace attune::reference {
 
-namespace {
-
 std::string shapeText(const HostTensor &tensor) {
   std::string text(name(tensor.dtype));
   text += "[";
@@ -16,6 +14,8 @@ std::string shapeText(const HostTensor &tensor) {
     text += (i ? ", " : "") + std::to_string(tensor.shape[i]);
   return text + "]";
 }
+
+namespace {
 
 Expected<void> checkShapes(const Problem &problem) {
   const HostTensor &q = problem.q, &k = problem.k, &v = problem.v;

@@ -10,6 +10,9 @@
 
 namespace attune::reference {
 
+/// f32[2, 3, 64, 64], as messages say it.
+std::string shapeText(const HostTensor &tensor);
+
 /// What p is of a row's scores.
 enum class Weights { Softmax, Sigmoid, None };
 

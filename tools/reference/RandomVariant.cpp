@@ -1,6 +1,8 @@
 //===- RandomVariant.cpp - Random variants with matching inputs ---------------===//
 #include "tools/reference/RandomVariant.h"
 
+#include "tools/reference/Prepared.h"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -540,13 +542,6 @@ private:
   std::vector<ScalarDecl> scalars;
   std::map<std::string, HostTensor> inputs;
 };
-
-std::string shapeText(const HostTensor &tensor) {
-  std::string text = std::string(name(tensor.dtype)) + "[";
-  for (size_t i = 0; i < tensor.shape.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(tensor.shape[i]);
-  return text + "]";
-}
 
 } // namespace
 

@@ -539,8 +539,8 @@ private:
     };
     if (auto loop = dyn_cast<scf::ForOp>(step.op)) {
       int64_t begin = values[step.operands[0]], end = values[step.operands[1]], by = values[step.operands[2]];
-      for (int64_t i = begin, pingPong = 0; i < end && !stopped && by > 0 && (step.everyIteration || pingPong < 2);
-           i += by, ++pingPong) {
+      for (int64_t i = begin, iterations = 0; i < end && !stopped && by > 0 && (step.everyIteration || iterations < 2);
+           i += by, ++iterations) {
         if (step.counter >= 0)
           values[step.counter] = i;
         if (failed(turn()))

@@ -162,8 +162,8 @@ double attune::savingSeconds(const BackwardRequest &request, double seconds, dou
   const double alu = (saved.dropout ? saveDropoutAlu : 0) + (saved.score ? saveScoreAlu : 0);
   const double busy = seconds + elements * alu / (arch.fmaPerClockPerSM * arch.smCount * arch.clockGHz * 1e9);
   const double all = double(request.plan.queries) * double(request.plan.keys);
-  const double split = all > 0 ? std::min(1.0, tiles.visited * 128 * 128 / all) : 0;
-  const double bytes = hbmBytes + split * savedBytes(request.plan, saved);
+  const double visitedPart = all > 0 ? std::min(1.0, tiles.visited * 128 * 128 / all) : 0;
+  const double bytes = hbmBytes + visitedPart * savedBytes(request.plan, saved);
   return std::max(busy, bytes / ((saved.score ? storeShare : hbmShare) * arch.memoryBytesPerSecond)) - seconds;
 }
 

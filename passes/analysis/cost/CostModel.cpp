@@ -390,7 +390,7 @@ static std::optional<Error> checkForms(const PlanRequest &request, const ArchInf
   if (fixed.packGqa.value_or(false) && !request.packFault.empty())
     return Error{fmt::format("pack-gqa is not available: {}; leave it out", request.packFault)};
   if (splits && fixed.persistent.value_or(false))
-    return Error{"persistent blocks take no packed groups and no shares of keys; leave it out"};
+    return Error{"persistent blocks take neither packed groups nor splits of keys; leave it out"};
   if (warpgroups && fixed.blocksPerSm.value_or(1) != 1 && !(splits && *fixed.blocksPerSm == 2))
     return Error{fmt::format("blocks-per-sm {} is not available on {}, where one block fills a multiprocessor; use 1",
                              *fixed.blocksPerSm, arch.name)};

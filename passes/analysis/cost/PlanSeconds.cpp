@@ -165,10 +165,10 @@ static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const Ti
   if (!plan.producerWarps || plan.warps <= 4 || !passes)
     return tiles;
   const TileCount rows = countTiles(request, 64, plan.tileK);
-  const double warpgroups = plan.warps / 4.0, split = warpgroupCalibration.ownTiles;
+  const double warpgroups = plan.warps / 4.0, savedPart = warpgroupCalibration.ownTiles;
   TileCount own = tiles;
-  own.visited = split * rows.visited / warpgroups + (1 - split) * tiles.visited;
-  own.partial = split * rows.partial / warpgroups + (1 - split) * tiles.partial;
+  own.visited = savedPart * rows.visited / warpgroups + (1 - savedPart) * tiles.visited;
+  own.partial = savedPart * rows.partial / warpgroups + (1 - savedPart) * tiles.partial;
   return own;
 }
 
@@ -366,10 +366,10 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
     copies +=
         plan.tileQ * request.biases * c.boxRowCycles * boxesOfRow(plan.tileK * request.biasBytes / request.biases);
 
-  const auto splits = {of.mma, softmax, own, of.shared, copies};
-  const double most = std::max(splits);
+  const auto units = {of.mma, softmax, own, of.shared, copies};
+  const double most = std::max(units);
   double sum = 0;
-  for (double each : splits)
+  for (double each : units)
     sum += std::pow(each / most, 4);
   const double tile = (plan.tileK > 128 ? c.wideTile : 1) * most * std::pow(sum, 0.25) + c.stageCycles -
                       (plan.stages > 2 ? c.thirdStageCycles : 0);

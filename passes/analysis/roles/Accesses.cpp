@@ -250,7 +250,7 @@ void Machine::complete(Warp &warp, Groups &groups, size_t pending, Lanes lanes) 
     }
 }
 
-static StringRef nameOf(Value registers) {
+static StringRef registersName(Value registers) {
   auto op = registers.getDefiningOp<sched::RegistersOp>();
   return op ? op.getName() : "a register tile";
 }
@@ -271,7 +271,7 @@ Machine::Go Machine::product(Warp &warp, const Step &step) {
     complete(warp, warp.products, size_t(step.number), Lanes::Together);
     for (int which : step.registers) {
       RegisterState &state = warp.registers[size_t(which)];
-      StringRef name = nameOf(program.registers[size_t(which)]);
+      StringRef name = registersName(program.registers[size_t(which)]);
       if (state.underWay)
         return fail(&warp, step.op,
                     "completes " + name + ", whose product may still be under way; it is in one of the newest " +
@@ -290,7 +290,7 @@ Machine::Go Machine::multiply(Warp &warp, const Step &step) {
   for (int which : step.registers)
     if (warp.registers[size_t(which)].touched)
       return fail(&warp, step.op,
-                  "uses " + nameOf(program.registers[size_t(which)]) +
+                  "uses " + registersName(program.registers[size_t(which)]) +
                       ", which ordinary instructions have touched; a sched.mma_fence must stand between");
   std::optional<Place> right = place(warp, step, step.shared, step.in[0], Slot(), 1), left;
   if (!right)
@@ -322,7 +322,7 @@ Machine::Go Machine::multiply(Warp &warp, const Step &step) {
 Machine::Go Machine::touch(Warp &warp, const Step &step) {
   for (auto [which, op] : llvm::zip(step.registers, step.touching)) {
     RegisterState &state = warp.registers[size_t(which)];
-    StringRef name = nameOf(program.registers[size_t(which)]);
+    StringRef name = registersName(program.registers[size_t(which)]);
     if (state.underWay)
       return fail(&warp, op,
                   "touches " + name + " while a product on it is under way; sched.mma_wait must stand between",

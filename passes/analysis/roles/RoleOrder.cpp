@@ -9,7 +9,7 @@ using namespace attune;
 using namespace attune::roles;
 
 /// The number of tiles of work in the grid.
-static int64_t countTiles(sched::KernelOp kernel, const Launch &launch) {
+static int64_t tilesOfGrid(sched::KernelOp kernel, const Launch &launch) {
   int64_t tiles = 1;
   for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>()) {
     int64_t extent = axis.isFixed() ? axis.getSize() : launch.extentOf(axis.getName());
@@ -88,7 +88,7 @@ LogicalResult attune::verifyRoleOrder(sched::KernelOp kernel) {
   const Program program = Program::of(kernel);
   Machine machine(program);
   for (Launch launch : launchesOf(kernel, program)) {
-    launch.tiles = countTiles(kernel, launch);
+    launch.tiles = tilesOfGrid(kernel, launch);
     Record record;
     if (launch.blocks == 0)
       launch.blocks = launch.tiles;

@@ -261,8 +261,9 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
     return success();
   const std::optional<InterleavedOperand> interleaved = op.getInterleaved() ? interleavedOperand(op) : std::nullopt;
   if (op.getInterleaved() && !interleaved)
-    return op.emitError("is paced, for which it needs one tanh or exp2 of its element, by way of an op of that and "
-                        "of what is the same along a row, and a multiple of 16 columns");
+    return op.emitError(
+        "is interleaved, which takes one tanh or exp2 of the element, through one op with a value that is "
+        "the same along a row, and a multiple of 16 columns");
   // Elements that the map does not compute are those of the first input. So a map that computes a range of columns may
   // reuse only the first input's buffer.
   Value buffer = bufferFor(op, op.getResult(),

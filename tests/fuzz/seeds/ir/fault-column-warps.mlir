@@ -21,14 +21,14 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
   %bias = sched.registers "bias" : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>
 
   sched.for_work grid (%number) {
-    %batch = sched.natural %number : i32
+    %batch = sched.nonnegative %number : i32
     %head = sched.block_id : i32
     %q0 = sched.grid_size : i32
     %lane = sched.lane_id : i32
     %low_half = arith.cmpi slt, %lane, %head : i32
     %votes = sched.ballot %low_half : i32
     %block = sched.read_block_id : i32
-    %again = sched.read_again %number : i32
+    %again = sched.opaque %number : i32
     %kh = sched.slice %K[%batch, %head] : !tile.view<4, bf16> -> !tile.view<2, bf16>
     %row = sched.slice %LSE[%batch, %head] : !tile.view<3, f32> -> !tile.view<1, f32>
     %own = sched.slice %LSE[%batch, %head, %head] : !tile.view<3, f32> -> !tile.view<2, f32>
@@ -65,7 +65,7 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
       %low = sched.unpack %n[%n] : bf16
       %below = sched.columns_below %n
       %bit = sched.test_bit %below[%n]
-      %behind = sched.behind %cap, %cap
+      %behind = sched.after %cap, %cap
       sched.commit_copies
       sched.barrier
       %slot = sched.slot %ring[%stage] : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
@@ -131,7 +131,7 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
     %thread = sched.thread_id in_role : i32
     %one = sched.elect
     sched.for_work persistent from %zero below %Sk (%b, %h) {
-      %q0 = sched.natural %b : i32
+      %q0 = sched.nonnegative %b : i32
       sched.send %b, %h to %tasks[%zero] : !tile.tile<stage 2 x message 1 x field 4, i32, shared>
       sched.acquire %kr[%zero] phase %zero : !sched.ring<2>
       sched.expect_bytes 8192 on %kr[%zero] : !sched.ring<2>
@@ -176,13 +176,13 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
    `%p = sched.registers "p" : !tile.tile<q 128 x k 64, bf16, register, #sched.fragment<a, warps 8>>
     %o = sched.registers "o" : !tile.tile<q 4294967295 x dv 64, f32, register, #sched.fragment<c, warps 8>>
     %sums = sched.shared "sums" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
-    %SUMS = tile.param "sums" : !tile.view<4, f32>Û    sched.write_tile %sums[%zero] to %SUMS[%zero, %zero, %zero] limit %Sk shares 1 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32
+    %SUMS = tile.param "sums" : !tile.view<4, f32>Û    sched.write_tile %sums[%zero] to %SUMS[%zero, %zero, %zero] limit %Sk column_splits 1 adds : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>, !tile.view<4, f32
     %wide = sched.registers "wide" : !tile.tile<q 64 x d 128, f32, register, #sched.fragment<c, warps 4 x 2>>
     sched.store_tile %wide to %sums[%zero] : !tile.tile<q 64 x d 128, f32, register, <c, warps 4 x 2>>, !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
     %float = arith.constant 1.0 : f32
     sched.for_work grid (%b) {
-      %h = sched.natural %b : i32
-      %q0 = sched.natural %b : i32
+      %h = sched.nonnegative %b : i32
+      %q0 = sched.nonnegative %b : i32
       sched.wait %kr[%zero] phase %zero : !sched.ring<2>
       sched.mma_fence
       sched.mma_async %s, %q[%zero, %zero, %zero], %k[%zero, %zero, %zero] accumulate %true : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>, !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !:tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
@@ -198,7 +198,7 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       sched.release %kr[%zero] by_lanes : !sched.ring<2>
       %slot = sched.slot %k[%zero] {sched.at = #sched.at<order 0, stage 0>} : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>> -> !tile.tile<k 64 x d  bf16, shared, #sched.swizzle<128>>
       sched.release %kr[%zero] {sched.at = #sched.at<stage 1, order 2>} : !sched.ring<2> reads %slot : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
-      sched.release %kr[%zero] by_lanes {sched.at = #sched.at<turn "products", order 3, stage 1>} : !sched.ring<2> reads %slot, %slot : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
+      sched.release %kr[%zero] by_lanes {sched.at = #sched.at<ping_pong "products", order 3, stage 1>} : !sched.ring<2> reads %slot, %slot : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
       sched.sync_warps %zero threads 256
       sched.arrive_warps %zero threads 256
       sched.fence_async

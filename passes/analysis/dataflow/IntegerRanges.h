@@ -1,0 +1,56 @@
+//===- IntegerRanges.h - Ranges of the i32 values of a kernel ----------------===//
+//
+// The range of every i32 value of a `sched.kernel`, over all launches: from the limits of a launch (extents of axes,
+// threads of a block), from the bounds of loops, from what loops carry and from what roles send to each other.
+//
+// Ranges grow from the first values of loops until no range changes. A range that keeps growing through a loop grows to
+// the next constant of the kernel, as ring stages are compared with constants; after a few steps it becomes all of i32.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/sched/Sched.h"
+#include "passes/analysis/mask/BlockIntegers.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace attune {
+
+class IntegerRanges {
+public:
+  explicit IntegerRanges(sched::KernelOp kernel);
+
+  /// The range of an i32 value, as a signed number, in every launch.
+  mask::Range of(mlir::Value value) const;
+
+  /// The range of the exact result of an i32 addition, subtraction or multiplication, before it wraps around.
+  mask::Range exact(mlir::Operation *op) const;
+
+private:
+  /// Joins the ranges of the results of `op`, and those of the arguments of its body, with what is known now.
+  void visit(mlir::Operation *op);
+  void visitLoop(mlir::Operation *op);
+  void visitCounter(sched::ForTilesOp loop);
+  void visitWork(sched::ForWorkOp loop);
+  /// Joins the range of `value` with that of `from`, if the range of `from` is known.
+  void join(mlir::Value value, mlir::Value from);
+  void join(mlir::Value value, mask::Range range);
+  bool isKnown(mlir::Value value) const { return ranges.contains(value); }
+  /// The range of the result of `op`, whose i32 operands have ranges.
+  mask::Range compute(mlir::Operation *op) const;
+  mask::Range quotient(mlir::Operation *op) const;
+  mask::Range selected(mlir::arith::SelectOp op) const;
+
+  struct Known {
+    mask::Range range;
+    int growths = 0;
+  };
+
+  llvm::StringSet<> tiledAxes;           ///< whose extent a launch limits to mask::maxExtent
+  llvm::SmallVector<int64_t> thresholds; ///< ascending: constants of the kernel, and their neighbours
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<sched::SendOp>> sends; ///< by the shared tile
+  llvm::DenseMap<mlir::Value, Known> ranges;
+  bool changed = false;
+};
+
+} // namespace attune
