@@ -690,7 +690,7 @@ def BoundArithmetic : Pass<"sched-bound-arithmetic", "::mlir::ModuleOp"> {
     Requires: `sched.kernel` ops.
     Ensures: an i32 sum, difference or product is marked `overflow<nsw>` where the ranges of its operands rule out signed overflow.
     Ranges follow from the extents that a launch accepts (at most 2^30 along an axis of tiles), from the number of threads of a
-    block, and from the bounds of loops.
+    block, from the bounds of loops, from what loops carry, such as stages of rings, and from what roles send to each other.
     Why here: all arithmetic of tiles and lanes is written; the CUDA printer reads the marks.
     Before: `%k0 = arith.muli %tile, %c64` with %tile the counter of a loop below `ceil(Sk / 64)`
     After: `%k0 = arith.muli %tile, %c64 overflow<nsw>`

@@ -147,7 +147,7 @@ TEST_CASE("heads of a group that see other keys", "[backward]") {
         if (next++ % 4 == 0)
           simulateBackward(test, "sm_80", {});
       },
-      4);
+      17);
   CHECK(found);
 }
 
@@ -191,19 +191,24 @@ TEST_CASE("what the forward pass saves serves the backward pass", "[backward]") 
   const Shape shape{.batch = 1, .heads = 4, .headsKv = 2, .queries = 150, .keys = 203, .headDim = 64};
   Shape wide = shape;
   wide.headDim = 128;
-  for (const std::string arch : {"sm_80", "sm_90a"}) {
-    const Variant dropped = Variant("dropped").mask(causal()).dropout(0.3f);
-    simulateBackward(makeCase("dropout", dropped, bf16, shape, 11), arch, dropout);
-    simulateBackward(makeCase("dropout", dropped, f16, wide, 12), arch, both);
-    simulateBackward(makeCase("softcap", Variant("softcap").score(softcap(5)), bf16, shape, 13), arch, score);
-    // Nothing reads the tile of queries before the mask does.
-    const Variant residues = Variant("residues").score(softcap(5)).mask([](Index, Index, Index q, Index k) {
-      return q >= k && q % 3 == k % 3;
-    });
-    simulateBackward(makeCase("residues", residues, bf16, shape, 15), arch, score);
-    const Variant sigmoid = Variant("sigmoid").mask(slidingWindow(40, 3)).normaliser(normalisers::sigmoid());
-    simulateBackward(makeCase("sigmoid", Variant(sigmoid).dropout(0.3f), bf16, shape, 14), arch, both);
-  }
+  const Variant dropped = Variant("dropped").mask(causal()).dropout(0.3f),
+                softcapped = Variant("softcap").score(softcap(5)),
+                // Nothing reads the tile of queries before the mask does.
+      residues = Variant("residues").score(softcap(5)).mask([](Index, Index, Index q, Index k) {
+        return q >= k && q % 3 == k % 3;
+      }),
+                sigmoid =
+                    Variant("sigmoid").mask(slidingWindow(40, 3)).normaliser(normalisers::sigmoid()).dropout(0.3f);
+  const std::pair<Case, Gradients> cases[] = {{makeCase("dropout", dropped, bf16, shape, 11), dropout},
+                                              {makeCase("dropout", dropped, f16, wide, 12), both},
+                                              {makeCase("softcap", softcapped, bf16, shape, 13), score},
+                                              {makeCase("residues", residues, bf16, shape, 15), score},
+                                              {makeCase("sigmoid", sigmoid, bf16, shape, 14), both}};
+  size_t next = 0;
+  for (const auto &[test, gradients] : cases)
+    for (const std::string arch : {"sm_90a", "sm_80"})
+      if (next++ % sampleStep(3) == 0)
+        simulateBackward(test, arch, gradients);
 }
 
 TEST_CASE("deterministic gradients are two loops on any architecture", "[backward]") {
@@ -216,7 +221,7 @@ TEST_CASE("deterministic gradients are two loops on any architecture", "[backwar
 TEST_CASE("deterministic gradients of tables beside the backward pass", "[backward]") {
   size_t next = 0;
   for (const Reader &reader : scatteredReaders()) {
-    if (next % sampleStep(3)) {
+    if (next % sampleStep(7)) {
       ++next;
       continue;
     }
@@ -260,7 +265,7 @@ TEST_CASE("gradients of tables by distance are sums along diagonals", "[backward
 TEST_CASE("gradients of captured tensors beside the backward pass", "[backward]") {
   const std::vector<std::function<Asked()>> cases = gradientCases();
   for (const std::string arch : {"sm_80", "sm_90a"})
-    for (size_t i = 0; i < cases.size(); i += sampleStep(29)) {
+    for (size_t i = 0; i < cases.size(); i += sampleStep(71)) {
       const Asked asked = cases[i]();
       if (asked.test.problem.q.dtype != DType::F32 || arch == "sm_80")
         simulateBackward(asked.test, arch, asked.gradients);
@@ -287,9 +292,12 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time, a
       {"its gradient two elements on", bf16, {2, 140, 136}, 136, true, false, {.gradientShift = 2}},
       {"an odd element on", f16, {2, 140, 136}, 136, false, false, {.tensorShift = 1}},
       {"columns apart", f32, {2, 140, 136}, 136, false, false, {.reversedTensors = true}}};
+  size_t next = 0;
   for (const std::string arch : {"sm_80", "sm_90a"})
     for (const Dense &each : tensors)
       for (int64_t batch : {1, 2}) { // written by the loop over tiles, and by a kernel of its own
+        if (next++ % sampleStep(5))
+          continue;
         INFO(arch << ", " << each.label << ", B " << batch);
         auto bias = captured("bias", each.type, rank(3));
         const Variant variant = Variant("dense").mask(causal()).score(
@@ -360,8 +368,11 @@ TEST_CASE("which gradients of dense tensors the loop over tiles writes", "[backw
       {"[b, h, q, k]", {2, 4, 100, 90}, 2, true},         {"[b, h, q, k], no mask", {2, 4, 100, 90}, 2, true, false},
       {"one for all batches", {1, 4, 100, 90}, 2, false}, {"one for all batches of one", {1, 4, 100, 90}, 1, true},
       {"one for all heads", {2, 1, 100, 90}, 2, false},   {"larger", {3, 5, 130, 96}, 2, true}};
+  size_t next = 0;
   for (const std::string arch : {"sm_80", "sm_90a"})
     for (const Dense &each : tensors) {
+      if (next++ % sampleStep(5))
+        continue;
       INFO(arch << ", " << each.label);
       auto bias = captured("bias", f32, rank(4));
       Variant variant = Variant("dense").score(
